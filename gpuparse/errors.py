@@ -1,0 +1,43 @@
+"""What can go wrong, one class a kind; each knows the exit code that the commands end with."""
+
+
+class GpuparseError(Exception):
+    """Any error this package raises on purpose; its text says what is wrong and what to do."""
+
+    exit_code = 1
+
+
+class ConfigError(GpuparseError):
+    """A wrong command line or configuration."""
+
+    exit_code = 2
+
+
+class DataError(GpuparseError):
+    """Input text that cannot be used; the text begins with file:line."""
+
+    exit_code = 3
+
+
+class ModelError(GpuparseError):
+    """A model folder that is missing, damaged, or made by something else."""
+
+    exit_code = 4
+
+
+class ResourceError(GpuparseError):
+    """Memory, disk or a device ran out."""
+
+    exit_code = 5
+
+
+class ScoreError(GpuparseError, ValueError):
+    """Score tensors whose shape, type or values no decoder accepts."""
+
+    exit_code = 3
+
+
+class NoTreeError(GpuparseError, ValueError):
+    """Forbidden arcs leave a sentence without any tree."""
+
+    exit_code = 3
