@@ -1,0 +1,51 @@
+"""`python -m gpuparse COMMAND ...`: the table of commands, each imported when it is called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from gpuparse import __version__
+from gpuparse.commands.console import run
+from gpuparse.errors import ConfigError
+
+COMMANDS = {
+    "train": ("gpuparse.commands.train", "train a parser as a config file says"),
+    "parse": ("gpuparse.commands.parse", "parse CoNLL files with a trained model"),
+    "evaluate": ("gpuparse.commands.evaluate", "score a parsed file against the gold file"),
+    "config": ("gpuparse.commands.config", "check a config file, or print all keys"),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Call the command that the first argument names with the others.
+
+    Args:
+        arguments: the command line without the program.
+    Returns:
+        The command's exit code.
+    Raises:
+        ConfigError: no such command.
+    """
+    name = arguments[0] if arguments else ""
+    if name in ("-h", "--help"):
+        print(_usage())
+        return 0
+    if name == "--version":
+        print(f"gpuparse {__version__}")
+        return 0
+    if name not in COMMANDS:
+        wrong = f"no command {name!r}" if name else "a command is missing"
+        raise ConfigError(f"{wrong}; expected one of {', '.join(COMMANDS)}")
+    return import_module(COMMANDS[name][0]).main(arguments[1:])
+
+
+def _usage() -> str:
+    lines = ["usage: python -m gpuparse COMMAND ... (each knows --help)"]
+    lines += [f"  {name:<9} {what}" for name, (_, what) in COMMANDS.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(run(main, sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""What this process may use: processors and devices."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from gpuparse.errors import ConfigError
+
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
+
+
+def available_processors(
+    *, cgroup_root: Path = CGROUP_ROOT, own_cgroups: Path = OWN_CGROUPS
+) -> int:
+    """Count the processors that this process may use.
+
+    Args:
+        cgroup_root: where the control groups (version 2) are mounted.
+        own_cgroups: the file that names the groups of this process.
+    Returns:
+        The smaller of its processor affinity and the quotas of its control groups, rounded up; at
+        least 1.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    quota = _cgroup_quota(cgroup_root, own_cgroups)
+    return max(1, count if quota is None else min(count, math.ceil(quota)))
+
+
+def _cgroup_quota(cgroup_root: Path, own_cgroups: Path) -> float | None:
+    """The smallest quota, in processors, of the process's group and all groups above it."""
+    try:
+        lines = own_cgroups.read_text().splitlines()
+    except OSError:
+        return None
+    own = next((line[3:] for line in lines if line.startswith("0::")), None)
+    if own is None:
+        return None
+    group = cgroup_root / own.lstrip("/")
+    quotas: list[float] = []
+    for folder in (group, *group.parents):
+        try:
+            maximum, period = (folder / "cpu.max").read_text().split()
+            quotas.append(int(maximum) / int(period))
+        except (OSError, ValueError):  # no such file here, or "max": no quota
+            pass
+        if folder == cgroup_root:
+            break
+    return min(quotas, default=None)
+
+
+def thread_count(wanted: int) -> int:
+    """Resolve the number of threads that a config or command line asks for.
+
+    Args:
+        wanted: 0 for all processors of this process, or the number itself.
+    Returns:
+        At least 1.
+    Raises:
+        ConfigError: a negative number.
+    """
+    if wanted < 0:
+        raise ConfigError(f"threads: expected 0 (all available) or more, not {wanted}")
+    return wanted or available_processors()
+
+
+def choose_device(wanted: str, say: Callable[[str], None]) -> str:
+    """Resolve `auto`, `cpu` or `cuda` to a device that works.
+
+    Args:
+        wanted: `auto` takes CUDA if it works, else the CPU.
+        say: where the choice made for `auto`, and its reason, is told.
+    Returns:
+        "cpu" or "cuda".
+    Raises:
+        ConfigError: `cuda` was asked for and does not work; or another word.
+    Cost: imports torch; the first use of CUDA takes seconds.
+    """
+    if wanted not in ("auto", "cpu", "cuda"):
+        raise ConfigError(f"device: expected auto, cpu or cuda, not {wanted!r}")
+    if wanted == "cpu":
+        return "cpu"
+    trouble = _cuda_trouble()
+    if wanted == "cuda" and trouble:
+        raise ConfigError(f"device cuda: {trouble}; use cpu or auto")
+    if trouble:
+        say(f"device: cpu ({trouble})")
+        return "cpu"
+    if wanted == "auto":
+        say("device: cuda")
+    return "cuda"
+
+
+def _cuda_trouble() -> str:
+    """Why CUDA cannot be used; empty where it can."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return "CUDA is not available"
+    try:
+        torch.ones(1, device="cuda").sum().item()
+    except RuntimeError as error:
+        return f"CUDA does not work: {str(error).splitlines()[0]}"
+    return ""

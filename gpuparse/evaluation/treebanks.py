@@ -1,0 +1,128 @@
+"""Scores of two files: the same words are asked for, then the trees are compared."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuparse.data.conll import check_trees
+from gpuparse.data.interner import Interner
+from gpuparse.data.treebank import Treebank, place
+from gpuparse.errors import DataError
+from gpuparse.evaluation.metrics import TreeScores, score_trees
+
+_FORM, _LABEL = 1, 7
+
+
+def score_treebanks(
+    gold: Treebank, system: Treebank, *, ignored: np.ndarray | None = None
+) -> TreeScores:
+    """Score a parsed file against the gold file.
+
+    Args:
+        gold: the gold file; every word has a head and the heads of a sentence form a tree.
+        system: the same words and sentences, parsed.
+        ignored: (W) bool, words to leave out of all counts (see punctuation.py); None scores all.
+    Returns:
+        The scores; `score_trees` says what each one counts.
+    Raises:
+        DataError: the files differ in words or sentence breaks, or a sentence is no tree.
+    Cost: O(bytes of both files).
+    """
+    check_same_words(gold, system)
+    for treebank in (gold, system):
+        faults = check_trees(treebank)
+        if faults:
+            more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
+            raise DataError(f"{faults[0]}{more}")
+    interner = Interner()
+    return score_trees(
+        gold.word_starts,
+        gold.heads,
+        system.heads,
+        _labels(gold, interner),
+        _labels(system, interner),
+        [interner.string(i).decode("utf-8", "surrogateescape") for i in range(len(interner))],
+        None if ignored is None else ~ignored,
+    )
+
+
+def _labels(treebank: Treebank, interner: Interner) -> np.ndarray:
+    """(W) ids of the relations; files that share the interner can be compared by them."""
+    starts = treebank.columns[:, _LABEL]
+    return interner.intern(treebank.data, starts, treebank.columns[:, _LABEL + 1] - 1)
+
+
+def check_same_words(gold: Treebank, system: Treebank) -> None:
+    """Make sure that two files hold the same words in the same sentences.
+
+    Args:
+        gold, system: the files.
+    Raises:
+        DataError: they do not; names the first line where they part, in both files.
+    Cost: O(bytes of both files) in numpy.
+    """
+    n_words = min(gold.n_words, system.n_words)
+    word = min(n_words, _first_different_form(gold, system))
+    begins_gold, begins_system = _begins_sentence(gold), _begins_sentence(system)
+    breaks = np.flatnonzero(begins_gold[:n_words] != begins_system[:n_words])
+    if len(breaks) and breaks[0] <= word:
+        w = int(breaks[0])
+        begins, goes_on = (gold, system) if begins_gold[w] else (system, gold)
+        raise DataError(
+            f"{_at(begins, w)}a sentence begins here, but at {_line(goes_on, w)} the sentence before"
+            f" goes on; both files need the same sentences"
+        )
+    if word < n_words:
+        raise DataError(
+            f"{_at(system, word)}the word is {system.column(word, _FORM)!r}, but at"
+            f" {_line(gold, word)} it is {gold.column(word, _FORM)!r}; both files need the same words"
+        )
+    if gold.n_words != system.n_words:
+        longer, shorter = (gold, system) if gold.n_words > system.n_words else (system, gold)
+        raise DataError(
+            f"{_at(longer, n_words)}{shorter.source} ends before this word;"
+            f" it has {shorter.n_words} words, {longer.source} has {longer.n_words}"
+        )
+
+
+def _line(treebank: Treebank, w: int) -> str:
+    return f"{treebank.source}:{treebank.lines[w]}"
+
+
+def _at(treebank: Treebank, w: int) -> str:
+    """How a message about word w begins."""
+    sentence = int(np.searchsorted(treebank.word_starts, w, side="right")) - 1
+    return place(treebank.source, int(treebank.lines[w]), treebank.sent_id(sentence))
+
+
+def _begins_sentence(treebank: Treebank) -> np.ndarray:
+    begins = np.zeros(treebank.n_words + 1, bool)
+    begins[treebank.word_starts] = True
+    return begins[:-1]
+
+
+def _first_different_form(gold: Treebank, system: Treebank) -> int:
+    """Index of the first word whose FORM differs; past the shorter file where none does."""
+    n_words = min(gold.n_words, system.n_words)
+    lengths = _form_lengths(gold)[:n_words]
+    unequal = np.flatnonzero(lengths != _form_lengths(system)[:n_words])
+    word = int(unequal[0]) if len(unequal) else n_words
+    ends = np.cumsum(lengths[:word])
+    n_bytes = int(ends[-1]) if word else 0
+    different = np.flatnonzero(_form_bytes(gold)[:n_bytes] != _form_bytes(system)[:n_bytes])
+    if len(different):
+        word = int(np.searchsorted(ends, different[0], side="right"))
+    return word
+
+
+def _form_lengths(treebank: Treebank) -> np.ndarray:
+    return treebank.columns[:, _FORM + 1] - 1 - treebank.columns[:, _FORM]
+
+
+def _form_bytes(treebank: Treebank) -> np.ndarray:
+    """The bytes of all forms, one after another."""
+    step = np.zeros(len(treebank.data) + 1, np.int8)
+    step[treebank.columns[:, _FORM]] = 1
+    step[treebank.columns[:, _FORM + 1] - 1] = -1
+    inside = np.cumsum(step, dtype=np.int8)[:-1].astype(bool)
+    return treebank.data[inside]

@@ -1,0 +1,108 @@
+"""Files written whole or not at all, and folders with one writer."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from gpuparse.errors import ConfigError
+
+
+@contextmanager
+def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]:
+    """Open a file for writing that appears under its name only when it is complete.
+
+    Written under a temporary name in the same folder, flushed to the disk, then renamed; removed
+    again if the block is left by an exception. A symbolic link is followed, not replaced; a pipe
+    or device is written to as it is. The file's mode is the ordinary one (0666 less the umask).
+
+    Args:
+        path: where the file shall stand.
+        force: whether a file that stands there already may be replaced.
+    Yields:
+        The binary file to write to.
+    Raises:
+        ConfigError: a file stands there and `force` is false, or a folder does.
+        OSError: the folder is missing or not writable, or the disk is full.
+    Cost: one fsync of the file and one of its folder.
+    """
+    target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise ConfigError(f"{path}: is a folder; name a file")
+    if os.path.exists(target) and not os.path.isfile(target):
+        with open(target, "wb") as stream:
+            yield stream
+        return
+    if os.path.exists(target) and not force:
+        raise ConfigError(f"{path}: exists; give --force to replace it")
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(4)}.part")
+    # os.open with O_EXCL: tempfile would make the file readable by its owner alone.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def lock_folder(folder: str | Path) -> Iterator[None]:
+    """Be the only process that writes into a folder, which is made if it is missing.
+
+    The lock is the kernel's (flock on `.lock`): it ends with the process, however that ends.
+
+    Args:
+        folder: the folder.
+    Raises:
+        ConfigError: another process holds the lock, or the folder's name belongs to a file.
+        OSError: the folder cannot be made or written to.
+    """
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ConfigError(f"{folder}: is no folder; name another output") from None
+    path = os.path.join(folder, ".lock")
+    descriptor = _lock(path, folder)
+    try:
+        yield
+    finally:
+        # Removed while still held: whoever waits on the old file sees that it has gone.
+        with suppress(OSError):
+            os.unlink(path)
+        os.close(descriptor)
+
+
+def _lock(path: str, folder: str | Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise ConfigError(
+                f"{folder}: another process is writing there; wait for it or name another output"
+            ) from None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        os.close(descriptor)
