@@ -1,0 +1,61 @@
+"""What the scanner's fault codes mean, in words a user can act on."""
+
+import numpy as np
+
+from gpuparse.data import scanner
+from gpuparse.data.treebank import find_sent_id, place
+from gpuparse.errors import DataError
+
+SHOWN = 40  # characters of a faulty field that a message quotes
+
+MESSAGES = {
+    scanner.LINE_TOO_LONG: "the line is longer than {detail} bytes; break it up or allow longer "
+    "lines",
+    scanner.LONE_RETURN: "a carriage return without a line feed after it; end lines in \\n or "
+    "\\r\\n",
+    scanner.NOT_UTF8: "byte {detail} of the file is not UTF-8; convert the file to UTF-8",
+    scanner.BAD_ID: "{id!r} is no ID; write a number, i-j for a multiword range or i.j for an "
+    "empty node, without leading zeros",
+    scanner.UNEXPECTED_ID: "ID {id} where {detail} should be; number the words 1, 2, 3, ... in "
+    "every sentence and end each sentence with a blank line",
+    scanner.EMPTY_FORM: "FORM (column 2) is empty; write _ if there is no form",
+    scanner.RANGE_REVERSED: "the multiword range {id} ends before it begins; write it i-j, i <= j",
+    scanner.RANGE_OVERLAPS: "the multiword range {id} overlaps the one before it; a word can be "
+    "in one range only",
+    scanner.RANGE_MISPLACED: "the multiword range {id} stands before word {detail}; put it right "
+    "before its first word",
+    scanner.RANGE_PAST_END: "the multiword range {id} goes past the end of the sentence of "
+    "{detail} words; correct it or add the words",
+}
+
+
+def fault_error(
+    fault: np.ndarray, text: bytes, source: str, *, first_line: int, first_byte: int
+) -> DataError:
+    """The error for one row of the scanner's faults.
+
+    Args:
+        fault: a row as scan_sentences returns it.
+        text: the bytes that were scanned.
+        source: the file's name.
+        first_line, first_byte: where text begins in the file; lines count from 1, bytes from 0.
+    """
+    code, detail, line, offset, start, end = (int(number) for number in fault)
+    if code == scanner.NOT_UTF8:
+        detail += first_byte
+    if code == scanner.COLUMN_COUNT:
+        what = _column_count(text[offset:end].split(b"\n", 1)[0], detail)
+    else:
+        field = text[offset : min(end, offset + SHOWN)].split(b"\t", 1)[0]
+        what = MESSAGES[code].format(detail=detail, id=field.decode(errors="replace"))
+    return DataError(place(source, first_line + line, find_sent_id(text[start:end])) + what)
+
+
+def _column_count(line: bytes, found: int) -> str:
+    """What to say of a line that has not ten columns."""
+    columns = "1 column" if found == 1 else f"{found} columns"
+    if not line.strip():
+        return f"a line of blanks ({columns}); a blank line must be empty"
+    if found < scanner.N_COLUMNS and len(line.split()) >= scanner.N_COLUMNS:
+        return f"{columns} instead of 10; separate the columns by tabs, not by spaces"
+    return f"{columns} instead of 10; separate ten columns by tabs and write _ for an empty one"

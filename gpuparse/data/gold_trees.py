@@ -1,0 +1,127 @@
+"""Are the trees in a treebank trees? The check before training and evaluation."""
+
+import numpy as np
+from numba import njit
+
+from gpuparse.data.scanner import NO_HEAD
+from gpuparse.data.treebank import Treebank, place
+from gpuparse.errors import DataError
+
+WELL_FORMED = 0
+MISSING_HEAD = 1
+NO_NUMBER = 2
+OUT_OF_RANGE = 3
+SELF_HEAD = 4
+CYCLE = 5
+SEVERAL_ROOTS = 6
+
+SHOWN = 12  # words that a message lists at most
+
+
+@njit(cache=True, nogil=True)
+def check_heads(
+    heads: np.ndarray, single_root: bool, partial: bool, seen: np.ndarray
+) -> tuple[int, int]:
+    """(fault, word) of one sentence; words count from 1, and `seen` is n + 1 numbers of scratch."""
+    n = len(heads)
+    n_roots = 0
+    for m in range(1, n + 1):
+        h = heads[m - 1]
+        if h == NO_HEAD:
+            if not partial:
+                return MISSING_HEAD, m
+        elif h < NO_HEAD:
+            return NO_NUMBER, m
+        elif h > n:
+            return OUT_OF_RANGE, m
+        elif h == m:
+            return SELF_HEAD, m
+        n_roots += h == 0
+        seen[m] = 0
+    for m in range(1, n + 1):  # seen[v] = the word whose climb to the root passed v first
+        v = m
+        while v > 0 and seen[v] == 0:
+            seen[v] = m
+            v = heads[v - 1]
+        if v > 0 and seen[v] == m:
+            return CYCLE, v
+    return (SEVERAL_ROOTS if single_root and n_roots > 1 else WELL_FORMED), 0
+
+
+@njit(cache=True, nogil=True)
+def check_sentences(
+    heads: np.ndarray, word_starts: np.ndarray, single_root: bool, partial: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """check_heads for every sentence: faults (S,) and words (S,)."""
+    n_sentences = len(word_starts) - 1
+    faults = np.empty(n_sentences, np.int32)
+    words = np.empty(n_sentences, np.int32)
+    seen = np.empty(len(heads) + 1, np.int32)
+    for s in range(n_sentences):
+        tree = heads[word_starts[s] : word_starts[s + 1]]
+        faults[s], words[s] = check_heads(tree, single_root, partial, seen)
+    return faults, words
+
+
+def check_trees(
+    treebank: Treebank, *, single_root: bool = False, partial: bool = False
+) -> list[DataError]:
+    """Finds the sentences whose HEAD column is not a tree.
+
+    Args:
+        single_root: exactly one word may hang from 0.
+        partial: words without a head (`_`) are allowed; the others must form no cycle.
+    Returns: one error for each such sentence, in order, for its first fault: a missing head, a
+        head that is no number or not in the sentence, a word that is its own head, a cycle,
+        several roots. Every tree without cycles has a root.
+    Cost: linear in the words, about 2 ns each.
+    """
+    faults, words = check_sentences(treebank.heads, treebank.word_starts, single_root, partial)
+    return [
+        _tree_error(treebank, int(s), int(faults[s]), int(words[s]))
+        for s in np.flatnonzero(faults != WELL_FORMED)
+    ]
+
+
+def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
+    """The error for one sentence; m is the word that check_heads named."""
+    sentence = treebank[s]
+    forms, heads = sentence.forms, sentence.heads
+    n = len(heads)
+    listed = [m]
+    if fault == MISSING_HEAD:
+        listed = [v for v in range(1, n + 1) if heads[v - 1] == NO_HEAD]
+        what = f"no HEAD for {_words(listed, forms)}; annotate, or allow partial trees"
+    elif fault == NO_NUMBER:
+        head = treebank.column(int(treebank.word_starts[s]) + m - 1, 6)
+        what = f"HEAD of {_words(listed, forms)} is {head!r}; write a number from 0 to {n}"
+    elif fault == OUT_OF_RANGE:
+        what = f"HEAD of {_words(listed, forms)} is {heads[m - 1]}; the sentence has {n} words"
+    elif fault == SELF_HEAD:
+        what = f"{_words(listed, forms)} is its own head; give it another"
+    elif fault == CYCLE:
+        listed = _cycle(heads, m)
+        what = f"{_words(listed, forms)} form a cycle; attach one of them elsewhere"
+    else:
+        listed = [v for v in range(1, n + 1) if heads[v - 1] == 0]
+        what = f"{len(listed)} roots: {_words(listed, forms)}; keep one, or allow several roots"
+    line = int(treebank.lines[treebank.word_starts[s] + listed[0] - 1])
+    return DataError(place(treebank.source, line, sentence.sent_id) + what)
+
+
+def _cycle(heads: list[int], m: int) -> list[int]:
+    """The words of the cycle through m, each followed by its head."""
+    words = [m]
+    while heads[words[-1] - 1] != m:
+        words.append(heads[words[-1] - 1])
+    return words
+
+
+def _words(words: list[int], forms: list[str]) -> str:
+    """ "words 2 (saw), 5 (the) and 7 (dog)"; long lists are cut."""
+    named = [f"{word} ({forms[word - 1]})" for word in words[:SHOWN]]
+    if len(words) > SHOWN:
+        named.append(f"{len(words) - SHOWN} more")
+    if len(named) == 1:
+        return f"word {named[0]}"
+    return f"words {', '.join(named[:-1])} and {named[-1]}"
