@@ -75,7 +75,7 @@ def trailing_zeros(typing_context, mask):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def separators_at_end(data: np.ndarray, start: int) -> int:
+def separators_at_end(data: np.ndarray, start: int) -> np.uint64:
     """separators_in_block for the last, incomplete block.
 
     A line feed is added after the last byte when the data does not end in one, so that every line
@@ -84,7 +84,7 @@ def separators_at_end(data: np.ndarray, start: int) -> int:
     mask = np.uint64(0)
     for i in range(start, len(data)):
         byte = data[i]
-        if byte == TAB or byte == LINE_FEED or byte == CARRIAGE_RETURN:
+        if byte in (TAB, LINE_FEED, CARRIAGE_RETURN):
             mask |= np.uint64(1) << np.uint64(i - start)
     if len(data) > 0 and data[-1] != LINE_FEED:
         mask |= np.uint64(1) << np.uint64(len(data) - start)

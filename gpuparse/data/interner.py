@@ -19,9 +19,13 @@ UNKNOWN = -1
 MIX_1, MIX_2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 HALF = np.uint64(33)
 
+# slots (power of two), the string in each or EMPTY; hashes of the strings; ends: string i is
+# pool[ends[i] : ends[i + 1]]; pool, all their bytes.
+Table = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
 
 @njit(cache=True, nogil=True)
-def hash_bytes(data: np.ndarray, start: int, end: int) -> int:
+def hash_bytes(data: np.ndarray, start: int, end: int) -> np.uint64:
     """64-bit hash of data[start:end]: eight bytes at a time, multiplied and folded; length last."""
     mixed = np.uint64(end - start)
     at = start
@@ -41,12 +45,12 @@ def find_slot(
     data: np.ndarray,
     start: int,
     end: int,
-    hashed: int,
+    hashed: np.uint64,
     slots: np.ndarray,
     hashes: np.ndarray,
     ends: np.ndarray,
     pool: np.ndarray,
-) -> int:
+) -> np.uint64:
     """The slot that holds data[start:end], or the empty one where it belongs (linear probing)."""
     mask = np.uint64(len(slots) - 1)
     slot = hashed & mask
@@ -141,7 +145,7 @@ class Interner:
         """Args: strings: to begin with; all different, or ValueError."""
         self._lock = threading.Lock()
         self._size = 0
-        self._reserve(64, 1024)
+        self._table = _empty_table(64, 1024)
         given = list(strings)
         ends = np.cumsum([0, *map(len, given)], dtype=np.int64)
         self.intern(np.array(np.frombuffer(b"".join(given), np.uint8)), ends[:-1], ends[1:])
@@ -190,18 +194,24 @@ class Interner:
 
     def _reserve(self, n_strings: int, n_bytes: int) -> None:
         """New arrays with room for so much, and the present strings in them."""
-        n_slots = 1 << (2 * n_strings - 1).bit_length()  # at most half of the slots are in use
-        slots = np.full(n_slots, EMPTY, np.int32)
-        hashes = np.zeros(n_strings, np.uint64)
-        ends = np.zeros(n_strings + 1, np.int64)
-        pool = np.zeros(n_bytes, np.uint8)
-        if self._size:
-            _, old_hashes, old_ends, old_pool = self._table
-            hashes[: self._size] = old_hashes[: self._size]
-            ends[: self._size + 1] = old_ends[: self._size + 1]
-            pool[: ends[self._size]] = old_pool[: ends[self._size]]
-            fill_slots(hashes, self._size, slots)
-        self._table = (slots, hashes, ends, pool)
+        _, old_hashes, old_ends, old_pool = self._table
+        table = slots, hashes, ends, pool = _empty_table(n_strings, n_bytes)
+        hashes[: self._size] = old_hashes[: self._size]
+        ends[: self._size + 1] = old_ends[: self._size + 1]
+        pool[: ends[self._size]] = old_pool[: ends[self._size]]
+        fill_slots(hashes, self._size, slots)
+        self._table = table
+
+
+def _empty_table(n_strings: int, n_bytes: int) -> Table:
+    """Arrays with room for so many strings of so many bytes together."""
+    n_slots = 1 << (2 * n_strings - 1).bit_length()  # at most half of the slots are in use
+    return (
+        np.full(n_slots, EMPTY, np.int32),
+        np.zeros(n_strings, np.uint64),
+        np.zeros(n_strings + 1, np.int64),
+        np.zeros(n_bytes, np.uint8),
+    )
 
 
 def _offsets(

@@ -81,7 +81,7 @@ def find_lines(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
         while mask != 0:
             at = start + trailing_zeros(mask)
             mask &= mask - np.uint64(1)
-            byte = data[at] if at < size else LINE_FEED
+            byte = data[at] if at < size else np.uint8(LINE_FEED)
             if byte == TAB:
                 n_tabs += 1
                 if n_tabs < N_COLUMNS:
@@ -109,7 +109,7 @@ def parse_number(data: np.ndarray, start: int, end: int) -> int:
     for i in range(start, end):
         if data[i] < ZERO or data[i] > NINE:
             return BAD_HEAD
-        value = value * 10 + (np.int64(data[i]) - ZERO)
+        value = value * 10 + (int(data[i]) - ZERO)
     return value if value <= LARGEST else BAD_HEAD
 
 
@@ -233,7 +233,7 @@ def character_size(data: np.ndarray, at: int) -> int:
 
 @njit(cache=True, nogil=True)
 def find_invalid_utf8(data: np.ndarray, start: int) -> int:
-    """Offset of the first byte from `start` on that begins no UTF-8 character; len(data) if none."""
+    """Offset of the first byte, from `start` on, that begins no UTF-8 character; else len(data)."""
     at, size = start, len(data)
     while at < size:
         if at + BLOCK <= size:

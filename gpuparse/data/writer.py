@@ -3,7 +3,6 @@
 import numpy as np
 from numba import njit
 
-from gpuparse.data.byte_blocks import TAB
 from gpuparse.data.scanner import DEPREL, HEAD, NO_HEAD, UNDERSCORE, ZERO
 
 LONGEST_HEAD = 10  # digits of the largest int32
