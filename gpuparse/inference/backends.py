@@ -1,0 +1,32 @@
+"""Which form of an algorithm runs: batched torch on any device, or compiled for the CPU."""
+
+from typing import Literal
+
+import torch
+
+from gpuparse.errors import ScoreError
+
+Backend = Literal["auto", "torch", "cpu", "gpu"]
+
+
+def choose_backend(backend: str, device: torch.device) -> Literal["torch", "cpu"]:
+    """The backend that runs.
+
+    Args:
+        backend: "auto" takes "cpu" for tensors in main memory and "torch" for any other device.
+        device: where the scores are.
+
+    Raises:
+        ScoreError: an unknown backend, or one that cannot read these tensors.
+    """
+    if backend == "torch":
+        return "torch"
+    if backend == "auto":
+        return "cpu" if device.type == "cpu" else "torch"
+    if backend == "cpu":
+        if device.type != "cpu":
+            raise ScoreError(f"backend 'cpu' reads tensors in main memory, these are on {device}")
+        return "cpu"
+    if backend == "gpu":
+        raise ScoreError("backend 'gpu' is not there; on a GPU use 'torch'")
+    raise ScoreError(f"unknown backend {backend!r}: expected 'auto', 'torch' or 'cpu'")

@@ -1,0 +1,190 @@
+"""Every recurrence as textbook loops, one sentence at a time: for readers, and for tests.
+
+`arc_scores[h][m]` may be a nested list or a matrix; arithmetic happens in the type of its cells, so
+that a float32 matrix gives the very bits of the fast float32 forms. Nothing here is fast.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpuparse.errors import NoTreeError
+from gpuparse.tensors import NO_HEAD
+
+Matrix = Sequence[Sequence[Any]]
+FORBIDDEN = float("-inf")
+
+
+def eisner(arc_scores: Matrix, *, single_root: bool = False) -> tuple[list[int], Any]:
+    """Best projective tree by Eisner's algorithm.
+
+    Args:
+        arc_scores: (n+1, n+1), score of head h -> modifier m; column 0 and diagonal are not read.
+        single_root: exactly one modifier of the root; otherwise one or more.
+
+    Returns:
+        heads (n+1), -1 at the root, and the sum of the tree's arcs in the order of the words.
+        Among equally good splits the smallest r wins in every span, then the smallest root word.
+
+    Raises:
+        NoTreeError: forbidden arcs leave no tree.
+
+    Cost: O(n^3).
+    Source: McDonald, Crammer & Pereira 2005, section 2.2 and figure 2; single root: Carreras 2007,
+    section 2.1.
+    """
+    n = len(arc_scores) - 1
+    first = 1 if single_root else 0
+    spans = range(n + 1)
+    # C_R[i][j]: complete, head i; C_L: complete, head j. I_R, I_L: incomplete, with the arc i, j.
+    I_R, I_L, C_R, C_L = ([[_zero(arc_scores)] * (n + 1) for _ in spans] for _ in range(4))
+    split_I, split_R, split_L = ([[0] * (n + 1) for _ in spans] for _ in range(3))
+    for w in range(1, n + 1 - first):
+        for i in range(first, n + 1 - w):
+            j = i + w
+            best, r = _first_best([(C_R[i][r] + C_L[r + 1][j], r) for r in range(i, j)])
+            split_I[i][j] = r
+            I_R[i][j] = best + arc_scores[i][j]
+            I_L[i][j] = best + arc_scores[j][i] if i > 0 else FORBIDDEN
+            C_R[i][j], split_R[i][j] = _first_best(
+                [(I_R[i][r] + C_R[r][j], r) for r in range(i + 1, j + 1)]
+            )
+            C_L[i][j], split_L[i][j] = _first_best(
+                [(C_L[i][r] + I_L[r][j], r) for r in range(i, j)]
+            )
+    heads = [NO_HEAD] * (n + 1)
+    if n == 0:
+        return heads, _zero(arc_scores)
+    if single_root:
+        best, m = _first_best(
+            [(C_L[1][m] + C_R[m][n] + arc_scores[0][m], m) for m in range(1, n + 1)]
+        )
+        heads[m] = 0
+        agenda = [(1, m, False), (m, n, True)]
+    else:
+        best = C_R[0][n]
+        agenda = [(0, n, True)]
+    if best == FORBIDDEN:
+        raise NoTreeError("no projective tree: too many arcs are forbidden")
+    while agenda:
+        i, j, is_right = agenda.pop()
+        if i == j:
+            continue
+        if is_right:
+            r = split_R[i][j]
+            heads[r] = i
+            agenda.append((r, j, True))
+            start, end = i, r
+        else:
+            r = split_L[i][j]
+            heads[r] = j
+            agenda.append((i, r, False))
+            start, end = r, j
+        r = split_I[start][end]
+        agenda += [(start, r, True), (r + 1, end, False)]
+    return heads, _tree_score(arc_scores, heads)
+
+
+def chu_liu_edmonds(arc_scores: Matrix, *, single_root: bool = False) -> tuple[list[int], Any]:
+    """Best tree, crossing arcs allowed, by Chu-Liu/Edmonds in the path-growing form.
+
+    Every super-node k keeps a row: row[k][u] is the best way into k from the word or root u outside
+    it. A path grows backwards over best sources until it meets the root or an attached word; a
+    source on the path closes a cycle, which becomes one super-node:
+    row[c][u] = max over members k of (row[k][u] - best[k]). At the end the super-nodes are taken
+    apart, last made first: the arc that enters one enters its member with the maximum.
+
+    Single root: compare scores as pairs, first (minus the number of arcs from the root), then the
+    score. An arc from the root is (-1, s), any other (0, s). The root is on no cycle, so best[k] of
+    a cycle's members is always (0, s), and subtracting it never changes the count of an entering
+    arc. So the pairs need not be kept: a super-node takes the root only if no other source is
+    allowed. The best pair has the fewest possible arcs from the root; more than one means that no
+    single-root tree exists.
+
+    Args:
+        arc_scores: (n+1, n+1), score of head h -> modifier m; column 0 and diagonal are not read.
+        single_root: exactly one modifier of the root; otherwise one or more.
+
+    Returns:
+        heads (n+1), -1 at the root, and the sum of the tree's arcs in the order of the words.
+        Paths start at the smallest free word; equally good sources: the smallest u (the root before
+        the words); equally good members on taking apart: the smallest word, else the oldest
+        super-node.
+
+    Raises:
+        NoTreeError: forbidden arcs leave no tree.
+
+    Cost: O(n^2) in the fast forms; O(n^2) here too, but for the searches in the path.
+    Source: slides, "Spanning Tree Parsing"; path growing: Gabow, Galil, Spencer & Tarjan 1986;
+    one arc from the root by an ordering of pairs, after Gabow & Tarjan 1984 and Zmigrod, Vieira &
+    Cotterell 2020, "Please Mind the Root"; differs: no swaps and no second run.
+    """
+    n = len(arc_scores) - 1
+    row = {
+        m: [FORBIDDEN if u == m else arc_scores[u][m] for u in range(n + 1)]
+        for m in range(1, n + 1)
+    }
+    inside = {m: {m} for m in row}  # words of each super-node
+    members: dict[int, list[int]] = {}  # of each super-node, in the order of making
+    best: dict[int, Any] = {}
+    source: dict[int, int] = {}
+    attached = {0}
+    for start in range(1, n + 1):
+        path = [] if start in attached else [start]
+        while path:
+            end = path[-1]
+            best[end], source[end] = _best_source(row[end], single_root)
+            u = source[end]
+            if best[end] == FORBIDDEN:
+                raise NoTreeError("no tree: too many arcs are forbidden")
+            if u in attached:
+                attached.update(*(inside[k] for k in path))
+                path = []
+            elif not any(u in inside[k] for k in path):
+                path.append(u)
+            else:
+                p = next(p for p, k in enumerate(path) if u in inside[k])
+                made = n + 1 + len(members)
+                members[made] = sorted(path[p:])
+                inside[made] = set().union(*(inside[k] for k in path[p:]))
+                row[made] = [
+                    FORBIDDEN if u in inside[made] else max(row[k][u] - best[k] for k in path[p:])
+                    for u in range(n + 1)
+                ]
+                path[p:] = [made]
+    for made in reversed(members):
+        u = source[made]
+        _, entered = _first_best([(row[k][u] - best[k], k) for k in members[made]])
+        source[entered] = u
+    heads = [NO_HEAD] + [source[m] for m in range(1, n + 1)]
+    if single_root and heads.count(0) > 1:
+        raise NoTreeError("no tree with a single root word: too many arcs are forbidden")
+    return heads, _tree_score(arc_scores, heads)
+
+
+def _best_source(row: list[Any], single_root: bool) -> tuple[Any, int]:
+    """Best score into a super-node and its source; with a single root the root comes last."""
+    best, u = _first_best([(score, u) for u, score in enumerate(row) if u > 0])
+    takes_root = best == FORBIDDEN if single_root else row[0] >= best
+    return (row[0], 0) if takes_root else (best, u)
+
+
+def _first_best(candidates: list[tuple[Any, int]]) -> tuple[Any, int]:
+    """The highest (value, choice); the first of equals."""
+    best, chosen = candidates[0]
+    for value, choice in candidates:
+        if value > best:
+            best, chosen = value, choice
+    return best, chosen
+
+
+def _zero(arc_scores: Matrix) -> Any:
+    """0 in the type of the cells (the cell read may hold anything)."""
+    return type(arc_scores[0][0])(0)
+
+
+def _tree_score(arc_scores: Matrix, heads: list[int]) -> Any:
+    """Sum of the arcs into words 1, 2, ..., n, added from the left."""
+    total = _zero(arc_scores)
+    for m in range(1, len(heads)):
+        total += arc_scores[heads[m]][m]
+    return total

@@ -1,0 +1,28 @@
+"""The table of decoders that all tests of inference run over: one row a decoder."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpuparse import inference
+from gpuparse.inference import reference
+
+BACKENDS = ["torch", "cpu"]
+"""Every backend but "auto" and the ones that do not exist."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A public decoder, its textbook form, and the trees among which it searches."""
+
+    search: Callable
+    textbook: Callable
+    projective: bool
+
+
+ROWS = {
+    "eisner": Row(inference.eisner, reference.eisner, projective=True),
+    "chu_liu_edmonds": Row(inference.chu_liu_edmonds, reference.chu_liu_edmonds, projective=False),
+}
+
+NOT_DECODERS = {"DECODERS", "Parse", "Scores", "decode"}
+"""Public names of `gpuparse.inference` that search for nothing themselves."""

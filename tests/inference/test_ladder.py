@@ -1,0 +1,132 @@
+"""Enumeration -> textbook loops -> batched torch -> compiled: each rung equals the one below."""
+
+from math import prod
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse import inference
+from gpuparse.errors import NoTreeError
+from tests.inference.decoders import BACKENDS, NOT_DECODERS, ROWS
+from tests.oracles.brute_force import all_trees, best_values
+from tests.strategies import integer_scores
+
+every_decoder = pytest.mark.parametrize("name", ROWS)
+every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+every_backend = pytest.mark.parametrize("backend", BACKENDS)
+
+
+def test_every_public_decoder_has_a_row():
+    assert set(inference.__all__) - NOT_DECODERS == set(ROWS)
+    assert set(inference.DECODERS.values()) == {row.search for row in ROWS.values()}
+
+
+def test_the_enumerator_finds_the_known_numbers_of_trees():
+    assert [len(all_trees(n, True, False)) for n in range(1, 6)] == [1, 3, 12, 55, 273]
+    assert [len(all_trees(n, False, False)) for n in range(1, 6)] == [
+        (n + 1) ** (n - 1) for n in range(1, 6)
+    ]
+    assert [len(all_trees(n, False, True)) for n in range(1, 6)] == [
+        n ** (n - 1) for n in range(1, 6)
+    ]
+
+
+def split_by_existence(scores, row, single_root):
+    """(matrices with a tree, their best values, matrices without)."""
+    best = best_values(scores, projective=row.projective, single_root=single_root)
+    has_tree = best > -np.inf
+    return scores[has_tree], best[has_tree], scores[~has_tree]
+
+
+@every_decoder
+@every_root
+def test_textbook_equals_enumeration(name, single_root):
+    row, rng = ROWS[name], np.random.default_rng(1)
+    for n, forbidden in [(n, p) for n in range(1, 6) for p in (0.0, 0.2, 0.5)]:
+        scores = integer_scores(rng, 60, n, forbidden=forbidden)
+        trees = all_trees(n, row.projective, single_root).tolist()
+        possible, best, impossible = split_by_existence(scores, row, single_root)
+        for matrix, value in zip(possible, best, strict=True):
+            heads, score = row.textbook(matrix, single_root=single_root)
+            assert heads in trees
+            assert score == value == sum(matrix[h, m] for m, h in enumerate(heads) if m > 0)
+        for matrix in impossible:
+            with pytest.raises(NoTreeError):
+                row.textbook(matrix, single_root=single_root)
+
+
+@every_decoder
+@every_root
+@every_backend
+@pytest.mark.parametrize("kind", ["float32", "float64", "ties", "forbidden"])
+def test_every_backend_equals_the_textbook(name, single_root, backend, device, kind):
+    """The same trees and the same bits, ties and rounding included."""
+    if backend == "cpu" and device.type != "cpu":
+        pytest.skip("the compiled backend reads main memory only")
+    row, rng = ROWS[name], np.random.default_rng(2)
+    for n in [1, 2, 3, 5, 8, 13, 17, 33]:
+        n_batch = 6
+        if kind in ("ties", "forbidden"):
+            scores = integer_scores(rng, n_batch, n, forbidden=0.3 * (kind == "forbidden"))
+        else:
+            scores = rng.standard_normal((n_batch, n + 1, n + 1)).astype(kind)
+        kept, expected = [], []
+        for b in range(n_batch):
+            length = int(rng.integers(0, n + 1)) if b else n
+            try:
+                expected.append(
+                    row.textbook(scores[b, : length + 1, : length + 1], single_root=single_root)
+                )
+            except NoTreeError:
+                continue
+            kept.append((b, length))
+        batch = torch.from_numpy(scores[[b for b, _ in kept]]).to(device)
+        lengths = torch.tensor([length for _, length in kept], dtype=torch.int64)
+        heads, values = row.search(batch, lengths, single_root=single_root, backend=backend)
+        assert heads.dtype == torch.int64
+        assert heads.device.type == values.device.type == device.type
+        assert values.dtype == batch.dtype
+        for k, (tree, value) in enumerate(expected):
+            assert heads[k].tolist() == tree + [-1] * (n + 1 - len(tree))
+            assert values[k].item() == float(value)
+
+
+@every_decoder
+@every_root
+@every_backend
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
+def test_ten_thousand_matrices_have_the_value_of_enumeration(name, single_root, backend, n):
+    """Over n = 1..6: 10,000 matrices, with many ties, half of them with forbidden arcs."""
+    row, rng = ROWS[name], np.random.default_rng(n)
+    n_batch = {1: 250, 2: 1250, 3: 2000, 4: 2500, 5: 2500, 6: 1500}[n]
+    scores = integer_scores(rng, n_batch, n)
+    scores[::2] = integer_scores(rng, len(scores[::2]), n, forbidden=0.25)
+    possible, best, impossible = split_by_existence(scores, row, single_root)
+    lengths = torch.full((len(possible),), n)
+    heads, values = row.search(
+        torch.from_numpy(possible), lengths, single_root=single_root, backend=backend
+    )
+    assert values.tolist() == best.tolist()
+    # Each answer is one of the enumerated trees, and has the value it claims.
+    trees = all_trees(n, row.projective, single_root)
+    base = (n + 1) ** np.arange(n)
+    assert set((heads.numpy()[:, 1:] @ base).tolist()) <= set((trees[:, 1:] @ base).tolist())
+    sentence, word = np.arange(len(possible))[:, None], np.arange(1, n + 1)
+    assert (possible[sentence, heads.numpy()[:, 1:], word].sum(axis=1) == best).all()
+    for matrix in impossible[:20]:
+        with pytest.raises(NoTreeError, match="sentence 0"):
+            row.search(
+                torch.from_numpy(matrix[None]),
+                torch.tensor([n]),
+                single_root=single_root,
+                backend=backend,
+            )
+
+
+def test_the_matrices_above_are_ten_thousand_and_some_have_no_tree():
+    assert sum([250, 1250, 2000, 2500, 2500, 1500]) == 10_000
+    scores = integer_scores(np.random.default_rng(3), 500, 3, forbidden=0.25)
+    _, _, impossible = split_by_existence(scores, ROWS["eisner"], True)
+    assert 0 < len(impossible) < 500
+    assert prod(impossible.shape) > 0
