@@ -114,18 +114,19 @@ def parse_yaml(text: str, source: str) -> PlainYaml:
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
         raise ConfigError(f"{source}: longer than {MAX_BYTES} bytes; no file of ours is")
-    loader = _Loader(text)
     try:
-        node = loader.get_single_node()
-        value = None if node is None else loader.construct_document(node)
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            value = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f":{mark.line + 1}"
         raise ConfigError(f"{source}{line}: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{source}: {' '.join(str(error).split())}") from None
-    finally:
-        loader.dispose()
     return PlainYaml(value, {} if node is None else _lines(node, ()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuparse.data.conll import check_trees
+from gpuparse.data.gold_trees import check_trees
 from gpuparse.data.interner import Interner
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError
@@ -69,13 +69,14 @@ def check_same_words(gold: Treebank, system: Treebank) -> None:
         w = int(breaks[0])
         begins, goes_on = (gold, system) if begins_gold[w] else (system, gold)
         raise DataError(
-            f"{_at(begins, w)}a sentence begins here, but at {_line(goes_on, w)} the sentence before"
-            f" goes on; both files need the same sentences"
+            f"{_at(begins, w)}a sentence begins here, but at {_line(goes_on, w)} the sentence"
+            f" before goes on; both files need the same sentences"
         )
     if word < n_words:
         raise DataError(
             f"{_at(system, word)}the word is {system.column(word, _FORM)!r}, but at"
-            f" {_line(gold, word)} it is {gold.column(word, _FORM)!r}; both files need the same words"
+            f" {_line(gold, word)} it is {gold.column(word, _FORM)!r}; both files need the same"
+            f" words"
         )
     if gold.n_words != system.n_words:
         longer, shorter = (gold, system) if gold.n_words > system.n_words else (system, gold)

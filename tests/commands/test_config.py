@@ -1,0 +1,292 @@
+"""The config: every key with values it must take and refuse, all errors at once, round trips."""
+
+import dataclasses
+import itertools
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuparse.commands.config import (
+    DataConfig,
+    RunConfig,
+    known_keys,
+    load_config,
+    main,
+    schema_table,
+)
+from gpuparse.errors import ConfigError
+from gpuparse.plain_yaml import dump_yaml
+
+MINIMAL = "output: runs/x\ndata:\n  train: train.conllu\n"
+
+
+@pytest.fixture
+def config_file(tmp_path, monkeypatch):
+    """Write a config into a folder below the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs").mkdir()
+
+    def write(text: str):
+        path = tmp_path / "configs" / "run.yaml"
+        path.write_text(text, encoding="utf-8")
+        return "configs/run.yaml"
+
+    return write
+
+
+def errors_of(path, *overrides) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, overrides)
+    assert caught.value.exit_code == 2
+    return str(caught.value).splitlines()
+
+
+def test_a_minimal_config_takes_every_default(config_file):
+    config = load_config(config_file(MINIMAL))
+    assert config == RunConfig(output="runs/x", data=DataConfig(train="configs/train.conllu"))
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "- a\n", "text\n"])
+def test_a_file_without_keys_is_refused(config_file, text):
+    assert "expected keys and values" in errors_of(config_file(text))[0]
+
+
+def test_what_must_be_given_is_asked_for(config_file):
+    assert errors_of(config_file("seed: 1\n")) == [
+        "configs/run.yaml: output: missing; expected text",
+        "configs/run.yaml: data.train: missing; expected a path",
+    ]
+
+
+def test_all_errors_come_at_once_with_their_lines(config_file):
+    path = config_file(
+        "data:\n  train: 5\n  trian: x\nlearning:\n  epochs: 0\n  iteratons: 5\nseed: true\n"
+    )
+    assert errors_of(path, "learning.epoch=3", "threads=many", "nonsense") == [
+        "configs/run.yaml:2: data.train: expected a path, not 5",
+        "configs/run.yaml:3: data.trian: unknown key; did you mean data.train?",
+        "configs/run.yaml:5: learning.epochs: expected an integer from 1 to 10000, not 0",
+        "configs/run.yaml:6: learning.iteratons: unknown key; docs/configuration.md lists all keys",
+        "configs/run.yaml:7: seed: expected an integer from 0 to 9223372036854775807, not true",
+        "command line: learning.epoch: unknown key; did you mean learning.epochs?",
+        "command line: threads: expected an integer from 0 to 4096, not 'many'",
+        "command line: 'nonsense': expected KEY=VALUE, such as learning.epochs=5",
+        "configs/run.yaml: output: missing; expected text",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("epochs", "learning.epochs"),  # the right word without its section
+        ("batch_sise", "learning.batch_size"),
+        ("labels.eposch", "labels.epochs"),
+        ("feature_map.row", "feature_map.rows"),
+        ("sead", "seed"),
+    ],
+)
+def test_the_nearest_key_is_named(config_file, key, near):
+    [error] = errors_of(config_file(MINIMAL), f"{key}=1")
+    assert error == f"command line: {key}: unknown key; did you mean {near}?"
+
+
+def test_a_section_must_be_a_section(config_file):
+    assert "configs/run.yaml:4: learning: expected a section of keys and values" in errors_of(
+        config_file(MINIMAL + "learning: 5\n")
+    )
+
+
+def good_and_bad_values(key):
+    """Values a key must take and values it must refuse, made from its own declaration."""
+    bad = [[1], {"a": 1}]
+    if key.kind == "choice":
+        good = list(key.choices)
+        bad += ["nonsense", 1, 1.5, ""]
+    elif key.kind == "integer":
+        good = [key.low, key.high]
+        bad += [key.low - 1, key.high + 1, 1.5, True, "5"]
+    elif key.kind == "number":
+        good = [0.25, 3, 1e-3]
+        bad += [0, -1, True, "x", ".inf"]
+    else:
+        good = ["name", "no", "5", "æ"]
+        bad += [5, True, 1.5, ""]
+    (good if key.optional else bad).append(None)
+    return good, bad
+
+
+EVERY_KEY = list(known_keys().items())
+
+
+def nested(name, value):
+    """The minimal config with one key set, as a dict."""
+    content = {"output": "runs/x", "data": {"train": "t"}}
+    section, dot, last = name.rpartition(".")
+    target = content.setdefault(section, {}) if dot else content
+    target[last] = value
+    return content
+
+
+@pytest.mark.parametrize(("name", "key"), EVERY_KEY, ids=[name for name, _ in EVERY_KEY])
+def test_every_key_takes_and_refuses(name, key):
+    good, bad = good_and_bad_values(key)
+    for value in good:
+        config = RunConfig.from_yaml(dump_yaml(nested(name, value)), "run.yaml")
+        section, dot, last = name.rpartition(".")
+        kept = getattr(getattr(config, section) if dot else config, last)
+        assert kept == value
+        assert type(kept) is type(value) or key.kind == "number"
+    for value in bad:
+        with pytest.raises(ConfigError, match=rf"run\.yaml:\d+: {name}: expected ") as caught:
+            RunConfig.from_yaml(dump_yaml(nested(name, value)), "run.yaml")
+        assert len(str(caught.value).splitlines()) == 1, value
+
+
+@pytest.mark.parametrize(("name", "key"), EVERY_KEY, ids=[name for name, _ in EVERY_KEY])
+def test_every_key_can_be_overridden(config_file, name, key):
+    path = config_file(MINIMAL)
+    for value in good_and_bad_values(key)[0]:
+        word = "null" if value is None else str(value).lower() if value in (True, False) else value
+        config = load_config(path, [f"{name}={word}"])
+        section, dot, last = name.rpartition(".")
+        assert getattr(getattr(config, section) if dot else config, last) == value
+
+
+def test_the_last_override_wins_and_text_needs_no_quotes(config_file):
+    config = load_config(
+        config_file(MINIMAL), ["seed=2", "seed=3", "output=2024", "data.train=[a]: b.conllu"]
+    )
+    assert (config.seed, config.output, config.data.train) == (3, "2024", "[a]: b.conllu")
+
+
+def test_an_override_mends_no_error_of_the_file(config_file):
+    [error] = errors_of(config_file(MINIMAL + "seed: x\n"), "seed=1")
+    assert error.startswith("configs/run.yaml:4: seed: ")
+
+
+def test_paths_count_from_the_file_and_overrides_from_here(config_file):
+    text = (
+        "output: runs/x\nfeatures: mine.yaml\nlabels: {features: sub/l.yml}\n"
+        "data: {train: ../a/t.conllu, dev: d.conllu, test: 'synthetic:10:1'}\n"
+    )
+    config = load_config(config_file(text), ["data.dev=here.conllu"])
+    assert config.data.train == "a/t.conllu"
+    assert config.data.dev == "here.conllu"
+    assert config.data.test == "synthetic:10:1"
+    assert config.features == "configs/mine.yaml"
+    assert config.labels.features == "configs/sub/l.yml"
+    assert config.output == "runs/x"
+
+
+def test_an_absolute_path_stays(config_file, tmp_path):
+    path = str(tmp_path / "t.conllu")
+    assert load_config(config_file(MINIMAL), [f"data.train={path}"]).data.train == path
+    text = f"output: x\ndata: {{train: {path}}}\n"
+    assert load_config(config_file(text)).data.train == path
+
+
+def test_the_folder_behind_a_link_is_where_paths_count_from(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "real" / "deep" / "run.yaml").write_text("output: x\ndata: {train: ../t}\n")
+    (tmp_path / "link").symlink_to("real/deep")
+    assert load_config("link/run.yaml").data.train == "real/t"
+
+
+@pytest.mark.parametrize(
+    "value", ["synthetic:0:1", "synthetic:5", "synthetic:5:-1", "synthetic:a:b"]
+)
+def test_a_wrong_synthetic_treebank_is_refused(config_file, value):
+    [error] = errors_of(config_file(MINIMAL), f"data.dev={value}")
+    assert "expected synthetic:N:SEED" in error
+
+
+def test_yaml_one_point_one_traps(config_file):
+    text = (
+        "output: no\nfeatures: off\ndata: {train: 1e3.conllu, dev: 12:30, test: yes}\n"
+        "learning: {max_step: 1e-3, epochs: 010}\n"
+    )
+    config = load_config(config_file(text))
+    assert (config.output, config.features) == ("no", "off")
+    assert (config.data.dev, config.data.test) == ("configs/12:30", "configs/yes")
+    assert config.learning.max_step == 0.001
+    assert config.learning.epochs == 10
+    assert errors_of(config_file(MINIMAL + "learning: {shuffle: no}\n")) == [
+        "configs/run.yaml:4: learning.shuffle: expected true or false, not 'no'"
+    ]
+
+
+def test_a_huge_number_is_text(config_file):
+    [error] = errors_of(config_file(MINIMAL + f"seed: {'9' * 5000}\n"))
+    assert error.startswith("configs/run.yaml:4: seed: expected an integer")
+    assert len(error) < 200
+
+
+def test_a_file_that_is_missing_or_no_text(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read"):
+        load_config(tmp_path / "none.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"a: \xff\n")
+    with pytest.raises(ConfigError, match=r"bytes\.yaml: no UTF-8 text \(byte 3\)"):
+        load_config(tmp_path / "bytes.yaml")
+
+
+printable = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Cn"], exclude_characters="\ufeff"), min_size=1
+)
+
+
+@given(
+    st.one_of(printable, st.sampled_from(["no", "null", "~", "1e-3", "010", "1:30", "true", "- a"]))
+)
+def test_any_text_survives_the_round_trip(text):
+    config = RunConfig(output=text, data=DataConfig(train=text))
+    again = RunConfig.from_yaml(config.to_yaml(), "config.yaml")
+    assert again == config
+    assert again.to_yaml() == config.to_yaml()
+
+
+def test_every_combination_of_choices_survives_the_round_trip():
+    for bits, root, step in itertools.product(
+        ("auto", 8, 16), ("auto", True, False), (None, 0.5, 1)
+    ):
+        config = RunConfig.from_yaml(
+            dump_yaml(
+                {
+                    "output": "x",
+                    "data": {"train": "t", "single_root": root},
+                    "weights": {"bits": bits},
+                    "learning": {"max_step": step},
+                }
+            ),
+            "c",
+        )
+        again = RunConfig.from_yaml(config.to_yaml(), "c")
+        assert dataclasses.asdict(again) == dataclasses.asdict(config)
+        assert type(again.data.single_root) is type(root)
+        assert type(again.weights.bits) is type(bits)
+
+
+def test_the_resolved_file_names_every_key_and_is_ordinary_yaml():
+    config = RunConfig(output="x", data=DataConfig(train="t"))
+    content = yaml.safe_load(config.to_yaml())
+    names = set()
+    for name, value in content.items():
+        names |= {f"{name}.{key}" for key in value} if isinstance(value, dict) else {name}
+    assert names == set(known_keys())
+    assert content == dataclasses.asdict(config)
+
+
+def test_configs_are_frozen():
+    config = RunConfig(output="x", data=DataConfig(train="t"))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.seed = 2
+
+
+def test_the_command_prints_the_table_or_the_resolved_config(config_file, capsys):
+    assert main([]) == 0
+    assert capsys.readouterr().out == schema_table()
+    assert main([config_file(MINIMAL), "seed=7"]) == 0
+    printed = capsys.readouterr().out
+    assert RunConfig.from_yaml(printed, "printed") == load_config("configs/run.yaml", ["seed=7"])

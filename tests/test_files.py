@@ -1,0 +1,130 @@
+"""Files that appear whole or not at all, and folders with one writer."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from gpuparse.errors import ConfigError
+from gpuparse.files import lock_folder, replace_file
+
+
+def write(path, data: bytes = b"new", **options):
+    with replace_file(path, **options) as file:
+        file.write(data)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_an_ordinary_file_appears_with_the_ordinary_mode(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        write(tmp_path / "out")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out").read_bytes() == b"new"
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o666 & ~umask
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_nothing_is_replaced_without_force(tmp_path):
+    (tmp_path / "out").write_bytes(b"old")
+    with pytest.raises(ConfigError, match="exists; give --force"):
+        write(tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == b"old"
+    write(tmp_path / "out", force=True)
+    assert (tmp_path / "out").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_after_a_failure_the_old_file_stands_and_nothing_else(tmp_path, error):
+    (tmp_path / "out").write_bytes(b"old")
+
+    def fail_half_way():
+        with replace_file(tmp_path / "out", force=True) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(type(error)):
+        fail_half_way()
+    assert (tmp_path / "out").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_the_name_is_free_until_the_file_is_complete(tmp_path):
+    with replace_file(tmp_path / "out") as file:
+        file.write(b"x")
+        assert not (tmp_path / "out").exists()
+    assert (tmp_path / "out").exists()
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("there/real")
+    with pytest.raises(ConfigError, match="exists"):
+        write(tmp_path / "link")
+    write(tmp_path / "link", force=True)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there" / "real").read_bytes() == b"new"
+
+
+def test_a_link_to_nothing_makes_its_target(tmp_path):
+    (tmp_path / "link").symlink_to("real")
+    write(tmp_path / "link")
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(ConfigError, match="is a folder"):
+        write(tmp_path, force=True)
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE)
+    write(tmp_path / "pipe")
+    assert reader.communicate(timeout=60)[0] == b"new"
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_name_of_the_longest_length_works(tmp_path):
+    write(tmp_path / ("x" * 255))
+    assert os.listdir(tmp_path) == ["x" * 255]
+
+
+def test_a_missing_folder_is_an_error_of_the_system(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        write(tmp_path / "none" / "out")
+
+
+def test_a_locked_folder_has_one_writer(tmp_path):
+    folder = tmp_path / "model"
+    code = f"from gpuparse.files import lock_folder\nwith lock_folder({str(folder)!r}): pass"
+    with lock_folder(folder):
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "ConfigError" in other.stderr
+        assert "another process is writing there" in other.stderr
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    assert os.listdir(folder) == []
+
+
+def test_a_killed_writer_leaves_no_lock(tmp_path):
+    folder = tmp_path / "model"
+    code = (
+        "import os, signal\nfrom gpuparse.files import lock_folder\n"
+        f"with lock_folder({str(folder)!r}): os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
+    assert os.listdir(folder) == [".lock"]
+    with lock_folder(folder):
+        assert os.listdir(folder) == [".lock"]
+    assert os.listdir(folder) == []
+
+
+def test_a_file_is_no_folder_to_lock(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ConfigError, match="is no folder"), lock_folder(path):
+            pass

@@ -1,0 +1,108 @@
+"""The house keeps its one direction: every import goes down a level or stays in its folder."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "gpuparse"
+
+# docs/architecture.md says why.
+LEVELS = {
+    "__init__": 0,
+    "errors": 0,
+    "tensors": 0,
+    "files": 0,
+    "plain_yaml": 0,
+    "inference": 1,
+    "data": 1,
+    "features": 2,
+    "evaluation": 2,
+    "scoring": 3,
+    "model": 4,
+    "learning": 5,
+    "commands": 6,
+    "__main__": 7,
+}
+REFUSED_NAMES = {"utils", "util", "common", "base", "helpers", "misc"}
+
+
+def room_of(path: Path) -> str:
+    """The first part of a file's name below the package: a room, or a module of its own."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def own_imports(tree: ast.AST) -> list[str]:
+    """Names below gpuparse that a module imports, wherever in it; "" for the package itself."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "gpuparse":
+            names += [f"gpuparse.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.append(node.module or "")
+    return [name.partition(".")[2] for name in names if name.split(".")[0] == "gpuparse"]
+
+
+def faults(path: Path, source: str) -> list[str]:
+    """What is wrong with the imports of one module."""
+    tree, here = ast.parse(source), room_of(path)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            found.append(f"line {node.lineno}: relative import")
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
+            found.append(f"line {node.lineno}: star import")
+    for name in own_imports(tree):
+        there = name.split(".")[0]
+        if there in ("", "__version__"):
+            there = "__init__"
+        if there not in LEVELS:
+            found.append(f"imports {name}, which is in no known room")
+        elif there != here and LEVELS[there] >= LEVELS[here]:
+            found.append(f"imports {name} (level {LEVELS[there]}) from level {LEVELS[here]}")
+    return found
+
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_down(path):
+    assert room_of(path) in LEVELS, "a room that docs/architecture.md does not know"
+    assert faults(path, path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_is_called_by_a_name_that_says_nothing(path):
+    assert not REFUSED_NAMES.intersection(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "fault"),
+    [
+        ("data/conll.py", "from gpuparse.model import Model", "imports model (level 4)"),
+        ("data/conll.py", "import gpuparse.features.plan", "imports features.plan (level 2)"),
+        ("data/conll.py", "from gpuparse.inference import eisner", "imports inference (level 1)"),
+        ("data/conll.py", "def f():\n    from gpuparse import model", "imports model (level 4)"),
+        ("data/conll.py", "import gpuparse.nowhere", "in no known room"),
+        ("data/conll.py", "from .sentence import Sentence", "line 1: relative import"),
+        ("model.py", "from gpuparse.data.conll import *", "line 1: star import"),
+        ("errors.py", "import gpuparse.tensors", "imports tensors (level 0)"),
+    ],
+)
+def test_a_wrong_import_is_found(module, source, fault):
+    [found] = faults(PACKAGE / module, source)
+    assert fault in found
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("data/conll.py", "import numpy, gpuparse.data.sentence\nfrom gpuparse.errors import X"),
+        ("__main__.py", "from gpuparse import __version__\nfrom gpuparse.commands import config"),
+    ],
+)
+def test_a_right_import_passes(module, source):
+    assert faults(PACKAGE / module, source) == []
