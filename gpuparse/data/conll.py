@@ -19,7 +19,14 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.writer import replace_columns
 from gpuparse.errors import DataError
 
-__all__ = ["Treebank", "check_trees", "read_treebank", "stream_treebanks", "write_predictions"]
+__all__ = [
+    "Treebank",
+    "check_trees",
+    "read_treebank",
+    "stream_treebanks",
+    "treebank_from_bytes",
+    "write_predictions",
+]
 
 OnError = Literal["fail", "skip", "keep"]
 
@@ -48,6 +55,13 @@ def read_treebank(
         text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise DataError(f"{source}: cannot be read: {error.strerror}; check the path") from error
+    return treebank_from_bytes(text, source, on_error=on_error, max_line=max_line)
+
+
+def treebank_from_bytes(
+    text: bytes, source: str, *, on_error: OnError = "fail", max_line: int = MAX_LINE
+) -> Treebank:
+    """As read_treebank, of a file that is in memory already; `source` is its name in messages."""
     return _Reader(source, on_error, max_line).scan(text, at_end=True)
 
 

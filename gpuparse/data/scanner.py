@@ -109,7 +109,7 @@ def parse_number(data: np.ndarray, start: int, end: int) -> int:
     for i in range(start, end):
         if data[i] < ZERO or data[i] > NINE:
             return BAD_HEAD
-        value = value * 10 + (int(data[i]) - ZERO)
+        value = value * 10 + int(data[i] - ZERO)
     return value if value <= LARGEST else BAD_HEAD
 
 

@@ -43,7 +43,7 @@ def number_in_preorder(heads: np.ndarray, first: np.ndarray, last: np.ndarray) -
 
 @njit(cache=True, nogil=True)
 def mark_nonprojective(heads: np.ndarray, word_starts: np.ndarray, marks: np.ndarray) -> int:
-    """Fills marks (W,) for the sentences of a treebank; returns the first that is no tree, or -1."""
+    """Fills marks (W,), sentence by sentence; returns the first that is no tree, or -1."""
     longest = 0
     for s in range(len(word_starts) - 1):
         longest = max(longest, word_starts[s + 1] - word_starts[s])
