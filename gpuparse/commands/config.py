@@ -186,7 +186,9 @@ class LabelsConfig:
         ("none", "second-stage"),
         "`second-stage`: a classifier labels the arcs of the finished tree; `none`: heads only.",
     )
-    features: str = _key("labels", "template set", "Templates of the label classifier.")
+    features: str = _key(
+        "extended", "template set", "The set whose label templates the classifier uses."
+    )
     rows: int = _key(
         1 << 20, "integer", "Rows of the label classifier's table.", low=16, high=MAX_INT32
     )

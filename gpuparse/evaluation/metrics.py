@@ -108,8 +108,8 @@ def score_trees(
     Returns:
         The counts.
     Raises:
-        ValueError: arrays of different lengths.
-    Cost: O(W) in numpy, and one pass over the trees for the non-projective arcs.
+        ValueError: arrays of different lengths, or heads that are no trees.
+    Cost: O(W) in numpy, and at most the sum of the arcs' lengths for the non-projective ones.
     Source: CoNLL 2018 shared task script for uas and las; McDonald, Crammer & Pereira (2005),
         table 2, for complete and root. differs: the script refuses files with several roots.
     """
@@ -132,8 +132,8 @@ def score_trees(
         complete_labelled=_complete(both_right, keep, word_starts),
         root=_arc_counts((gold_heads == 0) & keep, (system_heads == 0) & keep, head_right),
         nonprojective=_arc_counts(
-            _nonprojective(word_starts, gold_heads) & keep,
-            _nonprojective(word_starts, system_heads) & keep,
+            nonprojective_arcs(gold_heads, word_starts) & keep,
+            nonprojective_arcs(system_heads, word_starts) & keep,
             head_right,
         ),
         relations=_relations(gold_labels, system_labels, both_right, keep, label_names),
@@ -166,13 +166,6 @@ def _arc_counts(gold: np.ndarray, system: np.ndarray, head_right: np.ndarray) ->
         found=int(np.count_nonzero(gold & head_right)),
         right=int(np.count_nonzero(system & head_right)),
     )
-
-
-def _nonprojective(word_starts: np.ndarray, heads: np.ndarray) -> np.ndarray:
-    crossing = np.zeros(len(heads), bool)
-    for start, end in zip(word_starts[:-1].tolist(), word_starts[1:].tolist(), strict=True):
-        crossing[start:end] = nonprojective_arcs(heads[start:end])
-    return crossing
 
 
 def _relations(

@@ -1,0 +1,137 @@
+"""What the documents say is so: links, commands, code, the table of keys, the exit codes."""
+
+import importlib
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpuparse import errors
+from gpuparse.__main__ import COMMANDS
+from gpuparse.commands.config import load_config, schema_table
+from gpuparse.commands.console import INTERRUPTED
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+MACHINE_PATH = re.compile(r"(?:^|[^\w.$}:/])/(?:home|root|tmp|work|mnt|opt|usr|var|Users)/")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def name(path) -> str:
+    return str(path.relative_to(ROOT)) if isinstance(path, Path) else str(path)
+
+
+def blocks(language: str) -> list[tuple[Path, str]]:
+    return [
+        (path, text)
+        for path in DOCUMENTS
+        for found, text in FENCE.findall(path.read_text(encoding="utf-8"))
+        if found == language
+    ]
+
+
+def anchors(path: Path) -> set[str]:
+    """What GitHub calls the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_the_documents_are_there():
+    names = {name(path) for path in DOCUMENTS}
+    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"} <= names
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_links_lead_somewhere(path):
+    for link in LINK.findall(path.read_text(encoding="utf-8")):
+        if link.startswith(("http://", "https://")):
+            continue
+        file, _, anchor = link.partition("#")
+        target = path.parent / file if file else path
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_no_paths_of_a_machine(path):
+    assert MACHINE_PATH.findall(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_path_of_a_machine_would_be_found():
+    assert MACHINE_PATH.search("see `/home/someone/file`")
+    assert not MACHINE_PATH.search("https://example.org/home/ and runs/tmp/x")
+
+
+SHELL_LINES = [
+    (path, line)
+    for path, text in blocks("sh")
+    for line in text.splitlines()
+    if line and not line.startswith("#")
+]
+
+
+@pytest.mark.parametrize(("path", "line"), SHELL_LINES, ids=lambda part: name(part)[:60])
+def test_commands_can_be_run(path, line, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    words = shlex.split(line.split(" > ")[0])
+    match words:
+        case ["pip", "install", "-r", file]:
+            assert Path(file).is_file()
+        case ["pytest", *paths]:
+            assert all(Path(file).exists() for file in paths)
+        case ["ruff", "check" | "format", *_] | ["mypy"]:
+            assert Path("pyproject.toml").is_file()
+        case [".ci/run"]:
+            assert os.access(".ci/run", os.X_OK)
+        case ["python", "train.py", config, *overrides]:
+            assert Path("train.py").is_file()
+            load_config(config, overrides)
+        case ["python", "-m", "gpuparse", "config", config, *overrides]:
+            load_config(config, overrides)
+        case ["python", "parse.py", _, *rest]:
+            assert Path("parse.py").is_file()
+            assert_options_known("parse", rest, capsys)
+        case ["python", "-m", "gpuparse", command, *rest]:
+            assert_options_known(command, rest, capsys)
+        case _:
+            pytest.fail(f"{name(path)} shows a command that this test does not know: {line}")
+
+
+def assert_options_known(command: str, words: list[str], capsys) -> None:
+    """Every --option among the words is in the command's help."""
+    module = importlib.import_module(COMMANDS[command][0])
+    with pytest.raises(SystemExit) as done:
+        module.main(["--help"])
+    assert done.value.code == 0
+    text = capsys.readouterr().out
+    assert all(word in text for word in words if word.startswith("--"))
+
+
+@pytest.mark.parametrize(("path", "code"), blocks("python"), ids=lambda part: name(part)[:40])
+def test_code_runs(path, code):
+    exec(compile(code, name(path), "exec"), {})
+
+
+def test_the_table_of_keys_is_up_to_date():
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    table = text.partition("<!-- keys -->\n")[2].partition("<!-- end of keys -->")[0]
+    assert table.strip() == schema_table().strip(), "paste `python -m gpuparse config` there"
+
+
+def test_the_exit_codes_are_those_of_the_errors():
+    text = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (.*) \|$", text, re.MULTILINE)
+    said = {int(code) for code, _ in rows}
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    assert said == {0, INTERRUPTED, *(kind.exit_code for kind in kinds)}
+
+
+def test_ci_runs_what_the_readme_says():
+    script = (ROOT / ".ci" / "run").read_text()
+    for command in ("pip install", "train.py configs/quickstart.yaml", "pytest", "ruff", "mypy"):
+        assert command in script
+    assert subprocess.run(["bash", "-n", ROOT / ".ci" / "run"]).returncode == 0
