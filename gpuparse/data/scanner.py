@@ -192,7 +192,8 @@ def scan_sentence(
             if i != n_words + 1:
                 return n_words, UNEXPECTED_ID, line, n_words + 1
             word = at + n_words
-            columns[word] = row
+            for c in range(N_COLUMNS + 1):  # compiles ten times faster than an assignment of rows
+                columns[word, c] = rows[line, c]
             lines[word] = line
             start, end = row[HEAD], row[HEAD + 1] - 1
             missing = end - start == 1 and data[start] == UNDERSCORE
@@ -267,7 +268,7 @@ def scan_sentences(
     heads = np.empty(n_lines, np.int32)
     word_starts = np.empty(n_lines + 1, np.int64)
     spans = np.empty((n_lines, 2), np.int64)
-    faults = np.empty((4, 6), np.int64)
+    faults = np.empty((n_lines, 6), np.int64)
     n_words, n_sentences, n_faults, first = 0, 0, 0, 0
     word_starts[0] = 0
     invalid = find_invalid_utf8(data, 0)
@@ -292,16 +293,19 @@ def scan_sentences(
                 fault, line, detail = NOT_UTF8, bad, invalid
             invalid = find_invalid_utf8(data, end)
         if fault != NO_FAULT:
-            if n_faults == len(faults):
-                faults = np.concatenate((faults, np.empty_like(faults)))
-            after = rows[last + 1, 0] if last + 1 < n_lines else len(data)
-            faults[n_faults] = (fault, detail, line, rows[line, 0], start, after)
+            faults[n_faults, FAULT_CODE] = fault
+            faults[n_faults, FAULT_DETAIL] = detail
+            faults[n_faults, FAULT_LINE] = line
+            faults[n_faults, FAULT_OFFSET] = rows[line, 0]
+            faults[n_faults, FAULT_START] = start
+            faults[n_faults, FAULT_END] = rows[last + 1, 0] if last + 1 < n_lines else len(data)
             n_faults += 1
             if stop_at_fault:
                 break
         elif found > 0:
             n_words += found
-            spans[n_sentences] = (start, end)
+            spans[n_sentences, 0] = start
+            spans[n_sentences, 1] = end
             n_sentences += 1
             word_starts[n_sentences] = n_words
         first = last
