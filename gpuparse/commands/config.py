@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from gpuparse.errors import ConfigError
 from gpuparse.plain_yaml import PlainYaml, dump_yaml, parse_yaml, read_yaml
@@ -18,7 +18,6 @@ MAX_INT32 = 2**31 - 1
 SYNTHETIC = "synthetic:"
 
 Value = str | int | float | bool | None
-Section = TypeVar("Section")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from gpuparse.commands.config import (
     schema_table,
 )
 from gpuparse.errors import ConfigError
+from gpuparse.inference.decode import DECODERS
 from gpuparse.plain_yaml import dump_yaml
 
 MINIMAL = "output: runs/x\ndata:\n  train: train.conllu\n"
@@ -276,6 +277,10 @@ def test_the_resolved_file_names_every_key_and_is_ordinary_yaml():
         names |= {f"{name}.{key}" for key in value} if isinstance(value, dict) else {name}
     assert names == set(known_keys())
     assert content == dataclasses.asdict(config)
+
+
+def test_the_decoders_are_those_of_inference():
+    assert set(known_keys()["decoder"].choices) == set(DECODERS)
 
 
 def test_configs_are_frozen():
