@@ -14,7 +14,7 @@ Decoder = Callable[..., tuple[Tensor, Tensor]]
 
 DECODERS: dict[str, Decoder] = {
     "eisner": eisner,
-    "chu-liu-edmonds": chu_liu_edmonds,
+    "chu_liu_edmonds": chu_liu_edmonds,
 }
 
 

@@ -1,8 +1,9 @@
 """Chu-Liu/Edmonds in the path-growing form, compiled, dense O(n^2) for every input.
 
-`inference/reference.py` explains the algorithm and its choices. Here the rows of super-nodes lie in
-one buffer, `rows[k * stride + u]`, words first and then the super-nodes in the order of making.
-Nothing is kept about which word an entering arc enters: taking apart finds it again by equality.
+`inference/reference.py` explains the algorithm and its choices. Here the best sources of all words
+are found at once before any path grows, and a word's row is only written out when the word is on a
+cycle: where the best sources form a tree, which trained scores often have, nothing else is done.
+Nothing is kept about which word an entering arc enters: taking apart finds it again.
 """
 
 import numpy as np
@@ -11,163 +12,188 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from gpuparse.inference.kernels.cpu.lanes import (
+    VECTOR_BYTES,
+    Lanes,
+    Loop,
+    aligned,
+    constant,
+    fold,
+    lane_count,
+    larger,
+    splat,
+    vector_lanes,
+    whole_vectors,
+)
 from gpuparse.inference.kernels.cpu.threads import run_in_threads
 from gpuparse.tensors import NO_HEAD
 
-VECTOR_BYTES = 64
 FREE, ATTACHED = -1, -2  # what stands in `place` for words that are not on the path
 
 
-def _address(context, builder, array_type, array, index):
-    """Pointer to the vector that starts at element `index`, without bounds or sign checks."""
-    element = context.get_data_type(array_type.dtype)
-    lanes = VECTOR_BYTES // (array_type.dtype.bitwidth // 8)
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), ir.VectorType(element, lanes).as_pointer())
+@intrinsic
+def _best_sources(typingctx, matrix, stride, n, single_root, best, source, word):  # type: ignore[no-untyped-def]
+    """best[m] and source[m] of the words from `word` on, as many as a vector holds.
 
+    Args: matrix[h * stride + m], -inf on the diagonal; best in the same type; source int32.
+    """
+    lanes = lane_count(matrix)
 
-def _larger(builder, x, y):
-    return builder.select(builder.fcmp_ordered(">", x, y), x, y)
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        matrix_data, stride, n, single_root, best_data, source_data, word = args
+        scores = Lanes(context, builder, matrix, matrix_data, lanes)
+        highest_of = Lanes(context, builder, best, best_data, lanes)
+        source_of = Lanes(context, builder, source, source_data, lanes)
+        one, nothing = ir.Constant(n.type, 1), constant(scores.type, -np.inf)
+        from_root = scores.load(word)
+        # The root is first among equals; with a single root it comes after all others.
+        first = builder.select(single_root, nothing, from_root)
+        begin = [builder.add(word, stride), first, constant(source_of.type, 0)]
+        loop = Loop(builder, one, builder.add(n, one), one, begin)
+        at, highest, u = loop.values
+        score = scores.load(at)
+        is_larger = builder.fcmp_ordered(">", score, highest)
+        h = splat(builder, source_of.type, builder.trunc(loop.i, source_of.type.element))
+        highest = builder.select(is_larger, score, highest)
+        loop.turn([builder.add(at, stride), highest, builder.select(is_larger, h, u)])
+        _, highest, u = loop.values
+        has_none = builder.fcmp_ordered("==", highest, nothing)
+        highest_of.store(word, builder.select(has_none, from_root, highest))
+        source_of.store(word, u)
+        return context.get_dummy_value()
 
-
-def _fold(builder, vector, lanes):
-    """Every lane becomes the largest lane."""
-    shift = lanes // 2
-    while shift:
-        order = ir.Constant(
-            ir.VectorType(ir.IntType(32), lanes), [(v + shift) % lanes for v in range(lanes)]
-        )
-        turned = builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), order)
-        vector = _larger(builder, vector, turned)
-        shift //= 2
-    return vector
+    integer = types.int64
+    return types.void(matrix, integer, integer, types.boolean, best, source, integer), codegen
 
 
 @intrinsic
-def _first_max(typingctx, rows, start, blocks):
-    """The smallest u with the largest rows[start + u], over blocks vectors; blocks > 0."""
-    size = rows.dtype.bitwidth // 8
-    lanes = VECTOR_BYTES // size
+def _first_max(typingctx, rows, start, count):  # type: ignore[no-untyped-def]
+    """The smallest u with the largest rows[start + u], u < count, a multiple of the lanes, > 0."""
+    lanes = lane_count(rows)
 
-    def codegen(context, builder, signature, args):
-        array, start, blocks = args
-        index = start.type
-        zero, one, step = (ir.Constant(index, value) for value in (0, 1, lanes))
-
-        def load(offset):
-            at = _address(context, builder, rows, array, builder.add(start, offset))
-            return builder.load(at, align=size)
-
-        first = load(zero)
-        entry = builder.block
-        head = builder.append_basic_block("max")
-        body = builder.append_basic_block("max.body")
-        folded = builder.append_basic_block("folded")
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        rows_data, start, count = args
+        row = Lanes(context, builder, rows, rows_data, lanes)
+        step, zero = ir.Constant(start.type, lanes), ir.Constant(start.type, 0)
+        loop = Loop(builder, step, count, step, [row.load(start)])
+        best = larger(builder, row.load(builder.add(start, loop.i)), loop.values[0])
+        loop.turn([best])
+        top = fold(builder, loop.values[0])
+        before = builder.block
         search = builder.append_basic_block("search")
-        onward = builder.append_basic_block("onward")
-        done = builder.append_basic_block("found")
-        stop = builder.mul(blocks, step)
-        builder.branch(head)
-        builder.position_at_end(head)
-        u = builder.phi(index)
-        best = builder.phi(first.type)
-        builder.cbranch(builder.icmp_signed("<", u, stop), body, folded)
-        builder.position_at_end(body)
-        larger = _larger(builder, load(u), best)
-        u_next = builder.add(u, step)
-        builder.branch(head)
-        u.add_incoming(step, entry)
-        u.add_incoming(u_next, body)
-        best.add_incoming(first, entry)
-        best.add_incoming(larger, body)
-        builder.position_at_end(folded)
-        top = _fold(builder, best, lanes)
+        found = builder.append_basic_block("found")
         builder.branch(search)
         builder.position_at_end(search)
-        v = builder.phi(index)
-        equal = builder.fcmp_ordered("==", load(v), top)
+        u = builder.phi(start.type)
+        equal = builder.fcmp_ordered("==", row.load(builder.add(start, u)), top)
         mask = builder.bitcast(equal, ir.IntType(lanes))
-        builder.cbranch(builder.icmp_unsigned("==", mask, ir.Constant(mask.type, 0)), onward, done)
-        builder.position_at_end(onward)
-        v_next = builder.add(v, step)
-        builder.branch(search)
-        v.add_incoming(zero, folded)
-        v.add_incoming(v_next, onward)
-        builder.position_at_end(done)
+        u.add_incoming(zero, before)
+        u.add_incoming(builder.add(u, step), search)
+        is_here = builder.icmp_unsigned("!=", mask, ir.Constant(mask.type, 0))
+        builder.cbranch(is_here, found, search)
+        builder.position_at_end(found)
         lane = builder.cttz(mask, ir.Constant(ir.IntType(1), 1))
-        return builder.add(v, builder.zext(lane, index))
+        return builder.add(u, builder.zext(lane, start.type))
 
     return types.int64(rows, types.int64, types.int64), codegen
 
 
 @intrinsic
-def _max_less(typingctx, rows, out, source, loss):
-    """rows[out + v] = max(rows[out + v], rows[source + v] - loss) for each lane v."""
-    size = rows.dtype.bitwidth // 8
+def _merge(typingctx, rows, stride, best, path, start, end, place, made, word):  # type: ignore[no-untyped-def]
+    """row[made][u] = max over members k of row[k][u] - best[k], -inf for the words inside.
 
-    def codegen(context, builder, signature, args):
-        array, out, source, loss = args
-        target = _address(context, builder, rows, array, out)
-        old = builder.load(target, align=size)
-        new = builder.load(_address(context, builder, rows, array, source), align=size)
-        lanes = new.type.count
-        one = builder.insert_element(
-            ir.Constant(new.type, ir.Undefined), loss, ir.Constant(ir.IntType(32), 0)
-        )
-        order = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-        all_lanes = builder.shuffle_vector(one, ir.Constant(new.type, ir.Undefined), order)
-        builder.store(_larger(builder, builder.fsub(new, all_lanes), old), target, align=size)
+    For the sources u from `word` on, as many as a vector holds. The members are path[start:end],
+    int32; the words inside, those at `start` or later on the path, come to stand at `start`.
+    """
+    lanes = lane_count(rows)
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        rows_data, stride, best_data, path_data, start, end, place_data, made, word = args
+        row = Lanes(context, builder, rows, rows_data, lanes)
+        best_of = Lanes(context, builder, best, best_data, 1)
+        super_node = Lanes(context, builder, path, path_data, 1)
+        place_of = Lanes(context, builder, place, place_data, lanes)
+        nothing = constant(row.type, -np.inf)
+        loop = Loop(builder, start, end, ir.Constant(start.type, 1), [nothing])
+        k = builder.sext(super_node.load_one(loop.i), start.type)
+        entering = row.load(builder.add(builder.mul(k, stride), word))
+        loss = splat(builder, row.type, best_of.load_one(k))
+        loop.turn([larger(builder, builder.fsub(entering, loss), loop.values[0])])
+        at_start = splat(builder, place_of.type, builder.trunc(start, place_of.type.element))
+        where = place_of.load(word)
+        is_inside = builder.icmp_signed(">=", where, at_start)
+        place_of.store(word, builder.select(is_inside, at_start, where))
+        merged = builder.select(is_inside, nothing, loop.values[0])
+        row.store(builder.add(builder.mul(made, stride), word), merged)
         return context.get_dummy_value()
 
-    return types.void(rows, types.int64, types.int64, rows.dtype), codegen
+    integer = types.int64
+    return types.void(rows, integer, best, path, integer, integer, place, integer, integer), codegen
 
 
 @njit(cache=True, nogil=True)
-def _fill_rows(arc_scores, n, stride, rows, root):
-    """Row of every word: rows[m * stride + h] = arc(h, m); the root's arcs apart, in root[m]."""
-    rows[: (n + 1) * stride] = -np.inf
-    first = arc_scores[0]
-    for m in range(1, n + 1):
-        root[m] = first[m]
-    for h in range(1, n + 1):
-        from_head = arc_scores[h]
-        to = rows[h:]
-        for m in range(1, n + 1):
-            to[np.uint64(m * stride)] = from_head[np.uint64(m)]
-    for m in range(1, n + 1):
-        rows[m * stride + m] = -np.inf
+def chu_liu_edmonds_scratch_sizes(n: int, itemsize: int) -> tuple[int, int]:
+    """Elements of the two scratch arrays of `chu_liu_edmonds_sentence` for up to n words."""
+    stride = whole_vectors(n + 1, itemsize)
+    return (3 * (n + 1) + 4) * stride + VECTOR_BYTES // itemsize, 10 * stride
 
 
 @njit(cache=True, nogil=True)
-def _contract(n, start, end, made, stride, rows, root, best, path, place, members):
-    """Make path[start:end] one super-node: its row, its members, its place on the path."""
-    blocks = stride * rows.itemsize // VECTOR_BYTES
-    lanes = VECTOR_BYTES // rows.itemsize
-    new = rows[made * stride : (made + 1) * stride]
-    new[:] = -np.inf
-    entering = -np.inf
+def _copy_matrix(arc_scores: np.ndarray, n: int, stride: int, matrix: np.ndarray) -> None:
+    """Rows at whole vectors, and -inf on the diagonal."""
+    for h in range(n + 1):
+        row = arc_scores[h]
+        to = matrix[h * stride : (h + 1) * stride]
+        for m in range(n + 1):
+            to[m] = row[m]
+        to[h] = -np.inf
+
+
+@njit(cache=True, nogil=True)
+def _write_rows(
+    path: np.ndarray,
+    start: int,
+    end: int,
+    n: int,
+    stride: int,
+    matrix: np.ndarray,
+    rows: np.ndarray,
+    root: np.ndarray,
+) -> None:
+    """Rows of the words among path[start:end]; other members have theirs already."""
     for p in range(start, end):
-        k = path[p]
-        members[p - start] = k
-        for v in range(blocks):
-            _max_less(rows, made * stride + v * lanes, k * stride + v * lanes, best[k])
-        entering = max(entering, root[k] - best[k])
-    root[made] = entering
-    for u in range(1, n + 1):
-        if place[u] >= start:
-            place[u] = start
-            new[u] = -np.inf
-    path[start] = made
+        k = int(path[p])
+        if k > n:
+            continue
+        root[k] = matrix[k]
+        row = rows[k * stride : (k + 1) * stride]
+        column = matrix[k:]
+        row[0] = -np.inf
+        for h in range(1, n + 1):
+            row[h] = column[np.uint64(h * stride)]
+        for h in range(n + 1, stride):
+            row[h] = -np.inf
 
 
 @njit(cache=True, nogil=True)
-def _take_apart(made, n, stride, rows, root, best, source, members, bounds):
+def _take_apart(
+    made: int,
+    n: int,
+    stride: int,
+    rows: np.ndarray,
+    root: np.ndarray,
+    best: np.ndarray,
+    source: np.ndarray,
+    members: np.ndarray,
+    bounds: np.ndarray,
+) -> None:
     """Pass the arc that enters each super-node on to the member that it enters."""
     for c in range(made - 1, n, -1):
-        u = source[c]
-        entered, highest = -1, -np.inf
+        u = int(source[c])
+        highest = -np.inf
+        entered = int(members[bounds[c]])
         for i in range(bounds[c], bounds[c + 1]):
-            k = members[i]
+            k = int(members[i])
             value = (root[k] if u == 0 else rows[k * stride + u]) - best[k]
             if value > highest or (value == highest and k < entered):
                 entered, highest = k, value
@@ -175,20 +201,24 @@ def _take_apart(made, n, stride, rows, root, best, source, members, bounds):
 
 
 @njit(cache=True, nogil=True)
-def chu_liu_edmonds_sentence(arc_scores, n, single_root, rows, floats, ints, heads):
-    """Best tree of one sentence, for other compiled code to call.
+def _grow_paths(
+    n: int,
+    stride: int,
+    single_root: bool,
+    matrix: np.ndarray,
+    rows: np.ndarray,
+    root: np.ndarray,
+    best: np.ndarray,
+    source: np.ndarray,
+    path: np.ndarray,
+    place: np.ndarray,
+    members: np.ndarray,
+    bounds: np.ndarray,
+) -> int:
+    """Attach all words; the sources are those of words and super-nodes then.
 
-    Args: arc_scores (>= n+1, >= n+1); scratch: rows of 2 (n+1) (n+1 rounded up to a vector) cells,
-    floats (2, >= 2n+2), int64 ints (5, >= 2n+2); heads: filled at 1..n.
-    Returns: whether there is a tree; if not, heads are left as they were.
+    Returns: the number after the last super-node, n + 1 if there is none; -1 if there is no tree.
     """
-    lanes = VECTOR_BYTES // rows.itemsize
-    blocks = (n + lanes) // lanes
-    stride = blocks * lanes
-    root, best = floats
-    source, path, place, members, bounds = ints
-    _fill_rows(arc_scores, n, stride, rows, root)
-    place[: n + 1] = FREE
     made = n + 1
     bounds[made] = 0
     for first in range(1, n + 1):
@@ -196,42 +226,77 @@ def chu_liu_edmonds_sentence(arc_scores, n, single_root, rows, floats, ints, hea
             continue
         path[0] = first
         place[first] = 0
-        end = 1
-        while end > 0:
-            k = path[end - 1]
-            u = _first_max(rows, k * stride, blocks)
-            highest = rows[k * stride + u]
-            if highest == -np.inf if single_root else root[k] >= highest:
-                u, highest = 0, root[k]
-            if highest == -np.inf:
-                return False
-            source[k], best[k] = u, highest
-            if u == 0 or place[u] == ATTACHED:
-                for m in range(1, n + 1):
-                    place[m] = ATTACHED if place[m] >= 0 else place[m]
-                end = 0
-            elif place[u] == FREE:
+        k, end = first, 1
+        while True:
+            u = int(source[k])
+            start = int(place[u])
+            if start == FREE:
                 place[u] = end
                 path[end] = u
-                end += 1
-            else:
-                start = place[u]
-                _contract(
-                    n,
-                    start,
-                    end,
-                    made,
-                    stride,
-                    rows,
-                    root,
-                    best,
-                    path,
-                    place,
-                    members[bounds[made] :],
-                )
-                bounds[made + 1] = bounds[made] + end - start
-                made += 1
-                end = start + 1
+                k, end = u, end + 1
+                continue
+            if start == ATTACHED:
+                break
+            _write_rows(path, start, end, n, stride, matrix, rows, root)
+            for word in range(0, stride, vector_lanes(rows)):
+                _merge(rows, stride, best, path, start, end, place, made, word)
+            from_root = rows.dtype.type(-np.inf)
+            for p in range(start, end):
+                k = int(path[p])
+                from_root = max(from_root, root[k] - best[k])
+                members[bounds[made] + p - start] = k
+            bounds[made + 1] = bounds[made] + end - start
+            k, end = made, start + 1
+            made += 1
+            path[start] = k
+            root[k] = from_root
+            u = _first_max(rows, k * stride, stride)
+            highest = rows[k * stride + u]
+            if highest == -np.inf if single_root else from_root >= highest:
+                u, highest = 0, from_root
+            if highest == -np.inf:
+                return -1
+            source[k], best[k] = u, highest
+        for m in range(1, n + 1):
+            place[m] = ATTACHED if place[m] >= 0 else place[m]
+    return made
+
+
+@njit(cache=True, nogil=True)
+def chu_liu_edmonds_sentence(
+    arc_scores: np.ndarray,
+    n: int,
+    single_root: bool,
+    floats: np.ndarray,
+    ints: np.ndarray,
+    heads: np.ndarray,
+) -> bool:
+    """Best tree of one sentence, for other compiled code to call.
+
+    Args: arc_scores (>= n+1, >= n+1); scratch of `chu_liu_edmonds_scratch_sizes(n, itemsize)`:
+    floats in the type of the scores, ints int32; heads: filled at 1..n.
+    Returns: whether there is a tree; if not, heads are left as they were.
+    """
+    stride = whole_vectors(n + 1, floats.itemsize)
+    matrix = aligned(floats)
+    rows = matrix[(n + 1) * stride :]
+    best = rows[2 * (n + 1) * stride :]
+    root = best[2 * stride :]
+    source, path, place = ints, ints[2 * stride :], ints[4 * stride :]
+    members, bounds = ints[6 * stride :], ints[8 * stride :]
+    _copy_matrix(arc_scores, n, stride, matrix)
+    for word in range(0, stride, vector_lanes(floats)):
+        _best_sources(matrix, stride, n, single_root, best, source, word)
+    for m in range(1, n + 1):
+        if best[m] == -np.inf:
+            return False
+    place[:stride] = FREE
+    place[0] = ATTACHED
+    made = _grow_paths(
+        n, stride, single_root, matrix, rows, root, best, source, path, place, members, bounds
+    )
+    if made < 0:
+        return False
     _take_apart(made, n, stride, rows, root, best, source, members, bounds)
     n_roots = 0
     for m in range(1, n + 1):
@@ -244,28 +309,32 @@ def chu_liu_edmonds_sentence(arc_scores, n, single_root, rows, floats, ints, hea
 
 
 @njit(cache=True, nogil=True)
-def chu_liu_edmonds_batch(arc_scores, lengths, single_root, heads, scores):
+def chu_liu_edmonds_batch(
+    arc_scores: np.ndarray,
+    lengths: np.ndarray,
+    single_root: bool,
+    heads: np.ndarray,
+    scores: np.ndarray,
+) -> None:
     """Best trees of a batch, unchecked, on arrays that the caller provides.
 
     Args: arc_scores float (B, N, N), C order; lengths int64 (B,); heads int (B, N) and
     scores float (B,): filled. A sentence without a tree gets the score -inf and no heads.
     """
-    nodes = 1
+    longest = 0
     for b in range(len(lengths)):
-        nodes = max(nodes, lengths[b] + 1)
-    lanes = VECTOR_BYTES // arc_scores.itemsize
-    rows = np.empty(2 * nodes * ((nodes + lanes - 1) // lanes * lanes), arc_scores.dtype)
-    floats = np.empty((2, 2 * nodes), arc_scores.dtype)
-    ints = np.empty((5, 2 * nodes), np.int64)
+        longest = max(longest, lengths[b])
+    n_floats, n_ints = chu_liu_edmonds_scratch_sizes(longest, arc_scores.itemsize)
+    floats, ints = np.empty(n_floats, arc_scores.dtype), np.empty(n_ints, np.int32)
     for b in range(len(lengths)):
         n = lengths[b]
         heads[b] = NO_HEAD
-        total = rows.dtype.type(0)
-        if chu_liu_edmonds_sentence(arc_scores[b], n, single_root, rows, floats, ints, heads[b]):
+        total = floats.dtype.type(0)
+        if chu_liu_edmonds_sentence(arc_scores[b], n, single_root, floats, ints, heads[b]):
             for m in range(1, n + 1):
                 total += arc_scores[b, heads[b, m], m]
         else:
-            total = rows.dtype.type(-np.inf)
+            total = floats.dtype.type(-np.inf)
         scores[b] = total
 
 
