@@ -1,4 +1,4 @@
-"""Every fault that a treebank file can have: what is accepted and what is refused, in what words."""
+"""Every fault that a treebank file can have: what is accepted, what is refused, and how."""
 
 import io
 import tracemalloc
