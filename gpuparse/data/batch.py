@@ -1,0 +1,55 @@
+"""Sentences as integers: the last thing that knows words."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+MARGIN = 3  # edge positions before the root and after the last word, for templates' neighbours
+UNKNOWN, ROOT, BEFORE, AFTER = 0, 1, 2, 3  # value ids with a meaning of their own
+FIRST_VALUE = 4
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Ragged sentences of field values; any subset of them is a batch over the same memory.
+
+    values: (C, T) int32, one row a field. A sentence of n words takes n + 1 + 2 * MARGIN
+        consecutive places: MARGIN times BEFORE, the root, the words, MARGIN times AFTER.
+    starts: (B,) int64, the place of each sentence's root.
+    lengths: (B,) int64, words, the root not counted.
+    """
+
+    values: Tensor
+    starts: Tensor
+    lengths: Tensor
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def select(self, sentences: Tensor) -> "Batch":
+        """The sentences of the given indices (K,), sharing the values."""
+        return Batch(self.values, self.starts[sentences], self.lengths[sentences])
+
+    def to(self, device: torch.device) -> "Batch":
+        """The batch on another device; only the places that its sentences use travel."""
+        low = int((self.starts - MARGIN).min())
+        high = int((self.starts + self.lengths).max()) + MARGIN + 1
+        return Batch(
+            self.values[:, low:high].to(device),
+            (self.starts - low).to(device),
+            self.lengths.to(device),
+        )
+
+    def places(self) -> Tensor:
+        """(B, N) the place of every node, N - 1 the longest length; padding stays within edges."""
+        nodes = torch.arange(int(self.lengths.max()) + 1, device=self.starts.device)
+        return self.starts.unsqueeze(1) + torch.minimum(nodes, self.lengths.unsqueeze(1) + 1)
+
+
+def word_places(batch: Batch) -> np.ndarray:
+    """(W,) the places of all words of a batch in main memory, sentence by sentence."""
+    lengths, starts = batch.lengths.numpy(), batch.starts.numpy()
+    first = np.cumsum(lengths) - lengths
+    return np.arange(lengths.sum()) + np.repeat(starts + 1 - first, lengths)

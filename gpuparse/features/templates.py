@@ -1,0 +1,226 @@
+"""The template language: a feature template is a conjunction of atoms, written as data.
+
+    h.form m.pos direction distance
+
+An atom looks at one word: a role (`h` head, `m` modifier), perhaps an offset in words
+(`h+1`, `m-2`), a dot and a field (`gpuparse.data.fields`): `form`, `lemma`, `pos`,
+`form[:5]`, `form[-3:]`, `feats.Case`. `between.pos` looks at every word strictly between head
+and modifier, once per word. `direction` and `distance` look at the arc as a whole.
+`feats.*` stands for every attribute seen in training, the same one throughout a template:
+`h.feats.* m.feats.*` becomes `h.feats.Case m.feats.Case`, `h.feats.Number m.feats.Number`, ...
+
+A feature fires only if every atom of its template has a value: the lemma `_`, a word never
+seen in training, or the prefix of a word too short to have one, silence it.
+
+Label templates may look at more of the finished tree: `g` the head of the head, `p` and `q`
+the modifiers of the head just before and just after the modifier, `l` and `r` the leftmost
+and rightmost modifiers of the modifier.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuparse.data.fields import is_field
+from gpuparse.errors import ConfigError
+from gpuparse.plain_yaml import dump_yaml, parse_yaml
+
+SETS = Path(__file__).parent / "sets"
+ARC_ROLES = ("h", "m")
+LABEL_ROLES = ("h", "m", "g", "p", "q", "l", "r")
+MAX_OFFSET = 3
+SUFFIXES = ("direction", "distance")
+_ATOM = re.compile(r"(?P<role>[a-z])(?P<offset>[+-]\d+)?\.(?P<field>.+)")
+
+
+@dataclass(frozen=True, order=True)
+class Atom:
+    """One look at one word: `role` plus `offset` words, in the column `field`."""
+
+    role: str
+    offset: int
+    field: str
+
+    def __str__(self) -> str:
+        return f"{self.role}{self.offset:+d}.{self.field}" if self.offset else self.text
+
+    @property
+    def text(self) -> str:
+        return f"{self.role}.{self.field}"
+
+
+@dataclass(frozen=True)
+class Template:
+    """A conjunction of atoms, at most one of them `between`, and the arc's own properties."""
+
+    atoms: tuple[Atom, ...]
+    between: str | None
+    suffix: frozenset[str]
+
+    def of(self, role: str) -> tuple[Atom, ...]:
+        """The atoms that look at one role's word or its neighbours."""
+        return tuple(atom for atom in self.atoms if atom.role == role)
+
+    def fields(self) -> list[str]:
+        between = [self.between] if self.between else []
+        return [atom.field for atom in self.atoms] + between
+
+    def __str__(self) -> str:
+        words = [str(atom) for atom in self.atoms]
+        if self.between:
+            words.append(f"between.{self.between}")
+        return " ".join(words + [name for name in SUFFIXES if name in self.suffix])
+
+
+@dataclass(frozen=True)
+class TemplateSet:
+    """Templates in their order, and the upper ends, in words, of the distance buckets."""
+
+    name: str
+    distance: tuple[int, ...]
+    arc: tuple[Template, ...]
+    label: tuple[Template, ...]
+
+    def fields(self, part: str) -> list[str]:
+        """The distinct fields that the templates of a part ("arc" or "label") look at."""
+        templates: Sequence[Template] = getattr(self, part)
+        return sorted({field for template in templates for field in template.fields()})
+
+    def expanded(self, attributes: Sequence[str]) -> "TemplateSet":
+        """The set with `feats.*` replaced by each attribute in turn."""
+        return TemplateSet(
+            self.name,
+            self.distance,
+            tuple(_expand(self.arc, attributes)),
+            tuple(_expand(self.label, attributes)),
+        )
+
+
+def _expand(templates: Iterable[Template], attributes: Sequence[str]) -> Iterable[Template]:
+    for template in templates:
+        if not any(field == "feats.*" for field in template.fields()):
+            yield template
+            continue
+        for name in attributes:
+            yield Template(
+                tuple(
+                    Atom(a.role, a.offset, f"feats.{name}" if a.field == "feats.*" else a.field)
+                    for a in template.atoms
+                ),
+                f"feats.{name}" if template.between == "feats.*" else template.between,
+                template.suffix,
+            )
+
+
+def parse_template(text: str, roles: Sequence[str] = ARC_ROLES) -> Template:
+    """Read one template.
+
+    Args:
+        text: atoms separated by blanks.
+        roles: the roles its atoms may look at.
+    Raises:
+        ConfigError: an unknown role, field or word; two `between`s; nothing to look at.
+    """
+    atoms: list[Atom] = []
+    between: str | None = None
+    suffix: set[str] = set()
+    for word in text.split():
+        role, _, field = word.partition(".")
+        if word in SUFFIXES:
+            suffix.add(word)
+        elif role == "between":
+            if between is not None:
+                raise ConfigError(f"template '{text}': only one between.FIELD is allowed")
+            between = _checked_field(field, text)
+        else:
+            atoms.append(_parse_atom(word, text, roles))
+    if not (atoms or suffix or between):
+        raise ConfigError("an empty template: write atoms such as 'h.pos m.pos'")
+    if len(set(atoms)) < len(atoms):
+        raise ConfigError(f"template '{text}': an atom stands twice")
+    return Template(tuple(atoms), between, frozenset(suffix))
+
+
+def _parse_atom(word: str, text: str, roles: Sequence[str]) -> Atom:
+    match = _ATOM.fullmatch(word)
+    if match is None or match["role"] not in roles:
+        raise ConfigError(
+            f"template '{text}': cannot read '{word}'; write ROLE.FIELD with a role of "
+            f"{', '.join(roles)} (h+1 is the next word), between.FIELD, direction or distance"
+        )
+    offset = int(match["offset"] or 0)
+    if abs(offset) > MAX_OFFSET:
+        raise ConfigError(f"template '{text}': '{word}' looks further than {MAX_OFFSET} words")
+    return Atom(match["role"], offset, _checked_field(match["field"], text))
+
+
+def _checked_field(field: str, text: str) -> str:
+    if not is_field(field):
+        raise ConfigError(
+            f"template '{text}': unknown field '{field}'; fields are form, lower, lemma, cpos, "
+            "fpos, pos, feats, feats.NAME, feats.*, and slices such as form[:5] or lemma[-3:]"
+        )
+    return field
+
+
+def load_templates(name: str) -> TemplateSet:
+    """Load a shipped set by name, or any set by the path of its YAML file.
+
+    Raises:
+        ConfigError: no such set; a key, template or bucket that cannot be read.
+    """
+    path = SETS / f"{name}.yaml"
+    if not path.exists():
+        path = Path(name)
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in SETS.glob("*.yaml")))
+        raise ConfigError(f"no feature set '{name}': give one of {known}, or a YAML file's path")
+    return parse_set(path.read_text(encoding="utf-8"), str(path))
+
+
+def parse_set(text: str, source: str) -> TemplateSet:
+    """Read a template set from YAML text; `source` names it in messages."""
+    content = parse_yaml(text, source).value
+    if not isinstance(content, dict) or set(content) - {"name", "distance", "arc", "label"}:
+        raise ConfigError(f"{source}: a feature set has the keys name, distance, arc and label")
+    buckets = content.get("distance", [])
+    if not isinstance(buckets, list) or any(type(end) is not int for end in buckets):
+        raise ConfigError(f"{source}: distance: a list of whole numbers is expected")
+    if sorted(set(buckets)) != buckets or len(buckets) > 6 or (buckets and buckets[0] < 1):
+        raise ConfigError(f"{source}: distance: at most six upper ends, rising, from 1")
+    try:
+        arc = _parse_blocks(content.get("arc"), ARC_ROLES)
+        label = _parse_blocks(content.get("label"), LABEL_ROLES)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from None
+    if not (arc or label):
+        raise ConfigError(f"{source}: arc or label: at least one template is needed")
+    return TemplateSet(str(content.get("name", source)), tuple(buckets), arc, label)
+
+
+def dump_set(templates: TemplateSet) -> str:
+    """A set as YAML text that `parse_set` reads back."""
+    return dump_yaml(
+        {
+            "name": templates.name,
+            "distance": list(templates.distance),
+            "arc": [{"templates": [str(template) for template in templates.arc]}],
+            "label": [{"templates": [str(template) for template in templates.label]}],
+        }
+    )
+
+
+def _parse_blocks(blocks: object, roles: Sequence[str]) -> tuple[Template, ...]:
+    """Blocks are {suffixes: [...], templates: [...]}: every template with every suffix."""
+    templates: list[Template] = []
+    for block in blocks if isinstance(blocks, list) else []:
+        if not isinstance(block, dict) or set(block) - {"suffixes", "templates"}:
+            raise ConfigError("a block of templates has the keys suffixes and templates")
+        for text in block.get("templates") or []:
+            for suffix in block.get("suffixes") or [""]:
+                template = parse_template(f"{text} {suffix}", roles)
+                if template in templates:
+                    raise ConfigError(f"template '{template}' stands twice")
+                templates.append(template)
+    return tuple(templates)

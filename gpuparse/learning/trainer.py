@@ -1,0 +1,354 @@
+"""Online training: order, costs, averaging, epochs; yields events, prints nothing, saves nothing."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from gpuparse.data.batch import Batch, word_places
+from gpuparse.data.tree import is_projective
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import (
+    Encoder,
+    Vocabularies,
+    choose_pos_column,
+    column_ids,
+    seen_attributes,
+)
+from gpuparse.errors import DataError, NoTreeError
+from gpuparse.features.label_plan import compile_labels
+from gpuparse.features.plan import check_exact_keys, compile_arcs
+from gpuparse.features.templates import TemplateSet
+from gpuparse.inference.kernels.cpu.search import EISNER, NUMBERS
+from gpuparse.learning.online import NO_TREE, TABLE_FULL, Course, learn_sentences, make_difference
+from gpuparse.learning.online_labels import learn_labels
+from gpuparse.learning.projectivize import nearest_projective
+from gpuparse.learning.updates import RULES
+from gpuparse.model import Model
+from gpuparse.scoring.cpu_labels import make_label_scratch
+from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_sentences
+from gpuparse.scoring.feature_map import contents, exact_map, frozen_map, grown, hashed_map
+from gpuparse.scoring.weights import Weights, quantised
+
+SLICE = 256  # sentences between two events
+_DEPREL = 7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to learn; every field is a key of the config."""
+
+    decoder: str
+    single_root: bool | None  # None: whether all gold trees have one word under the root
+    pos: str
+    map_kind: str
+    map_rows: int
+    rule: str
+    epochs: int
+    batch_size: int
+    cost_augmented: bool
+    max_step: float | None
+    shuffle: bool
+    unreachable: str
+    seed: int
+    label_rows: int
+    label_epochs: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where learning stands: `done` of `total` sentences of an epoch, `wrong` of `words` words."""
+
+    stage: str  # "arcs" or "labels"
+    epoch: int  # from 1
+    done: int
+    total: int
+    wrong: int
+    words: int
+
+    @property
+    def epoch_is_over(self) -> bool:
+        return self.done == self.total
+
+
+class Trainer:
+    """Everything that learning needs and parsing does not.
+
+    Args:
+        treebank: gold trees, checked.
+        arcs: the arc templates; labels: the label templates, or None to predict heads only.
+        options: how to learn.
+        threads: threads that predict the sentences of a batch; the result is the same for any.
+    Raises:
+        DataError: a treebank without sentences. ConfigError: templates that do not fit it.
+    Source: McDonald, Crammer & Pereira (2005), figure 3; McDonald & Pereira (2006), figure 6.
+    """
+
+    def __init__(
+        self,
+        treebank: Treebank,
+        arcs: TemplateSet,
+        labels: TemplateSet | None,
+        options: Options,
+        threads: int = 1,
+    ) -> None:
+        if len(treebank) == 0:
+            raise DataError(f"{treebank.source}: no sentences to learn from")
+        self.options, self._threads = options, threads
+        attributes = seen_attributes(treebank)
+        self._arcs = arcs.expanded(attributes)
+        self._labels = labels.expanded(attributes) if labels else None
+        fields = set(self._arcs.fields("arc"))
+        fields |= set(self._labels.fields("label")) if self._labels else set()
+        pos_column = choose_pos_column(treebank, options.pos)
+        self._vocabularies = Vocabularies.build(treebank, sorted(fields), pos_column)
+        self._plan = compile_arcs(self._arcs, self._vocabularies)
+        self._batch = Encoder(self._vocabularies).encode(treebank)
+        self._longest = int(self._batch.lengths.max())
+        self._heads = self._by_place(treebank.heads)
+        self.single_root = options.single_root
+        if self.single_root is None:
+            self.single_root = self._all_have_one_root()
+        self.n_unreachable = 0
+        self._reachable = self._reachable_heads()
+        if options.map_kind == "exact":
+            check_exact_keys(self._plan, self._vocabularies)
+            self._features = exact_map(self._plan.dense_lines)
+        else:
+            self._features = hashed_map(options.map_rows, self._plan.dense_lines)
+        self._weights = Weights(np.zeros((self._features.n_rows, 1), np.float32))
+        self._weighted = np.zeros(self._features.n_rows, np.float32)
+        self._epochs_done = {"arcs": 0, "labels": 0}
+        self._start_labels(treebank)
+
+    def _by_place(self, by_word: np.ndarray) -> np.ndarray:
+        """(T,) int64 by place from (W,) by word, -1 elsewhere."""
+        placed = np.full(self._batch.values.shape[1], -1, np.int64)
+        placed[word_places(self._batch)] = by_word
+        return placed
+
+    def _all_have_one_root(self) -> bool:
+        starts, lengths = self._batch.starts.numpy(), self._batch.lengths.numpy()
+        at_root = np.concatenate([[0], np.cumsum(self._heads == 0)])
+        return bool((at_root[starts + lengths + 1] - at_root[starts + 1] == 1).all())
+
+    def _reachable_heads(self) -> np.ndarray:
+        """Gold heads, those of trees out of the decoder's reach replaced if so configured."""
+        heads = self._heads.copy()
+        if NUMBERS[self.options.decoder] != EISNER:
+            return heads
+        for start, n in zip(self._batch.starts.tolist(), self._batch.lengths.tolist(), strict=True):
+            tree = heads[start + 1 : start + n + 1]
+            if not is_projective(tree):
+                self.n_unreachable += 1
+                if self.options.unreachable == "oracle":
+                    tree[:] = nearest_projective(tree, single_root=bool(self.single_root))
+        return heads
+
+    def _grow(self) -> None:
+        """Make room in the exact map for twice the values of the longest sentence, or as many
+        again as there are."""
+        families = len(self._plan.word_seed) + len(self._plan.pair_seed)
+        known = int(self._features.rows.state[0])
+        self._features = grown(self._features, max(known, 4 * self._longest * families))
+        weights = np.zeros((self._features.n_rows, 1), np.float32)
+        weights[: len(self._weighted)] = self._weights.array
+        self._weights = Weights(weights)
+        room = np.zeros(len(weights) - len(self._weighted), np.float32)
+        self._weighted = np.concatenate([self._weighted, room])
+
+    def _start_labels(self, treebank: Treebank) -> None:
+        self.label_names: list[str] = []
+        self._label_weights: Weights | None = None
+        if self._labels is None:
+            return
+        ids, self.label_names = column_ids(treebank, _DEPREL)
+        self._gold_labels = self._by_place(ids)
+        self._label_plan = compile_labels(self._labels, self._vocabularies)
+        n_lines = max(1, self.options.label_rows // len(self.label_names))
+        self._label_weights = Weights(np.zeros((n_lines, len(self.label_names)), np.float32))
+        self._label_weighted = np.zeros(n_lines * len(self.label_names), np.float32)
+
+    def learn(self) -> Iterator[Progress]:
+        """Learn what is left to learn, and say so now and then and at the end of every epoch."""
+        while self._epochs_done["arcs"] < self.options.epochs:
+            yield from self._arc_epoch(self._epochs_done["arcs"])
+        while self._label_weights and self._epochs_done["labels"] < self.options.label_epochs:
+            yield from self._label_epoch(self._epochs_done["labels"])
+
+    def _order(self, stage: int, epoch: int) -> np.ndarray:
+        """The sentences in the order of an epoch, drawn from seed, stage and epoch alone."""
+        n = len(self._batch)
+        if not self.options.shuffle:
+            return np.arange(n)
+        seeds = np.random.SeedSequence([self.options.seed, stage, epoch])
+        return np.random.Generator(np.random.PCG64(seeds)).permutation(n)
+
+    def _arc_epoch(self, epoch: int) -> Iterator[Progress]:
+        options, order = self.options, self._order(0, epoch)
+        ordered = self._batch.select(torch.from_numpy(order))
+        words, wrong, done = 0, 0, 0
+        step = max(SLICE // options.batch_size, 1) * options.batch_size
+        with ThreadPoolExecutor(self._threads) as pool:
+            learner = _ArcLearner(self, pool)
+            for first in range(0, len(order), step):
+                part = ordered.select(torch.arange(first, min(first + step, len(order))))
+                wrong += learner.learn(part, epoch * len(order) + first)
+                words += int(part.lengths.sum())
+                done += len(part)
+                if done == len(order):
+                    self._epochs_done["arcs"] = epoch + 1
+                yield Progress("arcs", epoch + 1, done, len(order), wrong, words)
+
+    def _label_epoch(self, epoch: int) -> Iterator[Progress]:
+        assert self._label_weights is not None
+        order = self._order(1, epoch)
+        ordered = self._batch.select(torch.from_numpy(order))
+        n_lines, width = self._label_weights.array.shape
+        scratch = make_label_scratch(
+            len(self._label_plan.direction), width, self._longest, np.dtype(np.float32)
+        )
+        cap = self.options.max_step or np.inf
+        words, wrong, done = 0, 0, 0
+        for first in range(0, len(order), SLICE):
+            part = ordered.select(torch.arange(first, min(first + SLICE, len(order))))
+            wrong += learn_labels(
+                part.values.numpy(), part.starts.numpy(), part.lengths.numpy(), self._heads,
+                self._gold_labels, self._label_plan, self._label_weights.array.reshape(-1),
+                self._label_weighted, n_lines, epoch * len(order) + first,
+                RULES[self.options.rule], cap, scratch,
+            )  # fmt: skip
+            words += int(part.lengths.sum())
+            done += len(part)
+            if done == len(order):
+                self._epochs_done["labels"] = epoch + 1
+            yield Progress("labels", epoch + 1, done, len(order), wrong, words)
+
+    def model(self, bits: int, config: str = "") -> Model:
+        """The model with the average of all weights so far, as whole numbers of `bits` bits."""
+        seen = max(1, self._epochs_done["arcs"] * len(self._batch))
+        arcs = _average(self._weights.array[:, 0], self._weighted, seen)
+        label_weights = None
+        if self._label_weights is not None:
+            seen = max(1, self._epochs_done["labels"] * len(self._batch))
+            shape = self._label_weights.array.shape
+            mean = _average(self._label_weights.array.reshape(-1), self._label_weighted, seen)
+            label_weights = Weights(quantised(mean, bits).reshape(shape))
+        features = self._features
+        if features.is_exact:
+            features = frozen_map(*contents(features), features.n_rows)
+        return Model(
+            templates=self._arcs,
+            label_templates=self._labels,
+            vocabularies=self._vocabularies,
+            features=features,
+            arcs=Weights(quantised(arcs, bits)[:, np.newaxis]),
+            labels=self.label_names,
+            label_weights=label_weights,
+            decoder=self.options.decoder,
+            single_root=bool(self.single_root),
+            config=config,
+        )
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that a later `restore` needs to go on as if nothing had happened."""
+        done = np.array([self._epochs_done["arcs"], self._epochs_done["labels"]], np.int64)
+        state = {"done": done, "arcs": self._weights.array, "arcs_weighted": self._weighted}
+        if self._label_weights is not None:
+            state["labels"] = self._label_weights.array
+            state["labels_weighted"] = self._label_weighted
+        if self._features.is_exact:
+            keys, bases = contents(self._features)
+            next_row = np.array(self._features.rows.state[1:])
+            state |= {"keys": keys.astype(np.int64), "bases": bases, "next_row": next_row}
+        return state
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Go back to where a run with the same treebank, templates and options stood."""
+        self._epochs_done = dict(zip(("arcs", "labels"), state["done"].tolist(), strict=True))
+        self._weights = Weights(state["arcs"])
+        self._weighted = state["arcs_weighted"].copy()
+        if self._label_weights is not None:
+            self._label_weights = Weights(state["labels"])
+            self._label_weighted = state["labels_weighted"].copy()
+        if self._features.is_exact:
+            bare = frozen_map(state["keys"], state["bases"], int(state["next_row"][0]))
+            self._features = bare._replace(n_rows=len(state["arcs"]))
+
+
+class _ArcLearner:
+    """One epoch's working memory, and the learning of one run of sentences."""
+
+    def __init__(self, trainer: Trainer, pool: ThreadPoolExecutor) -> None:
+        options = trainer.options
+        self._trainer, self._pool = trainer, pool
+        self._course = Course(
+            NUMBERS[options.decoder], bool(trainer.single_root), RULES[options.rule],
+            options.cost_augmented, options.max_step or np.inf,
+        )  # fmt: skip
+        self._heads = np.full_like(trainer._reachable, -1)
+        self._scratch = [
+            make_parse_scratch(
+                trainer._plan, trainer._features.rows, self._course.decoder, trainer._longest,
+                trainer._weights.array,
+            )
+            for _ in range(trainer._threads if options.batch_size > 1 else 1)
+        ]  # fmt: skip
+        self._difference = make_difference(trainer._plan, trainer._longest)
+
+    def learn(self, part: Batch, seen: int) -> int:
+        """Learn from some sentences in their order; `seen` came before. Returns wrong words."""
+        size = self._trainer.options.batch_size
+        if size == 1:
+            return self._update(part, seen, predict=True)
+        wrong = 0
+        for first in range(0, len(part), size):
+            mini = part.select(torch.arange(first, min(first + size, len(part))))
+            self._predict(mini)
+            wrong += self._update(mini, seen + first, predict=False)
+        return wrong
+
+    def _predict(self, mini: Batch) -> None:
+        """Fill `_heads` for a batch, all with the same weights, one run of it in each thread."""
+        trainer = self._trainer
+        cost = trainer._reachable if self._course.cost_augmented else self._heads[:0]
+        starts, lengths = mini.starts.numpy(), mini.lengths.numpy()
+        work = np.cumsum((lengths + 1) ** 2)
+        threads = len(self._scratch)
+        cuts = np.searchsorted(work, work[-1] * np.arange(1, threads) / threads).tolist()
+
+        def search(run: tuple[int, int], scratch) -> int:
+            return parse_sentences(
+                mini.values.numpy(), starts[slice(*run)], lengths[slice(*run)], trainer._plan,
+                trainer._weights.array[:, 0], trainer._features.rows, self._course.decoder,
+                self._course.single_root, cost, scratch, self._heads,
+            )  # fmt: skip
+
+        runs = list(pairwise([0, *cuts, len(mini)]))
+        if any(failed >= 0 for failed in self._pool.map(search, runs, self._scratch)):
+            raise NoTreeError("a training sentence has no tree: its scores are not finite")
+
+    def _update(self, part: Batch, seen: int, *, predict: bool) -> int:
+        trainer = self._trainer
+        wrong, first = 0, 0
+        while True:
+            status, first, mistakes = learn_sentences(
+                part.values.numpy(), part.starts.numpy(), part.lengths.numpy(),
+                trainer._reachable, trainer._plan, trainer._weights.array[:, 0],
+                trainer._weighted, seen, trainer._features.rows, self._course,
+                self._scratch[0], self._difference, self._heads, predict, first,
+            )  # fmt: skip
+            wrong += mistakes
+            if status == NO_TREE:
+                raise NoTreeError("a training sentence has no tree: its scores are not finite")
+            if status != TABLE_FULL:
+                return wrong
+            trainer._grow()
+
+
+def _average(weights: np.ndarray, weighted: np.ndarray, seen: int) -> np.ndarray:
+    """The mean of the weights after each of `seen` sentences."""
+    return weights - weighted / np.float32(seen)

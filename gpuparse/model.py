@@ -1,0 +1,315 @@
+"""A trained model: all that parsing needs, and nothing else; its folder, without pickle."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from gpuparse.data.batch import Batch, word_places
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import Encoder, Vocabularies
+from gpuparse.errors import ConfigError, ModelError, NoTreeError
+from gpuparse.features.label_plan import LabelPlan, compile_labels
+from gpuparse.features.plan import ArcPlan, compile_arcs
+from gpuparse.features.templates import TemplateSet, dump_set, parse_set
+from gpuparse.files import replace_file
+from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.kernels.cpu.search import NUMBERS
+from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_sentences
+from gpuparse.scoring.feature_map import (
+    FeatureMap,
+    contents,
+    frozen_map,
+    hashed_map,
+)
+from gpuparse.scoring.labels import best_labels, label_ragged
+from gpuparse.scoring.weights import Weights
+
+FORMAT = 1
+CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
+    "config.yaml",
+    "features.yaml",
+    "label-features.yaml",
+    "vocabulary.json",
+    "weights.safetensors",
+)
+_TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
+_METADATA = "gpuparse"
+MAX_CELLS = 1 << 22  # score cells of one batch
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Trees of a treebank's words, in its order.
+
+    heads: (W,) int32, 0 for the root. labels: (W,) int32 numbers of relations, or None.
+    """
+
+    heads: np.ndarray
+    labels: np.ndarray | None
+
+
+class Model:
+    """A frozen parser.
+
+    Args:
+        templates: the expanded arc templates.
+        label_templates: the expanded label templates, None where only heads are predicted.
+        vocabularies: the values that templates see.
+        features: the row map of the arc features.
+        arcs: whole-number weights (R, 1).
+        labels: names of the relations, none for a parser that predicts heads only.
+        label_weights: whole-number weights (lines, labels), with `labels` only.
+        decoder: a name of `gpuparse.inference.decode.DECODERS`.
+        single_root: whether every tree gets exactly one modifier of the root.
+        config: the YAML text of the run that made the model, kept as a record.
+    """
+
+    def __init__(
+        self,
+        *,
+        templates: TemplateSet,
+        label_templates: TemplateSet | None,
+        vocabularies: Vocabularies,
+        features: FeatureMap,
+        arcs: Weights,
+        labels: Sequence[str],
+        label_weights: Weights | None,
+        decoder: str,
+        single_root: bool,
+        config: str,
+    ) -> None:
+        self.templates = templates
+        self.label_templates = label_templates
+        self.vocabularies = vocabularies
+        self.features = features
+        self.arcs = arcs
+        self.labels = list(labels)
+        self.label_weights = label_weights
+        self.decoder = decoder
+        self.single_root = single_root
+        self.config = config
+        self.plan: ArcPlan = compile_arcs(templates, vocabularies)
+        if label_templates is not None:
+            self.label_plan: LabelPlan = compile_labels(label_templates, vocabularies)
+        self._encoder = Encoder(vocabularies)
+
+    @property
+    def label_names(self) -> list[bytes]:
+        """The relations in UTF-8, as `write_predictions` takes them."""
+        return [label.encode() for label in self.labels]
+
+    def parse(
+        self,
+        treebank: Treebank,
+        *,
+        batch_size: int = 64,
+        threads: int = 1,
+        device: str = "cpu",
+        backend: str = "auto",
+        progress: Callable[[int], None] = lambda sentences: None,
+    ) -> Predictions:
+        """Best trees and labels of a treebank; its own heads and labels are not looked at.
+
+        Args:
+            batch_size: most sentences at a time; they are sorted by length first. Neither this nor
+                threads, device and backend change a single head.
+            threads: CPU threads, each with batches of its own; on another device there is one.
+            device: "cpu" or "cuda".
+            backend: "cpu" (compiled), "torch", or "auto".
+            progress: called with the number of sentences finished, batch by batch.
+        Raises:
+            NoTreeError: never for finite weights.
+        Cost: as `arc_scores`, the decoder and `best_labels` together.
+        """
+        batch = self._encoder.encode(treebank)
+        heads = np.full(batch.values.shape[1], -1, np.int64)
+        labels = np.full(batch.values.shape[1], -1, np.int64)
+        compiled = device == "cpu" and backend != "torch"
+        search = self._search_compiled if compiled else self._search_torch
+
+        def work(part: torch.Tensor) -> int:
+            search(batch.select(part), heads, labels, torch.device(device))
+            return len(part)
+
+        parts = list(_batches(batch.lengths, batch_size))
+        with ThreadPoolExecutor(threads if compiled else 1) as pool:
+            for done in pool.map(work, parts):
+                progress(done)
+        places = word_places(batch)
+        return Predictions(
+            heads[places].astype(np.int32),
+            labels[places].astype(np.int32) if self.label_weights else None,
+        )
+
+    def _search_compiled(
+        self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
+    ) -> None:
+        weights, decoder = self.arcs.array[:, 0], NUMBERS[self.decoder]
+        longest = int(batch.lengths.max())
+        failed = parse_sentences(
+            batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy(), self.plan, weights,
+            self.features.rows, decoder, self.single_root, heads[:0],
+            make_parse_scratch(self.plan, self.features.rows, decoder, longest, weights), heads,
+        )  # fmt: skip
+        if failed >= 0:
+            raise NoTreeError(f"sentence {failed} of the batch has no tree")
+        if self.label_weights:
+            label_ragged(batch, heads, self.label_plan, self.label_weights, labels)
+
+    def _search_torch(
+        self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
+    ) -> None:
+        places, batch = batch.places(), batch.to(device)
+        scores = arc_scores(batch, self.plan, self.features, self.arcs, backend="torch")
+        found, _ = DECODERS[self.decoder](
+            scores, batch.lengths, single_root=self.single_root, backend="torch"
+        )
+        words = (found >= 0).cpu()
+        heads[places[words].numpy()] = found.cpu()[words].numpy()
+        if self.label_weights:
+            best = best_labels(batch, found, self.label_plan, self.label_weights, backend="torch")
+            labels[places[words].numpy()] = best.cpu()[words].numpy()
+
+    def save(self, folder: Path) -> None:
+        """Write the model into a folder, which must exist; a file there is replaced whole.
+
+        Raises:
+            OSError: the folder cannot be written to.
+        """
+        tensors = {"arcs": self.arcs.array}
+        if self.label_weights:
+            tensors["labels"] = self.label_weights.array
+        if self.features.is_exact:
+            keys, bases = contents(self.features)
+            tensors |= {"keys": keys.astype(np.int64), "bases": bases}
+        texts = {
+            CONFIG: self.config,
+            FEATURES: dump_set(self.templates),
+            LABEL_FEATURES: dump_set(self.label_templates) if self.label_templates else "",
+            VOCABULARY: _as_json(
+                {
+                    "labels": self.labels,
+                    "pos_column": self.vocabularies.pos_column,
+                    "values": self.vocabularies.values,
+                }
+            ),
+        }
+        facts = {
+            "format": FORMAT,
+            "decoder": self.decoder,
+            "single_root": self.single_root,
+            "table_rows": self.features.rows.rows,
+            "sha256": {name: _sha256(text.encode()) for name, text in texts.items()}
+            | {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()},
+        }
+        # One metadata key: the order of several would differ from save to save.
+        packed = save(tensors, metadata={_METADATA: _as_json(facts)})
+        for name, content in [*((n, t.encode()) for n, t in texts.items()), (WEIGHTS, packed)]:
+            with replace_file(folder / name, force=True) as file:
+                file.write(content)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Model":
+        """Read a model folder. Nothing in it is executed, whoever made it.
+
+        Raises:
+            ModelError: a file is missing, damaged, of another format or of another program.
+        """
+        tensors, facts = _read_weights(folder / WEIGHTS)
+        texts = {name: _read_text(folder / name) for name in _TEXTS}
+        _check_sums(folder, facts, texts, tensors)
+        try:
+            return cls._assemble(facts, texts, tensors)
+        except (KeyError, TypeError, ValueError, ConfigError) as error:
+            raise ModelError(f"{folder}: not a model of this version: {error}") from error
+
+    @classmethod
+    def _assemble(
+        cls, facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
+    ) -> "Model":
+        words = json.loads(texts[VOCABULARY])
+        vocabularies = Vocabularies(words["values"], words["pos_column"])
+        templates = parse_set(texts[FEATURES], FEATURES)
+        arcs = Weights(tensors["arcs"])
+        if "keys" in tensors:
+            features = frozen_map(tensors["keys"], tensors["bases"], len(arcs.array))
+        else:
+            dense_lines = compile_arcs(templates, vocabularies).dense_lines
+            features = hashed_map(facts["table_rows"], dense_lines)
+        if features.n_rows != len(arcs.array) or facts["decoder"] not in DECODERS:
+            raise ValueError("its parts do not belong together")
+        return cls(
+            templates=templates,
+            label_templates=(
+                parse_set(texts[LABEL_FEATURES], LABEL_FEATURES) if words["labels"] else None
+            ),
+            vocabularies=vocabularies,
+            features=features,
+            arcs=arcs,
+            labels=words["labels"],
+            label_weights=Weights(tensors["labels"]) if "labels" in tensors else None,
+            decoder=facts["decoder"],
+            single_root=facts["single_root"],
+            config=texts[CONFIG],
+        )
+
+
+def _batches(lengths: torch.Tensor, batch_size: int) -> Iterator[torch.Tensor]:
+    """Sentence numbers, longest first, cut where a batch has enough sentences or cells."""
+    order = torch.argsort(lengths, descending=True, stable=True)
+    sizes = lengths[order].tolist()
+    start = 0
+    while start < len(sizes):
+        fitting = max(1, MAX_CELLS // (sizes[start] + 1) ** 2)
+        end = start + min(batch_size, fitting)
+        yield order[start:end]
+        start = end
+
+
+def _as_json(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False, sort_keys=True, indent=0) + "\n"
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: cannot be read ({error}): not a whole model folder") from error
+
+
+def _read_weights(path: Path) -> tuple[dict[str, np.ndarray], dict]:
+    try:
+        with safe_open(path, "np") as file:
+            facts = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+    except FileNotFoundError as error:
+        raise ModelError(f"{path}: no such file: give the folder that training wrote") from error
+    except (OSError, SafetensorError, ValueError) as error:
+        raise ModelError(f"{path}: damaged or not a weights file: {error}") from error
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise ModelError(f"{path}: not a gpuparse model of format {FORMAT}; train it again")
+    return tensors, facts
+
+
+def _check_sums(
+    folder: Path, facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
+) -> None:
+    found = {name: _sha256(text.encode()) for name, text in texts.items()}
+    found |= {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()}
+    wanted = facts.get("sha256")
+    for name in sorted(found):
+        if not isinstance(wanted, dict) or wanted.get(name) != found[name]:
+            raise ModelError(f"{folder}: '{name}' was changed or damaged after training")

@@ -1,0 +1,200 @@
+"""Arc scores of a batch: the public function, its torch form, and the choice between the two."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse.data.batch import Batch
+from gpuparse.features.keys import part_keys, side_keys
+from gpuparse.features.plan import HEAD, LINE, MODIFIER, ArcPlan
+from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.kernels.cpu.threads import run_in_threads
+from gpuparse.scoring.cpu import make_scratch, score_sentences
+from gpuparse.scoring.feature_map import FeatureMap, base_rows
+from gpuparse.scoring.weights import Weights, sum_bags
+
+ROWS_AT_ONCE = 1 << 22  # feature rows that the torch form holds at a time
+
+
+def arc_scores(
+    batch: Batch,
+    plan: ArcPlan,
+    features: FeatureMap,
+    weights: Weights,
+    *,
+    backend: str = "auto",
+    rows_at_once: int = ROWS_AT_ONCE,
+) -> Tensor:
+    """Scores of all arcs of all sentences.
+
+    Args:
+        batch: B sentences of at most N - 1 words, on the device that is to do the work.
+        plan, features, weights: the compiled templates, their row map, their weights.
+        backend: "cpu" (compiled), "torch" (any device), or "auto".
+        rows_at_once: feature rows that the torch form holds in memory at a time, at least.
+    Returns:
+        (B, N, N): [b, h, m] is the arc h -> m. float32 for learned weights, and for whole-number
+        weights float64, exact and the same on every backend. Column 0, the diagonal and padding
+        hold nothing of use.
+    Cost: families times n^2 gathers a sentence, and n^2 K^2 in between (torch: n^3).
+    Source: McDonald, Crammer & Pereira (2005), section 2.1: s(i, j) = w . f(i, j).
+    """
+    if choose_backend(backend, batch.values.device) == "cpu":
+        return _compiled(batch, plan, features, weights)
+    return _TorchScorer(batch, plan, features, weights, rows_at_once).scores()
+
+
+def _compiled(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
+    nodes = int(batch.lengths.max()) + 1
+    out = np.zeros(
+        (len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32
+    )
+    values, starts, lengths = (
+        part.numpy() for part in (batch.values, batch.starts, batch.lengths)
+    )
+    sums = np.dtype(np.int32 if weights.is_integer else np.float32)
+
+    def score(part: slice) -> None:
+        scratch = make_scratch(plan, nodes - 1, features.is_exact, sums)
+        score_sentences(
+            values, starts[part], lengths[part], plan, weights.array[:, 0], features.rows,
+            scratch, np.zeros((nodes, nodes), sums), out[part],
+        )  # fmt: skip
+
+    per_arc = 2 * len(plan.pair_seed) + 1
+    run_in_threads(score, lengths * int(np.sqrt(per_arc)), 2, torch.get_num_threads())
+    return torch.from_numpy(out)
+
+
+class _TorchScorer:
+    """One batch on its way to scores; chunks are runs of (sentence, head) pairs."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        plan: ArcPlan,
+        features: FeatureMap,
+        weights: Weights,
+        rows_at_once: int,
+    ) -> None:
+        self._values, self._places = batch.values, batch.places()
+        self._plan, self._features, self._weights = plan, features, weights
+        self._rows_at_once = rows_at_once
+        self._device = batch.values.device
+        self._silent = len(weights.array)
+        self._codes = torch.from_numpy(plan.codes.astype(np.int64)).to(self._device)
+        self._combination = self._combinations(self._places.shape[1])
+        self._sides = [self._side_key(side) for side in range(len(plan.side_start) - 1)]
+
+    def scores(self) -> Tensor:
+        n_sentences, n_nodes = self._places.shape
+        dtype = torch.float64 if self._weights.is_integer else torch.float32
+        by_role = self._word_sums(HEAD, dtype), self._word_sums(MODIFIER, dtype)
+        arcs = torch.arange(n_sentences * n_nodes, device=self._device)
+        per_head = n_nodes * max(2 * len(self._plan.pair_seed), n_nodes)
+        chunks = [
+            self._chunk(heads // n_nodes, heads % n_nodes, by_role, dtype)
+            for heads in arcs.split(max(1, self._rows_at_once // per_head))
+        ]
+        return torch.cat(chunks).reshape(n_sentences, n_nodes, n_nodes)
+
+    def _chunk(
+        self, b: Tensor, h: Tensor, by_role: tuple[Tensor, Tensor], dtype: torch.dtype
+    ) -> Tensor:
+        """(G, N) scores of the arcs from head h[g] of sentence b[g]."""
+        combination = self._combination[h]
+        # [G, N]  s(h, m) = words(h) + words(m) + pairs(h, m) + between(h, m)
+        scores = by_role[HEAD][b, h].gather(1, combination)
+        scores += by_role[MODIFIER][b].gather(2, combination.unsqueeze(2)).squeeze(2)
+        scores += self._pairs(b, h, combination).to(dtype)
+        for family in range(len(self._plan.between_row)):
+            scores += self._between(family, b, h, combination).to(dtype)
+        return scores
+
+    def _pairs(self, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:
+        plan = self._plan
+        rows = []
+        for family, seed in enumerate(plan.pair_seed.tolist()):
+            head, head_on = self._sides[plan.pair_head[family]]
+            modifier, modifier_on = self._sides[plan.pair_modifier[family]]
+            exact = self._features.is_exact
+            # [G, N]
+            key = part_keys(head[b, h], seed, 0, exact).unsqueeze(1) ^ part_keys(
+                modifier[b], seed, 1, exact
+            )
+            on = head_on[b, h].unsqueeze(1) & modifier_on[b]
+            base = base_rows(self._features, key)
+            rows += self._coded(base, on, plan.pair_codes[family], combination)
+        if not rows:
+            return torch.zeros_like(combination)
+        bag = self._weights.bag(self._device, len(rows))
+        return sum_bags(bag, torch.stack(rows, -1)).squeeze(-1)
+
+    def _between(self, family: int, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:
+        plan, nodes = self._plan, torch.arange(self._places.shape[1], device=self._device)
+        head, head_on = self._between_value(family, HEAD)
+        modifier, modifier_on = self._between_value(family, MODIFIER)
+        middle = self._values[plan.between_row[family]].long()[self._places]
+        _, n_middle, n_modifier = plan.between_size[family].tolist()
+        # [G, N, N]: head h[g], modifier, word between
+        line = head[b, h].reshape(-1, 1, 1) * n_middle + middle[b].unsqueeze(1)
+        line = line * n_modifier + modifier[b].unsqueeze(2)
+        base = self._features.rows.dense + (int(plan.between_line[family]) + line) * LINE
+        low = torch.minimum(h.unsqueeze(1), nodes).unsqueeze(2)
+        high = torch.maximum(h.unsqueeze(1), nodes).unsqueeze(2)
+        on = (nodes > low) & (nodes < high) & (middle[b] != 0).unsqueeze(1)
+        on &= (head_on[b, h].unsqueeze(1) & modifier_on[b]).unsqueeze(2)
+        rows = self._coded(base, on, plan.between_codes[family], combination.unsqueeze(2))
+        bag = self._weights.bag(self._device, len(rows) * len(nodes))
+        return sum_bags(bag, torch.cat(rows, -1)).squeeze(-1)
+
+    def _word_sums(self, role: int, dtype: torch.dtype) -> Tensor:
+        """(B, N, C) sums of one role's word families for each combination."""
+        plan = self._plan
+        combinations = torch.arange(self._codes.shape[1], device=self._device)
+        rows = []
+        for family in np.flatnonzero(plan.word_role == role).tolist():
+            key, on = self._sides[plan.word_side[family]]
+            seed = int(plan.word_seed[family])
+            key = part_keys(key, seed, 0, self._features.is_exact)
+            base = base_rows(self._features, key).unsqueeze(-1).expand(*key.shape, len(combinations))
+            rows += self._coded(base, on.unsqueeze(-1), plan.word_codes[family], combinations)
+        if not rows:
+            return torch.zeros(*self._places.shape, len(combinations), dtype=dtype).to(self._device)
+        bag = self._weights.bag(self._device, len(rows))
+        return sum_bags(bag, torch.stack(rows, -1)).squeeze(-1).to(dtype)
+
+    def _coded(
+        self, base: Tensor, on: Tensor, tables: np.ndarray, combination: Tensor
+    ) -> list[Tensor]:
+        """The weight rows of one family, one tensor a suffix; silent features get the zero row."""
+        return [
+            torch.where(on, base ^ self._codes[table][combination], self._silent)
+            for table in tables[tables >= 0].tolist()
+        ]
+
+    def _side_key(self, side: int) -> tuple[Tensor, Tensor]:
+        plan = self._plan
+        atoms = range(int(plan.side_start[side]), int(plan.side_start[side + 1]))
+        columns = plan.atom_row, plan.atom_offset, plan.atom_shift
+        listed = [tuple(int(column[atom]) for column in columns) for atom in atoms]
+        return side_keys(self._values, self._places, listed, self._features.is_exact)
+
+    def _between_value(self, family: int, role: int) -> tuple[Tensor, Tensor]:
+        """(B, N) the value that a between family reads of a role's word, and whether it is one."""
+        plan = self._plan
+        side = plan.between_side[family, role]
+        atom = plan.side_start[side]
+        if atom == plan.side_start[side + 1]:
+            return torch.zeros_like(self._places), torch.ones_like(self._places, dtype=torch.bool)
+        places = self._places + int(plan.atom_offset[atom])
+        value = self._values[plan.atom_row[atom]].long()[places.clamp(0, self._values.shape[1] - 1)]
+        return value, value != 0
+
+    def _combinations(self, n_nodes: int) -> Tensor:
+        """(N, N) the combination of direction and distance bucket of every arc."""
+        plan, nodes = self._plan, torch.arange(n_nodes)
+        gap = nodes.unsqueeze(0) - nodes.unsqueeze(1)
+        place = (gap.abs() - 1).clamp(0, len(plan.buckets) - 1)
+        bucket = torch.from_numpy(plan.buckets)[place]
+        return (bucket + plan.n_buckets * (gap < 0)).to(self._device)

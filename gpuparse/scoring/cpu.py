@@ -1,0 +1,383 @@
+"""Compiled scoring of one sentence on the CPU: every arc's weights, gathered and summed.
+
+Words of one sentence stand at `start` (the root) to `start + n` of the batch's values. Loops run
+over families outside and modifiers inside, for one head at a time, so that a head's row of
+scores stays in the first-level cache; base rows are XORed in a vector loop of their own.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from gpuparse.features.keys import SEED_SHIFT, fold, mix
+from gpuparse.features.plan import HEAD, LINE, ArcPlan
+
+HASHED_POWER, HASHED, EXACT = 0, 1, 2  # kinds of row map
+_EMPTY_KEY = np.uint64(0)
+
+
+class RowMap(NamedTuple):
+    """From keys to base rows, as arrays.
+
+    kind HASHED_POWER: the low bits of the key; HASHED: any number of lines, by multiplication;
+    EXACT: an open-addressing table; keys it lacks go to row 0, whose line is always zero.
+    """
+
+    kind: int
+    rows: int  # hashed: rows of the table, a multiple of LINE
+    keys: np.ndarray  # exact: (capacity,) uint64, 0 where free
+    bases: np.ndarray  # exact: (capacity,) int64
+    state: np.ndarray  # exact: (2,) int64: keys in the table, next free row
+    dense: int  # first row of the dense region
+
+
+class Scratch(NamedTuple):
+    """Working memory for one thread and sentences of at most N - 1 words."""
+
+    side_key: np.ndarray  # (S, N) uint32, or uint64 for exact keys
+    side_on: np.ndarray  # (S, N) bool: every atom of the side has a value
+    side_full: np.ndarray  # (S,) bool: on at every word
+    head_part: np.ndarray  # (F, N)
+    modifier_part: np.ndarray  # (F, N)
+    base: np.ndarray  # (N,) uint32 base rows of one head's arcs
+    combination: np.ndarray  # (2N,) int64: combination of m - h at m - h + n
+    code: np.ndarray  # (K, N) uint32: codes of one head's arcs
+    word_sum: np.ndarray  # (2, N, LINE): sums of the word families by role, word, combination
+    prefix: np.ndarray  # ((N + 1) * LINE,): sums of between lines of the words before a word
+    middle: np.ndarray  # (N,) uint64: offset of a word's lines among those of its neighbours
+    group: np.ndarray  # (2, N) int64: value that a between family reads, by role; 0 for none
+    next_in_group: np.ndarray  # (2, N) int64: next node with the same value, or N
+    first_in_group: np.ndarray  # (2, N) bool
+    last_in_group: np.ndarray  # (2, N) int64: for the first node of a group, its last one
+
+
+def make_scratch(plan: ArcPlan, n: int, exact: bool, sums: np.dtype) -> Scratch:
+    """Working memory for sentences of up to n words; `sums` is the type that weights sum to."""
+    nodes, sides = n + 1, len(plan.side_start) - 1
+    key = np.uint64 if exact else np.uint32
+    return Scratch(
+        np.empty((sides, nodes), key),
+        np.empty((sides, nodes), np.bool_),
+        np.empty(sides, np.bool_),
+        np.empty((len(plan.pair_seed), nodes), key),
+        np.empty((len(plan.pair_seed), nodes), key),
+        np.empty(nodes, np.uint32),
+        np.empty(2 * nodes, np.int64),
+        np.empty((len(plan.codes), nodes), np.uint32),
+        np.empty((2, nodes, LINE), sums),
+        np.empty((nodes + 1) * LINE, sums),
+        np.empty(nodes, np.uint64),
+        np.empty((2, nodes), np.int64),
+        np.empty((2, nodes), np.int64),
+        np.empty((2, nodes), np.bool_),
+        np.empty((2, nodes), np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _fill_sides(values, start, n, plan, exact, scratch):
+    """Keys of every side at every node."""
+    for side in range(len(plan.side_start) - 1):
+        full = True
+        for i in range(n + 1):
+            scratch.side_key[side, i] = 0
+            scratch.side_on[side, i] = True
+        for atom in range(plan.side_start[side], plan.side_start[side + 1]):
+            row = values[plan.atom_row[atom]]
+            place = start + plan.atom_offset[atom]
+            shift = np.uint64(plan.atom_shift[atom])
+            for i in range(n + 1):
+                value = row[place + i]
+                scratch.side_on[side, i] &= value != 0
+                if exact:
+                    scratch.side_key[side, i] |= np.uint64(value) << shift
+                else:
+                    scratch.side_key[side, i] = fold(
+                        np.uint32(scratch.side_key[side, i]), np.uint32(value)
+                    )
+        for i in range(1, n + 1):
+            full &= scratch.side_on[side, i]
+        scratch.side_full[side] = full
+
+
+@njit(cache=True, nogil=True)
+def _part(key, seed, role, rows):
+    """A family's part of a key: exact keys carry the seed on the head's part alone."""
+    if rows.kind == EXACT:
+        return np.uint64(key) | (np.uint64(0) if role else np.uint64(seed) << np.uint64(SEED_SHIFT))
+    part = mix(np.uint32(key), np.uint32(2 * seed + role))
+    return np.uint64(part & np.uint32(rows.rows - 1) if rows.kind == HASHED_POWER else part)
+
+
+@njit(cache=True, nogil=True)
+def find_base(key, rows):
+    """The base row of a whole key."""
+    if rows.kind == HASHED_POWER:
+        return np.uint32(key)
+    if rows.kind == HASHED:
+        line = (np.uint64(key) * np.uint64(rows.rows // LINE)) >> np.uint64(32)
+        return np.uint32(line * np.uint64(LINE) + (np.uint64(key) & np.uint64(LINE - 1)))
+    slot = find_slot(np.uint64(key), rows.keys)
+    return np.uint32(rows.bases[slot]) if rows.keys[slot] != _EMPTY_KEY else np.uint32(0)
+
+
+@njit(cache=True, nogil=True)
+def find_slot(key, keys):
+    """The slot of an exact key in the open-addressing table, or the free slot for it."""
+    mask = np.uint64(len(keys) - 1)
+    slot = (key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
+    slot = (slot ^ (slot >> np.uint64(23))) & mask
+    while keys[slot] != _EMPTY_KEY and keys[slot] != key:
+        slot = (slot + np.uint64(1)) & mask
+    return slot
+
+
+@njit(cache=True, nogil=True)
+def insert_all(keys, bases, rows):
+    """Put keys with their base rows into an exact table that has room for them."""
+    for k in range(len(keys)):
+        slot = find_slot(keys[k], rows.keys)
+        rows.keys[slot] = keys[k]
+        rows.bases[slot] = bases[k]
+
+
+@njit(cache=True, nogil=True)
+def fill_parts(values, start, n, plan, rows, scratch):
+    """All that is computed once a word: sides, parts, and the combination of every m - h."""
+    _fill_sides(values, start, n, plan, rows.kind == EXACT, scratch)
+    for family in range(len(plan.pair_seed)):
+        seed = plan.pair_seed[family]
+        head, modifier = plan.pair_head[family], plan.pair_modifier[family]
+        for i in range(n + 1):
+            scratch.head_part[family, i] = _part(scratch.side_key[head, i], seed, 0, rows)
+        for i in range(n + 1):
+            scratch.modifier_part[family, i] = _part(scratch.side_key[modifier, i], seed, 1, rows)
+    last = len(plan.buckets) - 1
+    for distance in range(1, n + 1):
+        bucket = plan.buckets[min(distance - 1, last)]
+        scratch.combination[n + distance] = bucket
+        scratch.combination[n - distance] = plan.n_buckets + bucket
+    scratch.combination[n] = 0
+
+
+@njit(cache=True, nogil=True)
+def word_key(family, i, plan, rows, scratch):
+    """The key of a word family at node i."""
+    key = scratch.side_key[plan.word_side[family], i]
+    return _part(key, plan.word_seed[family], 0, rows)
+
+
+@njit(cache=True, nogil=True)
+def _sum_words(n, plan, weights, rows, scratch):
+    """Sum the word families: one number for each word, role and combination."""
+    combinations = plan.codes.shape[1]
+    scratch.word_sum[:, : n + 1] = 0
+    for family in range(len(plan.word_seed)):
+        role, side = plan.word_role[family], plan.word_side[family]
+        first, second = plan.word_codes[family]
+        for i in range(0 if role == HEAD else 1, n + 1):
+            if scratch.side_on[side, i]:
+                base = find_base(word_key(family, i, plan, rows, scratch), rows)
+                for c in range(combinations):
+                    scratch.word_sum[role, i, c] += weights[base ^ plan.codes[first, c]]
+                if second >= 0:
+                    for c in range(combinations):
+                        scratch.word_sum[role, i, c] += weights[base ^ plan.codes[second, c]]
+
+
+@njit(cache=True, nogil=True)
+def _add_pairs(h, n, plan, weights, rows, scratch, out):
+    """Add the pair families of head h's arcs to its row of scores."""
+    for family in range(len(plan.pair_seed)):
+        if not scratch.side_on[plan.pair_head[family], h]:
+            continue
+        side = plan.pair_modifier[family]
+        head = scratch.head_part[family, h]
+        first, second = plan.pair_codes[family]
+        if rows.kind == HASHED_POWER:
+            for m in range(1, n + 1):
+                scratch.base[m] = head ^ scratch.modifier_part[family, m]
+        else:
+            for m in range(1, n + 1):
+                if scratch.side_on[side, m]:
+                    scratch.base[m] = find_base(head ^ scratch.modifier_part[family, m], rows)
+        full = scratch.side_full[side]
+        if second >= 0:
+            for m in range(1, n + 1):
+                if full or scratch.side_on[side, m]:
+                    base = scratch.base[m]
+                    out[h, m] += (
+                        weights[base ^ scratch.code[first, m]]
+                        + weights[base ^ scratch.code[second, m]]
+                    )
+        else:
+            for m in range(1, n + 1):
+                if full or scratch.side_on[side, m]:
+                    out[h, m] += weights[scratch.base[m] ^ scratch.code[first, m]]
+
+
+@njit(cache=True, nogil=True)
+def between_row(family, head, middle, modifier, plan, rows):
+    """First row of the dense line of three values."""
+    sizes = plan.between_size[family]
+    line = (head * sizes[1] + middle) * sizes[2] + modifier
+    return rows.dense + (plan.between_line[family] + line) * LINE
+
+
+@njit(cache=True, nogil=True)
+def between_value(values, start, i, family, role, plan):
+    """The value that a between family reads at node i: -1 where it has none."""
+    side = plan.between_side[family, role]
+    atom = plan.side_start[side]
+    if atom == plan.side_start[side + 1]:
+        return np.int64(0)
+    value = np.int64(values[plan.atom_row[atom], start + i + plan.atom_offset[atom]])
+    return value if value != 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _fill_groups(values, start, n, family, plan, scratch):
+    """Chain the nodes that share a value, for either role."""
+    for role in range(2):
+        for i in range(n + 1):
+            scratch.group[role, i] = between_value(values, start, i, family, role, plan)
+            scratch.first_in_group[role, i] = scratch.group[role, i] >= 0
+            scratch.next_in_group[role, i] = n + 1
+        for i in range(role, n + 1):
+            if scratch.first_in_group[role, i]:
+                last = i
+                for j in range(i + 1, n + 1):
+                    if scratch.group[role, j] == scratch.group[role, i]:
+                        scratch.next_in_group[role, last] = j
+                        scratch.first_in_group[role, j] = False
+                        last = j
+                scratch.last_in_group[role, i] = last
+
+
+@njit(cache=True, nogil=True)
+def _fill_prefix(low, high, first, weights, scratch):
+    """Running sums, over the words k of low..high - 1, of the lines at first + middle[k]."""
+    prefix, middle = scratch.prefix, scratch.middle
+    # Unsigned: a negative index cannot occur, and each line becomes one vector addition.
+    place = np.uint64(low * LINE)
+    for step in range(LINE):
+        prefix[place + np.uint64(step)] = 0
+    for k in range(low, high):
+        base = first + middle[k]
+        for step in range(LINE):
+            c = np.uint64(step)
+            prefix[place + np.uint64(LINE) + c] = prefix[place + c] + weights[base + c]
+        place += np.uint64(LINE)
+
+
+@njit(cache=True, nogil=True)
+def _add_between(values, start, n, plan, weights, rows, scratch, out):
+    """Add the between families: running sums for each pair of values of head and modifier."""
+    for family in range(len(plan.between_row)):
+        _fill_groups(values, start, n, family, plan, scratch)
+        first, second = plan.between_codes[family]
+        for k in range(1, n + 1):
+            value = np.uint64(values[plan.between_row[family], start + k])
+            scratch.middle[k] = value * np.uint64(plan.between_size[family, 2] * LINE)
+        for a in range(n + 1):
+            if not scratch.first_in_group[0, a]:
+                continue
+            for b in range(1, n + 1):
+                if not scratch.first_in_group[1, b]:
+                    continue
+                head, modifier = scratch.group[0, a], scratch.group[1, b]
+                # The line of a silent word in between (value 0) is never written: it adds zero.
+                line = between_row(family, head, np.int64(0), modifier, plan, rows)
+                low = min(a, b) + 1
+                high = max(scratch.last_in_group[0, a], scratch.last_in_group[1, b])
+                _fill_prefix(low, high, np.uint64(line), weights, scratch)
+                h = a
+                while h <= n:
+                    m = b
+                    while m <= n:
+                        low, high = min(h, m) + 1, max(h, m)
+                        c = scratch.combination[n + m - h]
+                        k = plan.codes[first, c]
+                        out[h, m] += scratch.prefix[high * LINE + k] - scratch.prefix[low * LINE + k]
+                        if second >= 0:
+                            k = plan.codes[second, c]
+                            out[h, m] += scratch.prefix[high * LINE + k] - scratch.prefix[low * LINE + k]
+                        m = scratch.next_in_group[1, m]
+                    h = scratch.next_in_group[0, h]
+
+
+@njit(cache=True, nogil=True)
+def score_sentence(values, start, n, plan, weights, rows, scratch, out):
+    """Fill out[0:n+1, 1:n+1] with the scores of all arcs; the diagonal holds nothing of use.
+
+    Cost: O(families n^2) gathers, O(K^2 n) vector additions for K distinct values in between.
+    """
+    fill_parts(values, start, n, plan, rows, scratch)
+    _sum_words(n, plan, weights, rows, scratch)
+    for h in range(n + 1):
+        for m in range(1, n + 1):
+            c = scratch.combination[n + m - h]
+            out[h, m] = scratch.word_sum[0, h, c] + scratch.word_sum[1, m, c]
+            for table in range(len(plan.codes)):
+                scratch.code[table, m] = plan.codes[table, c]
+        _add_pairs(h, n, plan, weights, rows, scratch, out)
+    _add_between(values, start, n, plan, weights, rows, scratch, out)
+
+
+@njit(cache=True, nogil=True)
+def arc_rows(values, start, n, h, m, plan, rows, scratch, found):
+    """Write the weight rows of every feature of the arc h -> m; return how many there are.
+
+    `fill_parts` must have been called for the sentence. A row stands as often as it fires.
+    """
+    count = 0
+    c = scratch.combination[n + m - h]
+    for family in range(len(plan.word_seed)):
+        i = h if plan.word_role[family] == HEAD else m
+        if scratch.side_on[plan.word_side[family], i]:
+            base = find_base(word_key(family, i, plan, rows, scratch), rows)
+            count = _put(base, plan.word_codes[family], plan, c, found, count)
+    for family in range(len(plan.pair_seed)):
+        if (
+            scratch.side_on[plan.pair_head[family], h]
+            and scratch.side_on[plan.pair_modifier[family], m]
+        ):
+            key = scratch.head_part[family, h] ^ scratch.modifier_part[family, m]
+            count = _put(find_base(key, rows), plan.pair_codes[family], plan, c, found, count)
+    for family in range(len(plan.between_row)):
+        head = between_value(values, start, h, family, 0, plan)
+        modifier = between_value(values, start, m, family, 1, plan)
+        if head >= 0 and modifier >= 0:
+            for k in range(min(h, m) + 1, max(h, m)):
+                middle = np.int64(values[plan.between_row[family], start + k])
+                if middle != 0:
+                    base = between_row(family, head, middle, modifier, plan, rows)
+                    count = _put(base, plan.between_codes[family], plan, c, found, count)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _put(base, codes, plan, combination, found, count):
+    """Append a family's rows, one or two."""
+    found[count] = np.int64(base) ^ np.int64(plan.codes[codes[0], combination])
+    if codes[1] >= 0:
+        found[count + 1] = np.int64(base) ^ np.int64(plan.codes[codes[1], combination])
+        return count + 2
+    return count + 1
+
+
+def max_rows(plan: ArcPlan, n: int) -> int:
+    """No arc of a sentence of n words has more features than this."""
+    return 2 * (len(plan.word_seed) + len(plan.pair_seed) + n * len(plan.between_row))
+
+
+@njit(cache=True, nogil=True)
+def score_sentences(values, starts, lengths, plan, weights, rows, scratch, sums, out):
+    """Fill out[b, 0:n+1, 1:n+1] for every sentence of a batch; `sums` is (N, N) scratch."""
+    for b in range(len(starts)):
+        n = lengths[b]
+        score_sentence(values, starts[b], n, plan, weights, rows, scratch, sums)
+        for h in range(n + 1):
+            for m in range(1, n + 1):
+                out[b, h, m] = sums[h, m]

@@ -1,0 +1,101 @@
+"""From keys to weight rows: a table of fixed size, or one row for every feature met in training."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse.errors import ConfigError
+from gpuparse.features.plan import LINE
+from gpuparse.scoring.cpu import EXACT, HASHED, HASHED_POWER, RowMap, insert_all
+
+KINDS = ("hashed", "exact")
+_FIRST_CAPACITY = 1 << 16
+
+
+class FeatureMap(NamedTuple):
+    """A row map, and the number of weight rows that it and the dense region need.
+
+    Hashed: the table's rows come first, then the dense region of the between families.
+    Exact: one line that stays zero, the dense region, then the rows of the values met so far.
+    """
+
+    rows: RowMap
+    n_rows: int
+
+    @property
+    def is_exact(self) -> bool:
+        return self.rows.kind == EXACT
+
+
+def hashed_map(n_rows: int, dense_lines: int) -> FeatureMap:
+    """A table of fixed size; the last n_rows % LINE rows stay unused.
+
+    Raises:
+        ConfigError: fewer rows than one line.
+    """
+    if n_rows < LINE:
+        raise ConfigError(f"feature_map.rows: {n_rows} is too few, at least {LINE} are needed")
+    table = n_rows // LINE * LINE
+    kind = HASHED_POWER if table & (table - 1) == 0 else HASHED
+    nothing = np.zeros(0, np.int64)
+    rows = RowMap(kind, table, nothing.astype(np.uint64), nothing, nothing, table)
+    return FeatureMap(rows, table + dense_lines * LINE)
+
+
+def exact_map(dense_lines: int) -> FeatureMap:
+    """An empty map that grows in training."""
+    first = LINE + dense_lines * LINE
+    return _exact(_FIRST_CAPACITY, first, np.zeros(0, np.uint64), np.zeros(0, np.int64))
+
+
+def grown(features: FeatureMap, n_values: int) -> FeatureMap:
+    """An exact map with the same rows and room for n_values more values."""
+    keys, bases = contents(features)
+    capacity = len(features.rows.keys)
+    while 2 * (len(keys) + n_values) > capacity:
+        capacity *= 2
+    bigger = _exact(capacity, int(features.rows.state[1]), keys, bases)
+    return FeatureMap(bigger.rows, bigger.n_rows + n_values * LINE)
+
+
+def contents(features: FeatureMap) -> tuple[np.ndarray, np.ndarray]:
+    """The keys of an exact map, ascending, and their base rows: what is saved of it."""
+    taken = np.flatnonzero(features.rows.keys)
+    order = taken[np.argsort(features.rows.keys[taken])]
+    return features.rows.keys[order], features.rows.bases[order]
+
+
+def frozen_map(keys: np.ndarray, bases: np.ndarray, n_rows: int) -> FeatureMap:
+    """The exact map of the given contents, for parsing."""
+    capacity = max(_FIRST_CAPACITY, 1 << (2 * len(keys)).bit_length())
+    return _exact(capacity, n_rows, keys.astype(np.uint64), bases.astype(np.int64))
+
+
+def _exact(capacity: int, n_rows: int, keys: np.ndarray, bases: np.ndarray) -> FeatureMap:
+    table = RowMap(
+        EXACT,
+        0,
+        np.zeros(capacity, np.uint64),
+        np.zeros(capacity, np.int64),
+        np.array([len(keys), n_rows], np.int64),
+        LINE,
+    )
+    insert_all(keys, bases, table)
+    return FeatureMap(table, n_rows)
+
+
+def base_rows(features: FeatureMap, keys: Tensor) -> Tensor:
+    """Base rows of int64 keys on any device: the torch form of the kernels' `find_base`."""
+    rows = features.rows
+    if rows.kind == HASHED_POWER:
+        return keys & (rows.rows - 1)
+    if rows.kind == HASHED:
+        return ((keys * (rows.rows // LINE)) >> 32) * LINE + (keys & (LINE - 1))
+    known, bases = (torch.from_numpy(part.astype(np.int64)) for part in contents(features))
+    if len(known) == 0:
+        return torch.zeros_like(keys)
+    known, bases = known.to(keys.device), bases.to(keys.device)
+    place = torch.searchsorted(known, keys).clamp(max=len(known) - 1)
+    return torch.where(known[place] == keys, bases[place], 0)
