@@ -54,16 +54,15 @@ def chu_liu_edmonds_torch(
     Returns:
         As `chu_liu_edmonds`; a sentence without a tree gets the score -inf.
     """
-    n_batch, n_nodes = arc_scores.shape[:2]
-    if n_batch == 0 or n_nodes <= 1:
-        heads = torch.full((n_batch, n_nodes), NO_HEAD, dtype=torch.int64, device=arc_scores.device)
-        return heads, arc_scores.new_zeros(n_batch)
+    if arc_scores.numel() == 0 or arc_scores.shape[1] == 1:  # no word at all
+        no_heads = torch.full_like(arc_scores[:, 0], NO_HEAD, dtype=torch.int64)
+        return no_heads, arc_scores.new_zeros(len(arc_scores))
     paths = _Paths(arc_scores, lengths, single_root)
     while bool(paths.running.any()):
         paths.take_best_sources()
         paths.put_members_in()
     source = paths.take_apart()
-    is_word = word_mask(lengths, n_nodes)
+    is_word = word_mask(lengths, arc_scores.shape[1])
     has_tree = ~paths.is_stuck
     if single_root:
         has_tree &= ((source == 0) & is_word).sum(1) <= 1

@@ -55,6 +55,9 @@ def eisner_torch(
     Returns:
         As `eisner`; a sentence without a tree gets the score -inf.
     """
+    if arc_scores.numel() == 0 or arc_scores.shape[1] == 1:  # no word at all
+        no_heads = torch.full_like(arc_scores[:, 0], NO_HEAD, dtype=torch.int64)
+        return no_heads, arc_scores.new_zeros(len(arc_scores))
     first = 1 if single_root else 0
     n_batch, n_nodes = arc_scores.shape[0], arc_scores.shape[1] - first
     arcs = arc_scores[:, first:, first:]

@@ -1,0 +1,49 @@
+"""Public implementations by others as oracles, on scores of our own making."""
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.inference import chu_liu_edmonds, eisner
+from tests.inference.decoders import BACKENDS
+
+every_backend = pytest.mark.parametrize("backend", BACKENDS)
+
+
+@every_backend
+@pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+@pytest.mark.filterwarnings("ignore:.*arg_constraints")
+def test_eisner_against_torch_struct(backend, single_root):
+    torch_struct = pytest.importorskip("torch_struct", reason="torch-struct is not installed")
+    arcs = torch.randn(20, 16, 16, generator=torch.Generator().manual_seed(1))
+    lengths = torch.randint(2, 16, (20,), generator=torch.Generator().manual_seed(2))
+    # Its layout has no row for the root: arcs from the root stand on the diagonal.
+    theirs = arcs[:, 1:, 1:].clone()
+    theirs.diagonal(dim1=1, dim2=2).copy_(arcs[:, 0, 1:])
+    # Release 0.5 fails on scores that do not require gradients.
+    peer = torch_struct.DependencyCRF(theirs.requires_grad_(), lengths, multiroot=not single_root)
+    chosen, best = peer.argmax, peer.max
+    heads, values = eisner(arcs, lengths, single_root=single_root, backend=backend)
+    torch.testing.assert_close(values, best.detach())
+    for b, n in enumerate(lengths.tolist()):
+        for m in range(1, n + 1):
+            h = int(heads[b, m])
+            assert chosen[b, (h or m) - 1, m - 1] == 1
+
+
+@every_backend
+def test_chu_liu_edmonds_against_ufal(backend):
+    ufal = pytest.importorskip(
+        "ufal.chu_liu_edmonds", reason="ufal.chu-liu-edmonds is not installed"
+    )
+    rng = np.random.default_rng(3)
+    for n in [1, 2, 5, 20, 60]:
+        arcs = rng.standard_normal((5, n + 1, n + 1))
+        heads, values = chu_liu_edmonds(
+            torch.from_numpy(arcs), torch.full((5,), n), backend=backend
+        )
+        for b in range(5):
+            # Its rows are modifiers, its columns heads.
+            theirs, value = ufal.chu_liu_edmonds(np.ascontiguousarray(arcs[b].T))
+            assert heads[b].tolist() == list(theirs)
+            assert values[b].item() == pytest.approx(value, rel=1e-12, abs=1e-12)

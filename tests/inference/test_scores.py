@@ -1,0 +1,164 @@
+"""What the check lets in, what it turns away, and what it says."""
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.errors import ConfigError, NoTreeError, ScoreError
+from gpuparse.inference import DECODERS, Parse, Scores, decode, eisner
+from tests.inference.decoders import BACKENDS, ROWS
+
+every_decoder = pytest.mark.parametrize("name", ROWS)
+every_backend = pytest.mark.parametrize("backend", [*BACKENDS, "auto"])
+
+
+def search(name, arcs, lengths, backend="auto", **options):
+    return ROWS[name].search(arcs, lengths, backend=backend, **options)
+
+
+@every_decoder
+@every_backend
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, 3e38, -3e38])
+def test_values_that_break_sums_are_turned_away(name, backend, bad):
+    arcs = torch.zeros(3, 5, 5)
+    arcs[1, 2, 3] = bad
+    with pytest.raises(ScoreError, match="sentence 1: the score of head 2 -> modifier 3 is"):
+        search(name, arcs, torch.tensor([4, 4, 4]), backend)
+    search(name, arcs, torch.tensor([4, 2, 4]), backend)  # there it is padding
+
+
+@every_decoder
+@every_backend
+def test_the_largest_scores_do_not_overflow(name, backend):
+    n = 40
+    largest = 2.0**120  # below 2^128 / (4 * 41); sums of a power of two are exact
+    arcs = torch.from_numpy(
+        np.random.default_rng(0).choice([largest, -largest], (2, n + 1, n + 1)).astype(np.float32)
+    )
+    heads, values = search(name, arcs, torch.tensor([n, n]), backend)
+    assert values.isfinite().all()
+    expected, _ = search(name, arcs.sign(), torch.tensor([n, n]), backend)
+    assert heads.equal(expected)
+
+
+@every_decoder
+@every_backend
+@pytest.mark.parametrize("length", [-1, 5])
+def test_lengths_out_of_range(name, backend, length):
+    with pytest.raises(ScoreError, match=f"sentence 2: length {length} is not between 0 and 4"):
+        search(name, torch.zeros(3, 5, 5), torch.tensor([4, 4, length]), backend)
+
+
+@every_decoder
+@pytest.mark.parametrize(
+    ("arcs", "lengths", "message"),
+    [
+        (torch.zeros(5, 5), torch.tensor([4]), r"shape \(5, 5\), expected \(B, N, N\)"),
+        (torch.zeros(1, 5, 4), torch.tensor([3]), r"expected \(B, N, N\)"),
+        (torch.zeros(2, 5, 5), torch.tensor([4]), r"lengths has shape \(1,\), expected \(2,\)"),
+        (torch.zeros(1, 5, 5), torch.tensor([4.0]), "expected integers"),
+        (torch.zeros(1, 5, 5).bool(), torch.tensor([4]), "expected floats or integers"),
+        (torch.zeros(1, 5, 5).cfloat(), torch.tensor([4]), "expected floats or integers"),
+    ],
+)
+def test_wrong_shapes_and_types(name, arcs, lengths, message):
+    with pytest.raises(ScoreError, match=message):
+        search(name, arcs, lengths)
+
+
+@every_decoder
+@pytest.mark.parametrize(
+    ("backend", "message"), [("gpu", "'gpu' is not there"), ("numpy", "unknown backend 'numpy'")]
+)
+def test_backends_that_do_not_exist(name, backend, message):
+    with pytest.raises(ScoreError, match=message):
+        search(name, torch.zeros(1, 3, 3), torch.tensor([2]), backend)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+def test_the_compiled_backend_says_that_it_reads_main_memory_only():
+    with pytest.raises(ScoreError, match="main memory"):
+        eisner(torch.zeros(1, 3, 3, device="cuda"), torch.tensor([2]), backend="cpu")
+
+
+@every_decoder
+@every_backend
+def test_no_tree_names_the_sentence(name, backend):
+    arcs = torch.zeros(4, 5, 5)
+    arcs[2, :, 3] = -torch.inf
+    with pytest.raises(NoTreeError, match="sentence 2 "):
+        search(name, arcs, torch.full((4,), 4), backend)
+    arcs = torch.zeros(4, 5, 5)
+    arcs[3, 1:, 1:3] = -torch.inf  # words 1 and 2 can only hang on the root
+    search(name, arcs, torch.full((4,), 4), backend)
+    with pytest.raises(NoTreeError, match="sentence 3 "):
+        search(name, arcs, torch.full((4,), 4), backend, single_root=True)
+
+
+@every_decoder
+@every_backend
+@pytest.mark.parametrize("single_root", [False, True])
+def test_empty_sentences_and_batches(name, backend, single_root):
+    heads, values = search(
+        name, torch.zeros(2, 4, 4), torch.tensor([0, 3]), backend, single_root=single_root
+    )
+    assert heads[0].tolist() == [-1] * 4
+    assert values.tolist() == [0, 0]
+    for n_batch, n_nodes in [(0, 4), (3, 1), (0, 1)]:
+        heads, values = search(
+            name,
+            torch.zeros(n_batch, n_nodes, n_nodes),
+            torch.zeros(n_batch, dtype=torch.int64),
+            backend,
+            single_root=single_root,
+        )
+        assert heads.shape == (n_batch, n_nodes)
+        assert (heads == -1).all()
+        assert values.tolist() == [0] * n_batch
+
+
+@every_decoder
+@every_backend
+@pytest.mark.parametrize(
+    ("dtype", "result"),
+    [
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.int8, torch.float64),
+        (torch.int64, torch.float64),
+    ],
+)
+def test_other_number_types_are_widened(name, backend, dtype, result):
+    arcs = torch.arange(3 * 6 * 6).reshape(3, 6, 6) * 37 % 19 - 9
+    lengths = torch.tensor([5, 4, 5])
+    heads, values = search(name, arcs.to(dtype), lengths, backend)
+    expected_heads, expected = search(name, arcs.double(), lengths, backend)
+    assert values.dtype == result
+    assert values.tolist() == expected.tolist()
+    assert heads.equal(expected_heads)
+
+
+@every_decoder
+@every_backend
+def test_views_and_scores_that_require_gradients(name, backend):
+    arcs = torch.randn(4, 12, 12, generator=torch.Generator().manual_seed(0))
+    lengths = torch.tensor([5, 5, 3, 4], dtype=torch.int32)
+    view = arcs[:, ::2, ::2].mT.requires_grad_()
+    heads, values = search(name, view, lengths, backend)
+    expected_heads, expected = search(name, view.detach().contiguous(), lengths.long(), backend)
+    assert heads.equal(expected_heads)
+    assert values.equal(expected)
+    assert not values.requires_grad
+
+
+def test_decode_by_name():
+    arcs, lengths = torch.randn(2, 6, 6), torch.tensor([5, 4])
+    for name, decoder in DECODERS.items():
+        parse = decode(name, Scores(arcs, lengths), single_root=True, backend="torch")
+        assert isinstance(parse, Parse)
+        heads, values = decoder(arcs, lengths, single_root=True)
+        assert parse.heads.equal(heads)
+        assert parse.scores.equal(values)
+    with pytest.raises(ConfigError, match=r"unknown decoder 'best'.*eisner"):
+        decode("best", Scores(arcs, lengths))

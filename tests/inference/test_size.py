@@ -1,0 +1,143 @@
+"""Long sentences, deep trees, many cycles, many threads."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.inference import chu_liu_edmonds, reference
+from gpuparse.inference.kernels.cpu.search import NUMBERS, make_search_scratch, search
+from gpuparse.inference.kernels.cpu.threads import run_in_threads
+from tests.inference.decoders import ROWS
+
+every_decoder = pytest.mark.parametrize("name", ROWS)
+every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+
+
+@pytest.fixture
+def shallow_stack():
+    """So few frames left that no recursion over a sentence gets through."""
+    frames, frame = 0, sys._getframe()
+    while frame is not None:
+        frames, frame = frames + 1, frame.f_back
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(frames + 100)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+def chain(n, towards_end):
+    """Scores (1, n+1, n+1) whose best tree hangs every word on its neighbour."""
+    arcs = torch.zeros(1, n + 1, n + 1)
+    m = torch.arange(1, n + 1)
+    head = m - 1 if towards_end else (m + 1) % (n + 1)
+    arcs[0, head, m] = 1
+    return arcs, [-1, *head.tolist()]
+
+
+@pytest.mark.usefixtures("shallow_stack")
+@every_decoder
+@every_root
+@pytest.mark.parametrize("towards_end", [True, False])
+@pytest.mark.parametrize(("backend", "n"), [("cpu", 1000), ("torch", 150)])
+def test_deep_chains(name, single_root, towards_end, backend, n):
+    arcs, expected = chain(n, towards_end)
+    heads, values = ROWS[name].search(
+        arcs, torch.tensor([n]), single_root=single_root, backend=backend
+    )
+    assert heads[0].tolist() == expected
+    assert values.item() == n
+
+
+@pytest.mark.usefixtures("shallow_stack")
+def test_a_chain_of_five_thousand_words():
+    arcs, expected = chain(5000, towards_end=False)
+    heads, _ = chu_liu_edmonds(arcs, torch.tensor([5000]))
+    assert heads[0].tolist() == expected
+
+
+@every_root
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+def test_nested_cycles(single_root, backend):
+    """Every word closes a cycle with all before it, so super-nodes nest n deep."""
+    n = 60
+    arcs = np.full((n + 1, n + 1), -1000.0)
+    for m in range(2, n + 1):
+        arcs[m, m - 1] = 2 * n - m
+        arcs[m - 1, m] = n + m / 2
+    arcs[0, 1:] = -np.arange(1, n + 1)
+    heads, values = chu_liu_edmonds(
+        torch.from_numpy(arcs[None]), torch.tensor([n]), single_root=single_root, backend=backend
+    )
+    tree, value = reference.chu_liu_edmonds(arcs, single_root=single_root)
+    assert heads[0].tolist() == tree
+    assert values.item() == value
+
+
+@every_decoder
+@every_root
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_backends_agree_on_long_sentences(name, single_root, dtype):
+    rng = np.random.default_rng(4)
+    arcs = torch.from_numpy(rng.standard_normal((5, 131, 131)).astype(dtype))
+    lengths = torch.tensor([130, 64, 63, 127, 16])
+    cpu = ROWS[name].search(arcs, lengths, single_root=single_root, backend="cpu")
+    on_torch = ROWS[name].search(arcs, lengths, single_root=single_root, backend="torch")
+    assert cpu[0].equal(on_torch[0])
+    assert cpu[1].equal(on_torch[1])
+
+
+@every_decoder
+def test_thread_counts_change_nothing(name):
+    rng = np.random.default_rng(5)
+    arcs = torch.from_numpy(rng.standard_normal((90, 71, 71)).astype(np.float32))
+    lengths = torch.from_numpy(rng.integers(1, 71, 90))
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            heads, values = ROWS[name].search(arcs, lengths)
+            results.append((heads.numpy().tobytes(), values.numpy().tobytes()))
+    finally:
+        torch.set_num_threads(before)
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize("n_batch", [0, 1, 2, 10, 33])
+def test_threads_cover_the_batch_once(threads, n_batch):
+    lengths = np.random.default_rng(6).integers(0, 50, n_batch)
+    visits = np.zeros(n_batch, np.int64)
+
+    def visit(part):
+        visits[part] += 1
+
+    run_in_threads(visit, lengths, 2, threads, worth=1)
+    assert (visits == 1).all()
+
+
+def test_an_error_in_a_thread_comes_out():
+    def fail(part):
+        raise ArithmeticError(f"{part}")
+
+    with pytest.raises(ArithmeticError):
+        run_in_threads(fail, np.full(10, 20), 3, 2, worth=1)
+
+
+@every_decoder
+@every_root
+def test_the_search_for_compiled_callers_is_the_same(name, single_root):
+    """One scratch for sentences of any length up to its own, used again and again."""
+    rng = np.random.default_rng(7)
+    for dtype in (np.float32, np.float64):
+        scratch = make_search_scratch(NUMBERS[name], 40, dtype)
+        for n in [40, 1, 3, 17, 16, 15, 40, 2]:
+            arcs = rng.standard_normal((n + 1, n + 1)).astype(dtype)
+            heads = np.full(n + 1, -1, np.int32)
+            assert search(NUMBERS[name], arcs, n, single_root, scratch, heads)
+            expected, _ = ROWS[name].textbook(arcs, single_root=single_root)
+            assert heads.tolist() == expected
+        arcs[:, 2] = -np.inf
+        assert not search(NUMBERS[name], arcs, 2, single_root, scratch, heads)
