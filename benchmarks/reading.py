@@ -1,7 +1,5 @@
 """How fast treebanks are read and written, beside splitting the same bytes at tabs and line feeds.
 
-    python -m benchmarks.reading [FILE...]
-
 Without files it takes a generated treebank. One thread, seconds of CPU time, best of several runs.
 """
 
@@ -14,23 +12,29 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.registry import Report
 from gpuparse.data.conll import stream_treebanks, treebank_from_bytes, write_predictions
 from gpuparse.data.synthetic import generate
 
+GATE = ("tests/data/test_conll.py",)
 REPEATS = 7
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Prints one table a file."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The files to read."""
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
-    paths = parser.parse_args(arguments).files
-    texts = [(path.name, path.read_bytes()) for path in paths]
+
+
+def run(options: argparse.Namespace) -> Report:
+    """One row for each way through each file."""
+    texts = [(path.name, path.read_bytes()) for path in options.files]
+    rows = []
     for name, text in texts or [("generated, 20,000 sentences", generate(20_000, 1))]:
         rates = measure(text)
-        print(f"{name}: {len(text) / 1e6:.1f} MB")
         for what, rate in rates.items():
-            print(f"  {what:<38}{rate:8.0f} MB/s{rate / rates['bytes.split']:8.1f} x")
+            rows.append([name, len(text) / 1e6, what, rate, rate / rates["bytes.split"]])
+    columns = ["file", "MB", "what", "MB/s", "x bytes.split"]
+    return Report("Reading and writing treebanks", columns, rows)
 
 
 def measure(text: bytes) -> dict[str, float]:
@@ -76,7 +80,3 @@ def best_time(way: Callable[[], object]) -> float:
         times.append(time.thread_time() - start)
     gc.enable()
     return min(times)
-
-
-if __name__ == "__main__":
-    main()
