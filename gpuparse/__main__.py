@@ -14,6 +14,7 @@ COMMANDS = {
     "train": ("gpuparse.commands.train", "train a parser as a config file says"),
     "parse": ("gpuparse.commands.parse", "parse CoNLL files with a trained model"),
     "evaluate": ("gpuparse.commands.evaluate", "score a parsed file against the gold file"),
+    "compile": ("gpuparse.commands.kernels", "compile all kernels now, once after installation"),
     "config": ("gpuparse.commands.config", "check a config file, or print all keys"),
 }
 

@@ -186,7 +186,7 @@ class LabelsConfig:
         "`second-stage`: a classifier labels the arcs of the finished tree; `none`: heads only.",
     )
     features: str = _key(
-        "extended", "template set", "The set whose label templates the classifier uses."
+        "labels", "template set", "The set whose label templates the classifier uses."
     )
     rows: int = _key(
         1 << 20, "integer", "Rows of the label classifier's table.", low=16, high=MAX_INT32
@@ -231,7 +231,17 @@ class RunConfig:
         0, "integer", "Threads; 0: all processors this process may use.", low=0, high=4096
     )
     device: str = _choice(
-        "auto", ("auto", "cpu", "cuda"), "Where scores are computed; `auto`: CUDA if it works."
+        "auto",
+        ("auto", "cpu", "cuda"),
+        "Where `data.dev` and `data.test` are parsed; `auto`: CUDA if it works. Learning runs on"
+        " the CPU.",
+    )
+    draw: int = _key(
+        0,
+        "integer",
+        "How many trees found for the first sentences of `data.test` are drawn after training.",
+        low=0,
+        high=1000,
     )
     data: DataConfig
     feature_map: FeatureMapConfig = field(default_factory=FeatureMapConfig)
@@ -242,6 +252,13 @@ class RunConfig:
     def to_yaml(self) -> str:
         """The config as a complete YAML file, every key written out, always in the same form."""
         return dump_yaml(dataclasses.asdict(self))
+
+    def recorded(self) -> RunConfig:
+        """The config as a model keeps it: what changes nothing in a model has one fixed value.
+
+        So the same bytes come out wherever a model is written, with any threads, on any device.
+        """
+        return dataclasses.replace(self, output="model", threads=0, device="auto", draw=0)
 
     @classmethod
     def from_yaml(cls, text: str, source: str) -> RunConfig:

@@ -58,6 +58,10 @@ def say(text: str) -> None:
     print(f"gpuparse: {text}", file=sys.stderr, flush=True)
 
 
+def silent(text: str) -> None:
+    """Say nothing: what `--quiet` puts in the place of `say`."""
+
+
 def _fail(text: str, code: int) -> int:
     for line in text.splitlines():
         say(f"error: {line}")

@@ -78,27 +78,30 @@ def _ignored(gold: Treebank, options: argparse.Namespace) -> np.ndarray | None:
     return punctuation_by_category(gold) if options.ignore_punct else None
 
 
-def scores_as_text(scores: TreeScores) -> str:
+def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
     """The scores as a table to read, in percent with two decimals.
 
     Args:
         scores: the scores.
+        labelled: whether to show what depends on relations.
     Returns:
         Lines; "-" where there was nothing to count.
     """
     lines = [f"{scores.uas.total} words, {scores.complete.total} sentences", ""]
     for title, name, meaning in _SHARES:
+        if not labelled and "relation" in meaning:
+            continue
         share: Share = getattr(scores, name)
         lines.append(
             f"{title:<20} {_percent(share.percent)}  {share.correct:>8} of {share.total:<8}"
             f" {meaning}"
         )
     counts = [(title, getattr(scores, name)) for title, name in _ARC_SETS]
-    relations = list(scores.relations.items())
+    relations = list(scores.relations.items()) if labelled else []
     width = max([20, *(len(title) for title, _ in counts + relations)])
     header = f"{'':<{width}} precision  recall       F      gold    system"
     lines += ["", header, *(_arc_line(title, arcs, width) for title, arcs in counts)]
-    lines += ["", "relations, labelled"]
+    lines += ["", "relations, labelled"] if labelled else []
     lines += [_arc_line(title, arcs, width) for title, arcs in relations]
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,143 @@
+"""The folder that training writes: whether it may, where it stands, how it goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from gpuparse.errors import ConfigError, ModelError
+from gpuparse.files import replace_file
+from gpuparse.model import WEIGHTS
+from gpuparse.plain_yaml import parse_yaml
+
+FOLDER, STATE = "last", "state.safetensors"
+FORMAT = 1
+_METADATA = "gpuparse"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a run is made of: two runs of the same origin give the same bytes.
+
+    config: the recorded config as YAML. treebank, templates: SHA-256 of the training treebank and
+    of the arc and label templates.
+    """
+
+    config: str
+    treebank: str
+    templates: str
+
+
+def check_output(folder: Path, *, resume: bool, force: bool) -> None:
+    """Make sure that a run may write into a folder.
+
+    Args:
+        folder: where the model shall stand.
+        resume: go on with an unfinished run, which must be there.
+        force: start anew whatever stands there.
+    Raises:
+        ConfigError: it may not, or there is nothing to resume.
+    """
+    unfinished = (folder / FOLDER / STATE).exists()
+    finished = (folder / WEIGHTS).exists() and not unfinished
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder}: is no folder; name another output")
+    if resume and not unfinished:
+        what = "a finished model" if finished else "no unfinished run"
+        raise ConfigError(f"{folder}: holds {what}; there is nothing to resume")
+    if resume or force:
+        return
+    if unfinished:
+        raise ConfigError(
+            f"{folder}: holds an unfinished run; give --resume to go on with it, --force to start"
+            " anew"
+        )
+    if finished:
+        raise ConfigError(
+            f"{folder}: holds a finished model; give --force to replace it, or name another output"
+        )
+    if folder.exists() and any(file.name not in (".lock", FOLDER) for file in folder.iterdir()):
+        raise ConfigError(
+            f"{folder}: holds other files; name another output, or give --force to write among them"
+        )
+
+
+def write_checkpoint(output: Path, origin: Origin, state: dict[str, np.ndarray]) -> None:
+    """Keep the state of a run, instead of an earlier one.
+
+    Raises:
+        OSError: the folder cannot be written to, or the disk is full.
+    Cost: one copy of the weights to the disk.
+    """
+    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in state.items()}
+    facts = {"format": FORMAT, **asdict(origin), "sha256": _sums(tensors)}
+    (output / FOLDER).mkdir(exist_ok=True)
+    with replace_file(output / FOLDER / STATE, force=True) as file:
+        file.write(save(tensors, metadata={_METADATA: json.dumps(facts, sort_keys=True)}))
+
+
+def read_checkpoint(output: Path, origin: Origin) -> dict[str, np.ndarray]:
+    """The state that `write_checkpoint` kept, if it is one of the same origin.
+
+    Raises:
+        ModelError: the file is damaged.
+        ConfigError: it is the state of another run; says what differs.
+    """
+    path = output / FOLDER / STATE
+    try:
+        with safe_open(path, "np") as file:
+            facts = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, ValueError) as error:
+        raise ModelError(f"{path}: damaged: {error}; give --force to start anew") from error
+    if facts.get("format") != FORMAT or facts.get("sha256") != _sums(tensors):
+        raise ModelError(f"{path}: damaged or of another version; give --force to start anew")
+    other = Origin(facts["config"], facts["treebank"], facts["templates"])
+    if other != origin:
+        raise ConfigError("\n".join(f"{output}: {line}" for line in _differences(other, origin)))
+    return tensors
+
+
+def remove_checkpoint(output: Path) -> None:
+    """Take the state away, if there is one."""
+    if (output / FOLDER).exists():
+        (output / FOLDER / STATE).unlink(missing_ok=True)
+        shutil.rmtree(output / FOLDER)
+
+
+def _sums(tensors: dict[str, np.ndarray]) -> dict[str, str]:
+    return {name: hashlib.sha256(tensor.data).hexdigest() for name, tensor in tensors.items()}
+
+
+def _differences(before: Origin, now: Origin) -> list[str]:
+    old, new = (
+        _flat(parse_yaml(before.config, "before").value),
+        _flat(parse_yaml(now.config, "now").value),
+    )
+    lines = [
+        f"cannot resume: {key} was {old.get(key)!r} and is now {new.get(key)!r}"
+        for key in {**old, **new}
+        if old.get(key) != new.get(key)
+    ]
+    if before.treebank != now.treebank:
+        lines.append("cannot resume: the training treebank (data.train) has other content")
+    if before.templates != now.templates:
+        lines.append("cannot resume: the template sets (features, labels.features) have changed")
+    return [*lines, "give what the unfinished run had, or --force to start anew"]
+
+
+def _flat(tree: dict, prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat

@@ -1,0 +1,104 @@
+"""Gold treebanks as training reads them: files or generated, their trees checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gpuparse.commands.config import SYNTHETIC
+from gpuparse.data.conll import check_trees, treebank_from_bytes, write_predictions
+from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
+from gpuparse.data.synthetic import generate
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import DataError
+from gpuparse.evaluation.metrics import TreeScores
+from gpuparse.evaluation.treebanks import score_treebanks
+from gpuparse.model import Model
+
+SHOWN = 5  # faults of a file that are told one by one
+
+
+@dataclass(frozen=True)
+class Gold:
+    """A treebank whose every sentence has a tree.
+
+    sha256: of the bytes it was read from. left_out: how many faulty sentences it had.
+    """
+
+    treebank: Treebank
+    sha256: str
+    left_out: int
+
+
+def read_gold(path: str, *, on_error: str, single_root: bool, tell: Callable[[str], None]) -> Gold:
+    """Read, or generate, a treebank and check its trees.
+
+    Args:
+        path: a file, or `synthetic:N:SEED`.
+        on_error: "fail" or "skip" for sentences that cannot be read or have no tree.
+        single_root: whether a tree with several words under the root is a fault.
+        tell: where warnings go, and the first faults under "skip".
+    Raises:
+        DataError: the file cannot be read; or a fault, under "fail".
+    Cost: O(bytes).
+    """
+    text = _text(path)
+    treebank = treebank_from_bytes(text, path, on_error="skip" if on_error == "skip" else "fail")
+    for warning in treebank.warnings:
+        tell(warning)
+    faults = treebank.faults + check_trees(treebank, single_root=single_root)
+    if faults and on_error == "fail":
+        more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
+        raise DataError(f"{faults[0]}{more}; data.on_error=skip leaves such sentences out")
+    for fault in faults[:SHOWN]:
+        tell(f"left out: {fault}")
+    if faults:
+        tell(f"{path}: {len(faults)} faulty sentences left out")
+        treebank = _well_formed(treebank, single_root)
+    return Gold(treebank, hashlib.sha256(text).hexdigest(), len(faults))
+
+
+def _text(path: str) -> bytes:
+    if path.startswith(SYNTHETIC):
+        sentences, seed = path.removeprefix(SYNTHETIC).split(":")
+        return generate(int(sentences), int(seed))
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}; check the path") from error
+
+
+def _well_formed(treebank: Treebank, single_root: bool) -> Treebank:
+    """The treebank without the sentences whose heads are no tree."""
+    starts = treebank.word_starts
+    faults, _ = check_sentences(treebank.heads, starts, single_root, False)
+    sound = faults == WELL_FORMED
+    words = np.repeat(sound, np.diff(starts))
+    dropped = np.concatenate([treebank.dropped, treebank.spans[~sound]])
+    return dataclasses.replace(
+        treebank,
+        columns=treebank.columns[words],
+        word_starts=np.concatenate([[0], np.cumsum(np.diff(starts)[sound])]),
+        heads=treebank.heads[words],
+        lines=treebank.lines[words],
+        spans=treebank.spans[sound],
+        dropped=dropped[np.argsort(dropped[:, 0])],
+    )
+
+
+def parsed(model: Model, treebank: Treebank, *, threads: int, device: str) -> Treebank:
+    """The treebank with the heads, and the relations if it predicts any, that a model finds."""
+    found = model.parse(treebank, threads=threads, device=device)
+    names = model.label_names if found.labels is not None else None
+    text = write_predictions(treebank, found.heads, names, found.labels)
+    return treebank_from_bytes(text, f"{treebank.source}, parsed")
+
+
+def score(model: Model, gold: Treebank, *, threads: int, device: str) -> TreeScores:
+    """Parse the words of a gold treebank and compare."""
+    return score_treebanks(gold, parsed(model, gold, threads=threads, device=device))

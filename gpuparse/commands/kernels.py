@@ -1,0 +1,126 @@
+"""`compile`: compile all kernels now; and the message of whoever has to compile them later."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from numba.core import event
+
+from gpuparse.commands.config import load_config
+from gpuparse.commands.console import say, silent
+from gpuparse.data.synthetic import generate
+
+_TINY_RUN = """
+output: model
+features: mcdonald-2005
+device: cpu
+data: {train: "synthetic:20:1", dev: "synthetic:5:2"}
+feature_map: {rows: 4096}
+learning: {epochs: 1}
+labels: {rows: 4096, epochs: 1}
+"""
+PATIENCE = 1.5  # seconds of compilation that nobody needs to be told of
+
+
+class _Stopwatch(event.Listener):
+    """Adds up the time that numba compiles, not the time that it loads from its cache."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell, self._told = tell, False
+        self._depth, self._started = 0, 0.0
+        self.seconds = 0.0
+        self._alarm: threading.Timer | None = None
+
+    def on_start(self, event: event.Event) -> None:
+        self._depth += 1
+        if self._depth > 1:  # a kernel that another kernel calls
+            return
+        self._started = time.monotonic()
+        if not self._told:
+            self._alarm = threading.Timer(max(0.0, PATIENCE - self.seconds), self._ring)
+            self._alarm.daemon = True
+            self._alarm.start()
+
+    def on_end(self, event: event.Event) -> None:
+        self._depth -= 1
+        if self._depth:
+            return
+        self.seconds += time.monotonic() - self._started
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _ring(self) -> None:
+        if not self._told:
+            self._told = True
+            self._tell("compiling kernels, once after installation; this takes some seconds")
+
+    def close(self) -> None:
+        if self._told:
+            self._tell(f"compiled kernels in {self.seconds:.1f} s")
+
+
+@contextmanager
+def compilation_announced(tell: Callable[[str], None] = say) -> Iterator[None]:
+    """Say so when the work inside has to wait for kernels to be compiled.
+
+    Args:
+        tell: where the two lines go: one as soon as compiling has taken PATIENCE seconds, one at
+            the end. Kernels that come from numba's cache cause none.
+    """
+    stopwatch = _Stopwatch(tell)
+    with event.install_listener("numba:compile", stopwatch):
+        yield
+    stopwatch.close()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Compile what training and parsing need, by training and parsing something tiny.
+
+    Args:
+        arguments: `[--quiet]`.
+    Returns:
+        0.
+    Cost: some ten seconds after installation, one or two later.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m gpuparse compile",
+        description="Compile all kernels now, so that no later command has to. They are kept beside"
+        " the package, or where NUMBA_CACHE_DIR says.",
+    )
+    parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
+    options = parser.parse_args(arguments)
+    started = time.monotonic()
+    with nullcontext() if options.quiet else compilation_announced():
+        _train_and_parse()
+    if not options.quiet:
+        say(f"all kernels are ready ({time.monotonic() - started:.1f} s)")
+    return 0
+
+
+def _train_and_parse() -> None:
+    # Imported here: these modules import this one.
+    from gpuparse.commands import parse, train
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "run.yaml").write_text(_TINY_RUN)
+        for decoder, kind, bits in (("eisner", "hashed", 8), ("chu_liu_edmonds", "exact", 16)):
+            model = folder / decoder
+            overrides = [
+                f"output={model}",
+                f"decoder={decoder}",
+                f"feature_map.kind={kind}",
+                f"weights.bits={bits}",
+            ]
+            run = train.Run(load_config(folder / "run.yaml", overrides), silent, quiet=True)
+            run.train(resume=False, force=False)
+            text = folder / f"{decoder}.conllu"
+            text.write_bytes(generate(5, 3))
+            parse.main([str(model), str(text), "--output", f"{folder}/parsed", "--quiet"])

@@ -1,0 +1,237 @@
+"""`parse`: fill HEAD and DEPREL of CoNLL files of any size, everything else left as it is."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from gpuparse.commands.console import Progress, say, silent
+from gpuparse.commands.kernels import compilation_announced
+from gpuparse.commands.resources import choose_device, thread_count
+from gpuparse.data.conll import OnError, stream_treebanks, write_predictions
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.files import replace_file
+from gpuparse.model import Model
+
+STANDARD = "-"
+SHOWN = 20  # faulty sentences that are told one by one
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse files with a trained model.
+
+    Args:
+        arguments: `MODEL [FILE ...] [options]`; see `--help`.
+    Returns:
+        0, or 1 if some sentences could not be read and were skipped or kept.
+    Raises:
+        ConfigError: options that do not fit together; an output that exists already.
+        ModelError: the model cannot be used.
+        DataError: an input is missing, or a faulty sentence under `--on-error fail`.
+    Cost: memory for a few MiB of input, whatever its size.
+    """
+    options = _parser().parse_intermixed_args(arguments)
+    files = options.files or [STANDARD]
+    outputs = _outputs(files, options.output, force=options.force)
+    tell = silent if options.quiet else say
+    with nullcontext() if options.quiet else compilation_announced():
+        job = _Job(
+            model=Model.load(Path(options.model)),
+            batch_size=options.batch_size,
+            threads=thread_count(options.threads),
+            device=_device(options, tell),
+            backend=options.backend,
+            on_error=options.on_error,
+            tell=tell,
+        )
+        if options.output:
+            os.makedirs(options.output, exist_ok=True)
+        failed = 0
+        with Progress("parsing", quiet=options.quiet) as progress:
+            share = _Share(files)
+            for file, output in zip(files, outputs, strict=True):
+                with _opened(file) as source, _writer(output, options.force) as target:
+                    failed += job.parse(source, file, target, progress, share)
+    if failed:
+        # Not silenced by --quiet: it is what the exit code means.
+        say(f"{failed:,} sentences could not be read and were {_FATE[options.on_error]}")
+    return 1 if failed else 0
+
+
+_FATE = {"skip": "left out", "keep": "passed through unparsed"}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="parse.py",
+        description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="the folder that train.py wrote")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="input; - or none is standard input"
+    )
+    parser.add_argument(
+        "--output", metavar="DIR", help="write each file into DIR under its own name, not to stdout"
+    )
+    parser.add_argument(
+        "--threads", type=_count, default=0, metavar="N", help="0, the default: all processors"
+    )
+    parser.add_argument(
+        "--batch-size", type=_size, default=64, metavar="N", help="most sentences at a time (64)"
+    )
+    parser.add_argument(
+        "--device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="auto, the default: CUDA if it works",
+    )
+    parser.add_argument(
+        "--backend",
+        choices=("auto", "cpu", "torch"),
+        default="auto",
+        help="cpu: compiled; torch: tensors on any device; the output is the same",
+    )
+    parser.add_argument(
+        "--on-error",
+        choices=("fail", "skip", "keep"),
+        default="fail",
+        help="a sentence that cannot be read: stop, leave it out, or pass it through unparsed",
+    )
+    parser.add_argument("--force", action="store_true", help="replace files in DIR")
+    parser.add_argument("--quiet", action="store_true", help="no progress and warnings on stderr")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, not {text!r}")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    if _count(text) == 0:
+        raise argparse.ArgumentTypeError("expected at least 1")
+    return int(text)
+
+
+def _device(options: argparse.Namespace, tell: Callable[[str], None]) -> str:
+    if options.backend == "cpu":
+        if options.device == "cuda":
+            raise ConfigError("--backend cpu does not run on --device cuda; use torch or auto")
+        return "cpu"
+    return choose_device(options.device, tell)
+
+
+def _outputs(files: list[str], folder: str | None, *, force: bool) -> list[Path | None]:
+    """Where each input's output goes, None for stdout; all that would fail later fails here."""
+    for file in files:
+        if file != STANDARD and not os.path.exists(file):
+            raise DataError(f"{file}: no such file")
+        if os.path.isdir(file):
+            raise DataError(f"{file}: is a folder; name the files in it")
+    if files.count(STANDARD) > 1:
+        raise ConfigError("standard input (-) can be read once only")
+    if folder is None:
+        _check_stdout(files)
+        return [None] * len(files)
+    if STANDARD in files:
+        raise ConfigError("standard input has no name in --output; name a file, or write to stdout")
+    names: dict[str, str] = {}
+    for file in files:
+        name = os.path.basename(file)
+        if name in names:
+            raise ConfigError(f"{names[name]} and {file} would both be written as {name}")
+        names[name] = file
+        target = os.path.join(folder, name)
+        if os.path.exists(target) and os.path.samefile(target, file):
+            raise ConfigError(f"{file}: would be replaced by its own output; name another --output")
+        if os.path.exists(target) and not force:
+            raise ConfigError(f"{target}: exists; give --force to replace it")
+    return [Path(folder) / name for name in names]
+
+
+def _check_stdout(files: list[str]) -> None:
+    """A shell may have sent stdout into one of the inputs: it would be read as it is written."""
+    out = os.fstat(sys.stdout.fileno())
+    for file in files:
+        if file != STANDARD and stat.S_ISREG(out.st_mode) and os.path.samestat(out, os.stat(file)):
+            raise ConfigError(f"{file}: standard output goes into this input")
+
+
+class _Share:
+    """Which share of the input has been read; unknown where an input is a pipe."""
+
+    def __init__(self, files: list[str]) -> None:
+        regular = all(file != STANDARD and os.path.isfile(file) for file in files)
+        self._total = sum(os.path.getsize(file) for file in files) if regular else 0
+        self._done = 0
+
+    def after(self, n_bytes: int) -> float | None:
+        self._done += n_bytes
+        return self._done / self._total if self._total else None
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    if file == STANDARD:
+        yield sys.stdin.buffer
+        return
+    with open(file, "rb") as source:
+        yield source
+
+
+@contextmanager
+def _writer(output: Path | None, force: bool) -> Iterator[BinaryIO]:
+    if output is None:
+        yield sys.stdout.buffer
+        return
+    with replace_file(output, force=force) as target:
+        yield target
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    """How to parse a stream."""
+
+    model: Model
+    batch_size: int
+    threads: int
+    device: str
+    backend: str
+    on_error: OnError
+    tell: Callable[[str], None]
+
+    def parse(
+        self, source: BinaryIO, name: str, target: BinaryIO, progress: Progress, share: _Share
+    ) -> int:
+        """Copy a stream, parsed, chunk by chunk; returns how many sentences had faults."""
+        failed = 0
+        name = "<stdin>" if name == STANDARD else name
+        for chunk in stream_treebanks(source, name, on_error=self.on_error):
+            for warning in chunk.warnings:
+                self.tell(warning)
+            for fault in chunk.faults[: max(0, SHOWN - failed)]:
+                self.tell(str(fault))
+            failed += len(chunk.faults)
+            target.write(self._parsed(chunk))
+            progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
+        return failed
+
+    def _parsed(self, chunk: Treebank) -> bytes:
+        found = self.model.parse(
+            chunk,
+            batch_size=self.batch_size,
+            threads=self.threads,
+            device=self.device,
+            backend=self.backend,
+        )
+        names = self.model.label_names if found.labels is not None else None
+        return write_predictions(chunk, found.heads, names, found.labels)

@@ -1,0 +1,239 @@
+"""`train`: learn a parser as a config says, save it, and score it."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from itertools import groupby
+from pathlib import Path
+
+from gpuparse.commands.checkpoint import (
+    Origin,
+    check_output,
+    read_checkpoint,
+    remove_checkpoint,
+    write_checkpoint,
+)
+from gpuparse.commands.config import RunConfig, load_config
+from gpuparse.commands.console import Progress, say, silent
+from gpuparse.commands.evaluate import scores_as_text
+from gpuparse.commands.gold import Gold, parsed, read_gold, score
+from gpuparse.commands.kernels import compilation_announced
+from gpuparse.commands.resources import choose_device, thread_count
+from gpuparse.data.draw import draw_tree
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError
+from gpuparse.evaluation.treebanks import score_treebanks
+from gpuparse.features.templates import TemplateSet, dump_set, load_templates
+from gpuparse.files import lock_folder
+from gpuparse.learning import trainer as learning
+from gpuparse.model import Model
+
+MAX_LOSS = 0.05  # points of UAS or LAS that 8-bit weights may cost
+_SINGLE_ROOT = {"auto": None, True: True, False: False}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Train, save and score a parser.
+
+    Args:
+        arguments: `CONFIG [KEY=VALUE ...] [--resume | --force] [--quiet]`.
+    Returns:
+        0.
+    Raises:
+        ConfigError: the config is wrong, or the output folder may not be written to.
+        DataError: a treebank cannot be used.
+    """
+    options = _parser().parse_intermixed_args(arguments)
+    tell = silent if options.quiet else say
+    with nullcontext() if options.quiet else compilation_announced():
+        run = Run(load_config(options.config, options.overrides), tell, quiet=options.quiet)
+        run.train(resume=options.resume, force=options.force)
+        run.test()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="train.py",
+        description="Train a parser as a YAML config says; score it on data.test if there is one.",
+    )
+    parser.add_argument("config", help="YAML file; see docs/configuration.md")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as seed=2")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--resume", action="store_true", help="go on with a run that was cut off")
+    which.add_argument("--force", action="store_true", help="replace what is in the output folder")
+    parser.add_argument("--quiet", action="store_true", help="say nothing on stderr but errors")
+    return parser
+
+
+class Run:
+    """One training run: what it reads, what it writes, what it says.
+
+    Args:
+        config: the config, valid.
+        tell: where the lines for the user go.
+        quiet: whether to show no progress.
+    Raises:
+        ConfigError: a template set or device that is not there.
+    """
+
+    def __init__(self, config: RunConfig, tell: Callable[[str], None], *, quiet: bool) -> None:
+        self.config, self.tell, self.quiet = config, tell, quiet
+        self.output = Path(config.output)
+        self.arcs, self.labels = _templates(config)
+        self.threads = thread_count(config.threads)
+        self.device = choose_device(config.device, tell)
+        if self.device != "cpu":
+            tell(f"learning runs on the CPU; {self.device} parses data.dev and data.test")
+
+    def train(self, *, resume: bool, force: bool) -> None:
+        """Learn from data.train and write the model."""
+        check_output(self.output, resume=resume, force=force)
+        started = time.monotonic()
+        gold = self._read("train", single_root=self.config.data.single_root is True)
+        self.dev = self._read("dev").treebank if self.config.data.dev else None
+        self.tested = self._read("test").treebank if self.config.data.test else None
+        with lock_folder(self.output):
+            check_output(self.output, resume=resume, force=force)
+            origin = Origin(
+                self.config.recorded().to_yaml(), gold.sha256, _sha256(self.arcs, self.labels)
+            )
+            trainer = self._trainer(gold.treebank)
+            if resume:
+                trainer.restore(read_checkpoint(self.output, origin))
+            else:
+                remove_checkpoint(self.output)
+            self._learn(trainer, origin)
+            bits = self._bits(trainer)
+            trainer.model(bits, origin.config).save(self.output)
+            remove_checkpoint(self.output)
+        self.tell(
+            f"{self.output}: model of {bits}-bit weights written,"
+            f" {time.monotonic() - started:.1f} s in all"
+        )
+
+    def _read(self, name: str, *, single_root: bool = False) -> Gold:
+        gold = read_gold(
+            getattr(self.config.data, name),
+            on_error=self.config.data.on_error,
+            single_root=single_root,
+            tell=self.tell,
+        )
+        self.tell(
+            f"{name}: {len(gold.treebank):,} sentences, {gold.treebank.n_words:,} words"
+            + (f", {gold.left_out:,} faulty sentences left out" if gold.left_out else "")
+        )
+        return gold
+
+    def _trainer(self, treebank: Treebank) -> learning.Trainer:
+        config = self.config
+        trainer = learning.Trainer(
+            treebank, self.arcs, self.labels, trainer_options(config), threads=self.threads
+        )
+        roots = "one root a tree" if trainer.single_root else "any number of roots"
+        self.tell(f"{config.decoder}, {roots}, {self.threads} threads, parsing on {self.device}")
+        if trainer.n_unreachable:
+            done = "replaced by the nearest projective ones"
+            if config.learning.unreachable == "none":
+                done = "learned from as they are, though the decoder cannot build them"
+            self.tell(f"{trainer.n_unreachable:,} non-projective training trees {done}")
+        return trainer
+
+    def _learn(self, trainer: learning.Trainer, origin: Origin) -> None:
+        epochs = {"arcs": self.config.learning.epochs, "labels": self.config.labels.epochs}
+        for (stage, epoch), events in groupby(trainer.learn(), lambda e: (e.stage, e.epoch)):
+            total = 0
+            what = f"{stage}, epoch {epoch} of {epochs[stage]}"
+            with Progress(what, quiet=self.quiet) as progress:
+                for event in events:
+                    accuracy = 100 * (1 - event.wrong / max(event.words, 1))
+                    progress.advance(
+                        event.done - total,
+                        fraction=event.done / event.total,
+                        note=f"{accuracy:.2f}% of the words right",
+                    )
+                    total = event.done
+            write_checkpoint(self.output, origin, trainer.state())
+            if self.dev is not None:
+                self._say_dev(trainer, stage)
+
+    def _say_dev(self, trainer: learning.Trainer, stage: str) -> None:
+        # After every epoch: a parse of the development part is far cheaper than an epoch.
+        uas, las = self._dev_scores(trainer.model(16))
+        self.tell(f"dev: UAS {uas:.2f}" + (f", LAS {las:.2f}" if stage == "labels" else ""))
+
+    def _dev_scores(self, model: Model) -> tuple[float, float]:
+        assert self.dev is not None
+        scores = score(model, self.dev, threads=self.threads, device=self.device)
+        return scores.uas.percent or 0.0, scores.las.percent or 0.0
+
+    def _bits(self, trainer: learning.Trainer) -> int:
+        """Bits of a stored weight: 8 where the score on data.dev does not suffer."""
+        wanted = self.config.weights.bits
+        if isinstance(wanted, int):
+            return wanted
+        if self.dev is None:
+            return 16
+        coarse, fine = self._dev_scores(trainer.model(8)), self._dev_scores(trainer.model(16))
+        holds = all(c >= f - MAX_LOSS for c, f in zip(coarse, fine, strict=True))
+        self.tell(
+            f"dev: UAS {coarse[0]:.2f}, LAS {coarse[1]:.2f} with 8-bit weights,"
+            f" {fine[0]:.2f}, {fine[1]:.2f} with 16"
+        )
+        return 8 if holds else 16
+
+    def test(self) -> None:
+        """Parse data.test with the model as it was written, and print its scores and trees."""
+        if self.tested is None:
+            return
+        model = Model.load(self.output)
+        system = parsed(model, self.tested, threads=self.threads, device=self.device)
+        scores = score_treebanks(self.tested, system)
+        print(scores_as_text(scores, labelled=self.labels is not None), end="")
+        for sentence in list(system)[: self.config.draw]:
+            labels = sentence.labels if self.labels else None
+            print("", draw_tree(sentence.forms, sentence.heads, labels), sep="\n")
+
+
+def _templates(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
+    arcs = load_templates(config.features)
+    if not arcs.arc:
+        raise ConfigError(f"features: the set {config.features!r} has no arc templates")
+    if config.labels.kind == "none":
+        return arcs, None
+    labels = load_templates(config.labels.features)
+    if not labels.label:
+        raise ConfigError(
+            f"labels.features: the set {config.labels.features!r} has no label templates"
+        )
+    return arcs, labels
+
+
+def _sha256(arcs: TemplateSet, labels: TemplateSet | None) -> str:
+    text = dump_set(arcs) + (dump_set(labels) if labels else "")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def trainer_options(config: RunConfig) -> learning.Options:
+    """What the trainer needs to know of a config."""
+    return learning.Options(
+        decoder=config.decoder,
+        single_root=_SINGLE_ROOT[config.data.single_root],
+        pos=config.data.pos,
+        map_kind=config.feature_map.kind,
+        map_rows=config.feature_map.rows,
+        rule=config.learning.rule,
+        epochs=config.learning.epochs,
+        batch_size=config.learning.batch_size,
+        cost_augmented=config.learning.cost_augmented,
+        max_step=config.learning.max_step,
+        shuffle=config.learning.shuffle,
+        unreachable=config.learning.unreachable,
+        seed=config.seed,
+        label_rows=config.labels.rows,
+        label_epochs=config.labels.epochs,
+    )
