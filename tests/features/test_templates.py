@@ -1,0 +1,276 @@
+"""The template language: what it reads, what it refuses, and the sets that are shipped."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuparse.errors import ConfigError
+from gpuparse.features.templates import (
+    LABEL_ROLES,
+    SETS,
+    Atom,
+    Template,
+    TemplateSet,
+    dump_set,
+    load_templates,
+    parse_set,
+    parse_template,
+)
+
+FIELDS = [
+    "form", "lower", "lemma", "cpos", "fpos", "pos", "feats", "feats.Case", "feats.*",
+    "feats.Ca-se[x]", "form[:1]", "form[:9]", "form[-1:]", "form[-9:]", "lower[:3]", "lower[-3:]",
+    "lemma[:5]", "lemma[-2:]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_every_field_of_every_role_and_offset(field: str) -> None:
+    for role, offset in itertools.product("hm", range(-3, 4)):
+        word = f"{role}{offset:+d}.{field}" if offset else f"{role}.{field}"
+        assert parse_template(word) == Template((Atom(role, offset, field),), None, frozenset())
+        assert str(parse_template(word)) == word
+    assert parse_template(f"between.{field}") == Template((), field, frozenset())
+
+
+def test_whole_template() -> None:
+    template = parse_template("  h-1.pos  between.cpos distance m+3.form[-2:]  direction ")
+    assert template.atoms == (Atom("h", -1, "pos"), Atom("m", 3, "form[-2:]"))
+    assert template.between == "cpos"
+    assert template.suffix == {"direction", "distance"}
+    assert template.of("h") == (Atom("h", -1, "pos"),)
+    assert template.of("m") == (Atom("m", 3, "form[-2:]"),)
+    assert sorted(template.fields()) == ["cpos", "form[-2:]", "pos"]
+    assert str(template) == "h-1.pos m+3.form[-2:] between.cpos direction distance"
+
+
+@pytest.mark.parametrize("role", LABEL_ROLES)
+def test_label_templates_look_at_more_of_the_tree(role: str) -> None:
+    assert parse_template(f"{role}.pos", LABEL_ROLES).atoms == (Atom(role, 0, "pos"),)
+    if role not in "hm":
+        with pytest.raises(ConfigError, match=f"cannot read '{role}.pos'.*a role of h, m"):
+            parse_template(f"{role}.pos")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x.form", "cannot read 'x.form'"),
+        ("hm.form", "cannot read 'hm.form'"),
+        ("form", "cannot read 'form'"),
+        ("h.", "cannot read 'h.'"),
+        ("h1.form", "cannot read 'h1.form'"),
+        ("between+1.pos", "cannot read 'between+1.pos'"),
+        ("h+.pos", "cannot read 'h+.pos'"),
+        ("directions", "cannot read 'directions'"),
+        ("h.word", "unknown field 'word'"),
+        ("m.form[5]", "unknown field 'form[5]'"),
+        ("m.form[:0]", "unknown field 'form[:0]'"),
+        ("m.form[:10]", "unknown field 'form[:10]'"),
+        ("m.form[5:]", "unknown field 'form[5:]'"),
+        ("m.form[:-5]", "unknown field 'form[:-5]'"),
+        ("m.pos[:2]", "unknown field 'pos[:2]'"),
+        ("m.feats.", "unknown field 'feats.'"),
+        ("between.word", "unknown field 'word'"),
+        ("between.", "unknown field ''"),
+        ("between", "unknown field ''"),
+        ("h+4.pos", "'h+4.pos' looks further than 3 words"),
+        ("m-99.pos", "'m-99.pos' looks further than 3 words"),
+        ("between.pos between.cpos", "only one between.FIELD"),
+        ("h.pos m.pos h.pos", "an atom stands twice"),
+        ("h.pos h+0.pos", "an atom stands twice"),
+        ("", "empty template"),
+        ("  ", "empty template"),
+    ],
+)
+def test_faulty_templates(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
+        parse_template(text)
+    assert text.strip() == "" or text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("arc: []\n", "at least one template"),
+        ("{}\n", "at least one template"),
+        ("- 1\n", "has the keys name, distance, arc and label"),
+        ("arcs: []\n", "has the keys name, distance, arc and label"),
+        ("arc:\n  - {template: [h.pos]}\n", "has the keys suffixes and templates"),
+        ("arc:\n  - h.pos\n", "has the keys suffixes and templates"),
+        ("arc:\n  - {templates: [h.pos, h.pos]}\n", "'h.pos' stands twice"),
+        ("arc:\n  - {suffixes: [direction, direction], templates: [h.pos]}\n", "stands twice"),
+        ("arc:\n  - {templates: [h.pos]}\n  - {templates: [h.pos]}\n", "'h.pos' stands twice"),
+        ("arc:\n  - {templates: [g.pos]}\n", "cannot read 'g.pos'"),
+        ("arc:\n  - {templates: [h.pos]}\ndistance: [2, 1]\n", "at most six upper ends, rising"),
+        ("arc:\n  - {templates: [h.pos]}\ndistance: [1, 1]\n", "at most six upper ends, rising"),
+        ("arc:\n  - {templates: [h.pos]}\ndistance: [0, 1]\n", "rising, from 1"),
+        ("arc:\n  - {templates: [h.pos]}\ndistance: [1, 2, 3, 4, 5, 6, 7]\n", "at most six"),
+        ("arc:\n  - {templates: [h.pos]}\ndistance: [true]\n", "whole numbers"),
+        ("arc:\n  - {templates: [h.pos]}\ndistance: [1.5]\n", "whole numbers"),
+        ("arc:\n  - {templates: [h.pos]}\ndistance: 3\n", "whole numbers"),
+        ("arc: {\n", "a.yaml"),
+        ("arc: []\narc: []\n", "stands already in line 1"),
+    ],
+)
+def test_faulty_sets(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
+        parse_set(text, "a.yaml")
+    assert str(caught.value).startswith("a.yaml")
+
+
+def test_blocks_cross_templates_with_suffixes() -> None:
+    templates = parse_set(
+        """
+distance: [1, 4]
+arc:
+  - suffixes: ["", direction distance]
+    templates: [h.pos m.pos, m.form]
+  - templates: [h.form direction]
+label:
+  - templates: [g.pos m.pos]
+""",
+        "a.yaml",
+    )
+    assert [str(t) for t in templates.arc] == [
+        "h.pos m.pos", "h.pos m.pos direction distance", "m.form", "m.form direction distance",
+        "h.form direction",
+    ]  # fmt: skip
+    assert [str(t) for t in templates.label] == ["g.pos m.pos"]
+    assert templates.distance == (1, 4)
+    assert templates.fields("arc") == ["form", "pos"]
+    assert templates.fields("label") == ["pos"]
+
+
+def atoms(roles: str) -> st.SearchStrategy[Atom]:
+    return st.builds(Atom, st.sampled_from(roles), st.integers(-3, 3), st.sampled_from(FIELDS))
+
+
+@st.composite
+def template_lists(draw: st.DrawFn, roles: str, *, between: bool) -> tuple[Template, ...]:
+    middle = st.none() | st.sampled_from(FIELDS) if between else st.none()
+    suffixes = st.frozensets(st.sampled_from(["direction", "distance"]))
+    looks = st.lists(atoms(roles), min_size=1, max_size=4, unique=True).map(tuple)
+    whole = st.builds(Template, looks, middle, suffixes)
+    # Sorted atoms: the same atoms in another order would be the same template.
+    whole = whole.map(lambda t: Template(tuple(sorted(t.atoms)), t.between, t.suffix))
+    return tuple(draw(st.lists(whole, min_size=1, max_size=6, unique=True)))
+
+
+@given(
+    st.builds(
+        TemplateSet,
+        st.text("ab- 0:#", min_size=1),
+        st.lists(st.integers(1, 30), max_size=6, unique=True).map(lambda ends: tuple(sorted(ends))),
+        template_lists("hm", between=True),
+        template_lists("hmgpqlr", between=False),
+    )
+)
+def test_a_set_written_is_the_set_read(templates: TemplateSet) -> None:
+    assert parse_set(dump_set(templates), "again") == templates
+
+
+def test_sets_of_one_part_alone_are_written_and_read() -> None:
+    arcs = parse_set("name: a\narc:\n  - {templates: [h.pos]}\n", "a")
+    labels = parse_set("name: a\nlabel:\n  - {templates: [g.pos]}\n", "a")
+    assert parse_set(dump_set(arcs), "again") == arcs
+    assert parse_set(dump_set(labels), "again") == labels
+
+
+def test_every_attribute_in_turn() -> None:
+    templates = parse_set(
+        "arc:\n  - {templates: [h.feats.* m.feats.* direction, h.pos, between.feats.*]}\n"
+        "label:\n  - {templates: [g.feats.* m.feats.Case]}\n",
+        "a",
+    ).expanded(["Case", "Number"])
+    assert [str(t) for t in templates.arc] == [
+        "h.feats.Case m.feats.Case direction",
+        "h.feats.Number m.feats.Number direction",
+        "h.pos",
+        "between.feats.Case",
+        "between.feats.Number",
+    ]
+    assert [str(t) for t in templates.label] == [
+        "g.feats.Case m.feats.Case",
+        "g.feats.Number m.feats.Case",
+    ]
+    assert [str(t) for t in templates.expanded([]).arc] == [str(t) for t in templates.arc]
+
+
+SHIPPED = sorted(path.stem for path in SETS.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_sets_load_and_repeat_no_template(name: str) -> None:
+    templates = load_templates(name)
+    assert templates.name == name
+    for part in (templates.arc, templates.label):
+        conjunctions = [(frozenset(t.atoms), t.between, t.suffix) for t in part]
+        assert len(set(conjunctions)) == len(conjunctions)
+    assert templates.arc or templates.label
+    assert parse_set(dump_set(templates), "again") == templates
+
+
+def test_sets_are_loaded_by_path_too(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("arc:\n  - {templates: [h.lemma]}\n")
+    assert [str(t) for t in load_templates(str(path)).arc] == ["h.lemma"]
+    with pytest.raises(ConfigError, match=r"no feature set 'no-such'.*mcdonald-2005"):
+        load_templates("no-such")
+
+
+def test_mcdonald_2005_is_table_1_of_the_paper() -> None:
+    # Table 1 a and b as printed; section 2.4 adds prefixes of words, for all words at once.
+    unigrams = ["p-word p-pos", "p-word", "p-pos", "c-word c-pos", "c-word", "c-pos"]
+    bigrams = [
+        "p-word p-pos c-word c-pos",
+        "p-pos c-word c-pos",
+        "p-word c-word c-pos",
+        "p-word p-pos c-pos",
+        "p-word p-pos c-word",
+        "p-word c-word",
+        "p-pos c-pos",
+    ]
+    words = unigrams + bigrams
+    words += [line.replace("word", "prefix") for line in words if "word" in line]
+    surrounding = [
+        "p-pos p-pos+1 c-pos-1 c-pos",
+        "p-pos-1 p-pos c-pos-1 c-pos",
+        "p-pos p-pos+1 c-pos c-pos+1",
+        "p-pos-1 p-pos c-pos c-pos+1",
+    ]
+    # "back-off features to various trigrams where one of the local context POS tags was removed"
+    trigrams = {
+        " ".join(tag for tag in line.split() if tag != removed)
+        for line in surrounding
+        for removed in line.split()
+        if removed[-2:] in ("+1", "-1")
+    }
+    assert len(trigrams) == 4
+    expected = set()
+    for line in [*words, "p-pos b-pos c-pos", *surrounding, *trigrams]:
+        atoms_of_line = frozenset(map(ours, line.split()))
+        # "All features are conjoined with the direction of attachment as well as the distance"
+        expected |= {(atoms_of_line, False), (atoms_of_line, True)}
+    found = {
+        (
+            frozenset(str(template).removesuffix(" direction distance").split()),
+            "direction distance" in str(template),
+        )
+        for template in load_templates("mcdonald-2005").arc
+    }
+    assert found == expected
+    assert load_templates("mcdonald-2005").label == ()
+
+
+def ours(word: str) -> str:
+    """An atom of the paper's table in the template language."""
+    match = re.fullmatch(r"(p|c|b)-(word|pos|prefix)([+-]1)?", word)
+    assert match is not None
+    role = {"p": "h", "c": "m", "b": "between"}[match[1]]
+    field = {"word": "form", "pos": "pos", "prefix": "form[:5]"}[match[2]]
+    return f"{role}{match[3] or ''}.{field}"
