@@ -185,6 +185,15 @@ def test_every_size_of_chunk_cuts_at_sentences(line_end):
                          for k in range(len(chunks))]  # fmt: skip
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_a_stream_holds_little_more_than_a_chunk(line_end):
+    data = SAMPLE.replace("\n", line_end).encode() * 200
+    sizes = [len(c.data) for c in stream_treebanks(io.BytesIO(data), "f", chunk_bytes=5000)]
+    assert sum(sizes) == len(data)
+    assert max(sizes) < 5000 + len(SAMPLE.encode()) * 2
+    assert len(sizes) <= len(data) // 5000 + 2
+
+
 def test_standard_input_is_read_for_a_dash(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SAMPLE.encode())))
     treebank = read_treebank("-")

@@ -144,6 +144,14 @@ def test_05_invalid_utf8_is_an_error_with_line_and_byte(bad, mark):
     assert message.startswith(f"f:6: byte {offset} of the file is not UTF-8")
 
 
+def test_05_the_first_of_several_faults_is_reported():
+    bad = word(2, "XX").encode().replace(b"XX", b"\xff")
+    before = error(word(1).encode() + bad + word(7).encode())
+    assert before.startswith("f:2: byte ")
+    after = error(word(1).encode() + word(7).encode() + bad)
+    assert after.startswith("f:2: ID 7 where 2 should be")
+
+
 def test_05_invalid_utf8_passes_through_unparsed_when_kept():
     bad = sentence(word(1, "XX")).encode().replace(b"XX", b"\xfe\xff")
     data = GOOD.encode() + bad + GOOD.encode() + bad
@@ -282,6 +290,8 @@ def test_13_missing_head_is_an_error_in_gold_trees_unless_partial():
         (["-1", "1"], 6, "HEAD of word 1 (w1) is '-1'; write a number from 0 to 2"),
         (["0", "01"], 7, "HEAD of word 2 (w2) is '01'"),
         (["0", "two"], 7, "HEAD of word 2 (w2) is 'two'"),
+        (["0", "2147483648"], 7, "HEAD of word 2 (w2) is '2147483648'; write a number"),
+        (["0", "2147483647"], 7, "HEAD of word 2 (w2) is 2147483647; the sentence has 2"),
         (["0", "99999999999"], 7, "HEAD of word 2 (w2) is '99999999999'"),
     ],
 )

@@ -56,17 +56,17 @@ def test_one_string_larger_than_all_the_room_there_is():
 
 
 def test_strings_of_one_hash_are_told_apart_by_their_bytes():
-    # No two strings of one hash are at hand, so "abc" is entered under the hash of "abd".
-    data = np.frombuffer(b"abcabd", np.uint8).copy()
-    hashed = hash_bytes(data, 3, 6)
-    slots = np.full(8, -1, np.int32)
-    slots[hashed & np.uint64(7)] = 0
-    hashes = np.array([hashed])
-    ends = np.array([0, 3])
-    pool = data[:3].copy()
-    found = find_slot(data, 3, 6, hashed, slots, hashes, ends, pool)
-    assert found == (hashed + np.uint64(1)) & np.uint64(7)
-    assert slots[found] == -1
+    # No two strings of one hash are at hand, so others are entered under the hash of "abd".
+    data = np.frombuffer(b"abd", np.uint8).copy()
+    hashed = hash_bytes(data, 0, 3)
+    for known in (b"abc", b"abde", b"ab"):
+        slots = np.full(8, -1, np.int32)
+        slots[hashed & np.uint64(7)] = 0
+        pool = np.frombuffer(known + b"dd", np.uint8).copy()
+        ends = np.array([0, len(known)])
+        found = find_slot(data, 0, 3, hashed, slots, np.array([hashed]), ends, pool)
+        assert found == (hashed + np.uint64(1)) & np.uint64(7)
+        assert slots[found] == -1
 
 
 def test_a_table_starts_with_given_strings():
