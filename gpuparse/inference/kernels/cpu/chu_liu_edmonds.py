@@ -138,18 +138,17 @@ def chu_liu_edmonds_scratch_sizes(n: int, itemsize: int) -> tuple[int, int]:
     return (3 * (n + 1) + 4) * stride + VECTOR_BYTES // itemsize, 10 * stride
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _copy_matrix(arc_scores: np.ndarray, n: int, stride: int, matrix: np.ndarray) -> None:
     """Rows at whole vectors, and -inf on the diagonal."""
     for h in range(n + 1):
         row = arc_scores[h]
-        to = matrix[h * stride : (h + 1) * stride]
         for m in range(n + 1):
-            to[m] = row[m]
-        to[h] = -np.inf
+            matrix[np.uint64(h * stride + m)] = row[np.uint64(m)]
+        matrix[np.uint64(h * stride + h)] = -np.inf
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _write_rows(
     path: np.ndarray,
     start: int,
@@ -162,20 +161,19 @@ def _write_rows(
 ) -> None:
     """Rows of the words among path[start:end]; other members have theirs already."""
     for p in range(start, end):
-        k = int(path[p])
+        k = np.int64(path[p])
         if k > n:
             continue
         root[k] = matrix[k]
-        row = rows[k * stride : (k + 1) * stride]
-        column = matrix[k:]
-        row[0] = -np.inf
+        row = k * stride
+        rows[np.uint64(row)] = -np.inf
         for h in range(1, n + 1):
-            row[h] = column[np.uint64(h * stride)]
+            rows[np.uint64(row + h)] = matrix[np.uint64(h * stride + k)]
         for h in range(n + 1, stride):
-            row[h] = -np.inf
+            rows[np.uint64(row + h)] = -np.inf
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _take_apart(
     made: int,
     n: int,
@@ -189,18 +187,18 @@ def _take_apart(
 ) -> None:
     """Pass the arc that enters each super-node on to the member that it enters."""
     for c in range(made - 1, n, -1):
-        u = int(source[c])
+        u = np.int64(source[c])
         highest = -np.inf
-        entered = int(members[bounds[c]])
+        entered = np.int64(members[bounds[c]])
         for i in range(bounds[c], bounds[c + 1]):
-            k = int(members[i])
+            k = np.int64(members[i])
             value = (root[k] if u == 0 else rows[k * stride + u]) - best[k]
             if value > highest or (value == highest and k < entered):
                 entered, highest = k, value
         source[entered] = u
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _grow_paths(
     n: int,
     stride: int,
@@ -219,17 +217,17 @@ def _grow_paths(
 
     Returns: the number after the last super-node, n + 1 if there is none; -1 if there is no tree.
     """
-    made = n + 1
+    made = np.int64(n + 1)
     bounds[made] = 0
     for first in range(1, n + 1):
         if place[first] == ATTACHED:
             continue
         path[0] = first
         place[first] = 0
-        k, end = first, 1
+        k, end = np.int64(first), np.int64(1)
         while True:
-            u = int(source[k])
-            start = int(place[u])
+            u = np.int64(source[k])
+            start = np.int64(place[u])
             if start == FREE:
                 place[u] = end
                 path[end] = u
@@ -242,7 +240,7 @@ def _grow_paths(
                 _merge(rows, stride, best, path, start, end, place, made, word)
             from_root = rows.dtype.type(-np.inf)
             for p in range(start, end):
-                k = int(path[p])
+                k = np.int64(path[p])
                 from_root = max(from_root, root[k] - best[k])
                 members[bounds[made] + p - start] = k
             bounds[made + 1] = bounds[made] + end - start
@@ -253,13 +251,13 @@ def _grow_paths(
             u = _first_max(rows, k * stride, stride)
             highest = rows[k * stride + u]
             if highest == -np.inf if single_root else from_root >= highest:
-                u, highest = 0, from_root
+                u, highest = np.int64(0), from_root
             if highest == -np.inf:
                 return -1
             source[k], best[k] = u, highest
         for m in range(1, n + 1):
             place[m] = ATTACHED if place[m] >= 0 else place[m]
-    return made
+    return int(made)
 
 
 @njit(cache=True, nogil=True)

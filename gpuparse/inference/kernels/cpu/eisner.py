@@ -82,7 +82,7 @@ def eisner_scratch_size(n: int, itemsize: int) -> int:
     return 6 * (n + 1) * whole_vectors(n + 1, itemsize) + 2 * VECTOR_BYTES // itemsize
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _fill_chart(
     arc_scores: np.ndarray, first: int, last: int, stride: int, chart: np.ndarray
 ) -> None:
@@ -114,7 +114,7 @@ def _fill_chart(
             _best_spans(chart, last, stride, w, i)
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _first_split(chart: np.ndarray, target: float, left: int, right: int, stride: int) -> int:
     """The smallest d with chart[left + d * stride] + chart[right + d * (1 - stride)] == target."""
     d = 0
@@ -125,7 +125,7 @@ def _first_split(chart: np.ndarray, target: float, left: int, right: int, stride
     return d
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _trace(
     chart: np.ndarray,
     first: int,
@@ -186,25 +186,24 @@ def eisner_sentence(
     _fill_chart(arc_scores, first, last, stride, chart)
     C_R = (2 * last + 1) * stride
     C_L = C_R + (last + 1) * stride
-    if not single_root:
-        if chart[C_R + n * stride] == -np.inf:
-            return False
-        stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, 1
-        _trace(chart, first, last, stride, stack, 1, heads)
-        return True
-    # max over m of C_L(1,m) + C_R(m,n) + arc(0,m)
-    best, root = -np.inf, -1
-    for m in range(n):
-        value = chart[C_L + m * stride] + chart[C_R + (last - m) * stride + m]
-        value += arc_scores[0, m + 1]
-        if value > best:
-            best, root = value, m
-    if root < 0:
+    if single_root:
+        # max over m of C_L(1,m) + C_R(m,n) + arc(0,m)
+        best, m = -np.inf, 0
+        for r in range(n):
+            value = chart[C_L + r * stride] + chart[C_R + (last - r) * stride + r]
+            value += arc_scores[0, r + 1]
+            if value > best:
+                best, m = value, r
+        stack[0, 0], stack[0, 1], stack[0, 2] = 0, m, 0
+        stack[1, 0], stack[1, 1], stack[1, 2] = m, last, 1
+    else:
+        best, m = chart[C_R + last * stride], -1
+        stack[0, 0], stack[0, 1], stack[0, 2] = 0, last, 1
+    if best == -np.inf:
         return False
-    heads[root + 1] = 0
-    stack[0, 0], stack[0, 1], stack[0, 2] = 0, root, 0
-    stack[1, 0], stack[1, 1], stack[1, 2] = root, last, 1
-    _trace(chart, first, last, stride, stack, 2, heads)
+    if single_root:
+        heads[m + 1] = 0
+    _trace(chart, first, last, stride, stack, 1 + first, heads)
     return True
 
 

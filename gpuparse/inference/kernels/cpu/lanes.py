@@ -15,20 +15,20 @@ from numba import njit
 VECTOR_BYTES = 64
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def vector_lanes(array: np.ndarray) -> int:
     """Elements of this array in one vector."""
     return VECTOR_BYTES // array.itemsize
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def whole_vectors(count: int, itemsize: int) -> int:
     """The number of elements, rounded up to whole vectors."""
     lanes = VECTOR_BYTES // itemsize
     return (count + lanes - 1) // lanes * lanes
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def aligned(scratch: np.ndarray) -> np.ndarray:
     """The scratch from its first multiple of a vector on (less than one vector is left out).
 

@@ -38,7 +38,8 @@ def make_search_scratch(
     )
 
 
-@njit(cache=True, nogil=True)
+# Inlined: one level less for numba to compile again for every caller.
+@njit(cache=True, nogil=True, inline="always")
 def search(
     decoder: int,
     scores: np.ndarray,
