@@ -13,7 +13,7 @@ from numba import njit
 
 from gpuparse.features.plan import HEAD, LINE, ArcPlan
 from gpuparse.learning.updates import step_size
-from gpuparse.scoring.cpu import EXACT, arc_rows, fill_parts, find_slot, max_rows, word_key
+from gpuparse.scoring.cpu import EXACT, arc_rows, fill_parts, find_slot, exact_word_key, max_rows
 from gpuparse.scoring.cpu_parse import parse_sentence
 
 DONE, TABLE_FULL, NO_TREE = 0, 1, 2
@@ -51,19 +51,19 @@ def make_difference(plan: ArcPlan, n: int) -> Difference:
 
 
 @njit(cache=True, nogil=True)
-def _count_rows(difference, n_found, sign, n_used, mask):
+def _count_rows(found, n_found, sign, slots, counts, used, n_used, mask):
     """Add `sign` at each of the found rows."""
     for k in range(n_found):
-        row = difference.found[k] + 1
+        row = found[k] + 1
         slot = (row * 0x9E3779B1 >> 7) & mask
-        while difference.slots[slot] != 0 and difference.slots[slot] != row:
+        while slots[slot] != 0 and slots[slot] != row:
             slot = (slot + 1) & mask
-        if difference.slots[slot] == 0:
-            difference.slots[slot] = row
-            difference.counts[slot] = 0
-            difference.used[n_used] = slot
+        if slots[slot] == 0:
+            slots[slot] = row
+            counts[slot] = 0
+            used[n_used] = slot
             n_used += 1
-        difference.counts[slot] += sign
+        counts[slot] += sign
     return n_used
 
 
@@ -85,13 +85,13 @@ def _subtract(values, start, n, gold, heads, plan, rows, parts, difference):
         mask *= 2
     mask -= 1
     n_used = 0
+    slots, counts, used, found = difference
     for m in range(1, n + 1):
-        right, guess = gold[start + m], heads[start + m]
-        if right != guess:
-            found = arc_rows(values, start, n, right, m, plan, rows, parts, difference.found)
-            n_used = _count_rows(difference, found, 1, n_used, mask)
-            found = arc_rows(values, start, n, guess, m, plan, rows, parts, difference.found)
-            n_used = _count_rows(difference, found, -1, n_used, mask)
+        if gold[start + m] != heads[start + m]:
+            for sign in (1, -1):
+                h = gold[start + m] if sign > 0 else heads[start + m]
+                n_found = arc_rows(values, start, n, h, m, plan, rows, parts, found)
+                n_used = _count_rows(found, n_found, sign, slots, counts, used, n_used, mask)
     return wrong, n_used
 
 
@@ -195,8 +195,10 @@ def insert_arcs(values, start, n, gold, heads, plan, rows, parts):
         for h in (gold[start + m], heads[start + m]):
             for family in range(len(plan.word_seed)):
                 i = h if plan.word_role[family] == HEAD else m
-                if parts.side_on[plan.word_side[family], i]:
-                    _insert(word_key(family, i, plan, rows, parts), plan.word_slots[family], rows)
+                side = plan.word_side[family]
+                if parts.side_on[side, i]:
+                    key = exact_word_key(parts.side_key[side, i], plan.word_seed[family])
+                    _insert(key, plan.word_slots[family], rows)
             for family in range(len(plan.pair_seed)):
                 if (
                     parts.side_on[plan.pair_head[family], h]

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from gpuparse.features.keys import SEED_SHIFT, fold, mix
-from gpuparse.features.plan import HEAD, LINE, ArcPlan
+from gpuparse.features.plan import LINE, ArcPlan
 
 HASHED_POWER, HASHED, EXACT = 0, 1, 2  # kinds of row map
 _EMPTY_KEY = np.uint64(0)
@@ -101,25 +101,35 @@ def _fill_sides(values, start, n, plan, exact, scratch):
         scratch.side_full[side] = full
 
 
+# Inner functions take arrays, not the tuples that hold them: numba passes a tuple by copying all
+# of its arrays' descriptors, which would cost more than the function.
+
+
 @njit(cache=True, nogil=True)
-def _part(key, seed, role, rows):
+def _part(key, seed, role, kind, n_rows):
     """A family's part of a key: exact keys carry the seed on the head's part alone."""
-    if rows.kind == EXACT:
+    if kind == EXACT:
         return np.uint64(key) | (np.uint64(0) if role else np.uint64(seed) << np.uint64(SEED_SHIFT))
     part = mix(np.uint32(key), np.uint32(2 * seed + role))
-    return np.uint64(part & np.uint32(rows.rows - 1) if rows.kind == HASHED_POWER else part)
+    return np.uint64(part & np.uint32(n_rows - 1) if kind == HASHED_POWER else part)
 
 
 @njit(cache=True, nogil=True)
-def find_base(key, rows):
-    """The base row of a whole key."""
-    if rows.kind == HASHED_POWER:
+def exact_word_key(key, seed):
+    """The exact key of a word family."""
+    return _part(key, seed, 0, EXACT, 0)
+
+
+@njit(cache=True, nogil=True)
+def find_base(key, kind, n_rows, keys, bases):
+    """The base row of a whole key, under the row map's fields of these names."""
+    if kind == HASHED_POWER:
         return np.uint32(key)
-    if rows.kind == HASHED:
-        line = (np.uint64(key) * np.uint64(rows.rows // LINE)) >> np.uint64(32)
+    if kind == HASHED:
+        line = (np.uint64(key) * np.uint64(n_rows // LINE)) >> np.uint64(32)
         return np.uint32(line * np.uint64(LINE) + (np.uint64(key) & np.uint64(LINE - 1)))
-    slot = find_slot(np.uint64(key), rows.keys)
-    return np.uint32(rows.bases[slot]) if rows.keys[slot] != _EMPTY_KEY else np.uint32(0)
+    slot = find_slot(np.uint64(key), keys)
+    return np.uint32(bases[slot]) if keys[slot] != _EMPTY_KEY else np.uint32(0)
 
 
 @njit(cache=True, nogil=True)
@@ -146,13 +156,14 @@ def insert_all(keys, bases, rows):
 def fill_parts(values, start, n, plan, rows, scratch):
     """All that is computed once a word: sides, parts, and the combination of every m - h."""
     _fill_sides(values, start, n, plan, rows.kind == EXACT, scratch)
+    kind, n_rows, sides = rows.kind, rows.rows, scratch.side_key
     for family in range(len(plan.pair_seed)):
         seed = plan.pair_seed[family]
         head, modifier = plan.pair_head[family], plan.pair_modifier[family]
         for i in range(n + 1):
-            scratch.head_part[family, i] = _part(scratch.side_key[head, i], seed, 0, rows)
+            scratch.head_part[family, i] = _part(sides[head, i], seed, 0, kind, n_rows)
         for i in range(n + 1):
-            scratch.modifier_part[family, i] = _part(scratch.side_key[modifier, i], seed, 1, rows)
+            scratch.modifier_part[family, i] = _part(sides[modifier, i], seed, 1, kind, n_rows)
     last = len(plan.buckets) - 1
     for distance in range(1, n + 1):
         bucket = plan.buckets[min(distance - 1, last)]
@@ -162,103 +173,103 @@ def fill_parts(values, start, n, plan, rows, scratch):
 
 
 @njit(cache=True, nogil=True)
-def word_key(family, i, plan, rows, scratch):
-    """The key of a word family at node i."""
-    key = scratch.side_key[plan.word_side[family], i]
-    return _part(key, plan.word_seed[family], 0, rows)
-
-
-@njit(cache=True, nogil=True)
 def _sum_words(n, plan, weights, rows, scratch):
     """Sum the word families: one number for each word, role and combination."""
-    combinations = plan.codes.shape[1]
-    scratch.word_sum[:, : n + 1] = 0
+    kind, n_rows, codes, word_sum = rows.kind, rows.rows, plan.codes, scratch.word_sum
+    word_sum[:, : n + 1] = 0
     for family in range(len(plan.word_seed)):
-        role, side = plan.word_role[family], plan.word_side[family]
+        role, side, seed = plan.word_role[family], plan.word_side[family], plan.word_seed[family]
         first, second = plan.word_codes[family]
-        for i in range(0 if role == HEAD else 1, n + 1):
+        for i in range(role, n + 1):
             if scratch.side_on[side, i]:
-                base = find_base(word_key(family, i, plan, rows, scratch), rows)
-                for c in range(combinations):
-                    scratch.word_sum[role, i, c] += weights[base ^ plan.codes[first, c]]
+                key = _part(scratch.side_key[side, i], seed, 0, kind, n_rows)
+                base = find_base(key, kind, n_rows, rows.keys, rows.bases)
+                for c in range(codes.shape[1]):
+                    word_sum[role, i, c] += weights[base ^ codes[first, c]]
                 if second >= 0:
-                    for c in range(combinations):
-                        scratch.word_sum[role, i, c] += weights[base ^ plan.codes[second, c]]
+                    for c in range(codes.shape[1]):
+                        word_sum[role, i, c] += weights[base ^ codes[second, c]]
 
 
 @njit(cache=True, nogil=True)
 def _add_pairs(h, n, plan, weights, rows, scratch, out):
     """Add the pair families of head h's arcs to its row of scores."""
+    kind, n_rows, base, code = rows.kind, rows.rows, scratch.base, scratch.code
+    on, parts = scratch.side_on, scratch.modifier_part
     for family in range(len(plan.pair_seed)):
-        if not scratch.side_on[plan.pair_head[family], h]:
+        if not on[plan.pair_head[family], h]:
             continue
         side = plan.pair_modifier[family]
         head = scratch.head_part[family, h]
-        first, second = plan.pair_codes[family]
-        if rows.kind == HASHED_POWER:
+        first, second = plan.pair_codes[family, 0], plan.pair_codes[family, 1]
+        if kind == HASHED_POWER:
             for m in range(1, n + 1):
-                scratch.base[m] = head ^ scratch.modifier_part[family, m]
+                base[m] = head ^ parts[family, m]
         else:
             for m in range(1, n + 1):
-                if scratch.side_on[side, m]:
-                    scratch.base[m] = find_base(head ^ scratch.modifier_part[family, m], rows)
-        full = scratch.side_full[side]
-        if second >= 0:
-            for m in range(1, n + 1):
-                if full or scratch.side_on[side, m]:
-                    base = scratch.base[m]
-                    out[h, m] += (
-                        weights[base ^ scratch.code[first, m]]
-                        + weights[base ^ scratch.code[second, m]]
-                    )
+                if on[side, m]:
+                    key = head ^ parts[family, m]
+                    base[m] = find_base(key, kind, n_rows, rows.keys, rows.bases)
+        if scratch.side_full[side]:
+            if second >= 0:
+                for m in range(1, n + 1):
+                    one = weights[base[m] ^ code[first, m]]
+                    out[h, m] += one + weights[base[m] ^ code[second, m]]
+            else:
+                for m in range(1, n + 1):
+                    out[h, m] += weights[base[m] ^ code[first, m]]
         else:
             for m in range(1, n + 1):
-                if full or scratch.side_on[side, m]:
-                    out[h, m] += weights[scratch.base[m] ^ scratch.code[first, m]]
+                if on[side, m]:
+                    out[h, m] += weights[base[m] ^ code[first, m]]
+                    if second >= 0:
+                        out[h, m] += weights[base[m] ^ code[second, m]]
 
 
 @njit(cache=True, nogil=True)
-def between_row(family, head, middle, modifier, plan, rows):
-    """First row of the dense line of three values."""
-    sizes = plan.between_size[family]
+def between_row(sizes, first_line, head, middle, modifier, dense):
+    """First row of the dense line of three values, in a family's region of the dense rows."""
     line = (head * sizes[1] + middle) * sizes[2] + modifier
-    return rows.dense + (plan.between_line[family] + line) * LINE
+    return dense + (first_line + line) * LINE
 
 
 @njit(cache=True, nogil=True)
-def between_value(values, start, i, family, role, plan):
-    """The value that a between family reads at node i: -1 where it has none."""
-    side = plan.between_side[family, role]
-    atom = plan.side_start[side]
-    if atom == plan.side_start[side + 1]:
+def between_value(values, place, side, side_start, atom_row, atom_offset):
+    """The value that a between family reads of a word: 0 for no atom, -1 for no value."""
+    atom = side_start[side]
+    if atom == side_start[side + 1]:
         return np.int64(0)
-    value = np.int64(values[plan.atom_row[atom], start + i + plan.atom_offset[atom]])
+    value = np.int64(values[atom_row[atom], place + atom_offset[atom]])
     return value if value != 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
 def _fill_groups(values, start, n, family, plan, scratch):
     """Chain the nodes that share a value, for either role."""
+    group, following, first = scratch.group, scratch.next_in_group, scratch.first_in_group
     for role in range(2):
+        side = plan.between_side[family, role]
         for i in range(n + 1):
-            scratch.group[role, i] = between_value(values, start, i, family, role, plan)
-            scratch.first_in_group[role, i] = scratch.group[role, i] >= 0
-            scratch.next_in_group[role, i] = n + 1
+            value = between_value(
+                values, start + i, side, plan.side_start, plan.atom_row, plan.atom_offset
+            )
+            group[role, i] = value
+            first[role, i] = value >= 0
+            following[role, i] = n + 1
         for i in range(role, n + 1):
-            if scratch.first_in_group[role, i]:
+            if first[role, i]:
                 last = i
                 for j in range(i + 1, n + 1):
-                    if scratch.group[role, j] == scratch.group[role, i]:
-                        scratch.next_in_group[role, last] = j
-                        scratch.first_in_group[role, j] = False
+                    if group[role, j] == group[role, i]:
+                        following[role, last] = j
+                        first[role, j] = False
                         last = j
                 scratch.last_in_group[role, i] = last
 
 
 @njit(cache=True, nogil=True)
-def _fill_prefix(low, high, first, weights, scratch):
+def _fill_prefix(low, high, first, weights, prefix, middle):
     """Running sums, over the words k of low..high - 1, of the lines at first + middle[k]."""
-    prefix, middle = scratch.prefix, scratch.middle
     # Unsigned: a negative index cannot occur, and each line becomes one vector addition.
     place = np.uint64(low * LINE)
     for step in range(LINE):
@@ -274,37 +285,38 @@ def _fill_prefix(low, high, first, weights, scratch):
 @njit(cache=True, nogil=True)
 def _add_between(values, start, n, plan, weights, rows, scratch, out):
     """Add the between families: running sums for each pair of values of head and modifier."""
+    group, following, prefix = scratch.group, scratch.next_in_group, scratch.prefix
     for family in range(len(plan.between_row)):
         _fill_groups(values, start, n, family, plan, scratch)
-        first, second = plan.between_codes[family]
+        first, second = plan.between_codes[family, 0], plan.between_codes[family, 1]
+        sizes, first_line = plan.between_size[family], plan.between_line[family]
         for k in range(1, n + 1):
             value = np.uint64(values[plan.between_row[family], start + k])
-            scratch.middle[k] = value * np.uint64(plan.between_size[family, 2] * LINE)
+            scratch.middle[k] = value * np.uint64(sizes[2] * LINE)
         for a in range(n + 1):
             if not scratch.first_in_group[0, a]:
                 continue
             for b in range(1, n + 1):
                 if not scratch.first_in_group[1, b]:
                     continue
-                head, modifier = scratch.group[0, a], scratch.group[1, b]
                 # The line of a silent word in between (value 0) is never written: it adds zero.
-                line = between_row(family, head, np.int64(0), modifier, plan, rows)
+                line = between_row(sizes, first_line, group[0, a], 0, group[1, b], rows.dense)
                 low = min(a, b) + 1
                 high = max(scratch.last_in_group[0, a], scratch.last_in_group[1, b])
-                _fill_prefix(low, high, np.uint64(line), weights, scratch)
+                _fill_prefix(low, high, np.uint64(line), weights, prefix, scratch.middle)
                 h = a
                 while h <= n:
                     m = b
                     while m <= n:
-                        low, high = min(h, m) + 1, max(h, m)
+                        low, high = (min(h, m) + 1) * LINE, max(h, m) * LINE
                         c = scratch.combination[n + m - h]
                         k = plan.codes[first, c]
-                        out[h, m] += scratch.prefix[high * LINE + k] - scratch.prefix[low * LINE + k]
+                        out[h, m] += prefix[high + k] - prefix[low + k]
                         if second >= 0:
                             k = plan.codes[second, c]
-                            out[h, m] += scratch.prefix[high * LINE + k] - scratch.prefix[low * LINE + k]
-                        m = scratch.next_in_group[1, m]
-                    h = scratch.next_in_group[0, h]
+                            out[h, m] += prefix[high + k] - prefix[low + k]
+                        m = following[1, m]
+                    h = following[0, h]
 
 
 @njit(cache=True, nogil=True)
@@ -326,53 +338,6 @@ def score_sentence(values, start, n, plan, weights, rows, scratch, out):
 
 
 @njit(cache=True, nogil=True)
-def arc_rows(values, start, n, h, m, plan, rows, scratch, found):
-    """Write the weight rows of every feature of the arc h -> m; return how many there are.
-
-    `fill_parts` must have been called for the sentence. A row stands as often as it fires.
-    """
-    count = 0
-    c = scratch.combination[n + m - h]
-    for family in range(len(plan.word_seed)):
-        i = h if plan.word_role[family] == HEAD else m
-        if scratch.side_on[plan.word_side[family], i]:
-            base = find_base(word_key(family, i, plan, rows, scratch), rows)
-            count = _put(base, plan.word_codes[family], plan, c, found, count)
-    for family in range(len(plan.pair_seed)):
-        if (
-            scratch.side_on[plan.pair_head[family], h]
-            and scratch.side_on[plan.pair_modifier[family], m]
-        ):
-            key = scratch.head_part[family, h] ^ scratch.modifier_part[family, m]
-            count = _put(find_base(key, rows), plan.pair_codes[family], plan, c, found, count)
-    for family in range(len(plan.between_row)):
-        head = between_value(values, start, h, family, 0, plan)
-        modifier = between_value(values, start, m, family, 1, plan)
-        if head >= 0 and modifier >= 0:
-            for k in range(min(h, m) + 1, max(h, m)):
-                middle = np.int64(values[plan.between_row[family], start + k])
-                if middle != 0:
-                    base = between_row(family, head, middle, modifier, plan, rows)
-                    count = _put(base, plan.between_codes[family], plan, c, found, count)
-    return count
-
-
-@njit(cache=True, nogil=True)
-def _put(base, codes, plan, combination, found, count):
-    """Append a family's rows, one or two."""
-    found[count] = np.int64(base) ^ np.int64(plan.codes[codes[0], combination])
-    if codes[1] >= 0:
-        found[count + 1] = np.int64(base) ^ np.int64(plan.codes[codes[1], combination])
-        return count + 2
-    return count + 1
-
-
-def max_rows(plan: ArcPlan, n: int) -> int:
-    """No arc of a sentence of n words has more features than this."""
-    return 2 * (len(plan.word_seed) + len(plan.pair_seed) + n * len(plan.between_row))
-
-
-@njit(cache=True, nogil=True)
 def score_sentences(values, starts, lengths, plan, weights, rows, scratch, sums, out):
     """Fill out[b, 0:n+1, 1:n+1] for every sentence of a batch; `sums` is (N, N) scratch."""
     for b in range(len(starts)):
@@ -381,3 +346,51 @@ def score_sentences(values, starts, lengths, plan, weights, rows, scratch, sums,
         for h in range(n + 1):
             for m in range(1, n + 1):
                 out[b, h, m] = sums[h, m]
+
+
+@njit(cache=True, nogil=True)
+def arc_rows(values, start, n, h, m, plan, rows, scratch, found):
+    """Write the weight rows of every feature of the arc h -> m; return how many there are.
+
+    `fill_parts` must have been called for the sentence. A row stands as often as it fires.
+    """
+    kind, n_rows, on, codes = rows.kind, rows.rows, scratch.side_on, plan.codes
+    c, count = scratch.combination[n + m - h], 0
+    for family in range(len(plan.word_seed)):
+        i, side = m if plan.word_role[family] else h, plan.word_side[family]
+        if on[side, i]:
+            key = _part(scratch.side_key[side, i], plan.word_seed[family], 0, kind, n_rows)
+            base = np.int64(find_base(key, kind, n_rows, rows.keys, rows.bases))
+            count = _put(base, family, plan.word_codes, codes, c, found, count)
+    for family in range(len(plan.pair_seed)):
+        if on[plan.pair_head[family], h] and on[plan.pair_modifier[family], m]:
+            key = scratch.head_part[family, h] ^ scratch.modifier_part[family, m]
+            base = np.int64(find_base(key, kind, n_rows, rows.keys, rows.bases))
+            count = _put(base, family, plan.pair_codes, codes, c, found, count)
+    for family in range(len(plan.between_row)):
+        sides = plan.side_start, plan.atom_row, plan.atom_offset
+        head = between_value(values, start + h, plan.between_side[family, 0], *sides)
+        modifier = between_value(values, start + m, plan.between_side[family, 1], *sides)
+        if head >= 0 and modifier >= 0:
+            sizes, first_line = plan.between_size[family], plan.between_line[family]
+            for k in range(min(h, m) + 1, max(h, m)):
+                middle = np.int64(values[plan.between_row[family], start + k])
+                if middle != 0:
+                    base = between_row(sizes, first_line, head, middle, modifier, rows.dense)
+                    count = _put(base, family, plan.between_codes, codes, c, found, count)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _put(base, family, tables, codes, combination, found, count):
+    """Append a family's rows, one or two."""
+    found[count] = base ^ np.int64(codes[tables[family, 0], combination])
+    if tables[family, 1] < 0:
+        return count + 1
+    found[count + 1] = base ^ np.int64(codes[tables[family, 1], combination])
+    return count + 2
+
+
+def max_rows(plan: ArcPlan, n: int) -> int:
+    """No arc of a sentence of n words has more features than this."""
+    return 2 * (len(plan.word_seed) + len(plan.pair_seed) + n * len(plan.between_row))
