@@ -48,7 +48,7 @@ def read_treebank(
         max_line: longest line allowed, in bytes.
     Returns: the treebank, possibly of no sentences.
     Raises: DataError, whose text begins with file:line.
-    Cost: about 1 GB/s; 88 bytes a line beside the file's own bytes.
+    Cost: about 2 ns a byte; some 130 bytes a line beside the file's own bytes.
     """
     source = "<stdin>" if path == "-" else str(path)
     try:
