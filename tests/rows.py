@@ -3,9 +3,18 @@
 import numpy as np
 
 from gpuparse.data.batch import Batch
+from gpuparse.features.label_plan import LabelPlan
 from gpuparse.features.plan import LINE, ArcPlan
 from gpuparse.learning.online import has_room, insert_arcs
-from gpuparse.scoring.cpu import arc_rows, fill_parts, make_scratch, max_rows
+from gpuparse.scoring.cpu import (
+    HASHED_POWER,
+    arc_rows,
+    fill_parts,
+    find_base,
+    make_scratch,
+    max_rows,
+)
+from gpuparse.scoring.cpu_labels import fill_lines, fill_positions, make_label_scratch
 from gpuparse.scoring.feature_map import FeatureMap, exact_map, grown
 
 
@@ -24,6 +33,14 @@ def rows_of_arcs(
                 count = arc_rows(values, start, n, h, m, plan, features.rows, scratch, found)
                 rows[h, m] = found[:count].tolist()
     return rows
+
+
+def compiled_base(features: FeatureMap, key: int) -> int:
+    """The base row of a key as the kernels find it."""
+    rows = features.rows
+    if rows.kind == HASHED_POWER:
+        key &= rows.rows - 1  # kernels mask both parts of a key before they meet
+    return int(find_base(np.uint64(key), rows.kind, rows.rows, rows.keys, rows.bases))
 
 
 def full_exact_map(batch: Batch, plan: ArcPlan) -> FeatureMap:
@@ -59,3 +76,17 @@ def silence(weights: np.ndarray, plan: ArcPlan, features: FeatureMap) -> np.ndar
         lines = weights[first : first + heads * middles * modifiers * LINE]
         lines.reshape(heads, middles, modifiers * LINE)[:, 0] = 0
     return weights
+
+
+def lines_of_words(batch: Batch, b: int, heads: np.ndarray, plan: LabelPlan, n_lines: int) -> list:
+    """For each word of sentence b the lines of its label features, -1 for a silent one."""
+    values, start, n = batch.values.numpy(), int(batch.starts[b]), int(batch.lengths[b])
+    placed = np.full(batch.values.shape[1], -1, np.int64)
+    placed[start + 1 : start + n + 1] = heads
+    scratch = make_label_scratch(len(plan.direction), 1, n, np.dtype(np.float32))
+    fill_positions(placed, start, n, scratch.positions)
+    lines = []
+    for m in range(1, n + 1):
+        fill_lines(values, start, m, plan, n_lines, 1, scratch.positions, scratch.lines)
+        lines.append(scratch.lines.tolist())
+    return lines

@@ -1,0 +1,166 @@
+"""Labels of finished trees: what templates see there, and the best label of every word."""
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.data.batch import Batch
+from gpuparse.data.vocabulary import Encoder, Vocabularies
+from gpuparse.features.label_plan import LabelPlan, compile_labels
+from gpuparse.features.templates import load_templates, parse_set
+from gpuparse.scoring.labels import best_labels
+from gpuparse.scoring.weights import Weights
+from tests.oracles.arc_features import known_values, look
+from tests.rows import lines_of_words
+from tests.samples import Sentence, random_sentences, template_set_text, treebank_of
+
+EVERY_ROLE = [
+    "h.pos m.pos direction", "m.form", "g.pos h.pos m.pos", "p.form m.pos", "q.lemma",
+    "l.pos r.pos", "l-1.pos", "r+1.form direction distance", "p.pos q.pos distance", "g+2.cpos g-1.lemma",
+    "h.feats.Case m.feats.Case", "q+3.form", "distance", "m-3.form",
+]  # fmt: skip
+LABELLED = parse_set(template_set_text(label=EVERY_ROLE), "labelled")
+SENTENCES = random_sentences(40, 12, 8, projective=False)
+TRAIN = SENTENCES[:6]
+
+
+def prepared(sentences: list[Sentence] = SENTENCES, name: str = "") -> tuple[Batch, LabelPlan]:
+    templates = load_templates(name) if name else LABELLED
+    vocabularies = Vocabularies.build(treebank_of(TRAIN), templates.fields("label"), 3)
+    plan = compile_labels(templates, vocabularies)
+    return Encoder(vocabularies).encode(treebank_of(sentences)), plan
+
+
+def heads_of(sentence: Sentence) -> list[int]:
+    return [int(word[6]) for word in sentence]
+
+
+def padded_heads(sentences: list[Sentence]) -> torch.Tensor:
+    longest = max(map(len, sentences))
+    heads = torch.full((len(sentences), longest + 1), -1)
+    for b, sentence in enumerate(sentences):
+        heads[b, 1 : len(sentence) + 1] = torch.tensor(heads_of(sentence))
+    return heads
+
+
+def node_of(role: str, m: int, heads: list[int]) -> int | None:
+    """The node that a role stands for in the tree, None where there is none."""
+    h = heads[m - 1]
+    words = range(1, len(heads) + 1)
+    sisters = [k for k in words if heads[k - 1] == h]
+    below = [k for k in words if heads[k - 1] == m]
+    nodes = {
+        "h": [h],
+        "m": [m],
+        "g": [heads[h - 1]] if h > 0 else [],
+        "p": [k for k in sisters if k < m][-1:],
+        "q": [k for k in sisters if k > m][:1],
+        "l": below[:1],
+        "r": below[-1:],
+    }[role]
+    return nodes[0] if nodes else None
+
+
+def label_features(sentence: Sentence, m: int, known: dict, templates: list[str]) -> list:
+    """The features of word m's arc, in the order of the templates; None for a silent one."""
+    heads, features = heads_of(sentence), []
+    h = heads[m - 1]
+    for number, template in enumerate(templates):
+        seen: list[object] = [number]
+        for word in template.split():
+            if word == "direction":
+                seen.append("right" if h < m else "left")
+            elif word == "distance":
+                seen.append(sum(abs(h - m) > end for end in LABELLED.distance))
+            else:
+                role, _, field = word.partition(".")
+                node = node_of(role[0], m, heads)
+                # A role that the tree does not fill reads like the edge after the last word.
+                node = len(sentence) + 1 if node is None else node + int(role[1:] or 0)
+                seen.append(look(field, node, sentence, known, 3))
+        features.append(None if None in seen else tuple(seen))
+    return features
+
+
+def test_words_share_lines_just_when_they_share_features() -> None:
+    batch, plan = prepared()
+    known = known_values(TRAIN, LABELLED.fields("label"), 3)
+    by_line, by_name = defaultdict(set), defaultdict(set)
+    for b, sentence in enumerate(SENTENCES):
+        lines = lines_of_words(batch, b, np.array(heads_of(sentence)), plan, 1 << 31)
+        for m in range(1, len(sentence) + 1):
+            for number, feature in enumerate(label_features(sentence, m, known, EVERY_ROLE)):
+                line = lines[m - 1][number]
+                assert (line < 0) == (feature is None)
+                if feature is not None:
+                    by_line[line].add((b, m))
+                    by_name[feature].add((b, m))
+    assert Counter(map(frozenset, by_line.values())) == Counter(map(frozenset, by_name.values()))
+    assert len(by_name) > 100
+
+
+@pytest.mark.parametrize("name", ["", "labels"])
+@pytest.mark.parametrize(("dtype", "spread"), [(np.int8, 127), (np.int16, 32767), (np.int8, 1)])
+@pytest.mark.parametrize("n_lines", [1, 7, 4096])
+@pytest.mark.parametrize("n_labels", [1, 2, 11])
+def test_best_label_is_the_first_of_the_highest_sums(
+    name: str, dtype: type, spread: int, n_lines: int, n_labels: int
+) -> None:
+    batch, plan = prepared(name=name)
+    rng = np.random.default_rng(n_lines)
+    weights = Weights(rng.integers(-spread, spread + 1, (n_lines, n_labels)).astype(dtype))
+    heads, ties = padded_heads(SENTENCES), 0
+    expected = torch.full_like(heads, -1)
+    for b, sentence in enumerate(SENTENCES):
+        found = lines_of_words(batch, b, np.array(heads_of(sentence)), plan, n_lines)
+        for m, lines in enumerate(found, start=1):
+            sums = sum(
+                (weights.array[line].astype(int) for line in lines if line >= 0),
+                np.zeros(n_labels, int),
+            )
+            expected[b, m] = sums.tolist().index(sums.max())
+            ties += (sums == sums.max()).sum() > 1
+    before = heads.clone()
+    assert torch.equal(best_labels(batch, heads, plan, weights, backend="cpu"), expected)
+    assert torch.equal(best_labels(batch, heads, plan, weights, backend="torch"), expected)
+    assert torch.equal(heads, before)
+    if spread == 1 and n_labels == 11:
+        assert ties > 0
+
+
+def test_all_labels_equal_gives_the_first() -> None:
+    batch, plan = prepared()
+    heads = padded_heads(SENTENCES)
+    weights = Weights(np.full((10, 5), 3, np.int8))
+    for backend in ("cpu", "torch"):
+        found = best_labels(batch, heads, plan, weights, backend=backend)
+        assert torch.equal(found, torch.where(heads >= 0, 0, -1))
+
+
+def test_floats_agree_between_backends() -> None:
+    batch, plan = prepared()
+    heads = padded_heads(SENTENCES)
+    rng = np.random.default_rng(1)
+    # Small whole numbers as floats: no rounding, so the same label for certain.
+    weights = Weights(rng.integers(-5, 6, (500, 6)).astype(np.float32))
+    compiled = best_labels(batch, heads, plan, weights, backend="cpu")
+    assert torch.equal(compiled, best_labels(batch, heads, plan, weights, backend="torch"))
+    assert len(compiled.unique()) == 7
+
+
+def test_batch_mates_padding_and_order_change_nothing() -> None:
+    batch, plan = prepared()
+    heads = padded_heads(SENTENCES)
+    rng = np.random.default_rng(1)
+    weights = Weights(rng.integers(-99, 100, (500, 6)).astype(np.int16))
+    together = best_labels(batch, heads, plan, weights)
+    order = torch.from_numpy(rng.permutation(len(batch)))
+    shuffled = best_labels(batch.select(order), heads[order], plan, weights)
+    assert torch.equal(shuffled, together[order])
+    for b, n in enumerate(batch.lengths.tolist()):
+        for backend in ("cpu", "torch"):
+            alone = batch.select(torch.tensor([b]))
+            found = best_labels(alone, heads[b : b + 1, : n + 1], plan, weights, backend=backend)
+            assert torch.equal(found[0], together[b, : n + 1])

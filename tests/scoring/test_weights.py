@@ -1,0 +1,71 @@
+"""Weights as bags, and averages as whole numbers."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from gpuparse.scoring.weights import EXACT_BELOW, Weights, quantised, sum_bags
+
+CPU = torch.device("cpu")
+
+
+def test_the_array_of_float_weights_is_the_memory_of_the_bag() -> None:
+    weights = Weights(np.zeros((5, 2), np.float32))
+    weights.array[3, 1] = 2.5
+    assert weights.bag(CPU, 100).weight[3, 1] == 2.5
+    assert weights.bag(CPU, 100).mode == "sum"
+    assert sum_bags(weights.bag(CPU, 2), torch.tensor([[3, 3, 0]])).tolist() == [[0.0, 5.0]]
+
+
+def test_one_row_past_the_last_stays_out_of_the_sums() -> None:
+    weights = Weights(np.ones((4, 1), np.int8))
+    rows = torch.tensor([[[0, 1, 4], [4, 4, 4]]])
+    assert sum_bags(weights.bag(CPU, 3), rows).tolist() == [[[2.0], [0.0]]]
+
+
+def test_bags_go_to_double_precision_where_single_would_round() -> None:
+    weights = Weights(np.full((3, 1), 32767, np.int16))
+    few = EXACT_BELOW // 32767
+    assert few * 32767 < EXACT_BELOW
+    assert weights.bag(CPU, few).weight.dtype == torch.float32
+    assert weights.bag(CPU, few + 1).weight.dtype == torch.float64
+    odd = torch.full((1, 1025), 2)
+    assert int(sum_bags(weights.bag(CPU, 1025), odd)) == 1025 * 32767
+
+
+def test_the_lowest_number_counts_as_the_largest() -> None:
+    weights = Weights(np.array([[-32768], [1]], np.int16))
+    assert weights.bag(CPU, 511).weight.dtype == torch.float32
+    assert weights.bag(CPU, 512).weight.dtype == torch.float64
+
+
+def test_other_types_are_refused() -> None:
+    for dtype in (np.float64, np.int32, np.uint8, np.float16):
+        with pytest.raises(TypeError, match="float32, int8 or int16"):
+            Weights(np.zeros((2, 1), dtype))
+
+
+@given(
+    hnp.arrays(np.float32, st.integers(1, 30), elements=st.floats(-1e6, 1e6, width=32)),
+    st.sampled_from([8, 16]),
+)
+def test_whole_numbers_keep_the_ratios_to_half_a_step(averages: np.ndarray, bits: int) -> None:
+    found = quantised(averages, bits)
+    end = 2 ** (bits - 1) - 1
+    assert found.dtype == (np.int8 if bits == 8 else np.int16)
+    largest = np.abs(averages).max()
+    if largest == 0:
+        assert not found.any()
+        return
+    assert np.abs(found.astype(int)).max() == end
+    exact = averages.astype(np.float64) / largest * end
+    assert np.abs(found - exact).max() <= 0.5 + 0.01
+    assert np.array_equal(np.sign(found) * np.sign(averages) >= 0, np.full(len(found), True))
+    assert not found[averages == 0].any()
+
+
+def test_no_weights_at_all_are_zeros() -> None:
+    assert quantised(np.zeros(4, np.float32), 8).tolist() == [0, 0, 0, 0]
