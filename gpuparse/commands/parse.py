@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from gpuparse.commands.console import Progress, say, silent
 from gpuparse.commands.kernels import compilation_announced
-from gpuparse.commands.resources import choose_device, thread_count
+from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.data.conll import OnError, stream_treebanks, write_predictions
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
@@ -43,11 +43,14 @@ def main(arguments: Sequence[str]) -> int:
     outputs = _outputs(files, options.output, force=options.force)
     tell = silent if options.quiet else say
     with nullcontext() if options.quiet else compilation_announced():
+        threads, device = thread_count(options.threads), _device(options, tell)
+        compiled = device == "cpu" and options.backend != "torch"
+        limit_torch_threads(threads, compiled=compiled)
         job = _Job(
             model=Model.load(Path(options.model)),
             batch_size=options.batch_size,
-            threads=thread_count(options.threads),
-            device=_device(options, tell),
+            threads=threads,
+            device=device,
             backend=options.backend,
             on_error=options.on_error,
             tell=tell,

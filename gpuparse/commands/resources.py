@@ -108,3 +108,18 @@ def _cuda_trouble() -> str:
     except RuntimeError as error:
         return f"CUDA does not work: {str(error).splitlines()[0]}"
     return ""
+
+
+def limit_torch_threads(threads: int, *, compiled: bool) -> None:
+    """Give torch as many threads as the work in torch may use.
+
+    Torch takes all processors otherwise, whatever `threads` says; beside compiled kernels, which
+    have their threads already, it would only be in their way.
+
+    Args:
+        threads: what the user asked for.
+        compiled: whether compiled kernels do the work.
+    """
+    import torch
+
+    torch.set_num_threads(1 if compiled else threads)

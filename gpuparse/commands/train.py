@@ -22,7 +22,7 @@ from gpuparse.commands.console import Progress, say, silent
 from gpuparse.commands.evaluate import scores_as_text
 from gpuparse.commands.gold import Gold, parsed, read_gold, score
 from gpuparse.commands.kernels import compilation_announced
-from gpuparse.commands.resources import choose_device, thread_count
+from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
@@ -86,6 +86,7 @@ class Run:
         self.output = Path(config.output)
         self.arcs, self.labels = _templates(config)
         self.threads = thread_count(config.threads)
+        limit_torch_threads(self.threads, compiled=True)
         self.device = choose_device(config.device, tell)
         if self.device != "cpu":
             tell(f"learning runs on the CPU; {self.device} parses data.dev and data.test")

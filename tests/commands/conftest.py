@@ -1,0 +1,50 @@
+"""One small model, trained once by the command itself, and ways to call the commands."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gpuparse.data.synthetic import generate
+
+ROOT = Path(__file__).parents[2]
+CONFIG = """
+output: {folder}/model
+features: mcdonald-2005
+decoder: chu_liu_edmonds
+threads: 1
+device: cpu
+draw: 2
+data: {{train: train.conllu, dev: "synthetic:60:2", test: test.conllu}}
+feature_map: {{rows: 65537}}
+learning: {{epochs: 3, cost_augmented: true}}
+labels: {{rows: 16384, epochs: 2}}
+"""
+
+
+def program(*words: object, **kwargs) -> subprocess.CompletedProcess:
+    """Run a command as users do: `program("train.py", ...)` or `program("-m", "gpuparse", ...)`."""
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300, **kwargs)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory) -> SimpleNamespace:
+    """A trained model with its config, its gold test file, and what training said."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = folder / "run.yaml"
+    config.write_text(CONFIG.format(folder=folder))
+    (folder / "train.conllu").write_bytes(generate(300, 1))
+    (folder / "test.conllu").write_bytes(generate(100, 3))
+    done = program("train.py", config)
+    assert done.returncode == 0, done.stderr.decode()
+    return SimpleNamespace(
+        folder=folder,
+        config=config,
+        model=folder / "model",
+        test=folder / "test.conllu",
+        out=done.stdout.decode(),
+        err=done.stderr.decode(),
+    )

@@ -1,0 +1,307 @@
+"""The parse command: bytes in and out, streams, faults, and what it refuses."""
+
+import io
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gpuparse.commands import parse
+from gpuparse.commands.console import run
+from gpuparse.data import conll
+from gpuparse.data.conll import read_treebank, write_predictions
+from gpuparse.data.synthetic import generate
+from gpuparse.model import Model
+from tests.commands.conftest import ROOT, program
+
+
+@pytest.fixture
+def parse_run(trained, capfdbinary, monkeypatch):
+    """Parse in this process; (exit code, stdout, lines of stderr)."""
+
+    def call(*words, stdin=b"", model=trained.model):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = run(parse.main, [str(model), *map(str, words)])
+        captured = capfdbinary.readouterr()
+        return code, captured.out, captured.err.decode().splitlines()
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def expected(trained) -> bytes:
+    """The test file as the model parses it, whole, in one thread."""
+    model, treebank = Model.load(trained.model), read_treebank(trained.test)
+    found = model.parse(treebank)
+    return write_predictions(treebank, found.heads, model.label_names, found.labels)
+
+
+def columns(text: bytes) -> list[list[bytes]]:
+    return [line.split(b"\t") for line in text.split(b"\n")]
+
+
+def test_only_heads_and_relations_change(trained, expected, parse_run):
+    code, out, _ = parse_run(trained.test)
+    assert code == 0
+    assert out == expected
+    before, after = columns(trained.test.read_bytes()), columns(out)
+    assert len(before) == len(after)
+    changed = {
+        i
+        for old, new in zip(before, after, strict=True)
+        for i, (a, b) in enumerate(zip(old, new, strict=True))
+        if a != b
+    }
+    assert changed <= {6, 7}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--threads", 2],
+        ["--batch-size", 1],
+        ["--batch-size", 100000, "--threads", 3],
+        ["--backend", "torch", "--threads", 1],
+        ["--backend", "torch", "--threads", 1, "--batch-size", 1],
+        ["--backend", "cpu", "--batch-size", 7],
+        pytest.param(["--device", "cuda"], marks=pytest.mark.gpu),
+    ],
+    ids=lambda options: " ".join(map(str, options)),
+)
+def test_nothing_changes_a_byte(trained, expected, parse_run, options):
+    if "cuda" in options:
+        torch = pytest.importorskip("torch")
+        if not torch.cuda.is_available():
+            pytest.skip("no CUDA device on this machine")
+    code, out, _ = parse_run(trained.test, *options, "--quiet")
+    assert code == 0
+    assert out == expected
+
+
+def test_the_size_of_a_chunk_changes_nothing(trained, expected, parse_run, monkeypatch):
+    def small_chunks(file, source, *, on_error):
+        return conll.stream_treebanks(file, source, on_error=on_error, chunk_bytes=3000)
+
+    monkeypatch.setattr(parse, "stream_treebanks", small_chunks)
+    assert parse_run(trained.test)[1] == expected
+
+
+def test_standard_input(trained, expected, parse_run):
+    text = trained.test.read_bytes()
+    assert parse_run(stdin=text)[:2] == (0, expected)
+    assert parse_run("-", stdin=text)[:2] == (0, expected)
+    assert parse_run(trained.test, "-", stdin=text)[:2] == (0, expected + expected)
+    assert "can be read once only" in parse_run("-", "-")[2][-1]
+
+
+def test_a_pipeline_of_processes(trained, expected):
+    with open(trained.test, "rb") as text:
+        done = program("parse.py", trained.model, "--threads", 1, stdin=text)
+    assert done.returncode == 0
+    assert done.stdout == expected
+    assert b"parsing: 100 sentences in" in done.stderr
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("last", [2, 1, 0])
+def test_line_ends_byte_order_marks_and_missing_ends(
+    trained, expected, parse_run, tmp_path, line_end, mark, last
+):
+    text = trained.test.read_bytes().rstrip(b"\n") + b"\n" * last
+    (tmp_path / "text.conllu").write_bytes(mark + text.replace(b"\n", line_end))
+    code, out, _ = parse_run(tmp_path / "text.conllu", "--quiet")
+    assert code == 0
+    assert out == expected.replace(b"\n", line_end)
+
+
+@pytest.mark.parametrize("text", [b"", b"# only a comment\n", b"\n\n"])
+def test_files_without_words_come_back(parse_run, text):
+    code, out, _ = parse_run(stdin=text)
+    assert code == 0
+    assert out.startswith(text)
+    assert out.strip() == text.strip()
+
+
+def test_rows_that_are_no_words_come_back(parse_run):
+    text = (
+        b"# text = vamonos\n1-2\tvamonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"
+        b"1\tvamos\tir\tVERB\tV\t_\t_\t_\t_\t_\n1.1\tx\t_\t_\t_\t_\t_\t_\t0:y\t_\n"
+        b"2\tnos\tnos\tPRON\tP\t_\t_\t_\t2:z\t_\n\n"
+    )
+    code, out, _ = parse_run(stdin=text)
+    assert code == 0
+    assert sorted(row[6] for row in columns(out) if row[0] in (b"1", b"2")) in (
+        [b"0", b"1"],
+        [b"0", b"2"],
+    )
+    assert [row for row in columns(out) if row[0] not in (b"1", b"2")] == [
+        row for row in columns(text) if row[0] not in (b"1", b"2")
+    ]
+
+
+def test_many_files_into_a_folder(trained, expected, parse_run, tmp_path):
+    shutil.copy(trained.test, tmp_path / "a.conllu")
+    shutil.copy(trained.test, tmp_path / "b.conllu")
+    (tmp_path / "c.conllu").write_bytes(b"")
+    files = [tmp_path / name for name in ("a.conllu", "b.conllu", "c.conllu")]
+    out_folder = tmp_path / "out" / "new"
+    assert parse_run(*files, "--output", out_folder)[:2] == (0, b"")
+    assert [(out_folder / file.name).read_bytes() for file in files] == [expected, expected, b""]
+    assert {path.name for path in out_folder.iterdir()} == {file.name for file in files}
+    code, _, lines = parse_run(*files, "--output", out_folder)
+    assert code == 2
+    assert "a.conllu: exists; give --force" in lines[-1]
+    (out_folder / "a.conllu").write_bytes(b"old")
+    assert parse_run(*files, "--output", out_folder, "--force")[0] == 0
+    assert (out_folder / "a.conllu").read_bytes() == expected
+    assert parse_run(*files)[1] == expected + expected
+
+
+def test_outputs_that_would_clash_are_refused_before_any_work(trained, parse_run, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        shutil.copy(trained.test, tmp_path / name / "same.conllu")
+    one, two = tmp_path / "one" / "same.conllu", tmp_path / "two" / "same.conllu"
+    code, _, lines = parse_run(one, two, "--output", tmp_path / "out", model=tmp_path / "none")
+    assert code == 2
+    assert "would both be written as same.conllu" in lines[-1]
+    code, _, lines = parse_run(one, "--output", tmp_path / "one", "--force")
+    assert code == 2
+    assert "replaced by its own output" in lines[-1]
+    assert one.read_bytes() == trained.test.read_bytes()
+    assert parse_run("-", "--output", tmp_path / "out")[0] == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failure_leaves_the_old_output(trained, parse_run, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "bad.conllu").write_bytes(b"old")
+    (tmp_path / "bad.conllu").write_bytes(trained.test.read_bytes() + b"1\tx\n\n")
+    result = parse_run(tmp_path / "bad.conllu", "--output", tmp_path / "out", "--force")
+    assert result[0] == 3
+    assert (tmp_path / "out" / "bad.conllu").read_bytes() == b"old"
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["bad.conllu"]
+
+
+def test_faulty_sentences(trained, expected, parse_run):
+    bad = b"# sent_id = bad\n1\tonly\tfour\tcolumns\n\n"
+    text = bad + trained.test.read_bytes() + bad
+    code, out, lines = parse_run(stdin=text)
+    assert (code, out) == (3, b"")
+    assert lines[-1].startswith("gpuparse: error: <stdin>:2: sent_id bad: ")
+    code, out, lines = parse_run("--on-error", "skip", stdin=text)
+    assert code == 1
+    assert out.strip(b"\n") == expected.strip(b"\n")
+    assert lines[-1] == "gpuparse: 2 sentences could not be read and were left out"
+    code, out, lines = parse_run("--on-error", "keep", "--quiet", stdin=text)
+    assert (code, out) == (1, bad + expected + bad)
+    assert lines == ["gpuparse: 2 sentences could not be read and were passed through unparsed"]
+
+
+def test_a_model_without_labels_leaves_relations_alone(trained, parse_run, tmp_path):
+    words = ["labels.kind=none", "learning.epochs=1", "data.dev=null", "data.test=null"]
+    done = program("train.py", trained.config, f"output={tmp_path}/model", *words)
+    assert done.returncode == 0, done.stderr
+    code, out, _ = parse_run(trained.test, model=tmp_path / "model")
+    assert code == 0
+    gold = columns(trained.test.read_bytes())
+    assert [row[7:] for row in columns(out)] == [row[7:] for row in gold]
+    assert [row[6:7] for row in columns(out)] != [row[6:7] for row in gold]
+
+
+def test_a_reader_that_goes_away(trained, tmp_path):
+    (tmp_path / "long.conllu").write_bytes(trained.test.read_bytes() * 40)
+    process = subprocess.Popen(
+        [sys.executable, "parse.py", trained.model, tmp_path / "long.conllu", "--quiet"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait(120) == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_interruption_leaves_no_file(trained, tmp_path):
+    (tmp_path / "long.conllu").write_bytes(trained.test.read_bytes() * 3000)
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [sys.executable, "parse.py", trained.model, tmp_path / "long.conllu", "--output", out],
+        cwd=ROOT, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not (out.exists() and any(file.stat().st_size for file in out.iterdir())):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert err.endswith("gpuparse: interrupted\n")
+    assert list(out.iterdir()) == []
+
+
+def broken_models(model, folder):
+    """Copies of a model, each with one thing wrong."""
+    weights = (model / "weights.safetensors").read_bytes()
+    middle = len(weights) // 2
+    changes = {
+        "truncated": ("weights.safetensors", weights[:middle]),
+        "empty": ("weights.safetensors", b""),
+        "one bit": (
+            "weights.safetensors",
+            weights[:middle] + bytes([weights[middle] ^ 4]) + weights[middle + 1 :],
+        ),
+        "other words": ("vocabulary.json", (model / "vocabulary.json").read_bytes() + b" "),
+        "other templates": ("features.yaml", b"name: x\narc: []\n"),
+        "no vocabulary": ("vocabulary.json", None),
+    }
+    for name, (file, content) in changes.items():
+        shutil.copytree(model, folder / name)
+        (folder / name / file).unlink()
+        if content is not None:
+            (folder / name / file).write_bytes(content)
+        yield folder / name
+    yield folder / "not there"
+
+
+def test_broken_models(trained, parse_run, tmp_path):
+    for model in broken_models(trained.model, tmp_path):
+        code, out, lines = parse_run(trained.test, "--device", "cpu", model=model)
+        assert (code, out) == (4, b""), model
+        assert len(lines) == 1
+        assert lines[0].startswith(f"gpuparse: error: {model}")
+
+
+def test_missing_inputs_and_devices(trained, parse_run, monkeypatch, tmp_path):
+    code, _, lines = parse_run(trained.test, tmp_path / "none.conllu")
+    assert (code, lines) == (3, [f"gpuparse: error: {tmp_path}/none.conllu: no such file"])
+    assert parse_run(tmp_path)[0] == 3
+    monkeypatch.setattr("gpuparse.commands.resources._cuda_trouble", lambda: "no CUDA here")
+    code, _, lines = parse_run(trained.test, "--device", "cuda")
+    assert (code, lines) == (2, ["gpuparse: error: device cuda: no CUDA here; use cpu or auto"])
+    assert parse_run(trained.test, "--device", "cuda", "--backend", "cpu")[0] == 2
+
+
+@pytest.mark.parametrize(
+    "words", [["--threads", "-1"], ["--threads", "many"], ["--batch-size", "0"], ["--device", "x"]]
+)
+def test_wrong_options_end_with_2(parse_run, words):
+    with pytest.raises(SystemExit) as caught:
+        parse_run(*words)
+    assert caught.value.code == 2
+
+
+def test_output_sent_into_the_input_is_refused(trained, tmp_path):
+    path = tmp_path / "text.conllu"
+    path.write_bytes(generate(3, 1))
+    with open(path, "ab") as out:
+        done = subprocess.run(
+            [sys.executable, "parse.py", trained.model, path],
+            cwd=ROOT, stdout=out, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert b"standard output goes into this input" in done.stderr
+    assert path.read_bytes() == generate(3, 1)

@@ -1,0 +1,316 @@
+"""The train command: what it says and writes, what it refuses, and going on after a kill."""
+
+import itertools
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gpuparse.commands import checkpoint, train
+from gpuparse.commands.config import RunConfig
+from gpuparse.commands.console import run
+from gpuparse.data.conll import read_treebank
+from gpuparse.data.synthetic import generate
+from gpuparse.files import lock_folder
+from gpuparse.model import Model
+from tests.commands.conftest import ROOT, program
+
+
+def contents(folder) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
+
+
+@pytest.fixture
+def train_run(trained, tmp_path, capsys):
+    """Train in this process with other overrides; (exit code, stdout, lines of stderr)."""
+
+    def call(*words):
+        words = [str(trained.config), f"output={tmp_path / 'model'}", *words]
+        code = run(train.main, words)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err.splitlines()
+
+    return call
+
+
+def error_of(result) -> str:
+    """The one error line of a run that failed; nothing but progress beside it."""
+    code, _, lines = result
+    assert code != 0
+    errors = [line for line in lines if line.startswith("gpuparse: error: ")]
+    assert len(errors) == 1, lines
+    return errors[0].removeprefix("gpuparse: error: ")
+
+
+def test_it_prints_the_scores_of_its_own_model(trained, tmp_path):
+    parsed = program("parse.py", trained.model, trained.test, "--quiet")
+    assert (parsed.returncode, parsed.stderr) == (0, b"")
+    (tmp_path / "parsed.conllu").write_bytes(parsed.stdout)
+    table = program("-m", "gpuparse", "evaluate", trained.test, tmp_path / "parsed.conllu")
+    assert trained.out.startswith(table.stdout.decode())
+    scores = program(
+        "-m", "gpuparse", "evaluate", trained.test, tmp_path / "parsed.conllu", "--json"
+    )
+    assert json.loads(scores.stdout)["uas"]["percent"] > 80
+    assert json.loads(scores.stdout)["las"]["percent"] > 75
+
+
+def test_it_draws_trees_of_the_test_sentences(trained):
+    sentences = list(read_treebank(trained.test))[:2]
+    drawn = trained.out.split("\n\n")[-2:]
+    for sentence, text in zip(sentences, drawn, strict=True):
+        lines = text.strip("\n").splitlines()
+        assert len(lines) == len(sentence)
+        assert all(form in line for form, line in zip(sentence.forms, lines, strict=True))
+
+
+def test_it_says_what_it_works_with(trained):
+    assert "gpuparse: train: 300 sentences, " in trained.err
+    assert re.search(r"arcs, epoch 3 of 3: 300 sentences in .*% of the words right", trained.err)
+    assert re.search(r"labels, epoch 2 of 2: ", trained.err)
+    assert trained.err.count("gpuparse: dev: UAS") == 6
+    assert "1 threads, parsing on cpu" in trained.err
+
+
+def test_the_model_folder_holds_the_model_and_its_config(trained):
+    assert set(contents(trained.model)) == {
+        "config.yaml",
+        "features.yaml",
+        "label-features.yaml",
+        "vocabulary.json",
+        "weights.safetensors",
+    }
+    config = RunConfig.from_yaml((trained.model / "config.yaml").read_text(), "config.yaml")
+    assert config.learning.epochs == 3
+    assert config.data.train.endswith("train.conllu")
+
+
+def test_the_same_bytes_again_wherever_and_with_any_threads(trained, train_run, tmp_path):
+    code, out, _ = train_run("threads=2", "device=auto", "--quiet")
+    assert code == 0
+    assert out == trained.out
+    assert contents(tmp_path / "model") == contents(trained.model)
+
+
+def test_another_seed_gives_another_model(trained, train_run, tmp_path):
+    assert train_run("seed=2", "--quiet", "data.dev=null")[0] == 0
+    weights = "weights.safetensors"
+    assert contents(tmp_path / "model")[weights] != contents(trained.model)[weights]
+
+
+def test_quiet_says_nothing(train_run):
+    assert train_run("--quiet", "data.test=null", "learning.epochs=1")[:1] == (0,)
+    _, out, lines = train_run("--quiet", "--force", "data.test=null", "learning.epochs=1")
+    assert (out, lines) == ("", [])
+
+
+def test_bits_follow_the_development_score(train_run, tmp_path, monkeypatch):
+    # No loss is too much, then any loss at all.
+    for loss, bits, kind in ((100.0, 8, "int8"), (-100.0, 16, "int16")):
+        monkeypatch.setattr(train, "MAX_LOSS", loss)
+        code, _, lines = train_run("--force", "data.test=null", "learning.epochs=1")
+        assert code == 0
+        assert any(f"model of {bits}-bit weights" in line for line in lines)
+        assert Model.load(tmp_path / "model").arcs.array.dtype == kind
+    train_run("--force", "data.test=null", "weights.bits=8", "learning.epochs=1")
+    assert Model.load(tmp_path / "model").arcs.array.dtype == "int8"
+    train_run("--force", "data.test=null", "data.dev=null", "learning.epochs=1")
+    assert Model.load(tmp_path / "model").arcs.array.dtype == "int16"
+
+
+def test_without_labels_no_label_is_scored(train_run):
+    code, out, _ = train_run("labels.kind=none", "learning.epochs=1", "draw=1")
+    assert code == 0
+    assert "UAS" in out
+    assert "LAS" not in out
+    assert "nsubj" not in out
+
+
+def test_unreachable_trees_are_counted(train_run):
+    lines = train_run("decoder=eisner", "learning.epochs=1", "data.test=null")[2]
+    assert any(re.search(r"[1-9]\d* non-projective training trees replaced", line) for line in lines)
+
+
+BAD_TREE = b"1\ta\ta\tX\tX\t_\t2\tdep\t_\t_\n2\tb\tb\tX\tX\t_\t1\tdep\t_\t_\n\n"
+BAD_ROW = b"1\ta\ta\tX\n\n"
+
+
+def test_faulty_sentences_stop_it_or_are_left_out(trained, train_run, tmp_path):
+    train_part, test_part = generate(50, 1), generate(20, 2)
+    faulty, sound = tmp_path / "faulty.conllu", tmp_path / "sound.conllu"
+    faulty.write_bytes(BAD_TREE + train_part + BAD_ROW)
+    sound.write_bytes(train_part)
+    (tmp_path / "faulty-test.conllu").write_bytes(test_part + BAD_TREE + test_part)
+    (tmp_path / "sound-test.conllu").write_bytes(test_part + test_part)
+    few = ["learning.epochs=1", "labels.epochs=1", "data.dev=null"]
+    failed = train_run(f"data.train={faulty}", *few)
+    assert failed[0] == 3
+    assert error_of(failed).startswith(f"{faulty}:")
+    skip = [*few, "data.on_error=skip", "--force"]
+    code, out, lines = train_run(
+        f"data.train={faulty}", f"data.test={tmp_path}/faulty-test.conllu", *skip
+    )
+    assert code == 0
+    assert f"gpuparse: {faulty}: 2 faulty sentences left out" in lines
+    tensors = Model.load(tmp_path / "model").arcs.array.copy()
+    code, same_out, _ = train_run(
+        f"data.train={sound}", f"data.test={tmp_path}/sound-test.conllu", *skip
+    )
+    assert (code, same_out) == (0, out)
+    assert (Model.load(tmp_path / "model").arcs.array == tensors).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["learning.epoch=3"], 2, "unknown key; did you mean learning.epochs"),
+        (["learning.epochs=many"], 2, "expected an integer"),
+        (["features=extendet"], 2, "extendet"),
+        (["labels.features=mcdonald-2005"], 2, "has no label templates"),
+        (["data.train=none.conllu"], 3, "none.conllu: cannot be read"),
+        (["data.dev=none.conllu"], 3, "none.conllu: cannot be read"),
+        (["--resume"], 2, "there is nothing to resume"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_leaves_nothing(
+    train_run, tmp_path, words, code, text
+):
+    result = train_run(*words)
+    assert result[0] == code
+    assert text in error_of(result)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_treebank_without_sentences(train_run, tmp_path):
+    (tmp_path / "empty.conllu").write_text("# nothing\n")
+    result = train_run(f"data.train={tmp_path}/empty.conllu")
+    assert result[0] == 3
+    assert "no sentences" in error_of(result)
+
+
+def test_a_missing_gpu_is_an_error(train_run, monkeypatch):
+    monkeypatch.setattr("gpuparse.commands.resources._cuda_trouble", lambda: "no CUDA here")
+    result = train_run("device=cuda")
+    assert result[0] == 2
+    assert "no CUDA here" in error_of(result)
+
+
+def test_what_stands_in_the_output_folder_is_kept(trained, train_run, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(trained.model, folder)
+    result = train_run("seed=9")
+    assert result[0] == 2
+    assert "holds a finished model; give --force" in error_of(result)
+    assert "nothing to resume" in error_of(train_run("--resume"))
+    assert contents(folder) == contents(trained.model)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "letter.txt").write_text("dear")
+    assert "holds other files" in error_of(train_run())
+    shutil.rmtree(folder)
+    folder.write_text("a file")
+    assert "is no folder" in error_of(train_run("--force"))
+
+
+def test_a_second_writer_is_turned_away(train_run, tmp_path):
+    with lock_folder(tmp_path / "model"):
+        result = train_run()
+    assert result[0] == 2
+    assert "another process is writing there" in error_of(result)
+
+
+class Cut(BaseException):
+    """Ends a run as a kill would, just after a checkpoint."""
+
+
+def cut_after(monkeypatch, n_checkpoints: int) -> None:
+    counter = itertools.count(1)
+
+    def write(*words):
+        checkpoint.write_checkpoint(*words)
+        if next(counter) == n_checkpoints:
+            raise Cut
+
+    monkeypatch.setattr(train, "write_checkpoint", write)
+
+
+@pytest.mark.parametrize("kind", ["hashed", "exact"])
+def test_a_run_cut_off_after_any_epoch_ends_with_the_same_bytes(
+    train_run, tmp_path, monkeypatch, kind
+):
+    words = [f"feature_map.kind={kind}", "data.test=null", "data.dev=null", "--quiet"]
+    words += ["learning.epochs=2", "learning.batch_size=3"]
+    assert train_run(*words)[0] == 0
+    whole = contents(tmp_path / "model")
+    for n_checkpoints in (1, 2, 3, 4):
+        shutil.rmtree(tmp_path / "model")
+        with monkeypatch.context() as patch:
+            cut_after(patch, n_checkpoints)
+            with pytest.raises(Cut):
+                train_run(*words)
+        assert (tmp_path / "model" / "last" / "state.safetensors").exists()
+        assert "holds an unfinished run" in error_of(train_run(*words))
+        assert train_run(*words, "--resume")[0] == 0
+        assert contents(tmp_path / "model") == whole
+
+
+@pytest.fixture
+def unfinished(train_run, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        cut_after(patch, 1)
+        with pytest.raises(Cut):
+            train_run("--quiet")
+    return tmp_path / "model" / "last" / "state.safetensors"
+
+
+@pytest.mark.usefixtures("unfinished")
+def test_only_the_same_run_can_be_resumed(trained, train_run, tmp_path):
+    code, _, lines = train_run("--resume", "seed=5", "learning.epochs=7")
+    assert code == 2
+    text = "\n".join(lines)
+    assert "cannot resume: seed was 1 and is now 5" in text
+    assert "cannot resume: learning.epochs was 3 and is now 7" in text
+    before = (trained.folder / "train.conllu").read_bytes()
+    try:
+        (trained.folder / "train.conllu").write_bytes(before + generate(1, 77))
+        text = "\n".join(train_run("--resume")[2])
+    finally:
+        (trained.folder / "train.conllu").write_bytes(before)
+    assert "cannot resume: the training treebank (data.train) has other content" in text
+    assert train_run("--resume", "threads=2", "--quiet")[0] == 0
+    assert contents(tmp_path / "model") == contents(trained.model)
+
+
+def test_a_damaged_checkpoint_is_told(unfinished, trained, train_run, tmp_path):
+    state = bytearray(unfinished.read_bytes())
+    for damaged in (state[:-100], state[:-1] + bytes([state[-1] ^ 1]), b""):
+        unfinished.write_bytes(damaged)
+        result = train_run("--resume")
+        assert result[0] == 4
+        assert "give --force to start anew" in error_of(result)
+    assert train_run("--force", "--quiet")[0] == 0
+    assert contents(tmp_path / "model") == contents(trained.model)
+
+
+def test_a_killed_process_can_be_resumed(trained, train_run, tmp_path):
+    words = ["learning.epochs=60", "data.dev=null", "data.test=null", "labels.epochs=1"]
+    folder = tmp_path / "model"
+    command = [sys.executable, "train.py", str(trained.config), f"output={folder}", *words]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    while not (folder / "last" / "state.safetensors").exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (folder / "weights.safetensors").exists(), "it was killed too late to show anything"
+    code, _, lines = train_run(*words, "--resume")
+    assert code == 0
+    assert not any("arcs, epoch 1 of 60" in line for line in lines)
+    resumed = contents(folder)
+    assert train_run(*words, "--force", "--quiet")[0] == 0
+    assert contents(folder) == resumed
