@@ -163,7 +163,7 @@ class _Trace:
             spread(used, d * nodes + start, self.right)
             spread(used, (w - 1 - d) * nodes + start + d + 1, self.left)
             words = heads[:, first + w :]
-            words[to_right] = (start + first).expand_as(to_right)[to_right]
+            words.copy_(torch.where(to_right, start + first, words))
             words = heads[:, first : first + nodes - w]
-            words[to_left] = (start + first + w).expand_as(to_left)[to_left]
+            words.copy_(torch.where(to_left, start + first + w, words))
         return heads

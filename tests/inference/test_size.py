@@ -1,14 +1,15 @@
 """Long sentences, deep trees, many cycles, many threads."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 
 from gpuparse.inference import chu_liu_edmonds, reference
+from gpuparse.inference.kernels.cpu import threads
 from gpuparse.inference.kernels.cpu.search import NUMBERS, make_search_scratch, search
-from gpuparse.inference.kernels.cpu.threads import run_in_threads
 from tests.inference.decoders import ROWS
 
 every_decoder = pytest.mark.parametrize("name", ROWS)
@@ -89,32 +90,40 @@ def test_backends_agree_on_long_sentences(name, single_root, dtype):
 
 
 @every_decoder
-def test_thread_counts_change_nothing(name):
+def test_thread_counts_change_nothing(name, monkeypatch):
+    started = []
+
+    def start(workers):
+        started.append(workers)
+        return ThreadPoolExecutor(workers)
+
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", start)
     rng = np.random.default_rng(5)
-    arcs = torch.from_numpy(rng.standard_normal((90, 71, 71)).astype(np.float32))
-    lengths = torch.from_numpy(rng.integers(1, 71, 90))
+    arcs = torch.from_numpy(rng.standard_normal((600, 71, 71)).astype(np.float32))
+    lengths = torch.from_numpy(rng.integers(1, 71, 600))
     before = torch.get_num_threads()
     results = []
     try:
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
+        for n_threads in (1, 2, 3):
+            torch.set_num_threads(n_threads)
             heads, values = ROWS[name].search(arcs, lengths)
             results.append((heads.numpy().tobytes(), values.numpy().tobytes()))
     finally:
         torch.set_num_threads(before)
     assert len(set(results)) == 1
+    assert started == [2, 3]
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 7, 50])
 @pytest.mark.parametrize("n_batch", [0, 1, 2, 10, 33])
-def test_threads_cover_the_batch_once(threads, n_batch):
+def test_threads_cover_the_batch_once(n_threads, n_batch):
     lengths = np.random.default_rng(6).integers(0, 50, n_batch)
     visits = np.zeros(n_batch, np.int64)
 
     def visit(part):
         visits[part] += 1
 
-    run_in_threads(visit, lengths, 2, threads, worth=1)
+    threads.run_in_threads(visit, lengths, 2, n_threads, worth=1)
     assert (visits == 1).all()
 
 
@@ -123,7 +132,7 @@ def test_an_error_in_a_thread_comes_out():
         raise ArithmeticError(f"{part}")
 
     with pytest.raises(ArithmeticError):
-        run_in_threads(fail, np.full(10, 20), 3, 2, worth=1)
+        threads.run_in_threads(fail, np.full(10, 20), 3, 2, worth=1)
 
 
 @every_decoder

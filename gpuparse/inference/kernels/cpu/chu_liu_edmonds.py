@@ -25,7 +25,7 @@ from gpuparse.inference.kernels.cpu.lanes import (
     vector_lanes,
     whole_vectors,
 )
-from gpuparse.inference.kernels.cpu.threads import run_in_threads
+from gpuparse.inference.kernels.cpu.threads import WORTH_A_THREAD, run_in_threads
 from gpuparse.tensors import NO_HEAD
 
 FREE, ATTACHED = -1, -2  # what stands in `place` for words that are not on the path
@@ -351,5 +351,6 @@ def chu_liu_edmonds(
     def search(part: slice) -> None:
         chu_liu_edmonds_batch(arcs[part], words[part], single_root, heads[part], scores[part])
 
-    run_in_threads(search, words, 2, torch.get_num_threads())
+    # A cell costs about sixteen times as much as a split does in Eisner's algorithm.
+    run_in_threads(search, words, 2, torch.get_num_threads(), worth=WORTH_A_THREAD // 16)
     return torch.from_numpy(heads), torch.from_numpy(scores)
