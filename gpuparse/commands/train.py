@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import groupby
 from pathlib import Path
 
 from gpuparse.commands.checkpoint import (
@@ -146,21 +145,24 @@ class Run:
 
     def _learn(self, trainer: learning.Trainer, origin: Origin) -> None:
         epochs = {"arcs": self.config.learning.epochs, "labels": self.config.labels.epochs}
-        for (stage, epoch), events in groupby(trainer.learn(), lambda e: (e.stage, e.epoch)):
-            total = 0
-            what = f"{stage}, epoch {epoch} of {epochs[stage]}"
-            with Progress(what, quiet=self.quiet) as progress:
-                for event in events:
-                    accuracy = 100 * (1 - event.wrong / max(event.words, 1))
+        events = trainer.learn()
+        began = time.monotonic()
+        for first in events:
+            what = f"{first.stage}, epoch {first.epoch} of {epochs[first.stage]}"
+            with Progress(what, quiet=self.quiet, since=began) as progress:
+                done = 0
+                for event in _rest_of_epoch(first, events):
                     progress.advance(
-                        event.done - total,
+                        event.done - done,
                         fraction=event.done / event.total,
-                        note=f"{accuracy:.2f}% of the words right",
+                        note=f"{100 * (1 - event.wrong / event.words):.2f}% of the words right",
                     )
-                    total = event.done
+                    done = event.done
+            # Before the next event is asked for: it comes with weights already changed.
             write_checkpoint(self.output, origin, trainer.state())
             if self.dev is not None:
-                self._say_dev(trainer, stage)
+                self._say_dev(trainer, first.stage)
+            began = time.monotonic()
 
     def _say_dev(self, trainer: learning.Trainer, stage: str) -> None:
         # After every epoch: a parse of the development part is far cheaper than an epoch.
@@ -198,6 +200,16 @@ class Run:
         for sentence in list(system)[: self.config.draw]:
             labels = sentence.labels if self.labels else None
             print("", draw_tree(sentence.forms, sentence.heads, labels), sep="\n")
+
+
+def _rest_of_epoch(
+    first: learning.Progress, events: Iterator[learning.Progress]
+) -> Iterator[learning.Progress]:
+    """The first event of an epoch and those up to its end; no event beyond is asked for."""
+    yield first
+    while not first.epoch_is_over:
+        first = next(events)
+        yield first
 
 
 def _templates(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
