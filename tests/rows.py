@@ -1,21 +1,17 @@
 """Weight rows of arcs, as the kernels find them: the one place of the tests that knows how."""
 
+from itertools import pairwise
+
 import numpy as np
+import torch
 
 from gpuparse.data.batch import Batch
+from gpuparse.features.keys import part_keys, side_keys
 from gpuparse.features.label_plan import LabelPlan
 from gpuparse.features.plan import LINE, ArcPlan
-from gpuparse.learning.online import has_room, insert_arcs
-from gpuparse.scoring.cpu import (
-    HASHED_POWER,
-    arc_rows,
-    fill_parts,
-    find_base,
-    make_scratch,
-    max_rows,
-)
+from gpuparse.scoring.cpu import arc_rows, fill_parts, make_scratch, max_rows
 from gpuparse.scoring.cpu_labels import fill_lines, fill_positions, make_label_scratch
-from gpuparse.scoring.feature_map import FeatureMap, exact_map, grown
+from gpuparse.scoring.feature_map import FeatureMap, frozen_map
 
 
 def rows_of_arcs(
@@ -35,32 +31,26 @@ def rows_of_arcs(
     return rows
 
 
-def compiled_base(features: FeatureMap, key: int) -> int:
-    """The base row of a key as the kernels find it."""
-    rows = features.rows
-    if rows.kind == HASHED_POWER:
-        key &= rows.rows - 1  # kernels mask both parts of a key before they meet
-    return int(find_base(np.uint64(key), rows.kind, rows.rows, rows.keys, rows.bases))
-
-
 def full_exact_map(batch: Batch, plan: ArcPlan) -> FeatureMap:
-    """An exact map with the features of every arc of every sentence."""
-    families = len(plan.word_seed) + len(plan.pair_seed)
-    arcs = int(((batch.lengths + 1) ** 2).sum())
-    features = grown(exact_map(plan.dense_lines), 2 * arcs * families)
-    values, heads = batch.values.numpy(), np.zeros(batch.values.shape[1], np.int64)
-    for b in range(len(batch)):
-        start, n = int(batch.starts[b]), int(batch.lengths[b])
-        scratch = make_scratch(plan, n, True, np.dtype(np.float32))
-        fill_parts(values, start, n, plan, features.rows, scratch)
-        for h in range(n + 1):
-            # Arcs count where the two trees differ: here h -> m of every m but h itself.
-            gold = np.full(len(heads), h)
-            heads[:] = (h + 1) % (n + 1)
-            heads[start + h] = h
-            assert has_room(features.rows, 2 * n * families, features.n_rows)
-            insert_arcs(values, start, n, gold, heads, plan, features.rows, scratch)
-    return features
+    """An exact map with the features of every arc of every sentence, a line for each value."""
+    places = batch.places()
+    sides = []
+    for first, end in pairwise(plan.side_start.tolist()):
+        atoms = zip(plan.atom_row, plan.atom_offset, plan.atom_shift, strict=True)
+        listed = [tuple(map(int, atom)) for atom in list(atoms)[first:end]]
+        sides.append(side_keys(batch.values, places, listed, True)[0])
+    found = [torch.empty(0, dtype=torch.int64)]
+    for side, seed in zip(plan.word_side.tolist(), plan.word_seed.tolist(), strict=True):
+        found.append(part_keys(sides[side], seed, 0, True).unique())
+    pairs = plan.pair_head.tolist(), plan.pair_modifier.tolist(), plan.pair_seed.tolist()
+    for head, modifier, seed in zip(*pairs, strict=True):
+        parts = part_keys(sides[head], seed, 0, True), part_keys(sides[modifier], seed, 1, True)
+        found.append((parts[0].unsqueeze(2) ^ parts[1].unsqueeze(1)).unique())
+    keys = torch.cat(found).numpy()
+    assert len(np.unique(keys)) == len(keys), "two families have a key in common"
+    first_row = LINE + plan.dense_lines * LINE
+    bases = first_row + LINE * np.arange(len(keys))
+    return frozen_map(keys, bases, first_row + LINE * len(keys))
 
 
 def silence(weights: np.ndarray, plan: ArcPlan, features: FeatureMap) -> np.ndarray:

@@ -14,7 +14,7 @@ _FOLD = np.uint32(0x9E3779B1)
 _SEED = np.uint32(0x85EBCA6B)
 _MIX_1 = np.uint32(0x7FEB352D)
 _MIX_2 = np.uint32(0x846CA68B)
-_WORD = 0xFFFFFFFF
+WORD = 0xFFFFFFFF
 SEED_SHIFT = 56  # where the family stands in an exact key
 
 
@@ -38,17 +38,17 @@ def mix(key: np.uint32, seed: np.uint32) -> np.uint32:
 
 def fold_torch(key: Tensor, value: Tensor) -> Tensor:
     """`fold` on int64 tensors that hold 32-bit numbers."""
-    key = ((key ^ value) * int(_FOLD)) & _WORD
+    key = ((key ^ value) * int(_FOLD)) & WORD
     return key ^ (key >> 15)
 
 
 def mix_torch(key: Tensor, seed: int) -> Tensor:
     """`mix` on int64 tensors that hold 32-bit numbers."""
-    key = key ^ ((seed * int(_SEED)) & _WORD)
+    key = key ^ ((seed * int(_SEED)) & WORD)
     key = key ^ (key >> 16)
-    key = (key * int(_MIX_1)) & _WORD
+    key = (key * int(_MIX_1)) & WORD
     key = key ^ (key >> 15)
-    key = (key * int(_MIX_2)) & _WORD
+    key = (key * int(_MIX_2)) & WORD
     return key ^ (key >> 16)
 
 

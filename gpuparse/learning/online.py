@@ -13,7 +13,8 @@ from numba import njit
 
 from gpuparse.features.plan import HEAD, LINE, ArcPlan
 from gpuparse.learning.updates import step_size
-from gpuparse.scoring.cpu import EXACT, arc_rows, fill_parts, find_slot, exact_word_key, max_rows
+from gpuparse.features.keys import SEED_SHIFT
+from gpuparse.scoring.cpu import arc_rows, fill_parts, find_slot, max_rows
 from gpuparse.scoring.cpu_parse import parse_sentence
 
 DONE, TABLE_FULL, NO_TREE = 0, 1, 2
@@ -95,7 +96,7 @@ def _subtract(values, start, n, gold, heads, plan, rows, parts, difference):
     return wrong, n_used
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def update_sentence(
     values, start, n, gold, heads, plan, weights, weighted, seen, rows, course, parts, difference
 ):  # fmt: skip
@@ -154,11 +155,11 @@ def learn_sentences(
         if wrong_here > 0:
             if not predict:
                 fill_parts(values, start, n, plan, rows, scratch.parts)
-            if rows.kind == EXACT:
-                families = len(plan.word_seed) + len(plan.pair_seed)
-                if not has_room(rows, 2 * wrong_here * families, len(weights)):
-                    return TABLE_FULL, b, wrong
-                insert_arcs(values, start, n, gold, heads, plan, rows, scratch.parts)
+            if not insert_arcs(
+                start, n, gold, heads, plan, wrong_here, len(weights), rows.keys, rows.bases,
+                rows.state, scratch.parts,
+            ):  # fmt: skip
+                return TABLE_FULL, b, wrong
             update_sentence(
                 values, start, n, gold, heads, plan, weights, weighted, seen + b, rows, course,
                 scratch.parts, difference,
@@ -168,27 +169,16 @@ def learn_sentences(
 
 
 @njit(cache=True, nogil=True)
-def has_room(rows, values, n_weights):
-    """Whether an exact map can take so many more values without growing."""
-    used, next_row = rows.state[0], rows.state[1]
-    return 2 * (used + values) <= len(rows.keys) and next_row + values * LINE <= n_weights
+def insert_arcs(start, n, gold, heads, plan, wrong, n_weights, keys, bases, state, parts):
+    """Put the features of the arcs in which gold and prediction differ into an exact map.
 
-
-@njit(cache=True, nogil=True)
-def _insert(key, slots, rows):
-    """Give a key its base row, unless it has one: `slots` rows, aligned to their number."""
-    slot = find_slot(key, rows.keys)
-    if rows.keys[slot] == 0:
-        rows.keys[slot] = key
-        base = (rows.state[1] + slots - 1) // slots * slots
-        rows.bases[slot] = base
-        rows.state[0] += 1
-        rows.state[1] = base + slots
-
-
-@njit(cache=True, nogil=True)
-def insert_arcs(values, start, n, gold, heads, plan, rows, parts):
-    """Put the features of the arcs in which gold and prediction differ into an exact map."""
+    Returns: whether there was room for all of them; if not, nothing is changed.
+    """
+    if keys is None:  # a hashed map has a row for every feature
+        return True
+    values = 2 * wrong * (len(plan.word_seed) + len(plan.pair_seed))
+    if 2 * (state[0] + values) > len(keys) or state[1] + values * LINE > n_weights:
+        return False
     for m in range(1, n + 1):
         if gold[start + m] == heads[start + m]:
             continue
@@ -197,12 +187,26 @@ def insert_arcs(values, start, n, gold, heads, plan, rows, parts):
                 i = h if plan.word_role[family] == HEAD else m
                 side = plan.word_side[family]
                 if parts.side_on[side, i]:
-                    key = exact_word_key(parts.side_key[side, i], plan.word_seed[family])
-                    _insert(key, plan.word_slots[family], rows)
+                    seed = np.uint64(plan.word_seed[family]) << np.uint64(SEED_SHIFT)
+                    key = parts.side_key[side, i] | seed
+                    _insert(key, plan.word_slots[family], keys, bases, state)
             for family in range(len(plan.pair_seed)):
                 if (
                     parts.side_on[plan.pair_head[family], h]
                     and parts.side_on[plan.pair_modifier[family], m]
                 ):
                     key = parts.head_part[family, h] ^ parts.modifier_part[family, m]
-                    _insert(key, plan.pair_slots[family], rows)
+                    _insert(key, plan.pair_slots[family], keys, bases, state)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _insert(key, slots, keys, bases, state):
+    """Give a key its base row, unless it has one: `slots` rows, aligned to their number."""
+    slot = find_slot(key, keys)
+    if keys[slot] == 0:
+        keys[slot] = key
+        base = (state[1] + slots - 1) // slots * slots
+        bases[slot] = base
+        state[0] += 1
+        state[1] = base + slots

@@ -13,22 +13,24 @@ from numba import njit
 from gpuparse.features.keys import SEED_SHIFT, fold, mix
 from gpuparse.features.plan import LINE, ArcPlan
 
-HASHED_POWER, HASHED, EXACT = 0, 1, 2  # kinds of row map
 _EMPTY_KEY = np.uint64(0)
 
 
 class RowMap(NamedTuple):
     """From keys to base rows, as arrays.
 
-    kind HASHED_POWER: the low bits of the key; HASHED: any number of lines, by multiplication;
-    EXACT: an open-addressing table; keys it lacks go to row 0, whose line is always zero.
+    A hashed map has `mask` bits of every key, and takes the key itself if its number of rows is a
+    power of two, else one of its lines by multiplication. An exact map has an open-addressing
+    table; keys that it lacks go to row 0, whose line is always zero. The fields of the other kind
+    are None, so that its code is not even compiled.
     """
 
-    kind: int
     rows: int  # hashed: rows of the table, a multiple of LINE
-    keys: np.ndarray  # exact: (capacity,) uint64, 0 where free
-    bases: np.ndarray  # exact: (capacity,) int64
-    state: np.ndarray  # exact: (2,) int64: keys in the table, next free row
+    is_power: bool  # hashed: whether that is a power of two
+    mask: int  # hashed: bits of a key that count
+    keys: np.ndarray | None  # exact: (capacity,) uint64, 0 where free
+    bases: np.ndarray | None  # exact: (capacity,) int64
+    state: np.ndarray | None  # exact: (2,) int64: keys in the table, next free row
     dense: int  # first row of the dense region
 
 
@@ -75,60 +77,51 @@ def make_scratch(plan: ArcPlan, n: int, exact: bool, sums: np.dtype) -> Scratch:
     )
 
 
+# Inner functions take arrays, not the tuples that hold them: numba passes a tuple by copying all
+# of its arrays' descriptors, which would cost more than the function. Where `keys` is None, numba
+# leaves out the branches for exact maps.
+
+
 @njit(cache=True, nogil=True)
-def _fill_sides(values, start, n, plan, exact, scratch):
+def _fill_sides(values, start, n, side_start, atom_row, atom_offset, atom_shift, keys, scratch):
     """Keys of every side at every node."""
-    for side in range(len(plan.side_start) - 1):
-        full = True
+    side_key, on = scratch.side_key, scratch.side_on
+    for side in range(len(side_start) - 1):
         for i in range(n + 1):
-            scratch.side_key[side, i] = 0
-            scratch.side_on[side, i] = True
-        for atom in range(plan.side_start[side], plan.side_start[side + 1]):
-            row = values[plan.atom_row[atom]]
-            place = start + plan.atom_offset[atom]
-            shift = np.uint64(plan.atom_shift[atom])
+            side_key[side, i] = 0
+            on[side, i] = True
+        for atom in range(side_start[side], side_start[side + 1]):
+            row, place = atom_row[atom], start + atom_offset[atom]
             for i in range(n + 1):
-                value = row[place + i]
-                scratch.side_on[side, i] &= value != 0
-                if exact:
-                    scratch.side_key[side, i] |= np.uint64(value) << shift
+                value = values[row, place + i]
+                on[side, i] &= value != 0
+                if keys is None:
+                    side_key[side, i] = fold(side_key[side, i], np.uint32(value))
                 else:
-                    scratch.side_key[side, i] = fold(
-                        np.uint32(scratch.side_key[side, i]), np.uint32(value)
-                    )
+                    side_key[side, i] |= np.uint64(value) << np.uint64(atom_shift[atom])
+        full = True
         for i in range(1, n + 1):
-            full &= scratch.side_on[side, i]
+            full &= on[side, i]
         scratch.side_full[side] = full
 
 
-# Inner functions take arrays, not the tuples that hold them: numba passes a tuple by copying all
-# of its arrays' descriptors, which would cost more than the function.
-
-
 @njit(cache=True, nogil=True)
-def _part(key, seed, role, kind, n_rows):
+def _part(key, seed, role, mask, keys):
     """A family's part of a key: exact keys carry the seed on the head's part alone."""
-    if kind == EXACT:
-        return np.uint64(key) | (np.uint64(0) if role else np.uint64(seed) << np.uint64(SEED_SHIFT))
-    part = mix(np.uint32(key), np.uint32(2 * seed + role))
-    return np.uint64(part & np.uint32(n_rows - 1) if kind == HASHED_POWER else part)
+    if keys is None:
+        return mix(key, np.uint32(2 * seed + role)) & np.uint32(mask)
+    return key | (np.uint64(1 - role) * np.uint64(seed) << np.uint64(SEED_SHIFT))
 
 
 @njit(cache=True, nogil=True)
-def exact_word_key(key, seed):
-    """The exact key of a word family."""
-    return _part(key, seed, 0, EXACT, 0)
-
-
-@njit(cache=True, nogil=True)
-def find_base(key, kind, n_rows, keys, bases):
+def find_base(key, n_rows, is_power, keys, bases):
     """The base row of a whole key, under the row map's fields of these names."""
-    if kind == HASHED_POWER:
-        return np.uint32(key)
-    if kind == HASHED:
+    if keys is None:
+        if is_power:
+            return np.uint32(key)
         line = (np.uint64(key) * np.uint64(n_rows // LINE)) >> np.uint64(32)
         return np.uint32(line * np.uint64(LINE) + (np.uint64(key) & np.uint64(LINE - 1)))
-    slot = find_slot(np.uint64(key), keys)
+    slot = find_slot(key, keys)
     return np.uint32(bases[slot]) if keys[slot] != _EMPTY_KEY else np.uint32(0)
 
 
@@ -144,26 +137,28 @@ def find_slot(key, keys):
 
 
 @njit(cache=True, nogil=True)
-def insert_all(keys, bases, rows):
-    """Put keys with their base rows into an exact table that has room for them."""
+def insert_all(keys, bases, slots, slot_bases):
+    """Put keys with their base rows into the arrays of an exact table that has room for them."""
     for k in range(len(keys)):
-        slot = find_slot(keys[k], rows.keys)
-        rows.keys[slot] = keys[k]
-        rows.bases[slot] = bases[k]
+        slot = find_slot(keys[k], slots)
+        slots[slot] = keys[k]
+        slot_bases[slot] = bases[k]
 
 
 @njit(cache=True, nogil=True)
 def fill_parts(values, start, n, plan, rows, scratch):
     """All that is computed once a word: sides, parts, and the combination of every m - h."""
-    _fill_sides(values, start, n, plan, rows.kind == EXACT, scratch)
-    kind, n_rows, sides = rows.kind, rows.rows, scratch.side_key
+    _fill_sides(
+        values, start, n, plan.side_start, plan.atom_row, plan.atom_offset, plan.atom_shift,
+        rows.keys, scratch,
+    )  # fmt: skip
+    mask, keys, sides = rows.mask, rows.keys, scratch.side_key
     for family in range(len(plan.pair_seed)):
         seed = plan.pair_seed[family]
         head, modifier = plan.pair_head[family], plan.pair_modifier[family]
         for i in range(n + 1):
-            scratch.head_part[family, i] = _part(sides[head, i], seed, 0, kind, n_rows)
-        for i in range(n + 1):
-            scratch.modifier_part[family, i] = _part(sides[modifier, i], seed, 1, kind, n_rows)
+            scratch.head_part[family, i] = _part(sides[head, i], seed, 0, mask, keys)
+            scratch.modifier_part[family, i] = _part(sides[modifier, i], seed, 1, mask, keys)
     last = len(plan.buckets) - 1
     for distance in range(1, n + 1):
         bucket = plan.buckets[min(distance - 1, last)]
@@ -175,15 +170,15 @@ def fill_parts(values, start, n, plan, rows, scratch):
 @njit(cache=True, nogil=True)
 def _sum_words(n, plan, weights, rows, scratch):
     """Sum the word families: one number for each word, role and combination."""
-    kind, n_rows, codes, word_sum = rows.kind, rows.rows, plan.codes, scratch.word_sum
+    codes, word_sum = plan.codes, scratch.word_sum
     word_sum[:, : n + 1] = 0
     for family in range(len(plan.word_seed)):
         role, side, seed = plan.word_role[family], plan.word_side[family], plan.word_seed[family]
         first, second = plan.word_codes[family]
         for i in range(role, n + 1):
             if scratch.side_on[side, i]:
-                key = _part(scratch.side_key[side, i], seed, 0, kind, n_rows)
-                base = find_base(key, kind, n_rows, rows.keys, rows.bases)
+                key = _part(scratch.side_key[side, i], seed, 0, rows.mask, rows.keys)
+                base = find_base(key, rows.rows, rows.is_power, rows.keys, rows.bases)
                 for c in range(codes.shape[1]):
                     word_sum[role, i, c] += weights[base ^ codes[first, c]]
                 if second >= 0:
@@ -194,22 +189,21 @@ def _sum_words(n, plan, weights, rows, scratch):
 @njit(cache=True, nogil=True)
 def _add_pairs(h, n, plan, weights, rows, scratch, out):
     """Add the pair families of head h's arcs to its row of scores."""
-    kind, n_rows, base, code = rows.kind, rows.rows, scratch.base, scratch.code
+    base, code = scratch.base, scratch.code
     on, parts = scratch.side_on, scratch.modifier_part
+    n_rows, is_power, keys, bases = rows.rows, rows.is_power, rows.keys, rows.bases
     for family in range(len(plan.pair_seed)):
         if not on[plan.pair_head[family], h]:
             continue
         side = plan.pair_modifier[family]
         head = scratch.head_part[family, h]
         first, second = plan.pair_codes[family, 0], plan.pair_codes[family, 1]
-        if kind == HASHED_POWER:
+        if is_power:
             for m in range(1, n + 1):
                 base[m] = head ^ parts[family, m]
         else:
             for m in range(1, n + 1):
-                if on[side, m]:
-                    key = head ^ parts[family, m]
-                    base[m] = find_base(key, kind, n_rows, rows.keys, rows.bases)
+                base[m] = find_base(head ^ parts[family, m], n_rows, is_power, keys, bases)
         if scratch.side_full[side]:
             if second >= 0:
                 for m in range(1, n + 1):
@@ -319,7 +313,7 @@ def _add_between(values, start, n, plan, weights, rows, scratch, out):
                     h = following[0, h]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def score_sentence(values, start, n, plan, weights, rows, scratch, out):
     """Fill out[0:n+1, 1:n+1] with the scores of all arcs; the diagonal holds nothing of use.
 
@@ -354,18 +348,19 @@ def arc_rows(values, start, n, h, m, plan, rows, scratch, found):
 
     `fill_parts` must have been called for the sentence. A row stands as often as it fires.
     """
-    kind, n_rows, on, codes = rows.kind, rows.rows, scratch.side_on, plan.codes
+    on, codes = scratch.side_on, plan.codes
+    n_rows, is_power, keys, bases = rows.rows, rows.is_power, rows.keys, rows.bases
     c, count = scratch.combination[n + m - h], 0
     for family in range(len(plan.word_seed)):
         i, side = m if plan.word_role[family] else h, plan.word_side[family]
         if on[side, i]:
-            key = _part(scratch.side_key[side, i], plan.word_seed[family], 0, kind, n_rows)
-            base = np.int64(find_base(key, kind, n_rows, rows.keys, rows.bases))
+            key = _part(scratch.side_key[side, i], plan.word_seed[family], 0, rows.mask, keys)
+            base = np.int64(find_base(key, n_rows, is_power, keys, bases))
             count = _put(base, family, plan.word_codes, codes, c, found, count)
     for family in range(len(plan.pair_seed)):
         if on[plan.pair_head[family], h] and on[plan.pair_modifier[family], m]:
             key = scratch.head_part[family, h] ^ scratch.modifier_part[family, m]
-            base = np.int64(find_base(key, kind, n_rows, rows.keys, rows.bases))
+            base = np.int64(find_base(key, n_rows, is_power, keys, bases))
             count = _put(base, family, plan.pair_codes, codes, c, found, count)
     for family in range(len(plan.between_row)):
         sides = plan.side_start, plan.atom_row, plan.atom_offset

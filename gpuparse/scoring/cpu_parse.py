@@ -29,14 +29,14 @@ def make_parse_scratch(
     """Working memory for sentences of up to n words; integer weights are summed as int32."""
     sums = np.dtype(np.float32 if weights.dtype.kind == "f" else np.int32)
     return ParseScratch(
-        make_scratch(plan, n, rows.keys.size > 0, sums),
+        make_scratch(plan, n, rows.keys is not None, sums),
         np.zeros((n + 1, n + 1), sums),
         np.zeros((n + 1, n + 1)),
         make_search_scratch(decoder, n),
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def parse_sentence(
     values, start, n, plan, weights, rows, decoder, single_root, gold, scratch, heads
 ):  # fmt: skip

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from gpuparse.errors import ConfigError
+from gpuparse.features.keys import WORD
 from gpuparse.features.plan import LINE
-from gpuparse.scoring.cpu import EXACT, HASHED, HASHED_POWER, RowMap, insert_all
+from gpuparse.scoring.cpu import RowMap, insert_all
 
 KINDS = ("hashed", "exact")
 _FIRST_CAPACITY = 1 << 16
@@ -26,7 +27,7 @@ class FeatureMap(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        return self.rows.kind == EXACT
+        return self.rows.keys is not None
 
 
 def hashed_map(n_rows: int, dense_lines: int) -> FeatureMap:
@@ -38,9 +39,8 @@ def hashed_map(n_rows: int, dense_lines: int) -> FeatureMap:
     if n_rows < LINE:
         raise ConfigError(f"feature_map.rows: {n_rows} is too few, at least {LINE} are needed")
     table = n_rows // LINE * LINE
-    kind = HASHED_POWER if table & (table - 1) == 0 else HASHED
-    nothing = np.zeros(0, np.int64)
-    rows = RowMap(kind, table, nothing.astype(np.uint64), nothing, nothing, table)
+    is_power = table & (table - 1) == 0
+    rows = RowMap(table, is_power, table - 1 if is_power else WORD, None, None, None, table)
     return FeatureMap(rows, table + dense_lines * LINE)
 
 
@@ -52,19 +52,23 @@ def exact_map(dense_lines: int) -> FeatureMap:
 
 def grown(features: FeatureMap, n_values: int) -> FeatureMap:
     """An exact map with the same rows and room for n_values more values."""
+    _, _, _, slots, _, state, _ = features.rows
+    assert slots is not None and state is not None, "only an exact map grows"
     keys, bases = contents(features)
-    capacity = len(features.rows.keys)
+    capacity = len(slots)
     while 2 * (len(keys) + n_values) > capacity:
         capacity *= 2
-    bigger = _exact(capacity, int(features.rows.state[1]), keys, bases)
+    bigger = _exact(capacity, int(state[1]), keys, bases)
     return FeatureMap(bigger.rows, bigger.n_rows + n_values * LINE)
 
 
 def contents(features: FeatureMap) -> tuple[np.ndarray, np.ndarray]:
     """The keys of an exact map, ascending, and their base rows: what is saved of it."""
-    taken = np.flatnonzero(features.rows.keys)
-    order = taken[np.argsort(features.rows.keys[taken])]
-    return features.rows.keys[order], features.rows.bases[order]
+    slots, bases = features.rows.keys, features.rows.bases
+    assert slots is not None and bases is not None, "only an exact map has contents"
+    taken = np.flatnonzero(slots)
+    order = taken[np.argsort(slots[taken])]
+    return slots[order], bases[order]
 
 
 def frozen_map(keys: np.ndarray, bases: np.ndarray, n_rows: int) -> FeatureMap:
@@ -74,24 +78,18 @@ def frozen_map(keys: np.ndarray, bases: np.ndarray, n_rows: int) -> FeatureMap:
 
 
 def _exact(capacity: int, n_rows: int, keys: np.ndarray, bases: np.ndarray) -> FeatureMap:
-    table = RowMap(
-        EXACT,
-        0,
-        np.zeros(capacity, np.uint64),
-        np.zeros(capacity, np.int64),
-        np.array([len(keys), n_rows], np.int64),
-        LINE,
-    )
-    insert_all(keys, bases, table)
-    return FeatureMap(table, n_rows)
+    slots, slot_bases = np.zeros(capacity, np.uint64), np.zeros(capacity, np.int64)
+    insert_all(keys, bases, slots, slot_bases)
+    state = np.array([len(keys), n_rows], np.int64)
+    return FeatureMap(RowMap(0, False, 0, slots, slot_bases, state, LINE), n_rows)
 
 
 def base_rows(features: FeatureMap, keys: Tensor) -> Tensor:
     """Base rows of int64 keys on any device: the torch form of the kernels' `find_base`."""
     rows = features.rows
-    if rows.kind == HASHED_POWER:
-        return keys & (rows.rows - 1)
-    if rows.kind == HASHED:
+    if rows.is_power:
+        return keys & rows.mask
+    if not features.is_exact:
         return ((keys * (rows.rows // LINE)) >> 32) * LINE + (keys & (LINE - 1))
     known, bases = (torch.from_numpy(part.astype(np.int64)) for part in contents(features))
     if len(known) == 0:
