@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuparse.commands.kernels import compilation_announced
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores
@@ -39,8 +40,9 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a file cannot be used, or the two differ in more than heads and relations.
     """
     options = _parser().parse_args(arguments)
-    gold, system = read_treebank(options.gold), read_treebank(options.system)
-    scores = score_treebanks(gold, system, ignored=_ignored(gold, options))
+    with compilation_announced():
+        gold, system = read_treebank(options.gold), read_treebank(options.system)
+        scores = score_treebanks(gold, system, ignored=_ignored(gold, options))
     if options.json:
         json.dump(scores_as_json(scores), sys.stdout, indent=2, ensure_ascii=False)
         print()

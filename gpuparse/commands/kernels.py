@@ -20,7 +20,7 @@ _TINY_RUN = """
 output: model
 features: mcdonald-2005
 device: cpu
-data: {train: "synthetic:20:1", dev: "synthetic:5:2"}
+data: {train: "synthetic:40:1", dev: "synthetic:5:2"} # with dev, weights of 8 and 16 bits are tried
 feature_map: {rows: 4096}
 learning: {epochs: 1}
 labels: {rows: 4096, epochs: 1}
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     """Compile what training and parsing need, by training and parsing something tiny.
 
     Args:
-        arguments: `[--quiet]`.
+        arguments: `[--all] [--quiet]`.
     Returns:
         0.
     Cost: some ten seconds after installation, one or two later.
@@ -94,33 +94,34 @@ def main(arguments: Sequence[str]) -> int:
         description="Compile all kernels now, so that no later command has to. They are kept beside"
         " the package, or where NUMBA_CACHE_DIR says.",
     )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="also what feature_map.kind=exact and learning.batch_size above 1 need",
+    )
     parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
     options = parser.parse_args(arguments)
+    runs: list[list[str]] = [[]]
+    if options.all:
+        runs += [["learning.batch_size=2"], ["learning.batch_size=2", "feature_map.kind=exact"]]
     started = time.monotonic()
     with nullcontext() if options.quiet else compilation_announced():
-        _train_and_parse()
+        for overrides in runs:
+            _train_and_parse(overrides)
     if not options.quiet:
         say(f"all kernels are ready ({time.monotonic() - started:.1f} s)")
     return 0
 
 
-def _train_and_parse() -> None:
+def _train_and_parse(overrides: list[str]) -> None:
     # Imported here: these modules import this one.
     from gpuparse.commands import parse, train
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "run.yaml").write_text(_TINY_RUN)
-        for decoder, kind, bits in (("eisner", "hashed", 8), ("chu_liu_edmonds", "exact", 16)):
-            model = folder / decoder
-            overrides = [
-                f"output={model}",
-                f"decoder={decoder}",
-                f"feature_map.kind={kind}",
-                f"weights.bits={bits}",
-            ]
-            run = train.Run(load_config(folder / "run.yaml", overrides), silent, quiet=True)
-            run.train(resume=False, force=False)
-            text = folder / f"{decoder}.conllu"
-            text.write_bytes(generate(5, 3))
-            parse.main([str(model), str(text), "--output", f"{folder}/parsed", "--quiet"])
+        (folder / "text.conllu").write_bytes(generate(5, 3))
+        config = load_config(folder / "run.yaml", [f"output={folder / 'model'}", *overrides])
+        train.Run(config, silent, quiet=True).train(resume=False, force=False)
+        words = [folder / "model", folder / "text.conllu", "--output", folder / "parsed"]
+        parse.main([*map(str, words), "--device", "cpu", "--quiet"])

@@ -133,7 +133,9 @@ def test_without_labels_no_label_is_scored(train_run):
 
 def test_unreachable_trees_are_counted(train_run):
     lines = train_run("decoder=eisner", "learning.epochs=1", "data.test=null")[2]
-    assert any(re.search(r"[1-9]\d* non-projective training trees replaced", line) for line in lines)
+    assert any(
+        re.search(r"[1-9]\d* non-projective training trees replaced", line) for line in lines
+    )
 
 
 BAD_TREE = b"1\ta\ta\tX\tX\t_\t2\tdep\t_\t_\n2\tb\tb\tX\tX\t_\t1\tdep\t_\t_\n\n"
@@ -177,9 +179,7 @@ def test_faulty_sentences_stop_it_or_are_left_out(trained, train_run, tmp_path):
         (["--resume"], 2, "there is nothing to resume"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_leaves_nothing(
-    train_run, tmp_path, words, code, text
-):
+def test_what_cannot_be_done_is_one_line_and_leaves_nothing(train_run, tmp_path, words, code, text):
     result = train_run(*words)
     assert result[0] == code
     assert text in error_of(result)
@@ -298,7 +298,7 @@ def test_a_damaged_checkpoint_is_told(unfinished, trained, train_run, tmp_path):
 
 
 def test_a_killed_process_can_be_resumed(trained, train_run, tmp_path):
-    words = ["learning.epochs=60", "data.dev=null", "data.test=null", "labels.epochs=1"]
+    words = ["learning.epochs=30", "data.dev=null", "data.test=null", "labels.epochs=1"]
     folder = tmp_path / "model"
     command = [sys.executable, "train.py", str(trained.config), f"output={folder}", *words]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -310,7 +310,7 @@ def test_a_killed_process_can_be_resumed(trained, train_run, tmp_path):
     assert not (folder / "weights.safetensors").exists(), "it was killed too late to show anything"
     code, _, lines = train_run(*words, "--resume")
     assert code == 0
-    assert not any("arcs, epoch 1 of 60" in line for line in lines)
+    assert not any("arcs, epoch 1 of 30" in line for line in lines)
     resumed = contents(folder)
     assert train_run(*words, "--force", "--quiet")[0] == 0
     assert contents(folder) == resumed

@@ -1,0 +1,65 @@
+"""Who has to wait for kernels is told so, and who need not is not."""
+
+import numba
+
+from gpuparse.commands import kernels
+from gpuparse.commands.kernels import compilation_announced
+from tests.commands.conftest import program
+
+
+def compile_something() -> int:
+    """A kernel that calls another; both are new, whatever was compiled before."""
+
+    @numba.njit
+    def inner(x):
+        return x + 1
+
+    @numba.njit
+    def outer(x):
+        return inner(x) * 2
+
+    return outer(1)
+
+
+def test_a_long_compilation_is_told_while_it_lasts_and_at_its_end(monkeypatch):
+    monkeypatch.setattr(kernels, "PATIENCE", 0.001)
+    said = []
+    with compilation_announced(said.append):
+        assert compile_something() == 4
+        assert said == ["compiling kernels, once after installation; this takes some seconds"]
+        compile_something()
+    assert len(said) == 2
+    assert said[1].startswith("compiled kernels in ")
+
+
+def test_short_compilations_add_up(monkeypatch):
+    said = []
+    with compilation_announced(said.append):
+        compile_something()
+        assert said == []
+        monkeypatch.setattr(kernels, "PATIENCE", 0.001)
+        compile_something()
+    assert len(said) == 2
+
+
+def test_nothing_to_compile_nothing_to_say(monkeypatch):
+    monkeypatch.setattr(kernels, "PATIENCE", 0.0)
+    said = []
+    with compilation_announced(said.append):
+        sum(range(1000))
+    assert said == []
+
+
+def test_after_the_compile_command_nothing_is_left_to_compile(trained, tmp_path):
+    # The cache of this environment: what is compiled is compiled for the other tests too.
+    done = program("-m", "gpuparse", "compile")
+    assert done.returncode == 0, done.stderr
+    assert b"gpuparse: all kernels are ready (" in done.stderr.splitlines()[-1]
+    code = (
+        "import sys; from gpuparse.commands import kernels, train, parse; kernels.PATIENCE = 0.0;"
+        "train.main(sys.argv[1:3] + ['--force']); parse.main(sys.argv[3:])"
+    )
+    words = [trained.config, f"output={tmp_path}/model", trained.model, trained.test]
+    done = program("-c", code, *words)
+    assert done.returncode == 0, done.stderr
+    assert b"compil" not in done.stderr
