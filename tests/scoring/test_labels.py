@@ -18,7 +18,8 @@ from tests.samples import Sentence, random_sentences, template_set_text, treeban
 
 EVERY_ROLE = [
     "h.pos m.pos direction", "m.form", "g.pos h.pos m.pos", "p.form m.pos", "q.lemma",
-    "l.pos r.pos", "l-1.pos", "r+1.form direction distance", "p.pos q.pos distance", "g+2.cpos g-1.lemma",
+    "l.pos r.pos", "l-1.pos", "r+1.form direction distance", "p.pos q.pos distance",
+    "g+2.cpos g-1.lemma",
     "h.feats.Case m.feats.Case", "q+3.form", "distance", "m-3.form",
 ]  # fmt: skip
 LABELLED = parse_set(template_set_text(label=EVERY_ROLE), "labelled")
