@@ -1,4 +1,4 @@
-"""Online training: order, costs, averaging, epochs; yields events, prints nothing, saves nothing."""
+"""Online training: order, averaging, epochs. Yields events; prints nothing, saves nothing."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -239,7 +239,9 @@ class Trainer:
             label_weights = Weights(quantised(mean, bits).reshape(shape))
         features = self._features
         if features.is_exact:
-            features = frozen_map(*contents(features), features.n_rows)
+            # Room to grow is left out: how much there is depends on where a run was resumed.
+            arcs = arcs[: int(features.rows.state[1])]
+            features = frozen_map(*contents(features), len(arcs))
         return Model(
             templates=self._arcs,
             label_templates=self._labels,
