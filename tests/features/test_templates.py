@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.errors import ConfigError
@@ -161,6 +161,7 @@ def template_lists(draw: st.DrawFn, roles: str, *, between: bool) -> tuple[Templ
     return tuple(draw(st.lists(whole, min_size=1, max_size=6, unique=True)))
 
 
+@settings(deadline=None)
 @given(
     st.builds(
         TemplateSet,

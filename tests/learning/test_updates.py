@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.learning.updates import MIRA, PERCEPTRON, RULES, step_size
@@ -16,6 +16,7 @@ def test_names() -> None:
     assert RULES == {"perceptron": PERCEPTRON, "mira": MIRA}
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), NUMBERS, st.floats(0.5, 1e4))
 def test_perceptron_takes_whole_steps_for_mistakes(
     cost: int, margin: float, squared_norm: float
@@ -24,6 +25,7 @@ def test_perceptron_takes_whole_steps_for_mistakes(
     assert step_size(PERCEPTRON, 0.0, margin, squared_norm, math.inf) == 0.0
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), NUMBERS, st.integers(1, 1000))
 def test_mira_makes_the_margin_the_cost_and_no_more(
     cost: int, margin: float, squared_norm: int
@@ -35,6 +37,7 @@ def test_mira_makes_the_margin_the_cost_and_no_more(
         assert margin + step * squared_norm == pytest.approx(cost)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), NUMBERS, st.integers(1, 1000), st.floats(1e-3, 2))
 def test_no_step_is_longer_than_the_cap(
     cost: int, margin: float, squared_norm: int, cap: float
@@ -43,6 +46,7 @@ def test_no_step_is_longer_than_the_cap(
     assert step_size(MIRA, float(cost), margin, float(squared_norm), cap) == min(free, cap)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_mira_is_the_shortest_change_that_meets_the_constraint(data: st.DataObject) -> None:
     """Any other change of the weights that meets it is at least as long."""

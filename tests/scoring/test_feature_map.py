@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.errors import ConfigError
@@ -30,6 +30,7 @@ def keys_of_words(seed: int, firsts: int, seconds: int) -> torch.Tensor:
     return mix_torch(fold_torch(first, torch.arange(seconds)), 2 * seed).reshape(-1)
 
 
+@settings(deadline=None)
 @given(WORDS, WORDS, st.integers(0, 300))
 def test_hashes_are_the_same_32_bits_compiled_and_in_torch(a: int, b: int, seed: int) -> None:
     key, value = np.uint32(a), np.uint32(b)

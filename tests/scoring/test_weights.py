@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -52,6 +52,7 @@ MAGNITUDES = st.floats(2.0**-60, 2.0**20, width=32)
 AVERAGES = st.just(0.0) | MAGNITUDES | MAGNITUDES.map(lambda x: -x)
 
 
+@settings(deadline=None)
 @given(
     hnp.arrays(np.float32, st.integers(1, 30), elements=AVERAGES),
     st.sampled_from([8, 16]),
