@@ -13,6 +13,7 @@ from gpuparse import errors
 from gpuparse.__main__ import COMMANDS
 from gpuparse.commands.config import load_config, schema_table
 from gpuparse.commands.console import INTERRUPTED
+from gpuparse.features.templates import SETS, parse_set
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -67,17 +68,18 @@ def test_a_path_of_a_machine_would_be_found():
 
 
 SHELL_LINES = [
-    (path, line)
+    (path, command)
     for path, text in blocks("sh")
     for line in text.splitlines()
     if line and not line.startswith("#")
+    for command in line.split(" && ")
 ]
 
 
 @pytest.mark.parametrize(("path", "line"), SHELL_LINES, ids=lambda part: name(part)[:60])
 def test_commands_can_be_run(path, line, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
-    words = shlex.split(line.split(" > ")[0])
+    words = shlex.split(re.split(" [<>] ", line)[0])
     match words:
         case ["pip", "install", "-r", file]:
             assert Path(file).is_file()
@@ -87,9 +89,10 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
             assert Path("pyproject.toml").is_file()
         case [".ci/run"]:
             assert os.access(".ci/run", os.X_OK)
-        case ["python", "train.py", config, *overrides]:
+        case ["python", "train.py", config, *rest]:
             assert Path("train.py").is_file()
-            load_config(config, overrides)
+            assert_options_known("train", rest, capsys)
+            load_config(config, [word for word in rest if not word.startswith("--")])
         case ["python", "-m", "gpuparse", "config", config, *overrides]:
             load_config(config, overrides)
         case ["python", "parse.py", _, *rest]:
@@ -128,6 +131,28 @@ def test_the_exit_codes_are_those_of_the_errors():
     said = {int(code) for code, _ in rows}
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     assert said == {0, INTERRUPTED, *(kind.exit_code for kind in kinds)}
+
+
+def test_the_example_of_a_template_set_is_one():
+    [text] = [text for path, text in blocks("yaml") if path.name == "features.md"]
+    templates = parse_set(text, "features.md")
+    assert templates.name == "small"
+    assert len(templates.arc) == 12
+
+
+def test_all_shipped_sets_are_described():
+    text = (ROOT / "docs" / "features.md").read_text(encoding="utf-8")
+    assert {file.stem for file in SETS.glob("*.yaml")} == set(
+        re.findall(r"^\| `([\w-]+)` \| (?:arcs|labels) \|", text, re.MULTILINE)
+    )
+
+
+def test_all_options_of_parse_are_described(capsys):
+    text = (ROOT / "docs" / "parsing.md").read_text(encoding="utf-8")
+    with pytest.raises(SystemExit):
+        importlib.import_module(COMMANDS["parse"][0]).main(["--help"])
+    known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}
+    assert set(re.findall(r"--[a-z][a-z-]+", text)) == known
 
 
 def test_ci_runs_what_the_readme_says():

@@ -283,6 +283,15 @@ def test_the_decoders_are_those_of_inference():
     assert set(known_keys()["decoder"].choices) == set(DECODERS)
 
 
+def test_what_changes_nothing_in_a_model_is_not_recorded(config_file):
+    path = config_file(MINIMAL)
+    one = load_config(path, ["threads=1", "device=cpu", "output=a", "draw=3"])
+    two = load_config(path, ["threads=2", "device=cuda", "output=b"])
+    assert one.recorded() == two.recorded()
+    assert load_config(path, ["seed=2"]).recorded() != one.recorded()
+    assert RunConfig.from_yaml(one.recorded().to_yaml(), "config.yaml") == one.recorded()
+
+
 def test_configs_are_frozen():
     config = RunConfig(output="x", data=DataConfig(train="t"))
     with pytest.raises(dataclasses.FrozenInstanceError):

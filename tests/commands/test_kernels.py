@@ -62,4 +62,4 @@ def test_after_the_compile_command_nothing_is_left_to_compile(trained, tmp_path)
     words = [trained.config, f"output={tmp_path}/model", trained.model, trained.test]
     done = program("-c", code, *words)
     assert done.returncode == 0, done.stderr
-    assert b"compil" not in done.stderr
+    assert b"kernels" not in done.stderr
