@@ -294,13 +294,14 @@ def _read_weights(path: Path) -> tuple[dict[str, np.ndarray], dict]:
     try:
         with safe_open(path, "np") as file:
             facts = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
+            # Before any tensor: another program's file may be large, or of types unknown here.
+            if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+                raise ModelError(f"{path}: not a gpuparse model of format {FORMAT}; train it again")
             tensors = {name: file.get_tensor(name) for name in file.keys()}
     except FileNotFoundError as error:
         raise ModelError(f"{path}: no such file: give the folder that training wrote") from error
-    except (OSError, SafetensorError, ValueError) as error:
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: damaged or not a weights file: {error}") from error
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise ModelError(f"{path}: not a gpuparse model of format {FORMAT}; train it again")
     return tensors, facts
 
 
@@ -310,6 +311,8 @@ def _check_sums(
     found = {name: _sha256(text.encode()) for name, text in texts.items()}
     found |= {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()}
     wanted = facts.get("sha256")
-    for name in sorted(found):
-        if not isinstance(wanted, dict) or wanted.get(name) != found[name]:
+    if not isinstance(wanted, dict):
+        raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of its parts: it is damaged")
+    for name in sorted(found | wanted):
+        if name not in found or wanted.get(name) != found[name]:
             raise ModelError(f"{folder}: '{name}' was changed or damaged after training")
