@@ -1,0 +1,419 @@
+"""Models: saved and loaded, damaged and refused, and the same parses however they are made."""
+
+import json
+import os
+import random
+import shutil
+import stat
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.numpy import save_file
+from safetensors.torch import save_file as save_torch_file
+
+from gpuparse.errors import ModelError
+from gpuparse.features.templates import TemplateSet, load_templates, parse_set
+from gpuparse.learning.trainer import Options, Trainer
+from gpuparse.model import CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS, Model
+from tests.oracles import brute_force
+from tests.samples import Sentence, random_sentences, row, template_set_text, treebank_of
+
+FILES = [CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS]
+ARCS = parse_set(
+    template_set_text(
+        arc=[
+            "h.form m.form", "h.pos m.pos direction distance", "h.feats.* m.feats.*",
+            "h.lemma m.pos", "h.pos between.pos m.pos direction", "m.form[-3:] h.pos",
+        ]
+    ),
+    "arcs",
+)  # fmt: skip
+LABELS = parse_set(template_set_text(label=["m.form h.pos direction", "g.pos m.pos"]), "labels")
+TRAIN = random_sentences(100, 40, 9, projective=False)
+TEST = treebank_of(random_sentences(101, 30, 14))
+KINDS = {
+    "hashed": {},
+    "any size": {"map_rows": 100_003},
+    "exact": {"map_kind": "exact"},
+    "non-projective": {"decoder": "chu_liu_edmonds", "single_root": True},
+}
+
+
+def trained(
+    labels: bool = True, bits: int = 16, sentences: list[Sentence] = TRAIN,
+    templates: TemplateSet = ARCS, label_templates: TemplateSet = LABELS, **change: object,
+) -> Model:  # fmt: skip
+    """A model of little training; `change` are Options that differ from the usual."""
+    options = {
+        "decoder": "eisner", "single_root": None, "pos": "auto", "map_kind": "hashed",
+        "map_rows": 1 << 16, "rule": "mira", "epochs": 2, "batch_size": 1, "cost_augmented": False,
+        "max_step": None, "shuffle": True, "unreachable": "oracle", "seed": 1,
+        "label_rows": 1 << 12, "label_epochs": 1,
+    } | change  # fmt: skip
+    second_stage = label_templates if labels else None
+    trainer = Trainer(treebank_of(sentences), templates, second_stage, Options(**options))
+    for _ in trainer.learn():
+        pass
+    return trainer.model(bits, "seed: 1\n")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request: pytest.FixtureRequest) -> Model:
+    return trained(**KINDS[request.param])
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an exact model with labels: every kind of tensor. Not to be written to."""
+    folder = tmp_path_factory.mktemp("saved")
+    trained(map_kind="exact").save(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    """A copy of that folder, to be spoilt."""
+    return Path(shutil.copytree(saved, tmp_path / "model"))
+
+
+def test_save_and_load_lose_nothing(model: Model, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    again = Model.load(tmp_path)
+    assert again.templates == model.templates
+    assert again.label_templates == model.label_templates
+    assert again.vocabularies.values == model.vocabularies.values
+    assert again.vocabularies.pos_column == model.vocabularies.pos_column
+    assert np.array_equal(again.arcs.array, model.arcs.array)
+    assert again.arcs.array.dtype == model.arcs.array.dtype
+    assert again.label_weights is not None
+    assert np.array_equal(again.label_weights.array, model.label_weights.array)
+    assert (again.labels, again.decoder, again.single_root, again.config) == (
+        model.labels, model.decoder, model.single_root, "seed: 1\n",
+    )  # fmt: skip
+    ours, theirs = model.parse(TEST), again.parse(TEST)
+    assert np.array_equal(ours.heads, theirs.heads)
+    assert np.array_equal(ours.labels, theirs.labels)
+    assert len(np.unique(ours.heads)) > 5
+
+
+def test_saving_again_gives_the_same_bytes(model: Model, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("first", "second", "third")]
+    for folder in folders:
+        folder.mkdir()
+    model.save(folders[0])
+    model.save(folders[1])
+    Model.load(folders[0]).save(folders[2])
+    model.save(folders[2])  # over what is there
+    for name in FILES:
+        contents = {(folder / name).read_bytes() for folder in folders}
+        assert len(contents) == 1
+    assert sorted(file.name for file in folders[2].iterdir()) == sorted(FILES)
+
+
+def test_a_model_without_labels(tmp_path: Path) -> None:
+    model = trained(labels=False)
+    model.save(tmp_path)
+    for each in (model, Model.load(tmp_path)):
+        assert each.labels == each.label_names == []
+        assert each.parse(TEST).labels is None
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_files_have_the_ordinary_mode(umask: int, mode: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        trained(labels=False).save(tmp_path)
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in FILES} == {mode}
+
+
+def test_nothing_saved_is_a_pickle_and_all_is_plain(saved: Path) -> None:
+    for name in FILES:
+        content = (saved / name).read_bytes()
+        assert not content.startswith((b"\x80", b"PK"))
+        if name != WEIGHTS:
+            content.decode()
+    json.loads((saved / VOCABULARY).read_text(encoding="utf-8"))
+    with safe_open(saved / WEIGHTS, "np") as file:
+        assert len(file.metadata()) == 1
+        tensors = [file.get_tensor(name) for name in file.keys()]  # noqa: SIM118 (no dictionary)
+    assert {tensor.dtype.kind for tensor in tensors} == {"i"}
+
+
+def parses(path: Path) -> None:
+    Model.load(path).parse(TEST)
+
+
+def refused(path: Path) -> str:
+    """The message with which a folder is refused, at once."""
+    start = time.perf_counter()
+    with pytest.raises(ModelError) as caught:
+        Model.load(path)
+    assert time.perf_counter() - start < 5
+    return str(caught.value)
+
+
+def test_the_copy_would_be_accepted(folder: Path) -> None:
+    parses(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    assert name in refused(folder)
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    assert "no such file: give the folder that training wrote" in refused(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_folder_in_the_place_of_a_file(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    assert name in refused(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("part", [0, 0.001, 0.3, 0.999])
+def test_a_truncated_file(folder: Path, name: str, part: float) -> None:
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[: int(len(content) * part)])
+    assert str(folder) in refused(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_bytes_too_many(folder: Path, name: str) -> None:
+    with (folder / name).open("ab") as file:
+        file.write(b"\n")
+    assert str(folder) in refused(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_flipped_bit_anywhere(folder: Path, saved: Path, name: str) -> None:
+    content = bytearray((folder / name).read_bytes())
+    draw = random.Random(name)
+    places = {0, 7, len(content) - 1} | {draw.randrange(len(content)) for _ in range(60)}
+    for place in sorted(places):
+        bit = 1 << draw.randrange(8)
+        content[place] ^= bit
+        (folder / name).write_bytes(bytes(content))
+        if name != WEIGHTS or not says_the_same(folder, saved):
+            assert str(folder) in refused(folder), (place, bit)
+        content[place] ^= bit
+    (folder / name).write_bytes(bytes(content))
+    parses(folder)
+
+
+def facts_of(folder: Path) -> tuple[dict, dict[str, np.ndarray]]:
+    with safe_open(folder / WEIGHTS, "np") as file:
+        facts = json.loads(file.metadata()["gpuparse"])
+        names = file.keys()
+        return facts, {name: file.get_tensor(name) for name in names}
+
+
+def says_the_same(folder: Path, other: Path) -> bool:
+    """Whether two weights files differ in nothing that counts, such as blanks in the header."""
+    try:
+        facts, tensors = facts_of(folder)
+    except Exception:
+        return False
+    wanted_facts, wanted = facts_of(other)
+    return facts == wanted_facts and all(
+        tensors[name].tobytes() == wanted[name].tobytes() for name in wanted
+    )
+
+
+def rewrite(folder: Path, facts: object, tensors: dict[str, np.ndarray]) -> None:
+    text = facts if isinstance(facts, str) else json.dumps(facts)
+    save_file(tensors, folder / WEIGHTS, metadata={"gpuparse": text})
+
+
+@pytest.mark.parametrize("value", [0, 2, "1", None, [1], {}])
+def test_another_format(folder: Path, value: object) -> None:
+    facts, tensors = facts_of(folder)
+    rewrite(folder, facts | {"format": value}, tensors)
+    assert "format 1" in refused(folder)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "1", "null", '"gpuparse"', "{}", '{"format": 1}', "[" * 200_000, "NaN"]
+)
+def test_weird_metadata(folder: Path, text: str) -> None:
+    _, tensors = facts_of(folder)
+    rewrite(folder, text, tensors)
+    assert str(folder) in refused(folder)
+
+
+def test_more_metadata_is_passed_over(folder: Path) -> None:
+    facts, tensors = facts_of(folder)
+    rewrite(folder, facts | {"author": "🦊" * 1000, "more": [[]]}, tensors)
+    parses(folder)
+
+
+def test_another_programs_weights(folder: Path) -> None:
+    save_file({"weight": np.zeros((3, 3), np.float32)}, folder / WEIGHTS)
+    assert "not a gpuparse model" in refused(folder)
+    save_file({}, folder / WEIGHTS, metadata={"format": "pt"})
+    assert "not a gpuparse model" in refused(folder)
+
+
+def test_types_that_numpy_lacks(folder: Path) -> None:
+    save_torch_file({"w": torch.zeros(3, dtype=torch.bfloat16)}, folder / WEIGHTS)
+    assert "not a gpuparse model" in refused(folder)
+
+
+def test_no_weights_at_all(folder: Path) -> None:
+    for content in (b"PK\x03\x04" + b"x" * 100, b"\x80\x04." * 50, b"# text\n" * 99):
+        (folder / WEIGHTS).write_bytes(content)
+        assert "damaged or not a weights file" in refused(folder)
+
+
+def test_a_header_that_claims_to_be_huge(folder: Path) -> None:
+    content = (folder / WEIGHTS).read_bytes()
+    for size in (1 << 40, (1 << 64) - 1, len(content), 100_000_000):
+        (folder / WEIGHTS).write_bytes(size.to_bytes(8, "little") + content[8:])
+        assert "damaged" in refused(folder)
+
+
+@pytest.mark.parametrize("name", ["arcs", "labels", "keys", "bases"])
+def test_a_missing_tensor(folder: Path, name: str) -> None:
+    facts, tensors = facts_of(folder)
+    del tensors[name]
+    rewrite(folder, facts, tensors)
+    refused(folder)
+
+
+@pytest.mark.parametrize("name", ["arcs", "labels", "keys", "bases"])
+def test_changed_weights_are_noticed(folder: Path, name: str) -> None:
+    facts, tensors = facts_of(folder)
+    tensors[name] = tensors[name].copy()
+    tensors[name].flat[-1] += 1
+    rewrite(folder, facts, tensors)
+    assert f"'{name}' was changed or damaged after training" in refused(folder)
+
+
+def test_files_of_two_models(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    trained(sentences=TRAIN[5:9]).save(other)
+    for name in (WEIGHTS, VOCABULARY):
+        mixed = Path(shutil.copytree(folder, tmp_path / f"with {name}"))
+        shutil.copy(other / name, mixed / name)
+        assert f"'{VOCABULARY}' was changed or damaged" in refused(mixed)
+
+
+def test_parses_do_not_depend_on_how_they_are_made(model: Model) -> None:
+    expected = model.parse(TEST, batch_size=1)
+    for batch_size in (2, 64, 1000):
+        for threads, backend in ((1, "auto"), (1, "torch"), (2, "cpu"), (5, "auto")):
+            found = model.parse(TEST, batch_size=batch_size, threads=threads, backend=backend)
+            assert found.heads.dtype == np.int32
+            assert np.array_equal(found.heads, expected.heads)
+            assert np.array_equal(found.labels, expected.labels)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+def test_parses_on_cuda_are_the_same(model: Model) -> None:
+    found, expected = model.parse(TEST, device="cuda"), model.parse(TEST)
+    assert np.array_equal(found.heads, expected.heads)
+    assert np.array_equal(found.labels, expected.labels)
+
+
+def test_parses_do_not_depend_on_the_other_sentences(model: Model) -> None:
+    sentences = random_sentences(101, 30, 14)
+    together = model.parse(TEST)
+    first = 0
+    for sentence in sentences:
+        alone = model.parse(treebank_of([sentence]))
+        assert np.array_equal(alone.heads, together.heads[first : first + len(sentence)])
+        assert np.array_equal(alone.labels, together.labels[first : first + len(sentence)])
+        first += len(sentence)
+    assert first == len(together.heads)
+
+
+def test_heads_and_labels_of_the_input_are_not_looked_at(model: Model) -> None:
+    blank = [
+        [[*word[:6], "_", "_", *word[8:]] for word in sentence]
+        for sentence in random_sentences(101, 30, 14)
+    ]
+    found, expected = model.parse(treebank_of(blank)), model.parse(TEST)
+    assert np.array_equal(found.heads, expected.heads)
+    assert np.array_equal(found.labels, expected.labels)
+
+
+def test_nothing_known_is_parsed_all_the_same(model: Model) -> None:
+    words = [
+        row(m, f"neu{m}", "_", "neu", lemma="neu", cpos="NEU", fpos="NEU", feats="Neu=Neu")
+        for m in range(1, 12)
+    ]
+    for sentences in ([words], [words[:1]], [[row(1, "_", "_")]]):
+        for backend in ("auto", "torch"):
+            found = model.parse(treebank_of(sentences), backend=backend)
+            heads = found.heads.tolist()
+            assert heads.count(0) == 1 if model.single_root else heads.count(0) >= 1
+            assert brute_force.is_tree(tuple(heads))
+            assert found.labels is not None
+            assert set(found.labels.tolist()) <= set(range(len(model.labels)))
+
+
+def test_every_parse_is_a_tree_that_the_decoder_can_build(model: Model) -> None:
+    found, first = model.parse(TEST), 0
+    for sentence in TEST:
+        heads = tuple(found.heads[first : first + len(sentence.forms)].tolist())
+        first += len(heads)
+        assert brute_force.is_tree(heads)
+        assert model.decoder != "eisner" or brute_force.is_projective(heads)
+        assert not model.single_root or heads.count(0) == 1
+
+
+def test_no_sentences(model: Model) -> None:
+    found = model.parse(treebank_of([]))
+    assert found.heads.tolist() == []
+    assert found.labels is not None
+    assert found.labels.tolist() == []
+
+
+def test_progress_adds_up(model: Model) -> None:
+    done: list[int] = []
+    model.parse(TEST, batch_size=7, progress=done.append)
+    assert sum(done) == len(TEST)
+    assert max(done) <= 7
+    assert len(done) > 3
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_weights_are_whole_numbers_of_few_bits(bits: int) -> None:
+    model = trained(bits=bits)
+    assert model.label_weights is not None
+    for weights in (model.arcs, model.label_weights):
+        assert weights.array.dtype == (np.int8 if bits == 8 else np.int16)
+        assert np.abs(weights.array.astype(int)).max() == 2 ** (bits - 1) - 1
+
+
+def test_the_model_is_not_written_to_by_parsing(saved: Path, tmp_path: Path) -> None:
+    model = Model.load(saved)
+    model.parse(TEST)
+    model.parse(TEST, backend="torch")
+    model.save(tmp_path)
+    for name in FILES:
+        assert (tmp_path / name).read_bytes() == (saved / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["mcdonald-2005", "extended"])
+def test_shipped_sets_survive_saving(name: str, tmp_path: Path) -> None:
+    model = trained(templates=load_templates(name), label_templates=load_templates("labels"))
+    model.save(tmp_path)
+    again = Model.load(tmp_path)
+    assert again.templates == model.templates
+    assert np.array_equal(again.parse(TEST).heads, model.parse(TEST).heads)
+    for backend in ("torch", "cpu"):
+        found = again.parse(TEST, backend=backend, batch_size=5)
+        assert np.array_equal(found.heads, model.parse(TEST).heads)
+        assert np.array_equal(found.labels, model.parse(TEST).labels)
