@@ -21,7 +21,6 @@ from gpuparse.features.plan import ArcPlan, compile_arcs
 from gpuparse.features.templates import TemplateSet, dump_set, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.decode import DECODERS
-from gpuparse.inference.kernels.cpu.search import NUMBERS
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_sentences
 from gpuparse.scoring.feature_map import (
@@ -153,12 +152,12 @@ class Model:
     def _search_compiled(
         self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
     ) -> None:
-        weights, decoder = self.arcs.array[:, 0], NUMBERS[self.decoder]
+        weights, rows = self.arcs.array[:, 0], self.features.rows
         longest = int(batch.lengths.max())
+        scratch = make_parse_scratch(self.plan, rows, self.decoder, longest, weights)
         failed = parse_sentences(
             batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy(), self.plan, weights,
-            self.features.rows, decoder, self.single_root, heads[:0],
-            make_parse_scratch(self.plan, self.features.rows, decoder, longest, weights), heads,
+            rows, self.single_root, heads[:0], scratch, heads,
         )  # fmt: skip
         if failed >= 0:
             raise NoTreeError(f"sentence {failed} of the batch has no tree")
@@ -297,7 +296,7 @@ def _read_weights(path: Path) -> tuple[dict[str, np.ndarray], dict]:
             # Before any tensor: another program's file may be large, or of types unknown here.
             if not isinstance(facts, dict) or facts.get("format") != FORMAT:
                 raise ModelError(f"{path}: not a gpuparse model of format {FORMAT}; train it again")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dictionary)
     except FileNotFoundError as error:
         raise ModelError(f"{path}: no such file: give the folder that training wrote") from error
     except (OSError, SafetensorError, ValueError, RecursionError) as error:

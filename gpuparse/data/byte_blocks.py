@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
+
+from gpuparse.compiled import compiled
 
 BLOCK = 64
 TAB, LINE_FEED, CARRIAGE_RETURN = 9, 10, 13
@@ -74,7 +76,7 @@ def trailing_zeros(typing_context, mask):  # type: ignore[no-untyped-def]
     return types.int64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def separators_at_end(data: np.ndarray, start: int) -> np.uint64:
     """separators_in_block for the last, incomplete block.
 

@@ -1,8 +1,8 @@
 """Are the trees in a treebank trees? The check before training and evaluation."""
 
 import numpy as np
-from numba import njit
 
+from gpuparse.compiled import compiled
 from gpuparse.data.scanner import NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError
@@ -18,7 +18,7 @@ SEVERAL_ROOTS = 6
 SHOWN = 12  # words that a message lists at most
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def check_heads(
     heads: np.ndarray, single_root: bool, partial: bool, seen: np.ndarray
 ) -> tuple[int, int]:
@@ -48,7 +48,7 @@ def check_heads(
     return (SEVERAL_ROOTS if single_root and n_roots > 1 else WELL_FORMED), 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def check_sentences(
     heads: np.ndarray, word_starts: np.ndarray, single_root: bool, partial: bool
 ) -> tuple[np.ndarray, np.ndarray]:

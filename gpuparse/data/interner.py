@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterable
 
 import numpy as np
-from numba import njit
 
+from gpuparse.compiled import compiled
 from gpuparse.data.byte_blocks import eight_bytes
 
 EMPTY = -1
@@ -24,7 +24,7 @@ HALF = np.uint64(33)
 Table = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def hash_bytes(data: np.ndarray, start: int, end: int) -> np.uint64:
     """64-bit hash of data[start:end]: eight bytes at a time, multiplied and folded; length last."""
     mixed = np.uint64(end - start)
@@ -40,7 +40,7 @@ def hash_bytes(data: np.ndarray, start: int, end: int) -> np.uint64:
     return mixed ^ (mixed >> HALF)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_slot(
     data: np.ndarray,
     start: int,
@@ -68,7 +68,7 @@ def find_slot(
         slot = (slot + np.uint64(1)) & mask
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_strings(
     data: np.ndarray,
     starts: np.ndarray,
@@ -88,7 +88,7 @@ def find_strings(
         ids[k] = slots[slot]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add_strings(
     data: np.ndarray,
     starts: np.ndarray,
@@ -123,7 +123,7 @@ def add_strings(
     return len(starts), size
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fill_slots(hashes: np.ndarray, size: int, slots: np.ndarray) -> None:
     """Puts the first `size` strings, all different, into empty slots."""
     mask = np.uint64(len(slots) - 1)

@@ -7,8 +7,8 @@ there is time.
 """
 
 import numpy as np
-from numba import njit
 
+from gpuparse.compiled import compiled
 from gpuparse.data.byte_blocks import (
     BLOCK,
     CARRIAGE_RETURN,
@@ -48,7 +48,7 @@ FAULT_CODE, FAULT_DETAIL, FAULT_LINE, FAULT_OFFSET, FAULT_START, FAULT_END = 0, 
 HASH, UNDERSCORE, ZERO, NINE, DASH, DOT = 35, 95, 48, 57, 45, 46
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def count_lines(data: np.ndarray) -> int:
     """Lines in the data, a last one without line feed included."""
     count = 0
@@ -59,7 +59,7 @@ def count_lines(data: np.ndarray) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_lines(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Cuts the bytes into lines and the lines at their tabs.
 
@@ -100,7 +100,7 @@ def find_lines(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     return rows, tabs, n_crlf
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def parse_number(data: np.ndarray, start: int, end: int) -> int:
     """data[start:end] as a plain number without leading zeros; BAD_HEAD where it is not one."""
     if end <= start or end - start > 10 or (data[start] == ZERO and end - start > 1):
@@ -113,7 +113,7 @@ def parse_number(data: np.ndarray, start: int, end: int) -> int:
     return value if value <= LARGEST else BAD_HEAD
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def parse_id(data: np.ndarray, start: int, end: int) -> tuple[int, int, int]:
     """(kind, i, j) of an ID column: `i` a word, `i-j` a multiword range, `i.j` an empty node."""
     for k in range(start, end):
@@ -127,7 +127,7 @@ def parse_id(data: np.ndarray, start: int, end: int) -> tuple[int, int, int]:
     return (WORD if i >= 0 else MALFORMED), i, i
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def check_layout(data: np.ndarray, row: np.ndarray, tabs: int, max_line: int) -> tuple[int, int]:
     """(fault, detail) of a line as such, before its ID is looked at; comments have no columns."""
     if row[N_COLUMNS] - 1 - row[0] > max_line:
@@ -143,7 +143,7 @@ def check_layout(data: np.ndarray, row: np.ndarray, tabs: int, max_line: int) ->
     return NO_FAULT, 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def check_range(i: int, j: int, next_id: int, last_range_end: int) -> tuple[int, int]:
     """(fault, detail) of the multiword range i-j that stands before word next_id."""
     if j < i:
@@ -155,7 +155,7 @@ def check_range(i: int, j: int, next_id: int, last_range_end: int) -> tuple[int,
     return NO_FAULT, 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def scan_sentence(
     data: np.ndarray,
     rows: np.ndarray,
@@ -204,7 +204,7 @@ def scan_sentence(
     return n_words, NO_FAULT, 0, 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def character_size(data: np.ndarray, at: int) -> int:
     """Bytes of the UTF-8 character at `at`; 0 where there is none (Unicode standard, table 3-7)."""
     lead = data[at]
@@ -232,7 +232,7 @@ def character_size(data: np.ndarray, at: int) -> int:
     return size
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_invalid_utf8(data: np.ndarray, start: int) -> int:
     """Offset of the first byte, from `start` on, that begins no UTF-8 character; else len(data)."""
     at, size = start, len(data)
@@ -253,7 +253,7 @@ def find_invalid_utf8(data: np.ndarray, start: int) -> int:
     return size
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def scan_sentences(
     data: np.ndarray, rows: np.ndarray, tabs: np.ndarray, max_line: int, stop_at_fault: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -6,10 +6,11 @@ Everywhere here heads[i] is the head of word i + 1: 0 for the artificial root, 1
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
+
+from gpuparse.compiled import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def number_in_preorder(heads: np.ndarray, first: np.ndarray, last: np.ndarray) -> bool:
     """Numbers the nodes 0..n so that k is below h just when first[h] <= first[k] <= last[h].
 
@@ -41,7 +42,7 @@ def number_in_preorder(heads: np.ndarray, first: np.ndarray, last: np.ndarray) -
             v = max(heads[v - 1], 0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def mark_nonprojective(heads: np.ndarray, word_starts: np.ndarray, marks: np.ndarray) -> int:
     """Fills marks (W,), sentence by sentence; returns the first that is no tree, or -1."""
     longest = 0

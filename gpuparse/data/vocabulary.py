@@ -45,9 +45,7 @@ class Vocabularies:
         return UNKNOWN if value is None else self._ids[field].get(value, UNKNOWN)
 
     @classmethod
-    def build(
-        cls, treebank: Treebank, fields: Iterable[str], pos_column: int
-    ) -> "Vocabularies":
+    def build(cls, treebank: Treebank, fields: Iterable[str], pos_column: int) -> "Vocabularies":
         """Every value that the treebank's words have, in order of first appearance.
 
         Cost: one compiled pass a column, and Python for each distinct string.
@@ -126,9 +124,7 @@ class Encoder:
         values[:, starts] = ROOT
         for source, known in self._columns.items():
             known.fill(values, places, treebank.data, *_slices(treebank, source))
-        return Batch(
-            torch.from_numpy(values), torch.from_numpy(starts), torch.from_numpy(counts)
-        )
+        return Batch(torch.from_numpy(values), torch.from_numpy(starts), torch.from_numpy(counts))
 
 
 class _Column:

@@ -1,14 +1,14 @@
 """Copying a treebank's bytes with HEAD and DEPREL exchanged: the compiled half of the writer."""
 
 import numpy as np
-from numba import njit
 
+from gpuparse.compiled import compiled
 from gpuparse.data.scanner import DEPREL, HEAD, NO_HEAD, UNDERSCORE, ZERO
 
 LONGEST_HEAD = 10  # digits of the largest int32
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def copy_bytes(data: np.ndarray, start: int, end: int, out: np.ndarray, at: int) -> int:
     """out[at:] = data[start:end]; returns the place after it."""
     size = end - start
@@ -18,7 +18,7 @@ def copy_bytes(data: np.ndarray, start: int, end: int, out: np.ndarray, at: int)
     return at + size
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def write_head(head: int, out: np.ndarray, at: int) -> int:
     """Writes a head as a number, NO_HEAD as `_`; returns the place after it."""
     if head == NO_HEAD:
@@ -35,7 +35,7 @@ def write_head(head: int, out: np.ndarray, at: int) -> int:
     return at + n_digits
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def replace_columns(
     data: np.ndarray,
     columns: np.ndarray,

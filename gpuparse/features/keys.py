@@ -7,8 +7,9 @@ conjunction moved into the hash). Both forms below give the same 32 bits.
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
+
+from gpuparse.compiled import compiled
 
 _FOLD = np.uint32(0x9E3779B1)
 _SEED = np.uint32(0x85EBCA6B)
@@ -18,14 +19,14 @@ WORD = 0xFFFFFFFF
 SEED_SHIFT = 56  # where the family stands in an exact key
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fold(key: np.uint32, value: np.uint32) -> np.uint32:
     """Take one more value into a side's key."""
     key = np.uint32((key ^ value) * _FOLD)
     return key ^ (key >> np.uint32(15))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def mix(key: np.uint32, seed: np.uint32) -> np.uint32:
     """A family's part from a side's key: every bit depends on every bit."""
     key = key ^ np.uint32(seed * _SEED)

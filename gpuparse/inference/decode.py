@@ -16,6 +16,8 @@ DECODERS: dict[str, Decoder] = {
     "eisner": eisner,
     "chu_liu_edmonds": chu_liu_edmonds,
 }
+PROJECTIVE = frozenset({"eisner"})
+"""The decoders whose trees have no crossing arcs."""
 
 
 def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str = "auto") -> Parse:

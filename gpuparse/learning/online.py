@@ -9,11 +9,11 @@ weights - weighted / T, and a sentence costs nothing but its own changes.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from gpuparse.compiled import compiled, inlined
+from gpuparse.features.keys import SEED_SHIFT
 from gpuparse.features.plan import HEAD, LINE, ArcPlan
 from gpuparse.learning.updates import step_size
-from gpuparse.features.keys import SEED_SHIFT
 from gpuparse.scoring.cpu import arc_rows, fill_parts, find_slot, max_rows
 from gpuparse.scoring.cpu_parse import parse_sentence
 
@@ -23,7 +23,6 @@ DONE, TABLE_FULL, NO_TREE = 0, 1, 2
 class Course(NamedTuple):
     """What stays fixed while learning."""
 
-    decoder: int  # as in gpuparse.inference.kernels.cpu.search
     single_root: bool
     rule: int  # as in gpuparse.learning.updates
     cost_augmented: bool  # predict the tree that violates the margin most
@@ -51,7 +50,7 @@ def make_difference(plan: ArcPlan, n: int) -> Difference:
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count_rows(found, n_found, sign, slots, counts, used, n_used, mask):
     """Add `sign` at each of the found rows."""
     for k in range(n_found):
@@ -68,7 +67,7 @@ def _count_rows(found, n_found, sign, slots, counts, used, n_used, mask):
     return n_used
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _subtract(values, start, n, gold, heads, plan, rows, parts, difference):
     """Collect the features of gold arcs minus those of the arcs in `heads`.
 
@@ -96,7 +95,7 @@ def _subtract(values, start, n, gold, heads, plan, rows, parts, difference):
     return wrong, n_used
 
 
-@njit(inline="always")
+@inlined
 def update_sentence(
     values, start, n, gold, heads, plan, weights, weighted, seen, rows, course, parts, difference
 ):  # fmt: skip
@@ -123,7 +122,7 @@ def update_sentence(
     return wrong
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn_sentences(
     values, starts, lengths, gold, plan, weights, weighted, seen, rows, course, scratch,
     difference, heads, predict, first,
@@ -143,12 +142,11 @@ def learn_sentences(
     cost = gold if course.cost_augmented else gold[:0]
     for b in range(first, len(starts)):
         start, n = starts[b], lengths[b]
-        if predict:
-            if not parse_sentence(
-                values, start, n, plan, weights, rows, course.decoder, course.single_root,
-                cost, scratch, heads[start : start + n + 1],
-            ):  # fmt: skip
-                return NO_TREE, b, wrong
+        if predict and not parse_sentence(
+            values, start, n, plan, weights, rows, course.single_root,
+            cost, scratch, heads[start : start + n + 1],
+        ):  # fmt: skip
+            return NO_TREE, b, wrong
         wrong_here = 0
         for m in range(1, n + 1):
             wrong_here += gold[start + m] != heads[start + m]
@@ -168,7 +166,7 @@ def learn_sentences(
     return DONE, len(starts), wrong
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def insert_arcs(start, n, gold, heads, plan, wrong, n_weights, keys, bases, state, parts):
     """Put the features of the arcs in which gold and prediction differ into an exact map.
 
@@ -200,7 +198,7 @@ def insert_arcs(start, n, gold, heads, plan, wrong, n_weights, keys, bases, stat
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _insert(key, slots, keys, bases, state):
     """Give a key its base row, unless it has one: `slots` rows, aligned to their number."""
     slot = find_slot(key, keys)

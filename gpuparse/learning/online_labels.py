@@ -5,13 +5,13 @@ one constraint: its gold label is to score at least 1 above the best other label
 """
 
 import numpy as np
-from numba import njit
 
+from gpuparse.compiled import compiled
 from gpuparse.learning.updates import PERCEPTRON, step_size
 from gpuparse.scoring.cpu_labels import fill_lines, fill_positions, sum_lines
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _best_other(scores, gold):
     """The label other than gold with the highest score, the first of equals."""
     best = 1 if gold == 0 else 0
@@ -21,7 +21,7 @@ def _best_other(scores, gold):
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn_labels(
     values, starts, lengths, heads, gold, plan, weights, weighted, n_lines, seen, rule, cap, scratch
 ):  # fmt: skip

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from gpuparse.inference.kernels.cpu.search import EISNER, make_search_scratch, search
+from gpuparse.inference.kernels.cpu.eisner import eisner_sentence
+from gpuparse.inference.kernels.cpu.search import make_search_scratch
 
 
 def nearest_projective(heads: np.ndarray, *, single_root: bool = False) -> np.ndarray:
@@ -30,5 +31,6 @@ def nearest_projective(heads: np.ndarray, *, single_root: bool = False) -> np.nd
             ancestor = heads[ancestor - 1]
             scores[ancestor, m] += 1
     found = np.zeros(n + 1, np.int64)
-    search(EISNER, scores, n, single_root, make_search_scratch(EISNER, n), found)
+    floats, stack, _ = make_search_scratch("eisner", n)
+    eisner_sentence(scores, n, single_root, floats, stack, found)
     return found[1:]

@@ -22,7 +22,7 @@ from gpuparse.errors import DataError, NoTreeError
 from gpuparse.features.label_plan import compile_labels
 from gpuparse.features.plan import check_exact_keys, compile_arcs
 from gpuparse.features.templates import TemplateSet
-from gpuparse.inference.kernels.cpu.search import EISNER, NUMBERS
+from gpuparse.inference.decode import PROJECTIVE
 from gpuparse.learning.online import NO_TREE, TABLE_FULL, Course, learn_sentences, make_difference
 from gpuparse.learning.online_labels import learn_labels
 from gpuparse.learning.projectivize import nearest_projective
@@ -138,7 +138,7 @@ class Trainer:
     def _reachable_heads(self) -> np.ndarray:
         """Gold heads, those of trees out of the decoder's reach replaced if so configured."""
         heads = self._heads.copy()
-        if NUMBERS[self.options.decoder] != EISNER:
+        if self.options.decoder not in PROJECTIVE:
             return heads
         for start, n in zip(self._batch.starts.tolist(), self._batch.lengths.tolist(), strict=True):
             tree = heads[start + 1 : start + n + 1]
@@ -288,13 +288,13 @@ class _ArcLearner:
         options = trainer.options
         self._trainer, self._pool = trainer, pool
         self._course = Course(
-            NUMBERS[options.decoder], bool(trainer.single_root), RULES[options.rule],
+            bool(trainer.single_root), RULES[options.rule],
             options.cost_augmented, options.max_step or np.inf,
         )  # fmt: skip
         self._heads = np.full_like(trainer._reachable, -1)
         self._scratch = [
             make_parse_scratch(
-                trainer._plan, trainer._features.rows, self._course.decoder, trainer._longest,
+                trainer._plan, trainer._features.rows, options.decoder, trainer._longest,
                 trainer._weights.array,
             )
             for _ in range(trainer._threads if options.batch_size > 1 else 1)
@@ -325,7 +325,7 @@ class _ArcLearner:
         def search(run: tuple[int, int], scratch) -> int:
             return parse_sentences(
                 mini.values.numpy(), starts[slice(*run)], lengths[slice(*run)], trainer._plan,
-                trainer._weights.array[:, 0], trainer._features.rows, self._course.decoder,
+                trainer._weights.array[:, 0], trainer._features.rows,
                 self._course.single_root, cost, scratch, self._heads,
             )  # fmt: skip
 

@@ -1,13 +1,14 @@
 """Update rules: from one violated constraint to a step along gold minus predicted features."""
 
 import numpy as np
-from numba import njit
+
+from gpuparse.compiled import compiled
 
 PERCEPTRON, MIRA = 0, 1
 RULES = {"perceptron": PERCEPTRON, "mira": MIRA}  # name in the config -> rule
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def step_size(rule, cost, margin, squared_norm, cap):
     """How far to move along f(x, gold) - f(x, predicted).
 

@@ -46,12 +46,8 @@ def arc_scores(
 
 def _compiled(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
     nodes = int(batch.lengths.max()) + 1
-    out = np.zeros(
-        (len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32
-    )
-    values, starts, lengths = (
-        part.numpy() for part in (batch.values, batch.starts, batch.lengths)
-    )
+    out = np.zeros((len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32)
+    values, starts, lengths = (part.numpy() for part in (batch.values, batch.starts, batch.lengths))
     sums = np.dtype(np.int32 if weights.is_integer else np.float32)
 
     def score(part: slice) -> None:
@@ -157,7 +153,9 @@ class _TorchScorer:
             key, on = self._sides[plan.word_side[family]]
             seed = int(plan.word_seed[family])
             key = part_keys(key, seed, 0, self._features.is_exact)
-            base = base_rows(self._features, key).unsqueeze(-1).expand(*key.shape, len(combinations))
+            base = (
+                base_rows(self._features, key).unsqueeze(-1).expand(*key.shape, len(combinations))
+            )
             rows += self._coded(base, on.unsqueeze(-1), plan.word_codes[family], combinations)
         if not rows:
             return torch.zeros(*self._places.shape, len(combinations), dtype=dtype).to(self._device)

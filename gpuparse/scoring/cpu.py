@@ -8,8 +8,8 @@ scores stays in the first-level cache; base rows are XORed in a vector loop of t
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from gpuparse.compiled import compiled, inlined
 from gpuparse.features.keys import SEED_SHIFT, fold, mix
 from gpuparse.features.plan import LINE, ArcPlan
 
@@ -82,7 +82,7 @@ def make_scratch(plan: ArcPlan, n: int, exact: bool, sums: np.dtype) -> Scratch:
 # leaves out the branches for exact maps.
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill_sides(values, start, n, side_start, atom_row, atom_offset, atom_shift, keys, scratch):
     """Keys of every side at every node."""
     side_key, on = scratch.side_key, scratch.side_on
@@ -105,7 +105,7 @@ def _fill_sides(values, start, n, side_start, atom_row, atom_offset, atom_shift,
         scratch.side_full[side] = full
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _part(key, seed, role, mask, keys):
     """A family's part of a key: exact keys carry the seed on the head's part alone."""
     if keys is None:
@@ -113,7 +113,7 @@ def _part(key, seed, role, mask, keys):
     return key | (np.uint64(1 - role) * np.uint64(seed) << np.uint64(SEED_SHIFT))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_base(key, n_rows, is_power, keys, bases):
     """The base row of a whole key, under the row map's fields of these names."""
     if keys is None:
@@ -125,7 +125,7 @@ def find_base(key, n_rows, is_power, keys, bases):
     return np.uint32(bases[slot]) if keys[slot] != _EMPTY_KEY else np.uint32(0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_slot(key, keys):
     """The slot of an exact key in the open-addressing table, or the free slot for it."""
     mask = np.uint64(len(keys) - 1)
@@ -136,7 +136,7 @@ def find_slot(key, keys):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def insert_all(keys, bases, slots, slot_bases):
     """Put keys with their base rows into the arrays of an exact table that has room for them."""
     for k in range(len(keys)):
@@ -145,7 +145,7 @@ def insert_all(keys, bases, slots, slot_bases):
         slot_bases[slot] = bases[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fill_parts(values, start, n, plan, rows, scratch):
     """All that is computed once a word: sides, parts, and the combination of every m - h."""
     _fill_sides(
@@ -167,7 +167,7 @@ def fill_parts(values, start, n, plan, rows, scratch):
     scratch.combination[n] = 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sum_words(n, plan, weights, rows, scratch):
     """Sum the word families: one number for each word, role and combination."""
     codes, word_sum = plan.codes, scratch.word_sum
@@ -186,7 +186,7 @@ def _sum_words(n, plan, weights, rows, scratch):
                         word_sum[role, i, c] += weights[base ^ codes[second, c]]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_pairs(h, n, plan, weights, rows, scratch, out):
     """Add the pair families of head h's arcs to its row of scores."""
     base, code = scratch.base, scratch.code
@@ -220,14 +220,14 @@ def _add_pairs(h, n, plan, weights, rows, scratch, out):
                         out[h, m] += weights[base[m] ^ code[second, m]]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def between_row(sizes, first_line, head, middle, modifier, dense):
     """First row of the dense line of three values, in a family's region of the dense rows."""
     line = (head * sizes[1] + middle) * sizes[2] + modifier
     return dense + (first_line + line) * LINE
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def between_value(values, place, side, side_start, atom_row, atom_offset):
     """The value that a between family reads of a word: 0 for no atom, -1 for no value."""
     atom = side_start[side]
@@ -237,7 +237,7 @@ def between_value(values, place, side, side_start, atom_row, atom_offset):
     return value if value != 0 else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill_groups(values, start, n, family, plan, scratch):
     """Chain the nodes that share a value, for either role."""
     group, following, first = scratch.group, scratch.next_in_group, scratch.first_in_group
@@ -261,7 +261,7 @@ def _fill_groups(values, start, n, family, plan, scratch):
                 scratch.last_in_group[role, i] = last
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill_prefix(low, high, first, weights, prefix, middle):
     """Running sums, over the words k of low..high - 1, of the lines at first + middle[k]."""
     # Unsigned: a negative index cannot occur, and each line becomes one vector addition.
@@ -276,7 +276,7 @@ def _fill_prefix(low, high, first, weights, prefix, middle):
         place += np.uint64(LINE)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_between(values, start, n, plan, weights, rows, scratch, out):
     """Add the between families: running sums for each pair of values of head and modifier."""
     group, following, prefix = scratch.group, scratch.next_in_group, scratch.prefix
@@ -313,7 +313,7 @@ def _add_between(values, start, n, plan, weights, rows, scratch, out):
                     h = following[0, h]
 
 
-@njit(inline="always")
+@inlined
 def score_sentence(values, start, n, plan, weights, rows, scratch, out):
     """Fill out[0:n+1, 1:n+1] with the scores of all arcs; the diagonal holds nothing of use.
 
@@ -331,7 +331,7 @@ def score_sentence(values, start, n, plan, weights, rows, scratch, out):
     _add_between(values, start, n, plan, weights, rows, scratch, out)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def score_sentences(values, starts, lengths, plan, weights, rows, scratch, sums, out):
     """Fill out[b, 0:n+1, 1:n+1] for every sentence of a batch; `sums` is (N, N) scratch."""
     for b in range(len(starts)):
@@ -342,7 +342,7 @@ def score_sentences(values, starts, lengths, plan, weights, rows, scratch, sums,
                 out[b, h, m] = sums[h, m]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def arc_rows(values, start, n, h, m, plan, rows, scratch, found):
     """Write the weight rows of every feature of the arc h -> m; return how many there are.
 
@@ -376,7 +376,7 @@ def arc_rows(values, start, n, h, m, plan, rows, scratch, found):
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _put(base, family, tables, codes, combination, found, count):
     """Append a family's rows, one or two."""
     found[count] = base ^ np.int64(codes[tables[family, 0], combination])

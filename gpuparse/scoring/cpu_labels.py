@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from gpuparse.compiled import compiled
 from gpuparse.features.keys import fold, mix
 from gpuparse.features.label_plan import ABSENT, NONE
 from gpuparse.features.templates import LABEL_ROLES
@@ -29,7 +29,7 @@ def make_label_scratch(n_templates: int, n_labels: int, n: int, sums: np.dtype) 
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fill_positions(heads, start, n, positions):
     """The node of every role for every word of the tree heads[start + 1 : start + n + 1]."""
     for i in range(n + 1):
@@ -49,7 +49,7 @@ def fill_positions(heads, start, n, positions):
         positions[h, RIGHTMOST] = m
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fill_lines(values, start, m, plan, n_lines, width, positions, lines):
     """First weights of the lines of word m's features; -1 for a silent one."""
     h = positions[m, HEAD]
@@ -72,7 +72,7 @@ def fill_lines(values, start, m, plan, n_lines, width, positions, lines):
         lines[f] = line * width if on else -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sum_lines(weights, lines, scores):
     """scores[l] = sum of the weights of label l over the lines."""
     scores[:] = 0
@@ -84,7 +84,7 @@ def sum_lines(weights, lines, scores):
                 scores[label] += weights[base + np.uint64(label)]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def label_sentences(values, starts, lengths, heads, plan, weights, n_lines, scratch, labels):
     """Fill labels[start + 1 : start + n + 1] of every sentence: the first of the best labels.
 
@@ -95,8 +95,6 @@ def label_sentences(values, starts, lengths, heads, plan, weights, n_lines, scra
         start, n = starts[b], lengths[b]
         fill_positions(heads, start, n, scratch.positions)
         for m in range(1, n + 1):
-            fill_lines(
-                values, start, m, plan, n_lines, width, scratch.positions, scratch.lines
-            )
+            fill_lines(values, start, m, plan, n_lines, width, scratch.positions, scratch.lines)
             sum_lines(weights, scratch.lines, scratch.scores)
             labels[start + m] = np.argmax(scratch.scores)

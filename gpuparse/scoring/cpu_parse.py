@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from gpuparse.compiled import compiled, inlined
 from gpuparse.features.plan import ArcPlan
 from gpuparse.inference.kernels.cpu.search import (
     SearchScratch,
@@ -24,7 +24,7 @@ class ParseScratch(NamedTuple):
 
 
 def make_parse_scratch(
-    plan: ArcPlan, rows: RowMap, decoder: int, n: int, weights: np.ndarray
+    plan: ArcPlan, rows: RowMap, decoder: str, n: int, weights: np.ndarray
 ) -> ParseScratch:
     """Working memory for sentences of up to n words; integer weights are summed as int32."""
     sums = np.dtype(np.float32 if weights.dtype.kind == "f" else np.int32)
@@ -36,9 +36,9 @@ def make_parse_scratch(
     )
 
 
-@njit(inline="always")
+@inlined
 def parse_sentence(
-    values, start, n, plan, weights, rows, decoder, single_root, gold, scratch, heads
+    values, start, n, plan, weights, rows, single_root, gold, scratch, heads
 ):  # fmt: skip
     """Fill heads[1:n+1] with the best tree of one sentence; return whether there is one.
 
@@ -53,12 +53,12 @@ def parse_sentence(
     if len(gold) > 0:
         for m in range(1, n + 1):
             scratch.scores[gold[start + m], m] -= cost
-    return search(decoder, scratch.scores, n, single_root, scratch.tree, heads)
+    return search(scratch.scores, n, single_root, scratch.tree, heads)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def parse_sentences(
-    values, starts, lengths, plan, weights, rows, decoder, single_root, gold, scratch, heads
+    values, starts, lengths, plan, weights, rows, single_root, gold, scratch, heads
 ):  # fmt: skip
     """Fill heads[start + 1 : start + n + 1] of every sentence with its best tree.
 
@@ -67,7 +67,7 @@ def parse_sentences(
     for b in range(len(starts)):
         start, n = starts[b], lengths[b]
         if not parse_sentence(
-            values, start, n, plan, weights, rows, decoder, single_root, gold, scratch,
+            values, start, n, plan, weights, rows, single_root, gold, scratch,
             heads[start : start + n + 1],
         ):  # fmt: skip
             return b

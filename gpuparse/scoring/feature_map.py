@@ -53,7 +53,8 @@ def exact_map(dense_lines: int) -> FeatureMap:
 def grown(features: FeatureMap, n_values: int) -> FeatureMap:
     """An exact map with the same rows and room for n_values more values."""
     _, _, _, slots, _, state, _ = features.rows
-    assert slots is not None and state is not None, "only an exact map grows"
+    assert slots is not None, "only an exact map grows"
+    assert state is not None
     keys, bases = contents(features)
     capacity = len(slots)
     while 2 * (len(keys) + n_values) > capacity:
@@ -65,7 +66,8 @@ def grown(features: FeatureMap, n_values: int) -> FeatureMap:
 def contents(features: FeatureMap) -> tuple[np.ndarray, np.ndarray]:
     """The keys of an exact map, ascending, and their base rows: what is saved of it."""
     slots, bases = features.rows.keys, features.rows.bases
-    assert slots is not None and bases is not None, "only an exact map has contents"
+    assert slots is not None, "only an exact map has contents"
+    assert bases is not None
     taken = np.flatnonzero(slots)
     order = taken[np.argsort(slots[taken])]
     return slots[order], bases[order]

@@ -67,9 +67,7 @@ def _torch_labels(batch: Batch, heads: Tensor, plan: LabelPlan, weights: Weights
         on = heads >= 0
         for atom in range(int(plan.start[f]), int(plan.start[f + 1])):
             position = positions[plan.role[atom]]
-            place = (places + position + int(plan.offset[atom])).clamp(
-                0, batch.values.shape[1] - 1
-            )
+            place = (places + position + int(plan.offset[atom])).clamp(0, batch.values.shape[1] - 1)
             value = batch.values[plan.row[atom]].long()[place]
             value = torch.where(position == NONE, ABSENT, value)
             on = on & (value != 0)

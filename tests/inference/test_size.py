@@ -9,7 +9,7 @@ import torch
 
 from gpuparse.inference import chu_liu_edmonds, reference
 from gpuparse.inference.kernels.cpu import threads
-from gpuparse.inference.kernels.cpu.search import NUMBERS, make_search_scratch, search
+from gpuparse.inference.kernels.cpu.search import make_search_scratch, search
 from tests.inference.decoders import ROWS
 
 every_decoder = pytest.mark.parametrize("name", ROWS)
@@ -141,12 +141,12 @@ def test_the_search_for_compiled_callers_is_the_same(name, single_root):
     """One scratch for sentences of any length up to its own, used again and again."""
     rng = np.random.default_rng(7)
     for dtype in (np.float32, np.float64):
-        scratch = make_search_scratch(NUMBERS[name], 40, dtype)
+        scratch = make_search_scratch(name, 40, dtype)
         for n in [40, 1, 3, 17, 16, 15, 40, 2]:
             arcs = rng.standard_normal((n + 1, n + 1)).astype(dtype)
             heads = np.full(n + 1, -1, np.int32)
-            assert search(NUMBERS[name], arcs, n, single_root, scratch, heads)
+            assert search(arcs, n, single_root, scratch, heads)
             expected, _ = ROWS[name].textbook(arcs, single_root=single_root)
             assert heads.tolist() == expected
         arcs[:, 2] = -np.inf
-        assert not search(NUMBERS[name], arcs, 2, single_root, scratch, heads)
+        assert not search(arcs, 2, single_root, scratch, heads)

@@ -1,10 +1,11 @@
 """The check of score values, compiled: one pass over the cells that decoders read."""
 
 import numpy as np
-from numba import njit
+
+from gpuparse.compiled import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _any_unusable(cells: np.ndarray, limit: float) -> bool:
     # Written so that NaN fails, without early exit and in 32-bit integers: so it is vectorised.
     forbidden = cells.dtype.type(-np.inf)
@@ -16,7 +17,7 @@ def _any_unusable(cells: np.ndarray, limit: float) -> bool:
     return bad != 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def first_unusable(arc_scores: np.ndarray, lengths: np.ndarray) -> int:
     """First sentence with a wrong length or an unusable score in a cell that is read.
 

@@ -9,9 +9,10 @@ Nothing is kept about which word an entering arc enters: taking apart finds it a
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from gpuparse.compiled import compiled, inlined
 from gpuparse.inference.kernels.cpu.lanes import (
     VECTOR_BYTES,
     Lanes,
@@ -131,14 +132,14 @@ def _merge(typingctx, rows, stride, best, path, start, end, place, made, word): 
     return types.void(rows, integer, best, path, integer, integer, place, integer, integer), codegen
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def chu_liu_edmonds_scratch_sizes(n: int, itemsize: int) -> tuple[int, int]:
     """Elements of the two scratch arrays of `chu_liu_edmonds_sentence` for up to n words."""
     stride = whole_vectors(n + 1, itemsize)
     return (3 * (n + 1) + 4) * stride + VECTOR_BYTES // itemsize, 10 * stride
 
 
-@njit(inline="always")
+@inlined
 def _copy_matrix(arc_scores: np.ndarray, n: int, stride: int, matrix: np.ndarray) -> None:
     """Rows at whole vectors, and -inf on the diagonal."""
     for h in range(n + 1):
@@ -148,7 +149,7 @@ def _copy_matrix(arc_scores: np.ndarray, n: int, stride: int, matrix: np.ndarray
         matrix[np.uint64(h * stride + h)] = -np.inf
 
 
-@njit(inline="always")
+@inlined
 def _write_rows(
     path: np.ndarray,
     start: int,
@@ -173,7 +174,7 @@ def _write_rows(
             rows[np.uint64(row + h)] = -np.inf
 
 
-@njit(inline="always")
+@inlined
 def _take_apart(
     made: int,
     n: int,
@@ -198,7 +199,7 @@ def _take_apart(
         source[entered] = u
 
 
-@njit(inline="always")
+@inlined
 def _grow_paths(
     n: int,
     stride: int,
@@ -260,7 +261,7 @@ def _grow_paths(
     return int(made)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def chu_liu_edmonds_sentence(
     arc_scores: np.ndarray,
     n: int,
@@ -306,7 +307,7 @@ def chu_liu_edmonds_sentence(
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def chu_liu_edmonds_batch(
     arc_scores: np.ndarray,
     lengths: np.ndarray,

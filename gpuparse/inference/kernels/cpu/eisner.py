@@ -9,9 +9,10 @@ split that reaches the stored maximum, O(n) for each of the O(n) spans of the tr
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from gpuparse.compiled import compiled, inlined
 from gpuparse.inference.kernels.cpu.lanes import (
     VECTOR_BYTES,
     Lanes,
@@ -74,7 +75,7 @@ def _best_spans(typingctx, chart, last, stride, width, start):  # type: ignore[n
     return types.void(chart, *[types.int64] * 4), codegen
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def eisner_scratch_size(n: int, itemsize: int) -> int:
     """Elements of scratch that `eisner_sentence` needs for up to n words."""
     # Two vectors more than the charts: to begin at a multiple of a vector, and because the last
@@ -82,7 +83,7 @@ def eisner_scratch_size(n: int, itemsize: int) -> int:
     return 6 * (n + 1) * whole_vectors(n + 1, itemsize) + 2 * VECTOR_BYTES // itemsize
 
 
-@njit(inline="always")
+@inlined
 def _fill_chart(
     arc_scores: np.ndarray, first: int, last: int, stride: int, chart: np.ndarray
 ) -> None:
@@ -114,7 +115,7 @@ def _fill_chart(
             _best_spans(chart, last, stride, w, i)
 
 
-@njit(inline="always")
+@inlined
 def _first_split(chart: np.ndarray, target: float, left: int, right: int, stride: int) -> int:
     """The smallest d with chart[left + d * stride] + chart[right + d * (1 - stride)] == target."""
     d = 0
@@ -125,7 +126,7 @@ def _first_split(chart: np.ndarray, target: float, left: int, right: int, stride
     return d
 
 
-@njit(inline="always")
+@inlined
 def _trace(
     chart: np.ndarray,
     first: int,
@@ -164,7 +165,7 @@ def _trace(
             depth += 2
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def eisner_sentence(
     arc_scores: np.ndarray,
     n: int,
@@ -207,7 +208,7 @@ def eisner_sentence(
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def eisner_batch(
     arc_scores: np.ndarray,
     lengths: np.ndarray,

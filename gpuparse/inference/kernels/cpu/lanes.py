@@ -10,25 +10,26 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
+
+from gpuparse.compiled import inlined
 
 VECTOR_BYTES = 64
 
 
-@njit(inline="always")
+@inlined
 def vector_lanes(array: np.ndarray) -> int:
     """Elements of this array in one vector."""
     return VECTOR_BYTES // array.itemsize
 
 
-@njit(inline="always")
+@inlined
 def whole_vectors(count: int, itemsize: int) -> int:
     """The number of elements, rounded up to whole vectors."""
     lanes = VECTOR_BYTES // itemsize
     return (count + lanes - 1) // lanes * lanes
 
 
-@njit(inline="always")
+@inlined
 def aligned(scratch: np.ndarray) -> np.ndarray:
     """The scratch from its first multiple of a vector on (less than one vector is left out).
 
