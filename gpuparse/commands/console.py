@@ -39,8 +39,12 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        say("interrupted")
-        return INTERRUPTED
+        return _interrupted()
+    except SystemError as error:
+        # What Python makes of a Ctrl-C that falls just where compiled code is entered or left.
+        if isinstance(_first_cause(error), KeyboardInterrupt):
+            return _interrupted()
+        raise
     except OSError as error:
         if error.errno in _EXHAUSTED:
             return _fail(_with_file(error), ResourceError.exit_code)
@@ -66,6 +70,17 @@ def _fail(text: str, code: int) -> int:
     for line in text.splitlines():
         say(f"error: {line}")
     return code
+
+
+def _interrupted() -> int:
+    say("interrupted")
+    return INTERRUPTED
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _with_file(error: OSError) -> str:

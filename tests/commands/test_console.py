@@ -104,6 +104,19 @@ def test_interruption_exits_130():
     assert (process.returncode, err) == (130, "gpuparse: interrupted\n")
 
 
+def test_an_interruption_inside_compiled_code_is_one_too(capsys):
+    def main(arguments):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as interrupt:
+            raise SystemError("returned a result with an exception set") from interrupt
+
+    assert run(main, []) == 130
+    assert capsys.readouterr().err == "gpuparse: interrupted\n"
+    with pytest.raises(SystemError):
+        run(raising(SystemError("something else")), [])
+
+
 class Clock:
     def __init__(self):
         self.now = 0.0

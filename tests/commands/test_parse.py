@@ -238,7 +238,7 @@ def test_interruption_leaves_no_file(trained, tmp_path):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert err.endswith("gpuparse: interrupted\n")
     assert list(out.iterdir()) == []
 
