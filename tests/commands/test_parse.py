@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -305,3 +306,14 @@ def test_output_sent_into_the_input_is_refused(trained, tmp_path):
     assert done.returncode == 2
     assert b"standard output goes into this input" in done.stderr
     assert path.read_bytes() == generate(3, 1)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_told(trained):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "parse.py", trained.model, trained.test, "--quiet"],
+            cwd=ROOT, stdout=full, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    assert done.returncode == 5
+    assert done.stderr == b"gpuparse: error: No space left on device\n"
