@@ -129,7 +129,39 @@ class Model:
             NoTreeError: never for finite weights.
         Cost: as `arc_scores`, the decoder and `best_labels` together.
         """
-        batch = self._encoder.encode(treebank)
+        batch = self.encode(treebank)
+        heads, labels = self.search(
+            batch,
+            batch_size=batch_size,
+            threads=threads,
+            device=device,
+            backend=backend,
+            progress=progress,
+        )
+        places = word_places(batch)
+        return Predictions(
+            heads[places].astype(np.int32),
+            labels[places].astype(np.int32) if self.label_weights else None,
+        )
+
+    def encode(self, treebank: Treebank) -> Batch:
+        """The sentences of a treebank as one batch on the CPU; not for several threads at once."""
+        return self._encoder.encode(treebank)
+
+    def search(
+        self,
+        batch: Batch,
+        *,
+        batch_size: int = 64,
+        threads: int = 1,
+        device: str = "cpu",
+        backend: str = "auto",
+        progress: Callable[[int], None] = lambda sentences: None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`parse` from token ids on: heads and labels (T,) int64 by place, -1 for what is no word.
+
+        Labels are -1 throughout if the model has none.
+        """
         heads = np.full(batch.values.shape[1], -1, np.int64)
         labels = np.full(batch.values.shape[1], -1, np.int64)
         compiled = device == "cpu" and backend != "torch"
@@ -143,11 +175,7 @@ class Model:
         with ThreadPoolExecutor(threads if compiled else 1) as pool:
             for done in pool.map(work, parts):
                 progress(done)
-        places = word_places(batch)
-        return Predictions(
-            heads[places].astype(np.int32),
-            labels[places].astype(np.int32) if self.label_weights else None,
-        )
+        return heads, labels
 
     def _search_compiled(
         self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device

@@ -1,0 +1,69 @@
+"""Token ids to heads, sentences of about 25 words: sentences a second, shipped template sets."""
+
+import argparse
+import os
+import time
+
+import numpy as np
+import torch
+
+from benchmarks.registry import Report, median_times
+from benchmarks.subjects import add_treebank_argument, read_subject, trained_model
+from gpuparse.data.batch import Batch
+from gpuparse.model import Model
+
+GATE = ("tests/scoring/test_arcs.py",)
+SETS = ("mcdonald-2005", "extended")
+ROWS = (1 << 20, 1 << 22)
+LENGTHS = (23, 27)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_treebank_argument(parser)
+
+
+def run(options: argparse.Namespace) -> Report:
+    """Time the compiled parse with one thread and two, and its torch twin."""
+    treebank = read_subject(options.treebank)
+    rows = []
+    for features in SETS:
+        for n_rows in ROWS:
+            model = trained_model(treebank, features, n_rows=n_rows, labels=False)
+            batch = _of_length(model.encode(treebank), *LENGTHS)
+            _check_backends(model, batch)
+            row = [features, f"2^{n_rows.bit_length() - 1}", len(batch)]
+            rows.append(row + _speeds(model, batch, options))
+    notes = [
+        f"Sentences of {LENGTHS[0]} to {LENGTHS[1]} words of {treebank.source}, 16-bit weights.",
+        "The torch form was checked to give the same heads. One thread by CPU time, two by the "
+        "clock.",
+    ]
+    columns = ["templates", "rows", "sentences", "1 thread/s", "2 threads/s", "gain", "torch/s"]
+    return Report("Token ids to heads, sentences a second", columns, rows, notes)
+
+
+def _of_length(batch: Batch, shortest: int, longest: int) -> Batch:
+    fitting = (batch.lengths >= shortest) & (batch.lengths <= longest)
+    return batch.select(torch.nonzero(fitting).squeeze(1))
+
+
+def _check_backends(model: Model, batch: Batch) -> None:
+    compiled, _ = model.search(batch)
+    twin, _ = model.search(batch, backend="torch")
+    assert np.array_equal(compiled, twin), "the backends disagree"
+
+
+def _speeds(model: Model, batch: Batch, options: argparse.Namespace) -> list[float | None]:
+    one = argparse.Namespace(threads=1, repeats=options.repeats)
+    # The search runs in a thread of a pool, which the clock of this thread does not see.
+    calls = {"one": lambda: model.search(batch)}
+    single = median_times(calls, one, clock=time.process_time)["one"]
+    wall = median_times(
+        calls | {"two": lambda: model.search(batch, threads=2)}, one, clock=time.perf_counter
+    )
+    some = batch.select(torch.arange(min(len(batch), 64)))
+    torch_call = {"torch": lambda: model.search(some, backend="torch")}
+    twin = median_times(torch_call, one, clock=time.process_time)["torch"]
+    two = len(batch) / wall["two"] if (os.cpu_count() or 1) > 1 else None
+    gain = wall["one"] / wall["two"] if two else None
+    return [len(batch) / single, two, gain, len(some) / twin]

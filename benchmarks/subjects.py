@@ -1,0 +1,55 @@
+"""What the cases are run on: a treebank, and models trained on it."""
+
+import argparse
+
+from gpuparse.data.conll import read_treebank, treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.data.treebank import Treebank
+from gpuparse.features.templates import load_templates
+from gpuparse.learning.trainer import Options, Trainer
+from gpuparse.model import Model
+
+GENERATED = "4000 generated sentences"
+
+
+def add_treebank_argument(parser: argparse.ArgumentParser) -> None:
+    """`--treebank FILE`: what to train on and to parse."""
+    parser.add_argument(
+        "--treebank", metavar="FILE", help=f"CoNLL file to run on; otherwise {GENERATED}"
+    )
+
+
+def read_subject(path: str | None) -> Treebank:
+    """The treebank of `--treebank`."""
+    return read_treebank(path) if path else treebank_from_bytes(generate(4000, 1), GENERATED)
+
+
+def options_for(n_rows: int, *, epochs: int, cost_augmented: bool = True) -> Options:
+    """A first-order projective run as in the shipped configs."""
+    return Options(
+        decoder="eisner",
+        single_root=None,
+        pos="auto",
+        map_kind="hashed",
+        map_rows=n_rows,
+        rule="mira",
+        epochs=epochs,
+        batch_size=1,
+        cost_augmented=cost_augmented,
+        max_step=None,
+        shuffle=True,
+        unreachable="oracle",
+        seed=1,
+        label_rows=1 << 20,
+        label_epochs=1,
+    )
+
+
+def trained_model(treebank: Treebank, features: str, *, n_rows: int, labels: bool) -> Model:
+    """A model after two epochs: as fast as one after ten, and as full of weights."""
+    label_templates = load_templates("labels") if labels else None
+    options = options_for(n_rows, epochs=2)
+    trainer = Trainer(treebank, load_templates(features), label_templates, options)
+    for _ in trainer.learn():
+        pass
+    return trainer.model(16)
