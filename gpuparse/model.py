@@ -17,9 +17,10 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError, ModelError, NoTreeError
 from gpuparse.features.label_plan import LabelPlan, compile_labels
-from gpuparse.features.plan import ArcPlan, compile_arcs
+from gpuparse.features.plan import LINE, ArcPlan, compile_arcs
 from gpuparse.features.templates import TemplateSet, dump_set, parse_set
 from gpuparse.files import replace_file
+from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.decode import DECODERS
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_sentences
@@ -97,8 +98,9 @@ class Model:
         self.single_root = single_root
         self.config = config
         self.plan: ArcPlan = compile_arcs(templates, vocabularies)
+        self.label_plan: LabelPlan | None = None
         if label_templates is not None:
-            self.label_plan: LabelPlan = compile_labels(label_templates, vocabularies)
+            self.label_plan = compile_labels(label_templates, vocabularies)
         self._encoder = Encoder(vocabularies)
 
     @property
@@ -119,14 +121,14 @@ class Model:
         """Best trees and labels of a treebank; its own heads and labels are not looked at.
 
         Args:
-            batch_size: most sentences at a time; they are sorted by length first. Neither this nor
-                threads, device and backend change a single head.
+            batch_size: most sentences at a time, at least 1; they are sorted by length first.
+                Neither this nor threads, device and backend change a single head.
             threads: CPU threads, each with batches of its own; on another device there is one.
             device: "cpu" or "cuda".
             backend: "cpu" (compiled), "torch", or "auto".
             progress: called with the number of sentences finished, batch by batch.
         Raises:
-            NoTreeError: never for finite weights.
+            ConfigError, ScoreError: a batch size or backend that does not exist.
         Cost: as `arc_scores`, the decoder and `best_labels` together.
         """
         batch = self.encode(treebank)
@@ -162,9 +164,11 @@ class Model:
 
         Labels are -1 throughout if the model has none.
         """
+        if batch_size < 1:
+            raise ConfigError(f"batch_size is {batch_size}, at least 1 is needed")
         heads = np.full(batch.values.shape[1], -1, np.int64)
         labels = np.full(batch.values.shape[1], -1, np.int64)
-        compiled = device == "cpu" and backend != "torch"
+        compiled = choose_backend(backend, torch.device(device)) == "cpu"
         search = self._search_compiled if compiled else self._search_torch
 
         def work(part: torch.Tensor) -> int:
@@ -189,7 +193,7 @@ class Model:
         )  # fmt: skip
         if failed >= 0:
             raise NoTreeError(f"sentence {failed} of the batch has no tree")
-        if self.label_weights:
+        if self.label_weights and self.label_plan:
             label_ragged(batch, heads, self.label_plan, self.label_weights, labels)
 
     def _search_torch(
@@ -202,7 +206,7 @@ class Model:
         )
         words = (found >= 0).cpu()
         heads[places[words].numpy()] = found.cpu()[words].numpy()
-        if self.label_weights:
+        if self.label_weights and self.label_plan:
             best = best_labels(batch, found, self.label_plan, self.label_weights, backend="torch")
             labels[places[words].numpy()] = best.cpu()[words].numpy()
 
@@ -264,6 +268,7 @@ class Model:
         cls, facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
     ) -> "Model":
         words = json.loads(texts[VOCABULARY])
+        _check_parts(facts, words, tensors)
         vocabularies = Vocabularies(words["values"], words["pos_column"])
         templates = parse_set(texts[FEATURES], FEATURES)
         arcs = Weights(tensors["arcs"])
@@ -272,7 +277,7 @@ class Model:
         else:
             dense_lines = compile_arcs(templates, vocabularies).dense_lines
             features = hashed_map(facts["table_rows"], dense_lines)
-        if features.n_rows != len(arcs.array) or facts["decoder"] not in DECODERS:
+        if features.n_rows != len(arcs.array):
             raise ValueError("its parts do not belong together")
         return cls(
             templates=templates,
@@ -308,6 +313,41 @@ def _as_json(content: object) -> str:
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> None:
+    """Refuse parts that no training writes; the kernels do not look before they read.
+
+    Raises:
+        KeyError, TypeError, ValueError: something is missing or not as it should be.
+    """
+    arcs, labels = tensors["arcs"], words["labels"]
+    whole = {np.dtype(np.int8), np.dtype(np.int16)}
+    wrong = {
+        "decoder": facts["decoder"] not in DECODERS,
+        "single_root": not isinstance(facts["single_root"], bool),
+        "pos_column": words["pos_column"] not in (3, 4),
+        "arcs": arcs.dtype not in whole or arcs.ndim != 2 or arcs.shape[1] != 1,
+        "values": not isinstance(words["values"], dict)
+        or any(
+            not isinstance(known, list) or len(set(known)) != len(known)
+            for known in words["values"].values()
+        ),
+        "labels": not isinstance(labels, list) or bool(labels) != ("labels" in tensors),
+    }
+    if "labels" in tensors:
+        lines = tensors["labels"]
+        wrong["labels"] |= lines.dtype not in whole or lines.ndim != 2 or len(lines) == 0
+        wrong["labels"] |= lines.shape[1:] != (len(labels),)
+    if "keys" in tensors:
+        keys, bases = tensors["keys"], tensors["bases"]
+        wrong["keys"] = keys.ndim != 1 or not (keys > 0).all() or not (np.diff(keys) > 0).all()
+        # A family's rows lie within one line from its base on.
+        wrong["bases"] = (
+            bases.shape != keys.shape or not ((bases >= LINE) & (bases + LINE <= len(arcs))).all()
+        )
+    if any(wrong.values()):
+        raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
 
 
 def _read_text(path: Path) -> str:

@@ -55,6 +55,8 @@ def trained(
         "label_rows": 1 << 12, "label_epochs": 1,
     } | change  # fmt: skip
     second_stage = label_templates if labels else None
+    if options["single_root"]:
+        sentences = [words for words in sentences if [word[6] for word in words].count("0") == 1]
     trainer = Trainer(treebank_of(sentences), templates, second_stage, Options(**options))
     for _ in trainer.learn():
         pass

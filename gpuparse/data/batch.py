@@ -34,6 +34,8 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on another device; only the places that its sentences use travel."""
+        if len(self) == 0:
+            return Batch(*(part.to(device) for part in (self.values, self.starts, self.lengths)))
         low = int((self.starts - MARGIN).min())
         high = int((self.starts + self.lengths).max()) + MARGIN + 1
         return Batch(
@@ -44,7 +46,8 @@ class Batch:
 
     def places(self) -> Tensor:
         """(B, N) the place of every node, N - 1 the longest length; padding stays within edges."""
-        nodes = torch.arange(int(self.lengths.max()) + 1, device=self.starts.device)
+        longest = int(self.lengths.max()) if len(self) else 0
+        nodes = torch.arange(longest + 1, device=self.starts.device)
         return self.starts.unsqueeze(1) + torch.minimum(nodes, self.lengths.unsqueeze(1) + 1)
 
 

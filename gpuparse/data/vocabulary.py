@@ -1,5 +1,6 @@
 """Strings to value ids, one vocabulary a field, and treebanks to batches."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -77,17 +78,22 @@ def column_ids(treebank: Treebank, source: int) -> tuple[np.ndarray, list[str]]:
 def choose_pos_column(treebank: Treebank, wish: str) -> int:
     """The column that `pos` reads: `coarse`, `fine`, or `auto`.
 
-    `auto` takes the fine tags where the treebank has between 2 and MAX_FINE_TAGS of them.
+    `auto` takes the fine tags where the treebank has between 2 and MAX_FINE_TAGS of them, or
+    where it has no coarse ones.
     """
     if wish == "auto":
-        tags = len(set(distinct(treebank, _FINE)) - {"_"})
-        wish = "fine" if 2 <= tags <= MAX_FINE_TAGS else "coarse"
+        coarse, fine = (len(set(distinct(treebank, source)) - {"_"}) for source in (_COARSE, _FINE))
+        wish = "fine" if 2 <= fine <= MAX_FINE_TAGS or coarse == 0 else "coarse"
     return _FINE if wish == "fine" else _COARSE
 
 
 def seen_attributes(treebank: Treebank) -> list[str]:
-    """The names of the FEATS attributes of a treebank, sorted."""
-    return sorted({name for feats in distinct(treebank, _FEATS) for name in attributes(feats)})
+    """The names of the FEATS attributes of a treebank, sorted.
+
+    Names with blanks in them, which no template could be written with, are left out.
+    """
+    names = {name for feats in distinct(treebank, _FEATS) for name in attributes(feats)}
+    return sorted(name for name in names if not re.search(r"\s", name))
 
 
 class Encoder:

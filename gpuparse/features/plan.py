@@ -46,12 +46,12 @@ class ArcPlan(NamedTuple):
     word_side: np.ndarray  # (F,) int64
     word_codes: np.ndarray  # (F, 2) int64: code tables; the second may be NO_CODE
     word_slots: np.ndarray  # (F,) int64: rows that a value takes in an exact map, a power of two
-    word_seed: np.ndarray  # (F,) uint64: number of the family, also the top of its exact keys
+    word_seed: np.ndarray  # (F,) int64: number of the family, also the top of its exact keys
     pair_head: np.ndarray  # (F,) int64: side of the head
     pair_modifier: np.ndarray  # (F,) int64: side of the modifier
     pair_codes: np.ndarray  # (F, 2) int64
     pair_slots: np.ndarray  # (F,) int64
-    pair_seed: np.ndarray  # (F,) uint64
+    pair_seed: np.ndarray  # (F,) int64
     between_side: np.ndarray  # (F, 2) int64: sides of head and modifier, one atom or none each
     between_row: np.ndarray  # (F,) int64: row of the batch's values of the word between
     between_size: np.ndarray  # (F, 3) int64: number of values of head, between and modifier
@@ -109,18 +109,35 @@ class _Compiler:
                 role = MODIFIER if modifier else HEAD
                 word.append((role, self._side(head or modifier), codes, slots, seed))
         sides, rows, offsets, shifts = self._side_arrays()
+        word_role, word_side, word_codes, word_slots, word_seed = _arrays(word, (0, 0, 2, 0, 0))
+        pair_head, pair_modifier, pair_codes, pair_slots, pair_seed = _arrays(pair, (0, 0, 2, 0, 0))
+        between_side, between_row, between_size, between_line, between_codes = _arrays(
+            between, (2, 0, 3, 0, 2)
+        )
         return ArcPlan(
-            bucket_table(self._ends),
-            self._n_buckets,
-            self._code_tables(),
-            sides,
-            rows,
-            offsets,
-            shifts,
-            *_arrays(word, (0, 0, 2, 0, 0)),
-            *_arrays(pair, (0, 0, 2, 0, 0)),
-            *_arrays(between, (2, 0, 3, 0, 2)),
-            self._lines,
+            buckets=bucket_table(self._ends),
+            n_buckets=self._n_buckets,
+            codes=self._code_tables(),
+            side_start=sides,
+            atom_row=rows,
+            atom_offset=offsets,
+            atom_shift=shifts,
+            word_role=word_role,
+            word_side=word_side,
+            word_codes=word_codes,
+            word_slots=word_slots,
+            word_seed=word_seed,
+            pair_head=pair_head,
+            pair_modifier=pair_modifier,
+            pair_codes=pair_codes,
+            pair_slots=pair_slots,
+            pair_seed=pair_seed,
+            between_side=between_side,
+            between_row=between_row,
+            between_size=between_size,
+            between_line=between_line,
+            between_codes=between_codes,
+            dense_lines=self._lines,
         )
 
     def _side(self, atoms: tuple[Atom, ...]) -> int:
@@ -224,7 +241,9 @@ def check_exact_keys(plan: ArcPlan, vocabularies: Vocabularies) -> None:
                 f"feature_map.kind exact: a template joins {fields} of one word, which have too "
                 "many values for an exact key: use the hashed map"
             )
-    if len(plan.pair_seed) + len(plan.word_seed) >= MAX_EXACT_FAMILIES:
+    families = len(plan.pair_seed) + len(plan.word_seed) + len(plan.between_row)
+    if families > MAX_EXACT_FAMILIES:
         raise ConfigError(
-            f"feature_map.kind exact: at most {MAX_EXACT_FAMILIES} templates: use the hashed map"
+            f"feature_map.kind exact: {families} templates that differ in more than direction and "
+            f"distance, at most {MAX_EXACT_FAMILIES} have room: use the hashed map"
         )

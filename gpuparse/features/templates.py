@@ -88,12 +88,12 @@ class TemplateSet:
         return sorted({field for template in templates for field in template.fields()})
 
     def expanded(self, attributes: Sequence[str]) -> "TemplateSet":
-        """The set with `feats.*` replaced by each attribute in turn."""
+        """The set with `feats.*` replaced by each attribute in turn, each template once."""
         return TemplateSet(
             self.name,
             self.distance,
-            tuple(_expand(self.arc, attributes)),
-            tuple(_expand(self.label, attributes)),
+            tuple(dict.fromkeys(_expand(self.arc, attributes))),
+            tuple(dict.fromkeys(_expand(self.label, attributes))),
         )
 
 
@@ -128,10 +128,14 @@ def parse_template(text: str, roles: Sequence[str] = ARC_ROLES) -> Template:
     for word in text.split():
         role, _, field = word.partition(".")
         if word in SUFFIXES:
+            if word in suffix:
+                raise ConfigError(f"template '{text}': {word} stands twice")
             suffix.add(word)
         elif role == "between":
             if between is not None:
                 raise ConfigError(f"template '{text}': only one between.FIELD is allowed")
+            if roles is not ARC_ROLES:
+                raise ConfigError(f"template '{text}': between.FIELD is for arc templates only")
             between = _checked_field(field, text)
         else:
             atoms.append(_parse_atom(word, text, roles))
@@ -213,14 +217,20 @@ def dump_set(templates: TemplateSet) -> str:
 
 def _parse_blocks(blocks: object, roles: Sequence[str]) -> tuple[Template, ...]:
     """Blocks are {suffixes: [...], templates: [...]}: every template with every suffix."""
-    templates: list[Template] = []
-    for block in blocks if isinstance(blocks, list) else []:
+    templates: dict[tuple[frozenset[Atom], str | None, frozenset[str]], Template] = {}
+    if not isinstance(blocks, list | None):
+        raise ConfigError("arc and label: a list of blocks is expected")
+    for block in blocks or []:
         if not isinstance(block, dict) or set(block) - {"suffixes", "templates"}:
             raise ConfigError("a block of templates has the keys suffixes and templates")
-        for text in block.get("templates") or []:
-            for suffix in block.get("suffixes") or [""]:
+        suffixes, texts = block.get("suffixes", [""]), block.get("templates", [])
+        if not (isinstance(suffixes, list) and isinstance(texts, list)):
+            raise ConfigError("suffixes and templates: lists are expected")
+        for text in texts:
+            for suffix in suffixes:
                 template = parse_template(f"{text} {suffix}", roles)
-                if template in templates:
+                meaning = frozenset(template.atoms), template.between, template.suffix
+                if meaning in templates:
                     raise ConfigError(f"template '{template}' stands twice")
-                templates.append(template)
-    return tuple(templates)
+                templates[meaning] = template
+    return tuple(templates.values())

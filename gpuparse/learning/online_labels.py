@@ -22,6 +22,17 @@ def _best_other(scores, gold):
 
 
 @compiled
+def _squared_norm(lines):
+    """Squared length of gold minus guessed features: lines that coincide count together."""
+    total = 0.0
+    for f in range(len(lines)):
+        if lines[f] >= 0:
+            for g in range(len(lines)):
+                total += lines[f] == lines[g]
+    return 2.0 * total
+
+
+@compiled
 def learn_labels(
     values, starts, lengths, heads, gold, plan, weights, weighted, n_lines, seen, rule, cap, scratch
 ):  # fmt: skip
@@ -47,7 +58,7 @@ def learn_labels(
             guess = _best_other(scratch.scores, right)
             margin = np.float64(scratch.scores[right]) - np.float64(scratch.scores[guess])
             wrong += margin <= 0
-            squared_norm = 2.0 * np.sum(scratch.lines >= 0)
+            squared_norm = _squared_norm(scratch.lines)
             cost = 1.0 if rule != PERCEPTRON or margin <= 0 else 0.0
             step = step_size(rule, cost, margin, squared_norm, cap)
             if step > 0.0:

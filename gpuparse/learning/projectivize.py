@@ -32,5 +32,6 @@ def nearest_projective(heads: np.ndarray, *, single_root: bool = False) -> np.nd
             scores[ancestor, m] += 1
     found = np.zeros(n + 1, np.int64)
     floats, stack, _ = make_search_scratch("eisner", n)
+    assert stack is not None
     eisner_sentence(scores, n, single_root, floats, stack, found)
     return found[1:]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from gpuparse.data.batch import Batch, word_places
-from gpuparse.data.tree import is_projective
+from gpuparse.data.tree import is_projective, n_roots
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import (
     Encoder,
@@ -20,7 +20,7 @@ from gpuparse.data.vocabulary import (
 )
 from gpuparse.errors import DataError, NoTreeError
 from gpuparse.features.label_plan import compile_labels
-from gpuparse.features.plan import check_exact_keys, compile_arcs
+from gpuparse.features.plan import LINE, check_exact_keys, compile_arcs
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decode import PROJECTIVE
 from gpuparse.learning.online import NO_TREE, TABLE_FULL, Course, learn_sentences, make_difference
@@ -29,8 +29,15 @@ from gpuparse.learning.projectivize import nearest_projective
 from gpuparse.learning.updates import RULES
 from gpuparse.model import Model
 from gpuparse.scoring.cpu_labels import make_label_scratch
-from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_sentences
-from gpuparse.scoring.feature_map import contents, exact_map, frozen_map, grown, hashed_map
+from gpuparse.scoring.cpu_parse import ParseScratch, make_parse_scratch, parse_sentences
+from gpuparse.scoring.feature_map import (
+    contents,
+    exact_map,
+    frozen_map,
+    grown,
+    hashed_map,
+    next_free_row,
+)
 from gpuparse.scoring.weights import Weights, quantised
 
 SLICE = 256  # sentences between two events
@@ -60,7 +67,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where learning stands: `done` of `total` sentences of an epoch, `wrong` of `words` words."""
+    """Where learning stands: `done` of `total` sentences of an epoch, `wrong` of `words` words.
+
+    Cost-augmented search makes mistakes on purpose, and those are counted too.
+    """
 
     stage: str  # "arcs" or "labels"
     epoch: int  # from 1
@@ -138,11 +148,15 @@ class Trainer:
     def _reachable_heads(self) -> np.ndarray:
         """Gold heads, those of trees out of the decoder's reach replaced if so configured."""
         heads = self._heads.copy()
-        if self.options.decoder not in PROJECTIVE:
-            return heads
+        projective = self.options.decoder in PROJECTIVE
         for start, n in zip(self._batch.starts.tolist(), self._batch.lengths.tolist(), strict=True):
             tree = heads[start + 1 : start + n + 1]
-            if not is_projective(tree):
+            if self.single_root and n_roots(tree) != 1:
+                raise DataError(
+                    f"a training tree has {n_roots(tree)} words under the root: set "
+                    "data.single_root to false or auto"
+                )
+            if projective and not is_projective(tree):
                 self.n_unreachable += 1
                 if self.options.unreachable == "oracle":
                     tree[:] = nearest_projective(tree, single_root=bool(self.single_root))
@@ -152,7 +166,7 @@ class Trainer:
         """Make room in the exact map for twice the values of the longest sentence, or as many
         again as there are."""
         families = len(self._plan.word_seed) + len(self._plan.pair_seed)
-        known = int(self._features.rows.state[0])
+        known = len(contents(self._features)[0])
         self._features = grown(self._features, max(known, 4 * self._longest * families))
         weights = np.zeros((self._features.n_rows, 1), np.float32)
         weights[: len(self._weighted)] = self._weights.array
@@ -228,7 +242,10 @@ class Trainer:
             yield Progress("labels", epoch + 1, done, len(order), wrong, words)
 
     def model(self, bits: int, config: str = "") -> Model:
-        """The model with the average of all weights so far, as whole numbers of `bits` bits."""
+        """The model with the average of all weights so far, as whole numbers of `bits` bits.
+
+        Only between two epochs: sentences are counted by the epoch.
+        """
         seen = max(1, self._epochs_done["arcs"] * len(self._batch))
         arcs = _average(self._weights.array[:, 0], self._weighted, seen)
         label_weights = None
@@ -239,8 +256,10 @@ class Trainer:
             label_weights = Weights(quantised(mean, bits).reshape(shape))
         features = self._features
         if features.is_exact:
-            # Room to grow is left out: how much there is depends on where a run was resumed.
-            arcs = arcs[: int(features.rows.state[1])]
+            # Room to grow is left out: how much there is depends on where a run was resumed. One
+            # line more than the rows in use, so that no base row and code lead out of the table.
+            used = next_free_row(features)
+            arcs = np.concatenate([arcs[:used], np.zeros(LINE, np.float32)])
             features = frozen_map(*contents(features), len(arcs))
         return Model(
             templates=self._arcs,
@@ -256,7 +275,10 @@ class Trainer:
         )
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that a later `restore` needs to go on as if nothing had happened."""
+        """All that a later `restore` needs to go on as if nothing had happened.
+
+        Only between two epochs; the arrays are those that learning goes on to change.
+        """
         done = np.array([self._epochs_done["arcs"], self._epochs_done["labels"]], np.int64)
         state = {"done": done, "arcs": self._weights.array, "arcs_weighted": self._weighted}
         if self._label_weights is not None:
@@ -264,7 +286,7 @@ class Trainer:
             state["labels_weighted"] = self._label_weighted
         if self._features.is_exact:
             keys, bases = contents(self._features)
-            next_row = np.array(self._features.rows.state[1:])
+            next_row = np.array([next_free_row(self._features)])
             state |= {"keys": keys.astype(np.int64), "bases": bases, "next_row": next_row}
         return state
 
@@ -322,7 +344,7 @@ class _ArcLearner:
         threads = len(self._scratch)
         cuts = np.searchsorted(work, work[-1] * np.arange(1, threads) / threads).tolist()
 
-        def search(run: tuple[int, int], scratch) -> int:
+        def search(run: tuple[int, int], scratch: ParseScratch) -> int:
             return parse_sentences(
                 mini.values.numpy(), starts[slice(*run)], lengths[slice(*run)], trainer._plan,
                 trainer._weights.array[:, 0], trainer._features.rows,

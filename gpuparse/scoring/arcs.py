@@ -29,7 +29,9 @@ def arc_scores(
 
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
-        plan, features, weights: the compiled templates, their row map, their weights.
+        plan, features, weights: the compiled templates, their row map, their weights. Weights
+            are zero where no feature can point, as learning leaves them: in the dense lines of
+            value 0, and in line 0 of an exact map.
         backend: "cpu" (compiled), "torch" (any device), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns:
@@ -45,7 +47,7 @@ def arc_scores(
 
 
 def _compiled(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
-    nodes = int(batch.lengths.max()) + 1
+    nodes = batch.places().shape[1]
     out = np.zeros((len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32)
     values, starts, lengths = (part.numpy() for part in (batch.values, batch.starts, batch.lengths))
     sums = np.dtype(np.int32 if weights.is_integer else np.float32)
@@ -84,6 +86,8 @@ class _TorchScorer:
 
     def scores(self) -> Tensor:
         n_sentences, n_nodes = self._places.shape
+        if n_sentences == 0:
+            return torch.zeros(0, n_nodes, n_nodes, device=self._device)
         dtype = torch.float64 if self._weights.is_integer else torch.float32
         by_role = self._word_sums(HEAD, dtype), self._word_sums(MODIFIER, dtype)
         arcs = torch.arange(n_sentences * n_nodes, device=self._device)
@@ -175,7 +179,8 @@ class _TorchScorer:
         plan = self._plan
         atoms = range(int(plan.side_start[side]), int(plan.side_start[side + 1]))
         columns = plan.atom_row, plan.atom_offset, plan.atom_shift
-        listed = [tuple(int(column[atom]) for column in columns) for atom in atoms]
+        rows, offsets, shifts = columns
+        listed = [(int(rows[atom]), int(offsets[atom]), int(shifts[atom])) for atom in atoms]
         return side_keys(self._values, self._places, listed, self._features.is_exact)
 
     def _between_value(self, family: int, role: int) -> tuple[Tensor, Tensor]:

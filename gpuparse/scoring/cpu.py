@@ -48,7 +48,7 @@ class Scratch(NamedTuple):
     word_sum: np.ndarray  # (2, N, LINE): sums of the word families by role, word, combination
     prefix: np.ndarray  # ((N + 1) * LINE,): sums of between lines of the words before a word
     middle: np.ndarray  # (N,) uint64: offset of a word's lines among those of its neighbours
-    group: np.ndarray  # (2, N) int64: value that a between family reads, by role; 0 for none
+    group: np.ndarray  # (2, N) int64: value that a between family reads, by role; -1 for none
     next_in_group: np.ndarray  # (2, N) int64: next node with the same value, or N
     first_in_group: np.ndarray  # (2, N) bool
     last_in_group: np.ndarray  # (2, N) int64: for the first node of a group, its last one

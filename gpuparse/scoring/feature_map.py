@@ -73,6 +73,12 @@ def contents(features: FeatureMap) -> tuple[np.ndarray, np.ndarray]:
     return slots[order], bases[order]
 
 
+def next_free_row(features: FeatureMap) -> int:
+    """The row that the next new value of an exact map would begin at, or just after."""
+    assert features.rows.state is not None, "only an exact map has free rows"
+    return int(features.rows.state[1])
+
+
 def frozen_map(keys: np.ndarray, bases: np.ndarray, n_rows: int) -> FeatureMap:
     """The exact map of the given contents, for parsing."""
     capacity = max(_FIRST_CAPACITY, 1 << (2 * len(keys)).bit_length())

@@ -59,9 +59,11 @@ def quantised(averages: np.ndarray, bits: int) -> np.ndarray:
     A tree's score is multiplied by the scale as a whole, so that no best tree depends on it.
     """
     largest = float(np.abs(averages).max(initial=0.0))
+    if not np.isfinite(largest):
+        raise ValueError("weights that are not finite cannot be stored; learning went astray")
     end = (1 << (bits - 1)) - 1
     scale = end / largest if largest > 0.0 else 1.0
-    return np.rint(averages * scale).astype(np.int8 if bits == 8 else np.int16)
+    return np.rint(averages.astype(np.float64) * scale).astype(np.int8 if bits == 8 else np.int16)
 
 
 def sum_bags(bag: nn.EmbeddingBag, rows: Tensor) -> Tensor:

@@ -275,3 +275,29 @@ def ours(word: str) -> str:
     role = {"p": "h", "c": "m", "b": "between"}[match[1]]
     field = {"word": "form", "pos": "pos", "prefix": "form[:5]"}[match[2]]
     return f"{role}{match[3] or ''}.{field}"
+
+
+def test_an_attribute_named_and_found_by_the_star_stands_once():
+    templates = parse_set(
+        "arc: [{templates: [h.feats.* m.feats.*, h.feats.Case m.feats.Case]}]", "text"
+    ).expanded(["Case", "Number"])
+    assert [str(template) for template in templates.arc] == [
+        "h.feats.Case m.feats.Case",
+        "h.feats.Number m.feats.Number",
+    ]
+    assert parse_set(dump_set(templates), "text") == templates
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("arc: [{templates: [m.pos h.pos, h.pos m.pos]}]", "stands twice"),
+        ("arc: [{templates: [h.pos direction direction]}]", "direction stands twice"),
+        ("arc: h.pos", "list of blocks"),
+        ("arc: [{templates: h.pos}]", "lists are expected"),
+        ("label: [{templates: [h.pos between.pos]}]", "for arc templates only"),
+    ],
+)
+def test_sets_that_would_not_mean_what_they_say_are_refused(text, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        parse_set(text, "text")

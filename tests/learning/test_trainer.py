@@ -453,3 +453,10 @@ def test_the_treebank_is_not_written_to() -> None:
         pass
     assert np.array_equal(treebank.data, data)
     assert np.array_equal(treebank.heads, heads)
+
+
+def test_two_words_under_the_root_are_refused_where_one_is_asked_for():
+    two_roots = [[row(1, "a", 0, cpos="N"), row(2, "b", 0, cpos="V")]]
+    templates = parse_set("arc: [{templates: [h.cpos m.cpos]}]", "text")
+    with pytest.raises(DataError, match="2 words under the root"):
+        Trainer(treebank_of(two_roots), templates, None, replace(OPTIONS, single_root=True))

@@ -236,7 +236,7 @@ def _grow_paths(
                 continue
             if start == ATTACHED:
                 break
-            _write_rows(path, start, end, n, stride, matrix, rows, root)
+            _write_rows(path, int(start), int(end), n, stride, matrix, rows, root)
             for word in range(0, stride, vector_lanes(rows)):
                 _merge(rows, stride, best, path, start, end, place, made, word)
             from_root = rows.dtype.type(-np.inf)
