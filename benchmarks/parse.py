@@ -103,7 +103,7 @@ def _stages(model: Model, treebank: Treebank) -> Iterator[tuple[str, float, floa
 
 def _gathers(model: Model, lengths: np.ndarray) -> float:
     """Weights that the pair families read for all arcs."""
-    per_arc = int((model.plan.pair_codes >= 0).sum())
+    per_arc = len(model.plan.pair) + int((model.plan.pair["second_codes"] >= 0).sum())
     return float(per_arc * (lengths * lengths).sum())
 
 

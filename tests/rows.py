@@ -36,13 +36,13 @@ def full_exact_map(batch: Batch, plan: ArcPlan) -> FeatureMap:
     places = batch.places()
     sides = []
     for first, end in pairwise(plan.side_start.tolist()):
-        atoms = zip(plan.atom_row, plan.atom_offset, plan.atom_shift, strict=True)
+        atoms = iter(plan.atoms.tolist())
         listed = [tuple(map(int, atom)) for atom in list(atoms)[first:end]]
         sides.append(side_keys(batch.values, places, listed, True)[0])
     found = [torch.empty(0, dtype=torch.int64)]
-    for side, seed in zip(plan.word_side.tolist(), plan.word_seed.tolist(), strict=True):
+    for side, seed in zip(plan.word["side"].tolist(), plan.word["seed"].tolist(), strict=True):
         found.append(part_keys(sides[side], seed, 0, True).unique())
-    pairs = plan.pair_head.tolist(), plan.pair_modifier.tolist(), plan.pair_seed.tolist()
+    pairs = (plan.pair[name].tolist() for name in ("head_side", "modifier_side", "seed"))
     for head, modifier, seed in zip(*pairs, strict=True):
         parts = part_keys(sides[head], seed, 0, True), part_keys(sides[modifier], seed, 1, True)
         found.append((parts[0].unsqueeze(2) ^ parts[1].unsqueeze(1)).unique())
@@ -61,8 +61,9 @@ def silence(weights: np.ndarray, plan: ArcPlan, features: FeatureMap) -> np.ndar
     weights = weights.copy()
     if features.is_exact:
         weights[:LINE] = 0
-    for family, (heads, middles, modifiers) in enumerate(plan.between_size.tolist()):
-        first = features.rows.dense + int(plan.between_line[family]) * LINE
+    sizes = (plan.between[name].tolist() for name in ("n_heads", "n_middles", "n_modifiers"))
+    for line, heads, middles, modifiers in zip(plan.between["line"].tolist(), *sizes, strict=True):
+        first = features.rows.dense + line * LINE
         lines = weights[first : first + heads * middles * modifiers * LINE]
         lines.reshape(heads, middles, modifiers * LINE)[:, 0] = 0
     return weights

@@ -27,36 +27,52 @@ SIDE_BITS = 28  # of an exact key for the head's values, and as many for the mod
 MAX_EXACT_FAMILIES = 127
 
 
+def _record(*names: str) -> np.dtype:
+    return np.dtype([(name, np.int64) for name in names])
+
+
+# Tables of the plan. Fields `*_side` are numbers of sides, fields `*_codes` of code tables, of
+# which the second may be NO_CODE; `slots` is the number of rows that a value takes in an exact
+# map, a power of two; `seed` is the number of the family, also the top of its exact keys.
+ATOM = _record(
+    "row",  # of the batch's values
+    "offset",  # words to the right of the role's word
+    "shift",  # bit of the exact key where the atom's value begins
+)
+WORD = _record("role", "side", "first_codes", "second_codes", "slots", "seed")
+PAIR = _record("head_side", "modifier_side", "first_codes", "second_codes", "slots", "seed")
+BETWEEN = _record(
+    "head_side",  # one atom or none each
+    "modifier_side",
+    "row",  # of the batch's values of the word between
+    "n_heads",  # numbers of values
+    "n_middles",
+    "n_modifiers",
+    "line",  # the first one, counted from the dense region's start
+    "first_codes",
+    "second_codes",
+)
+
+
 class ArcPlan(NamedTuple):
-    """Arc templates as arrays. S sides, F families of a kind, K code tables, C combinations.
+    """Arc templates as arrays. S sides, K code tables, C combinations.
 
     A side is a sequence of atoms of one role; sides are shared between families.
     A combination is a direction with a distance bucket: `direction * buckets + bucket`,
     direction 0 for a head to the left of its modifier.
+
+    Few arrays with records in them: numba takes the longer to compile a function the more arrays
+    it is given.
     """
 
     buckets: np.ndarray  # (L,) int64: bucket of distance d at d - 1, the last one for all beyond
     n_buckets: int
     codes: np.ndarray  # (K, C) uint32: code of each combination in code table k
     side_start: np.ndarray  # (S + 1,) int64: side s has atoms side_start[s]:side_start[s + 1]
-    atom_row: np.ndarray  # (A,) int64: row of the batch's values
-    atom_offset: np.ndarray  # (A,) int64: words to the right of the role's word
-    atom_shift: np.ndarray  # (A,) int64: bit of the exact key where the atom's value begins
-    word_role: np.ndarray  # (F,) int64: HEAD or MODIFIER
-    word_side: np.ndarray  # (F,) int64
-    word_codes: np.ndarray  # (F, 2) int64: code tables; the second may be NO_CODE
-    word_slots: np.ndarray  # (F,) int64: rows that a value takes in an exact map, a power of two
-    word_seed: np.ndarray  # (F,) int64: number of the family, also the top of its exact keys
-    pair_head: np.ndarray  # (F,) int64: side of the head
-    pair_modifier: np.ndarray  # (F,) int64: side of the modifier
-    pair_codes: np.ndarray  # (F, 2) int64
-    pair_slots: np.ndarray  # (F,) int64
-    pair_seed: np.ndarray  # (F,) int64
-    between_side: np.ndarray  # (F, 2) int64: sides of head and modifier, one atom or none each
-    between_row: np.ndarray  # (F,) int64: row of the batch's values of the word between
-    between_size: np.ndarray  # (F, 3) int64: number of values of head, between and modifier
-    between_line: np.ndarray  # (F,) int64: first line, counted from the dense region's start
-    between_codes: np.ndarray  # (F, 2) int64
+    atoms: np.ndarray  # of ATOM
+    word: np.ndarray  # of WORD, one record a family; role HEAD or MODIFIER
+    pair: np.ndarray  # of PAIR
+    between: np.ndarray  # of BETWEEN
     dense_lines: int  # lines of the dense region, LINE rows each
 
 
@@ -100,51 +116,33 @@ class _Compiler:
     def plan(self) -> ArcPlan:
         word, pair, between = [], [], []
         for seed, ((head, modifier, middle), suffixes) in enumerate(self._families, start=1):
-            codes, slots = self._codes(suffixes)
+            first, second, slots = self._codes(suffixes)
             if middle is not None:
-                between.append((*self._between(head, middle, modifier), codes))
+                between.append((*self._between(head, middle, modifier), first, second))
             elif head and modifier:
-                pair.append((self._side(head), self._side(modifier), codes, slots, seed))
+                sides = self._side(head), self._side(modifier)
+                pair.append((*sides, first, second, slots, seed))
             else:
                 role = MODIFIER if modifier else HEAD
-                word.append((role, self._side(head or modifier), codes, slots, seed))
-        sides, rows, offsets, shifts = self._side_arrays()
-        word_role, word_side, word_codes, word_slots, word_seed = _arrays(word, (0, 0, 2, 0, 0))
-        pair_head, pair_modifier, pair_codes, pair_slots, pair_seed = _arrays(pair, (0, 0, 2, 0, 0))
-        between_side, between_row, between_size, between_line, between_codes = _arrays(
-            between, (2, 0, 3, 0, 2)
-        )
+                word.append((role, self._side(head or modifier), first, second, slots, seed))
+        side_start, atoms = self._side_arrays()
         return ArcPlan(
-            buckets=bucket_table(self._ends),
-            n_buckets=self._n_buckets,
-            codes=self._code_tables(),
-            side_start=sides,
-            atom_row=rows,
-            atom_offset=offsets,
-            atom_shift=shifts,
-            word_role=word_role,
-            word_side=word_side,
-            word_codes=word_codes,
-            word_slots=word_slots,
-            word_seed=word_seed,
-            pair_head=pair_head,
-            pair_modifier=pair_modifier,
-            pair_codes=pair_codes,
-            pair_slots=pair_slots,
-            pair_seed=pair_seed,
-            between_side=between_side,
-            between_row=between_row,
-            between_size=between_size,
-            between_line=between_line,
-            between_codes=between_codes,
-            dense_lines=self._lines,
+            bucket_table(self._ends),
+            self._n_buckets,
+            self._code_tables(),
+            side_start,
+            atoms,
+            np.array(word, WORD),
+            np.array(pair, PAIR),
+            np.array(between, BETWEEN),
+            self._lines,
         )
 
     def _side(self, atoms: tuple[Atom, ...]) -> int:
         return self._sides.setdefault(atoms, len(self._sides))
 
-    def _codes(self, suffixes: list[frozenset[str]]) -> tuple[list[int], int]:
-        """Code tables of a family's suffixes, one after the other, and the rows they span."""
+    def _codes(self, suffixes: list[frozenset[str]]) -> tuple[int, int, int]:
+        """Both code tables of a family's suffixes, and the rows that their codes span."""
         tables, first = [], 0
         for suffix in suffixes:
             tables.append(self._tables.setdefault((suffix, first), len(self._tables)))
@@ -154,7 +152,8 @@ class _Compiler:
                 f"a template's direction and distance variants need {first} weights; at most "
                 f"{LINE} fit: use fewer distance buckets"
             )
-        return [*tables, NO_CODE][:2], 1 << (first - 1).bit_length()
+        one, two = [*tables, NO_CODE][:2]
+        return one, two, 1 << (first - 1).bit_length()
 
     def _count(self, suffix: frozenset[str]) -> int:
         directions = 2 if "direction" in suffix else 1
@@ -173,22 +172,20 @@ class _Compiler:
             tables[table] = first + code
         return tables
 
-    def _side_arrays(self) -> tuple[np.ndarray, ...]:
-        starts, rows, offsets, shifts = [0], [], [], []
+    def _side_arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        starts, records = [0], []
         for atoms in self._sides:
             # Heads fill an exact key from its lowest bit, modifiers from the middle.
             shift = SIDE_BITS if atoms and atoms[0].role == "m" else 0
             for atom in atoms:
-                rows.append(self._row[atom.field])
-                offsets.append(atom.offset)
-                shifts.append(shift)
+                records.append((self._row[atom.field], atom.offset, shift))
                 shift += (self._vocabularies.size(atom.field) - 1).bit_length()
-            starts.append(len(rows))
-        return tuple(np.array(column, np.int64) for column in (starts, rows, offsets, shifts))
+            starts.append(len(records))
+        return np.array(starts, np.int64), np.array(records, ATOM)
 
     def _between(
         self, head: tuple[Atom, ...], middle: str, modifier: tuple[Atom, ...]
-    ) -> tuple[list[int], int, list[int], int]:
+    ) -> tuple[int, int, int, int, int, int, int]:
         if len(head) > 1 or len(modifier) > 1:
             raise ConfigError(
                 f"a template with between.{middle} takes at most one atom of the head and one "
@@ -208,22 +205,15 @@ class _Compiler:
                 f"than {MAX_DENSE_LINES}: use a field with fewer values than {max(sizes)}, "
                 "such as cpos"
             )
-        return [self._side(head), self._side(modifier)], self._row[middle], sizes, first
+        n_heads, n_middles, n_modifiers = sizes
+        sides = self._side(head), self._side(modifier)
+        return *sides, self._row[middle], n_heads, n_middles, n_modifiers, first
 
 
 def bucket_table(ends: Sequence[int]) -> np.ndarray:
     """The bucket of distance d at d - 1, for buckets with the given upper ends in words."""
     last = ends[-1] if ends else 0
     return np.searchsorted(ends, np.arange(1, last + 2)).astype(np.int64)
-
-
-def _arrays(families: list[tuple], widths: tuple[int, ...]) -> list[np.ndarray]:
-    """One array a property; `widths` gives the shapes of properties of no family at all."""
-    columns = list(zip(*families, strict=True)) or [() for _ in widths]
-    return [
-        np.array(column, np.int64).reshape((len(families), width) if width else len(families))
-        for column, width in zip(columns, widths, strict=True)
-    ]
 
 
 def check_exact_keys(plan: ArcPlan, vocabularies: Vocabularies) -> None:
@@ -234,14 +224,14 @@ def check_exact_keys(plan: ArcPlan, vocabularies: Vocabularies) -> None:
     """
     widths = [(vocabularies.size(field) - 1).bit_length() for field in vocabularies.fields]
     for side in range(len(plan.side_start) - 1):
-        atoms = plan.atom_row[plan.side_start[side] : plan.side_start[side + 1]]
-        if sum(widths[row] for row in atoms) > SIDE_BITS:
-            fields = " ".join(vocabularies.fields[row] for row in atoms)
+        rows = plan.atoms["row"][plan.side_start[side] : plan.side_start[side + 1]]
+        if sum(widths[row] for row in rows) > SIDE_BITS:
+            fields = " ".join(vocabularies.fields[row] for row in rows)
             raise ConfigError(
                 f"feature_map.kind exact: a template joins {fields} of one word, which have too "
                 "many values for an exact key: use the hashed map"
             )
-    families = len(plan.pair_seed) + len(plan.word_seed) + len(plan.between_row)
+    families = len(plan.word) + len(plan.pair) + len(plan.between)
     if families > MAX_EXACT_FAMILIES:
         raise ConfigError(
             f"feature_map.kind exact: {families} templates that differ in more than direction and "

@@ -78,8 +78,8 @@ def _subtract(values, start, n, gold, heads, plan, rows, parts, difference):
         if gold[start + m] != heads[start + m]:
             wrong += 1
             gap = abs(gold[start + m] - m) + abs(heads[start + m] - m)
-            places += 4 * len(plan.pair_seed) + 4 * len(plan.word_seed)
-            places += 2 * len(plan.between_row) * gap
+            places += 4 * len(plan.pair) + 4 * len(plan.word)
+            places += 2 * len(plan.between) * gap
     mask = 1
     while mask < 2 * places:
         mask *= 2
@@ -174,27 +174,25 @@ def insert_arcs(start, n, gold, heads, plan, wrong, n_weights, keys, bases, stat
     """
     if keys is None:  # a hashed map has a row for every feature
         return True
-    values = 2 * wrong * (len(plan.word_seed) + len(plan.pair_seed))
+    values = 2 * wrong * (len(plan.word) + len(plan.pair))
     if 2 * (state[0] + values) > len(keys) or state[1] + values * LINE > n_weights:
         return False
     for m in range(1, n + 1):
         if gold[start + m] == heads[start + m]:
             continue
         for h in (gold[start + m], heads[start + m]):
-            for family in range(len(plan.word_seed)):
-                i = h if plan.word_role[family] == HEAD else m
-                side = plan.word_side[family]
-                if parts.side_on[side, i]:
-                    seed = np.uint64(plan.word_seed[family]) << np.uint64(SEED_SHIFT)
-                    key = parts.side_key[side, i] | seed
-                    _insert(key, plan.word_slots[family], keys, bases, state)
-            for family in range(len(plan.pair_seed)):
-                if (
-                    parts.side_on[plan.pair_head[family], h]
-                    and parts.side_on[plan.pair_modifier[family], m]
-                ):
+            for family in range(len(plan.word)):
+                word = plan.word[family]
+                i = h if word.role == HEAD else m
+                if parts.side_on[word.side, i]:
+                    seed = np.uint64(word.seed) << np.uint64(SEED_SHIFT)
+                    key = parts.side_key[word.side, i] | seed
+                    _insert(key, word.slots, keys, bases, state)
+            for family in range(len(plan.pair)):
+                pair = plan.pair[family]
+                if parts.side_on[pair.head_side, h] and parts.side_on[pair.modifier_side, m]:
                     key = parts.head_part[family, h] ^ parts.modifier_part[family, m]
-                    _insert(key, plan.pair_slots[family], keys, bases, state)
+                    _insert(key, pair.slots, keys, bases, state)
     return True
 
 

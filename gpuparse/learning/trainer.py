@@ -165,7 +165,7 @@ class Trainer:
     def _grow(self) -> None:
         """Make room in the exact map for twice the values of the longest sentence, or as many
         again as there are."""
-        families = len(self._plan.word_seed) + len(self._plan.pair_seed)
+        families = len(self._plan.word) + len(self._plan.pair)
         known = len(contents(self._features)[0])
         self._features = grown(self._features, max(known, 4 * self._longest * families))
         weights = np.zeros((self._features.n_rows, 1), np.float32)

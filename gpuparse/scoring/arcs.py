@@ -6,7 +6,7 @@ from torch import Tensor
 
 from gpuparse.data.batch import Batch
 from gpuparse.features.keys import part_keys, side_keys
-from gpuparse.features.plan import HEAD, LINE, MODIFIER, ArcPlan
+from gpuparse.features.plan import HEAD, LINE, MODIFIER, NO_CODE, ArcPlan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.kernels.cpu.threads import run_in_threads
 from gpuparse.scoring.cpu import make_scratch, score_sentences
@@ -59,7 +59,7 @@ def _compiled(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weight
             scratch, np.zeros((nodes, nodes), sums), out[part],
         )  # fmt: skip
 
-    per_arc = 2 * len(plan.pair_seed) + 1
+    per_arc = 2 * len(plan.pair) + 1
     run_in_threads(score, lengths * int(np.sqrt(per_arc)), 2, torch.get_num_threads())
     return torch.from_numpy(out)
 
@@ -91,7 +91,7 @@ class _TorchScorer:
         dtype = torch.float64 if self._weights.is_integer else torch.float32
         by_role = self._word_sums(HEAD, dtype), self._word_sums(MODIFIER, dtype)
         arcs = torch.arange(n_sentences * n_nodes, device=self._device)
-        per_head = n_nodes * max(2 * len(self._plan.pair_seed), n_nodes)
+        per_head = n_nodes * max(2 * len(self._plan.pair), n_nodes)
         chunks = [
             self._chunk(heads // n_nodes, heads % n_nodes, by_role, dtype)
             for heads in arcs.split(max(1, self._rows_at_once // per_head))
@@ -107,16 +107,17 @@ class _TorchScorer:
         scores = by_role[HEAD][b, h].gather(1, combination)
         scores += by_role[MODIFIER][b].gather(2, combination.unsqueeze(2)).squeeze(2)
         scores += self._pairs(b, h, combination).to(dtype)
-        for family in range(len(self._plan.between_row)):
+        for family in self._plan.between:
             scores += self._between(family, b, h, combination).to(dtype)
         return scores
 
     def _pairs(self, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:
         plan = self._plan
         rows = []
-        for family, seed in enumerate(plan.pair_seed.tolist()):
-            head, head_on = self._sides[plan.pair_head[family]]
-            modifier, modifier_on = self._sides[plan.pair_modifier[family]]
+        for family in plan.pair:
+            seed = int(family["seed"])
+            head, head_on = self._sides[family["head_side"]]
+            modifier, modifier_on = self._sides[family["modifier_side"]]
             exact = self._features.is_exact
             # [G, N]
             key = part_keys(head[b, h], seed, 0, exact).unsqueeze(1) ^ part_keys(
@@ -124,27 +125,26 @@ class _TorchScorer:
             )
             on = head_on[b, h].unsqueeze(1) & modifier_on[b]
             base = base_rows(self._features, key)
-            rows += self._coded(base, on, plan.pair_codes[family], combination)
+            rows += self._coded(base, on, family, combination)
         if not rows:
             return torch.zeros_like(combination)
         bag = self._weights.bag(self._device, len(rows))
         return sum_bags(bag, torch.stack(rows, -1)).squeeze(-1)
 
-    def _between(self, family: int, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:
-        plan, nodes = self._plan, torch.arange(self._places.shape[1], device=self._device)
-        head, head_on = self._between_value(family, HEAD)
-        modifier, modifier_on = self._between_value(family, MODIFIER)
-        middle = self._values[plan.between_row[family]].long()[self._places]
-        _, n_middle, n_modifier = plan.between_size[family].tolist()
+    def _between(self, family: np.void, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:
+        nodes = torch.arange(self._places.shape[1], device=self._device)
+        head, head_on = self._between_value(family["head_side"])
+        modifier, modifier_on = self._between_value(family["modifier_side"])
+        middle = self._values[family["row"]].long()[self._places]
         # [G, N, N]: head h[g], modifier, word between
-        line = head[b, h].reshape(-1, 1, 1) * n_middle + middle[b].unsqueeze(1)
-        line = line * n_modifier + modifier[b].unsqueeze(2)
-        base = self._features.rows.dense + (int(plan.between_line[family]) + line) * LINE
+        line = head[b, h].reshape(-1, 1, 1) * int(family["n_middles"]) + middle[b].unsqueeze(1)
+        line = line * int(family["n_modifiers"]) + modifier[b].unsqueeze(2)
+        base = self._features.rows.dense + (int(family["line"]) + line) * LINE
         low = torch.minimum(h.unsqueeze(1), nodes).unsqueeze(2)
         high = torch.maximum(h.unsqueeze(1), nodes).unsqueeze(2)
         on = (nodes > low) & (nodes < high) & (middle[b] != 0).unsqueeze(1)
         on &= (head_on[b, h].unsqueeze(1) & modifier_on[b]).unsqueeze(2)
-        rows = self._coded(base, on, plan.between_codes[family], combination.unsqueeze(2))
+        rows = self._coded(base, on, family, combination.unsqueeze(2))
         bag = self._weights.bag(self._device, len(rows) * len(nodes))
         return sum_bags(bag, torch.cat(rows, -1)).squeeze(-1)
 
@@ -153,45 +153,44 @@ class _TorchScorer:
         plan = self._plan
         combinations = torch.arange(self._codes.shape[1], device=self._device)
         rows = []
-        for family in np.flatnonzero(plan.word_role == role).tolist():
-            key, on = self._sides[plan.word_side[family]]
-            seed = int(plan.word_seed[family])
+        for family in plan.word[plan.word["role"] == role]:
+            key, on = self._sides[family["side"]]
+            seed = int(family["seed"])
             key = part_keys(key, seed, 0, self._features.is_exact)
             base = (
                 base_rows(self._features, key).unsqueeze(-1).expand(*key.shape, len(combinations))
             )
-            rows += self._coded(base, on.unsqueeze(-1), plan.word_codes[family], combinations)
+            rows += self._coded(base, on.unsqueeze(-1), family, combinations)
         if not rows:
             return torch.zeros(*self._places.shape, len(combinations), dtype=dtype).to(self._device)
         bag = self._weights.bag(self._device, len(rows))
         return sum_bags(bag, torch.stack(rows, -1)).squeeze(-1).to(dtype)
 
     def _coded(
-        self, base: Tensor, on: Tensor, tables: np.ndarray, combination: Tensor
+        self, base: Tensor, on: Tensor, family: np.void, combination: Tensor
     ) -> list[Tensor]:
         """The weight rows of one family, one tensor a suffix; silent features get the zero row."""
         return [
             torch.where(on, base ^ self._codes[table][combination], self._silent)
-            for table in tables[tables >= 0].tolist()
+            for table in (int(family["first_codes"]), int(family["second_codes"]))
+            if table != NO_CODE
         ]
 
     def _side_key(self, side: int) -> tuple[Tensor, Tensor]:
         plan = self._plan
-        atoms = range(int(plan.side_start[side]), int(plan.side_start[side + 1]))
-        columns = plan.atom_row, plan.atom_offset, plan.atom_shift
-        rows, offsets, shifts = columns
-        listed = [(int(rows[atom]), int(offsets[atom]), int(shifts[atom])) for atom in atoms]
-        return side_keys(self._values, self._places, listed, self._features.is_exact)
+        atoms = plan.atoms[plan.side_start[side] : plan.side_start[side + 1]]
+        return side_keys(self._values, self._places, atoms.tolist(), self._features.is_exact)
 
-    def _between_value(self, family: int, role: int) -> tuple[Tensor, Tensor]:
-        """(B, N) the value that a between family reads of a role's word, and whether it is one."""
+    def _between_value(self, side: int) -> tuple[Tensor, Tensor]:
+        """(B, N) the value of a side of one atom or none, and whether it is one."""
         plan = self._plan
-        side = plan.between_side[family, role]
         atom = plan.side_start[side]
         if atom == plan.side_start[side + 1]:
             return torch.zeros_like(self._places), torch.ones_like(self._places, dtype=torch.bool)
-        places = self._places + int(plan.atom_offset[atom])
-        value = self._values[plan.atom_row[atom]].long()[places.clamp(0, self._values.shape[1] - 1)]
+        places = self._places + int(plan.atoms["offset"][atom])
+        value = self._values[plan.atoms["row"][atom]].long()[
+            places.clamp(0, self._values.shape[1] - 1)
+        ]
         return value, value != 0
 
     def _combinations(self, n_nodes: int) -> Tensor:

@@ -48,10 +48,14 @@ class Scratch(NamedTuple):
     word_sum: np.ndarray  # (2, N, LINE): sums of the word families by role, word, combination
     prefix: np.ndarray  # ((N + 1) * LINE,): sums of between lines of the words before a word
     middle: np.ndarray  # (N,) uint64: offset of a word's lines among those of its neighbours
-    group: np.ndarray  # (2, N) int64: value that a between family reads, by role; -1 for none
-    next_in_group: np.ndarray  # (2, N) int64: next node with the same value, or N
-    first_in_group: np.ndarray  # (2, N) bool
-    last_in_group: np.ndarray  # (2, N) int64: for the first node of a group, its last one
+    groups: np.ndarray  # (4, 2, N) int64: see VALUE to LAST, by role and node
+
+
+# What `groups` holds of the nodes of a role that share the value that a between family reads.
+VALUE = 0  # the value, -1 for none
+NEXT = 1  # the next node with the same value, or N
+FIRST = 2  # whether it is the first node with its value
+LAST = 3  # for the first node: the last one with its value
 
 
 def make_scratch(plan: ArcPlan, n: int, exact: bool, sums: np.dtype) -> Scratch:
@@ -62,18 +66,15 @@ def make_scratch(plan: ArcPlan, n: int, exact: bool, sums: np.dtype) -> Scratch:
         np.empty((sides, nodes), key),
         np.empty((sides, nodes), np.bool_),
         np.empty(sides, np.bool_),
-        np.empty((len(plan.pair_seed), nodes), key),
-        np.empty((len(plan.pair_seed), nodes), key),
+        np.empty((len(plan.pair), nodes), key),
+        np.empty((len(plan.pair), nodes), key),
         np.empty(nodes, np.uint32),
         np.empty(2 * nodes, np.int64),
         np.empty((len(plan.codes), nodes), np.uint32),
         np.empty((2, nodes, LINE), sums),
         np.empty((nodes + 1) * LINE, sums),
         np.empty(nodes, np.uint64),
-        np.empty((2, nodes), np.int64),
-        np.empty((2, nodes), np.int64),
-        np.empty((2, nodes), np.bool_),
-        np.empty((2, nodes), np.int64),
+        np.empty((4, 2, nodes), np.int64),
     )
 
 
@@ -83,7 +84,7 @@ def make_scratch(plan: ArcPlan, n: int, exact: bool, sums: np.dtype) -> Scratch:
 
 
 @compiled
-def _fill_sides(values, start, n, side_start, atom_row, atom_offset, atom_shift, keys, scratch):
+def _fill_sides(values, start, n, side_start, atoms, keys, scratch):
     """Keys of every side at every node."""
     side_key, on = scratch.side_key, scratch.side_on
     for side in range(len(side_start) - 1):
@@ -91,14 +92,14 @@ def _fill_sides(values, start, n, side_start, atom_row, atom_offset, atom_shift,
             side_key[side, i] = 0
             on[side, i] = True
         for atom in range(side_start[side], side_start[side + 1]):
-            row, place = atom_row[atom], start + atom_offset[atom]
+            row, place = atoms[atom].row, start + atoms[atom].offset
             for i in range(n + 1):
                 value = values[row, place + i]
                 on[side, i] &= value != 0
                 if keys is None:
                     side_key[side, i] = fold(side_key[side, i], np.uint32(value))
                 else:
-                    side_key[side, i] |= np.uint64(value) << np.uint64(atom_shift[atom])
+                    side_key[side, i] |= np.uint64(value) << np.uint64(atoms[atom].shift)
         full = True
         for i in range(1, n + 1):
             full &= on[side, i]
@@ -148,14 +149,11 @@ def insert_all(keys, bases, slots, slot_bases):
 @compiled
 def fill_parts(values, start, n, plan, rows, scratch):
     """All that is computed once a word: sides, parts, and the combination of every m - h."""
-    _fill_sides(
-        values, start, n, plan.side_start, plan.atom_row, plan.atom_offset, plan.atom_shift,
-        rows.keys, scratch,
-    )  # fmt: skip
+    _fill_sides(values, start, n, plan.side_start, plan.atoms, rows.keys, scratch)
     mask, keys, sides = rows.mask, rows.keys, scratch.side_key
-    for family in range(len(plan.pair_seed)):
-        seed = plan.pair_seed[family]
-        head, modifier = plan.pair_head[family], plan.pair_modifier[family]
+    for family in range(len(plan.pair)):
+        seed = plan.pair[family].seed
+        head, modifier = plan.pair[family].head_side, plan.pair[family].modifier_side
         for i in range(n + 1):
             scratch.head_part[family, i] = _part(sides[head, i], seed, 0, mask, keys)
             scratch.modifier_part[family, i] = _part(sides[modifier, i], seed, 1, mask, keys)
@@ -172,9 +170,10 @@ def _sum_words(n, plan, weights, rows, scratch):
     """Sum the word families: one number for each word, role and combination."""
     codes, word_sum = plan.codes, scratch.word_sum
     word_sum[:, : n + 1] = 0
-    for family in range(len(plan.word_seed)):
-        role, side, seed = plan.word_role[family], plan.word_side[family], plan.word_seed[family]
-        first, second = plan.word_codes[family]
+    for family in range(len(plan.word)):
+        record = plan.word[family]
+        role, side, seed = record.role, record.side, record.seed
+        first, second = record.first_codes, record.second_codes
         for i in range(role, n + 1):
             if scratch.side_on[side, i]:
                 key = _part(scratch.side_key[side, i], seed, 0, rows.mask, rows.keys)
@@ -192,12 +191,13 @@ def _add_pairs(h, n, plan, weights, rows, scratch, out):
     base, code = scratch.base, scratch.code
     on, parts = scratch.side_on, scratch.modifier_part
     n_rows, is_power, keys, bases = rows.rows, rows.is_power, rows.keys, rows.bases
-    for family in range(len(plan.pair_seed)):
-        if not on[plan.pair_head[family], h]:
+    for family in range(len(plan.pair)):
+        record = plan.pair[family]
+        if not on[record.head_side, h]:
             continue
-        side = plan.pair_modifier[family]
+        side = record.modifier_side
         head = scratch.head_part[family, h]
-        first, second = plan.pair_codes[family, 0], plan.pair_codes[family, 1]
+        first, second = record.first_codes, record.second_codes
         if is_power:
             for m in range(1, n + 1):
                 base[m] = head ^ parts[family, m]
@@ -221,44 +221,39 @@ def _add_pairs(h, n, plan, weights, rows, scratch, out):
 
 
 @compiled
-def between_row(sizes, first_line, head, middle, modifier, dense):
+def between_row(record, head, middle, modifier, dense):
     """First row of the dense line of three values, in a family's region of the dense rows."""
-    line = (head * sizes[1] + middle) * sizes[2] + modifier
-    return dense + (first_line + line) * LINE
+    line = (head * record.n_middles + middle) * record.n_modifiers + modifier
+    return dense + (record.line + line) * LINE
 
 
 @compiled
-def between_value(values, place, side, side_start, atom_row, atom_offset):
+def between_value(values, place, side, side_start, atoms):
     """The value that a between family reads of a word: 0 for no atom, -1 for no value."""
     atom = side_start[side]
     if atom == side_start[side + 1]:
         return np.int64(0)
-    value = np.int64(values[atom_row[atom], place + atom_offset[atom]])
+    value = np.int64(values[atoms[atom].row, place + atoms[atom].offset])
     return value if value != 0 else np.int64(-1)
 
 
 @compiled
-def _fill_groups(values, start, n, family, plan, scratch):
-    """Chain the nodes that share a value, for either role."""
-    group, following, first = scratch.group, scratch.next_in_group, scratch.first_in_group
-    for role in range(2):
-        side = plan.between_side[family, role]
-        for i in range(n + 1):
-            value = between_value(
-                values, start + i, side, plan.side_start, plan.atom_row, plan.atom_offset
-            )
-            group[role, i] = value
-            first[role, i] = value >= 0
-            following[role, i] = n + 1
-        for i in range(role, n + 1):
-            if first[role, i]:
-                last = i
-                for j in range(i + 1, n + 1):
-                    if group[role, j] == group[role, i]:
-                        following[role, last] = j
-                        first[role, j] = False
-                        last = j
-                scratch.last_in_group[role, i] = last
+def _fill_groups(values, start, n, role, side, side_start, atoms, groups):
+    """Chain the nodes of a role that share a value."""
+    for i in range(n + 1):
+        value = between_value(values, start + i, side, side_start, atoms)
+        groups[VALUE, role, i] = value
+        groups[NEXT, role, i] = n + 1
+        groups[FIRST, role, i] = value >= 0
+    for i in range(role, n + 1):
+        if groups[FIRST, role, i]:
+            last = i
+            for j in range(i + 1, n + 1):
+                if groups[VALUE, role, j] == groups[VALUE, role, i]:
+                    groups[NEXT, role, last] = j
+                    groups[FIRST, role, j] = False
+                    last = j
+            groups[LAST, role, i] = last
 
 
 @compiled
@@ -277,40 +272,43 @@ def _fill_prefix(low, high, first, weights, prefix, middle):
 
 
 @compiled
-def _add_between(values, start, n, plan, weights, rows, scratch, out):
+def _add_between(values, start, n, plan, weights, dense, scratch, out):
     """Add the between families: running sums for each pair of values of head and modifier."""
-    group, following, prefix = scratch.group, scratch.next_in_group, scratch.prefix
-    for family in range(len(plan.between_row)):
-        _fill_groups(values, start, n, family, plan, scratch)
-        first, second = plan.between_codes[family, 0], plan.between_codes[family, 1]
-        sizes, first_line = plan.between_size[family], plan.between_line[family]
+    groups, prefix, combination, codes = (
+        scratch.groups, scratch.prefix, scratch.combination, plan.codes
+    )  # fmt: skip
+    for family in range(len(plan.between)):
+        record = plan.between[family]
+        first, second = record.first_codes, record.second_codes
+        for role in range(2):
+            side = record.modifier_side if role else record.head_side
+            _fill_groups(values, start, n, role, side, plan.side_start, plan.atoms, groups)
         for k in range(1, n + 1):
-            value = np.uint64(values[plan.between_row[family], start + k])
-            scratch.middle[k] = value * np.uint64(sizes[2] * LINE)
+            value = np.uint64(values[record.row, start + k])
+            scratch.middle[k] = value * np.uint64(record.n_modifiers * LINE)
         for a in range(n + 1):
-            if not scratch.first_in_group[0, a]:
+            if not groups[FIRST, 0, a]:
                 continue
             for b in range(1, n + 1):
-                if not scratch.first_in_group[1, b]:
+                if not groups[FIRST, 1, b]:
                     continue
                 # The line of a silent word in between (value 0) is never written: it adds zero.
-                line = between_row(sizes, first_line, group[0, a], 0, group[1, b], rows.dense)
-                low = min(a, b) + 1
-                high = max(scratch.last_in_group[0, a], scratch.last_in_group[1, b])
+                line = between_row(record, groups[VALUE, 0, a], 0, groups[VALUE, 1, b], dense)
+                low, high = min(a, b) + 1, max(groups[LAST, 0, a], groups[LAST, 1, b])
                 _fill_prefix(low, high, np.uint64(line), weights, prefix, scratch.middle)
                 h = a
                 while h <= n:
                     m = b
                     while m <= n:
                         low, high = (min(h, m) + 1) * LINE, max(h, m) * LINE
-                        c = scratch.combination[n + m - h]
-                        k = plan.codes[first, c]
+                        c = combination[n + m - h]
+                        k = codes[first, c]
                         out[h, m] += prefix[high + k] - prefix[low + k]
                         if second >= 0:
-                            k = plan.codes[second, c]
+                            k = codes[second, c]
                             out[h, m] += prefix[high + k] - prefix[low + k]
-                        m = following[1, m]
-                    h = following[0, h]
+                        m = groups[NEXT, 1, m]
+                    h = groups[NEXT, 0, h]
 
 
 @inlined
@@ -328,7 +326,7 @@ def score_sentence(values, start, n, plan, weights, rows, scratch, out):
             for table in range(len(plan.codes)):
                 scratch.code[table, m] = plan.codes[table, c]
         _add_pairs(h, n, plan, weights, rows, scratch, out)
-    _add_between(values, start, n, plan, weights, rows, scratch, out)
+    _add_between(values, start, n, plan, weights, rows.dense, scratch, out)
 
 
 @compiled
@@ -351,41 +349,44 @@ def arc_rows(values, start, n, h, m, plan, rows, scratch, found):
     on, codes = scratch.side_on, plan.codes
     n_rows, is_power, keys, bases = rows.rows, rows.is_power, rows.keys, rows.bases
     c, count = scratch.combination[n + m - h], 0
-    for family in range(len(plan.word_seed)):
-        i, side = m if plan.word_role[family] else h, plan.word_side[family]
+    for family in range(len(plan.word)):
+        record = plan.word[family]
+        i, side = m if record.role else h, record.side
         if on[side, i]:
-            key = _part(scratch.side_key[side, i], plan.word_seed[family], 0, rows.mask, keys)
+            key = _part(scratch.side_key[side, i], record.seed, 0, rows.mask, keys)
             base = np.int64(find_base(key, n_rows, is_power, keys, bases))
-            count = _put(base, family, plan.word_codes, codes, c, found, count)
-    for family in range(len(plan.pair_seed)):
-        if on[plan.pair_head[family], h] and on[plan.pair_modifier[family], m]:
+            count = _put(base, record.first_codes, record.second_codes, codes, c, found, count)
+    for family in range(len(plan.pair)):
+        pair = plan.pair[family]
+        if on[pair.head_side, h] and on[pair.modifier_side, m]:
             key = scratch.head_part[family, h] ^ scratch.modifier_part[family, m]
             base = np.int64(find_base(key, n_rows, is_power, keys, bases))
-            count = _put(base, family, plan.pair_codes, codes, c, found, count)
-    for family in range(len(plan.between_row)):
-        sides = plan.side_start, plan.atom_row, plan.atom_offset
-        head = between_value(values, start + h, plan.between_side[family, 0], *sides)
-        modifier = between_value(values, start + m, plan.between_side[family, 1], *sides)
+            count = _put(base, pair.first_codes, pair.second_codes, codes, c, found, count)
+    for family in range(len(plan.between)):
+        between = plan.between[family]
+        first, second = between.first_codes, between.second_codes
+        side_start, atoms = plan.side_start, plan.atoms
+        head = between_value(values, start + h, between.head_side, side_start, atoms)
+        modifier = between_value(values, start + m, between.modifier_side, side_start, atoms)
         if head >= 0 and modifier >= 0:
-            sizes, first_line = plan.between_size[family], plan.between_line[family]
             for k in range(min(h, m) + 1, max(h, m)):
-                middle = np.int64(values[plan.between_row[family], start + k])
+                middle = np.int64(values[between.row, start + k])
                 if middle != 0:
-                    base = between_row(sizes, first_line, head, middle, modifier, rows.dense)
-                    count = _put(base, family, plan.between_codes, codes, c, found, count)
+                    base = between_row(between, head, middle, modifier, rows.dense)
+                    count = _put(base, first, second, codes, c, found, count)
     return count
 
 
 @compiled
-def _put(base, family, tables, codes, combination, found, count):
+def _put(base, first, second, codes, combination, found, count):
     """Append a family's rows, one or two."""
-    found[count] = base ^ np.int64(codes[tables[family, 0], combination])
-    if tables[family, 1] < 0:
+    found[count] = base ^ np.int64(codes[first, combination])
+    if second < 0:
         return count + 1
-    found[count + 1] = base ^ np.int64(codes[tables[family, 1], combination])
+    found[count + 1] = base ^ np.int64(codes[second, combination])
     return count + 2
 
 
 def max_rows(plan: ArcPlan, n: int) -> int:
     """No arc of a sentence of n words has more features than this."""
-    return 2 * (len(plan.word_seed) + len(plan.pair_seed) + n * len(plan.between_row))
+    return 2 * (len(plan.word) + len(plan.pair) + n * len(plan.between))
