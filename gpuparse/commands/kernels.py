@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -14,6 +16,8 @@ from numba.core import event
 
 from gpuparse.commands.config import load_config
 from gpuparse.commands.console import say, silent
+from gpuparse.commands.resources import available_processors
+from gpuparse.compiled import cache_folder
 from gpuparse.data.synthetic import generate
 
 _TINY_RUN = """
@@ -80,11 +84,33 @@ def compilation_announced(tell: Callable[[str], None] = say) -> Iterator[None]:
     stopwatch.close()
 
 
+@contextmanager
+def parsing_compiled_aside(decoder: str) -> Iterator[None]:
+    """Where nothing is compiled yet, let a second process compile what parsing needs meanwhile.
+
+    numba compiles one function at a time in a process. Kernels that the other process has not
+    finished when they are needed are compiled here.
+
+    Args:
+        decoder: the one that will parse.
+    """
+    if any(cache_folder().rglob("*.nbi")) or available_processors() < 2:
+        yield
+        return
+    command = [sys.executable, "-m", "gpuparse", "compile", "--parsing", decoder, "--quiet"]
+    other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        other.terminate()
+        other.wait()
+
+
 def main(arguments: Sequence[str]) -> int:
     """Compile what training and parsing need, by training and parsing something tiny.
 
     Args:
-        arguments: `[--all] [--quiet]`.
+        arguments: `[--all | --parsing DECODER] [--quiet]`.
     Returns:
         0.
     Cost: some ten seconds after installation, one or two later.
@@ -94,7 +120,14 @@ def main(arguments: Sequence[str]) -> int:
         description="Compile all kernels now, so that no later command has to. They are kept beside"
         " the package, or in NUMBA_CACHE_DIR if that is set.",
     )
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--parsing",
+        choices=("eisner", "chu_liu_edmonds"),
+        metavar="DECODER",
+        help="only what parsing with this decoder needs",
+    )
+    which.add_argument(
         "--all",
         action="store_true",
         help="also what feature_map.kind=exact and learning.batch_size above 1 need",
@@ -103,13 +136,34 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     started = time.monotonic()
     with nullcontext() if options.quiet else compilation_announced():
-        _train_and_parse([])
+        if options.parsing:
+            _parse_untrained(options.parsing)
+        else:
+            _train_and_parse([])
         if options.all:
             _train_and_parse(["learning.batch_size=2"])
             _train_and_parse(["learning.batch_size=2", "feature_map.kind=exact"])
     if not options.quiet:
         say(f"all kernels are ready ({time.monotonic() - started:.1f} s)")
     return 0
+
+
+def _parse_untrained(decoder: str) -> None:
+    from gpuparse.commands import parse, train
+    from gpuparse.data.conll import treebank_from_bytes
+    from gpuparse.learning.trainer import Trainer
+
+    text = generate(40, 1)
+    with tempfile.TemporaryDirectory() as name:
+        folder, output = Path(name), Path(name) / "output"
+        (folder / "run.yaml").write_text(_TINY_RUN)
+        (folder / "text.conllu").write_bytes(text)
+        config = load_config(folder / "run.yaml", [f"decoder={decoder}"])
+        treebank = treebank_from_bytes(text, "text")
+        trainer = Trainer(treebank, *train.templates_of(config), train.trainer_options(config))
+        trainer.model(16).save(folder)
+        words = [str(folder), str(folder / "text.conllu"), "--output", str(output)]
+        parse.main([*words, "--device", "cpu", "--quiet"])
 
 
 def _train_and_parse(overrides: list[str]) -> None:

@@ -20,7 +20,7 @@ from gpuparse.commands.config import RunConfig, load_config
 from gpuparse.commands.console import Progress, say, silent
 from gpuparse.commands.evaluate import scores_as_text
 from gpuparse.commands.gold import Gold, parsed, read_gold, score
-from gpuparse.commands.kernels import compilation_announced
+from gpuparse.commands.kernels import compilation_announced, parsing_compiled_aside
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.treebank import Treebank
@@ -48,8 +48,10 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_intermixed_args(arguments)
     tell = silent if options.quiet else say
-    with nullcontext() if options.quiet else compilation_announced():
-        run = Run(load_config(options.config, options.overrides), tell, quiet=options.quiet)
+    config = load_config(options.config, options.overrides)
+    announced = nullcontext() if options.quiet else compilation_announced()
+    with announced, parsing_compiled_aside(config.decoder):
+        run = Run(config, tell, quiet=options.quiet)
         run.train(resume=options.resume, force=options.force)
         run.test()
     return 0
@@ -83,7 +85,7 @@ class Run:
     def __init__(self, config: RunConfig, tell: Callable[[str], None], *, quiet: bool) -> None:
         self.config, self.tell, self.quiet = config, tell, quiet
         self.output = Path(config.output)
-        self.arcs, self.labels = _templates(config)
+        self.arcs, self.labels = templates_of(config)
         self.threads = thread_count(config.threads)
         limit_torch_threads(self.threads, compiled=True)
         self.device = choose_device(config.device, tell)
@@ -212,7 +214,8 @@ def _rest_of_epoch(
         yield first
 
 
-def _templates(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
+def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
+    """The arc templates of a config, and its label templates unless it wants heads only."""
     arcs = load_templates(config.features)
     if not arcs.arc:
         raise ConfigError(f"features: the set {config.features!r} has no arc templates")

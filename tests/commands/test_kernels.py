@@ -63,3 +63,34 @@ def test_after_the_compile_command_nothing_is_left_to_compile(trained, tmp_path)
     done = program("-c", code, *words)
     assert done.returncode == 0, done.stderr
     assert b"kernels" not in done.stderr
+
+
+def test_a_second_process_compiles_only_where_nothing_is_compiled_yet(monkeypatch, tmp_path):
+    started = []
+
+    class Process:
+        def __init__(self, command, **_):
+            started.append(command)
+
+        def terminate(self):
+            started.append("ended")
+
+        def wait(self):
+            pass
+
+    monkeypatch.setattr(kernels.subprocess, "Popen", Process)
+    monkeypatch.setattr(kernels, "available_processors", lambda: 2)
+    monkeypatch.setattr(kernels, "cache_folder", lambda: tmp_path)
+    with kernels.parsing_compiled_aside("eisner"):
+        assert started[0][1:] == ["-m", "gpuparse", "compile", "--parsing", "eisner", "--quiet"]
+    assert started[1:] == ["ended"]
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "kernel.nbi").touch()
+    with kernels.parsing_compiled_aside("eisner"):
+        pass
+    assert len(started) == 2
+
+
+def test_compiling_for_parsing_only_is_a_command():
+    done = program("-m", "gpuparse", "compile", "--parsing", "chu_liu_edmonds")
+    assert done.returncode == 0, done.stderr
