@@ -21,7 +21,7 @@ from gpuparse.features.plan import LINE, ArcPlan, compile_arcs
 from gpuparse.features.templates import TemplateSet, dump_set, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decode import DECODERS, FIRST_ORDER
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_sentences
 from gpuparse.scoring.feature_map import (
@@ -68,7 +68,7 @@ class Model:
         arcs: whole-number weights (R, 1).
         labels: names of the relations, none for a parser that predicts heads only.
         label_weights: whole-number weights (lines, labels), with `labels` only.
-        decoder: a name of `gpuparse.inference.decode.DECODERS`.
+        decoder: a name in `gpuparse.inference.decode.FIRST_ORDER`.
         single_root: whether every tree gets exactly one modifier of the root.
         config: the YAML text of the run that made the model, kept as a record.
     """
@@ -201,7 +201,7 @@ class Model:
     ) -> None:
         places, batch = batch.places(), batch.to(device)
         scores = arc_scores(batch, self.plan, self.features, self.arcs, backend="torch")
-        found, _ = DECODERS[self.decoder](
+        found, _ = DECODERS[self.decoder].search(
             scores, batch.lengths, single_root=self.single_root, backend="torch"
         )
         words = (found >= 0).cpu()
@@ -324,7 +324,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     arcs, labels = tensors["arcs"], words["labels"]
     whole = {np.dtype(np.int8), np.dtype(np.int16)}
     wrong = {
-        "decoder": facts["decoder"] not in DECODERS,
+        "decoder": facts["decoder"] not in FIRST_ORDER,
         "single_root": not isinstance(facts["single_root"], bool),
         "pos_column": words["pos_column"] not in (3, 4),
         "arcs": arcs.dtype not in whole or arcs.ndim != 2 or arcs.shape[1] != 1,

@@ -18,6 +18,15 @@ class Batch:
     lengths: Tensor
 
 
+@dataclass(frozen=True)
+class SiblingBatch:
+    """As Batch, with sibling scores (B, N, N, N)."""
+
+    arc_scores: Tensor
+    sibling_scores: Tensor
+    lengths: Tensor
+
+
 def integer_scores(
     rng: np.random.Generator, n_batch: int, n: int, *, forbidden: float = 0.0, spread: int = 3
 ) -> np.ndarray:
@@ -25,6 +34,29 @@ def integer_scores(
     scores = rng.integers(-spread, spread + 1, (n_batch, n + 1, n + 1)).astype(np.float32)
     scores[rng.random(scores.shape) < forbidden] = -np.inf
     return scores
+
+
+def integer_siblings(
+    rng: np.random.Generator, n_batch: int, n: int, *, forbidden: float = 0.0, spread: int = 3
+) -> np.ndarray:
+    """Sibling scores float32 (B, n+1, n+1, n+1) of small integers; `forbidden`: part at -inf."""
+    scores = rng.integers(-spread, spread + 1, (n_batch, n + 1, n + 1, n + 1)).astype(np.float32)
+    scores[rng.random(scores.shape) < forbidden] = -np.inf
+    return scores
+
+
+def with_junk(arc_scores: np.ndarray, sibling_scores: np.ndarray, junk: float) -> None:
+    """Write `junk` to every cell of (..., N, N) and (..., N, N, N) that no decoder reads."""
+    n_nodes = arc_scores.shape[-1]
+    for h in range(n_nodes):
+        for m in range(n_nodes):
+            if m == 0 or h == m:
+                arc_scores[..., h, m] = junk
+                sibling_scores[..., h, m, :] = junk
+                continue
+            for s in range(n_nodes):
+                if not (s == h or min(h, m) < s < max(h, m)):
+                    sibling_scores[..., h, m, s] = junk
 
 
 @st.composite
@@ -36,3 +68,13 @@ def score_batches(draw: st.DrawFn, max_batch: int = 4, max_words: int = 7) -> Ba
     scores = draw(hnp.arrays(np.float32, (n_batch, n_nodes, n_nodes), elements=cells))
     lengths = draw(st.lists(st.integers(1, n_nodes - 1), min_size=n_batch, max_size=n_batch))
     return Batch(torch.from_numpy(scores), torch.tensor(lengths))
+
+
+@st.composite
+def sibling_batches(draw: st.DrawFn, max_batch: int = 4, max_words: int = 7) -> SiblingBatch:
+    """As `score_batches`; the many sibling scores come from a seed."""
+    batch = draw(score_batches(max_batch, max_words))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_batch, n_nodes = batch.arc_scores.shape[:2]
+    siblings = torch.from_numpy(integer_siblings(rng, n_batch, n_nodes - 1))
+    return SiblingBatch(batch.arc_scores, siblings, batch.lengths)

@@ -169,13 +169,13 @@ def _parse_untrained(decoder: str) -> None:
 def _train_and_parse(overrides: list[str]) -> None:
     # Imported here: the commands import this module, and `evaluate` does without torch.
     from gpuparse.commands import parse, train
-    from gpuparse.inference.decode import DECODERS
+    from gpuparse.inference.decode import FIRST_ORDER
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "run.yaml").write_text(_TINY_RUN)
         (folder / "text.conllu").write_bytes(generate(5, 3))
-        for decoder in DECODERS:
+        for decoder in FIRST_ORDER:
             model, output = folder / decoder, folder / f"{decoder}-output"
             words = [f"output={model}", f"decoder={decoder}", *overrides]
             run = train.Run(load_config(folder / "run.yaml", words), silent, quiet=True)

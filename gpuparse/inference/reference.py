@@ -1,7 +1,8 @@
 """Every recurrence as textbook loops, one sentence at a time: for readers, and for tests.
 
-`arc_scores[h][m]` may be a nested list or a matrix; arithmetic happens in the type of its cells, so
-that a float32 matrix gives the very bits of the fast float32 forms. Nothing here is fast.
+`arc_scores[h][m]` and `sibling_scores[h][m][s]` may be nested lists or arrays; arithmetic happens
+in the type of their cells, so that float32 arrays give the very bits of the fast float32 forms.
+Nothing here is fast.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from gpuparse.errors import NoTreeError
 from gpuparse.tensors import NO_HEAD
 
 Matrix = Sequence[Sequence[Any]]
+Cube = Sequence[Matrix]
 FORBIDDEN = float("-inf")
 
 
@@ -82,6 +84,92 @@ def eisner(arc_scores: Matrix, *, single_root: bool = False) -> tuple[list[int],
         r = split_I[start][end]
         agenda += [(start, r, True), (r + 1, end, False)]
     return heads, _tree_score(arc_scores, heads)
+
+
+def eisner_sibling(
+    arc_scores: Matrix, sibling_scores: Cube, *, single_root: bool = False
+) -> tuple[list[int], Any]:
+    """Best projective tree under scores of arcs and of siblings.
+
+    Args:
+        arc_scores: (n+1, n+1), score of head h -> modifier m; column 0 and diagonal are not read.
+        sibling_scores: (n+1, n+1, n+1), [h][m][s]: s is the modifier of h just inside m on the same
+            side, or h if there is none; other cells are not read.
+        single_root: exactly one modifier of the root; otherwise one or more.
+
+    Returns:
+        heads (n+1), -1 at the root, and `sibling_tree_score`. Among equally good choices no inner
+        sibling wins, then the smallest r or k in every span, then the smallest root word.
+
+    Raises:
+        NoTreeError: forbidden parts leave no tree.
+
+    Cost: O(n^3).
+    Source: McDonald & Pereira 2006, section 2.2 and figure 3; single root: Carreras 2007, section
+    2.1; differs: arc scores are kept apart.
+    """
+    arc, sib, n = arc_scores, sibling_scores, len(arc_scores) - 1
+    first = 1 if single_root else 0
+    spans = range(n + 1)
+    # Charts and splits as in `eisner`; S: between two successive modifiers i and j of one head.
+    I_R, I_L, C_R, C_L, S = ([[_zero(arc)] * (n + 1) for _ in spans] for _ in range(5))
+    split_S, split_R, split_L = ([[0] * (n + 1) for _ in spans] for _ in range(3))
+    sibling: dict[tuple[int, int], int] = {}  # of the modifier m of h: [h, m]
+    for w in range(1, n + 1 - first):
+        for i in range(first, n + 1 - w):
+            j = i + w
+            S[i][j], split_S[i][j] = _first_best(
+                [(C_R[i][r] + C_L[r + 1][j], r) for r in range(i, j)]
+            )
+            none = [(C_L[i + 1][j] + sib[i][j][i], i)]
+            inner = [(I_R[i][k] + (S[k][j] + sib[i][j][k]), k) for k in range(i + 1, j)]
+            best, sibling[i, j] = _first_best(none + inner)
+            I_R[i][j] = best + arc[i][j]
+            I_L[i][j] = FORBIDDEN
+            if i > 0:
+                none = [(C_R[i][j - 1] + sib[j][i][j], j)]
+                inner = [((S[i][k] + sib[j][i][k]) + I_L[k][j], k) for k in range(i + 1, j)]
+                best, sibling[j, i] = _first_best(none + inner)
+                I_L[i][j] = best + arc[j][i]
+            C_R[i][j], split_R[i][j] = _first_best(
+                [(I_R[i][r] + C_R[r][j], r) for r in range(i + 1, j + 1)]
+            )
+            C_L[i][j], split_L[i][j] = _first_best(
+                [(C_L[i][r] + I_L[r][j], r) for r in range(i, j)]
+            )
+    heads = [NO_HEAD] * (n + 1)
+    if n == 0:
+        return heads, _zero(arc)
+    if single_root:
+        best, m = _first_best(
+            [(C_L[1][m] + C_R[m][n] + sib[0][m][0] + arc[0][m], m) for m in range(1, n + 1)]
+        )
+        heads[m] = 0
+        agenda = [(1, m, False), (m, n, True)]
+    else:
+        best = C_R[0][n]
+        agenda = [(0, n, True)]
+    if best == FORBIDDEN:
+        raise NoTreeError("no projective tree: too many parts are forbidden")
+    while agenda:
+        i, j, is_right = agenda.pop()
+        if i == j:
+            continue
+        if is_right:
+            h, m = i, split_R[i][j]
+            agenda.append((m, j, True))
+        else:
+            h, m = j, split_L[i][j]
+            agenda.append((i, m, False))
+        heads[m] = h
+        while sibling[h, m] != h:
+            s = sibling[h, m]
+            i, j = min(s, m), max(s, m)
+            r = split_S[i][j]
+            agenda += [(i, r, True), (r + 1, j, False)]
+            heads[s], m = h, s
+        agenda.append((h + 1, m, False) if h < m else (m, h - 1, True))
+    return heads, sibling_tree_score(arc_scores, sibling_scores, heads)
 
 
 def chu_liu_edmonds(arc_scores: Matrix, *, single_root: bool = False) -> tuple[list[int], Any]:
@@ -187,4 +275,16 @@ def _tree_score(arc_scores: Matrix, heads: list[int]) -> Any:
     total = _zero(arc_scores)
     for m in range(1, len(heads)):
         total += arc_scores[heads[m]][m]
+    return total
+
+
+def sibling_tree_score(arc_scores: Matrix, sibling_scores: Cube, heads: Sequence[int]) -> Any:
+    """Sum over words 1, 2, ..., n of arc and sibling score, added one by one from the left."""
+    total = _zero(arc_scores)
+    for m in range(1, len(heads)):
+        h = heads[m]
+        inside = range(m - 1, h, -1) if h < m else range(m + 1, h)
+        s = next((s for s in inside if heads[s] == h), h)
+        total += arc_scores[h][m]
+        total += sibling_scores[h][m][s]
     return total

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference.kernels.cpu.check import first_unusable
+from gpuparse.inference.kernels.cpu.check import first_unusable, first_unusable_siblings
 from gpuparse.tensors import word_mask
 
 
@@ -14,11 +14,14 @@ from gpuparse.tensors import word_mask
 class Scores:
     """Scores of the parts of a batch of sentences.
 
-    arc: head h -> modifier m, float (B, N, N); lengths: words of each sentence, int64 (B,).
+    arc: head h -> modifier m, float (B, N, N); lengths: words of each sentence, int64 (B,);
+    sibling: [b, h, m, s], s the inner sibling of m, or h if there is none, float (B, N, N, N), for
+    the decoders that read it.
     """
 
     arc: Tensor
     lengths: Tensor
+    sibling: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def check_scores(arc_scores: Tensor, lengths: Tensor) -> Scores:
         )
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise ScoreError(f"lengths has type {lengths.dtype}, expected integers")
-    arc = _as_float(arc_scores).detach().contiguous()
+    arc = _as_float(arc_scores, "arc_scores").detach().contiguous()
     lengths = lengths.detach().to(arc.device, torch.int64).contiguous()
     if arc.device.type == "cpu":
         b = first_unusable(arc.numpy(), lengths.numpy())
@@ -67,13 +70,51 @@ def check_scores(arc_scores: Tensor, lengths: Tensor) -> Scores:
     return Scores(arc, lengths)
 
 
-def _as_float(scores: Tensor) -> Tensor:
+def check_sibling_scores(arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor) -> Scores:
+    """`check_scores` for decoders that read sibling scores too.
+
+    Args:
+        arc_scores, lengths: as there. sibling_scores: (B, N, N, N), under the same rules; read are
+            the cells [b, h, m, s] of words m with h < s < m, m < s < h or s == h. If the types
+            differ, both are used as the wider one.
+
+    Returns:
+        Scores with both, in one type.
+
+    Raises:
+        ScoreError: as there.
+
+    Cost: O(B N^3).
+    """
+    scores = check_scores(arc_scores, lengths)
+    n_nodes = scores.arc.shape[1]
+    expected = (*scores.arc.shape, n_nodes)
+    if sibling_scores.shape != expected:
+        shape = tuple(sibling_scores.shape)
+        raise ScoreError(f"sibling_scores has shape {shape}, expected {expected}, (B, N, N, N)")
+    if sibling_scores.device != scores.arc.device:
+        raise ScoreError(
+            f"sibling_scores is on {sibling_scores.device}, arc_scores on {scores.arc.device}"
+        )
+    siblings = _as_float(sibling_scores, "sibling_scores").detach()
+    wider = torch.promote_types(scores.arc.dtype, siblings.dtype)
+    siblings = siblings.to(wider).contiguous()
+    if siblings.device.type == "cpu":
+        b = first_unusable_siblings(siblings.numpy(), scores.lengths.numpy())
+    else:
+        b = _first_unusable_siblings(siblings, scores.lengths)
+    if b >= 0:
+        raise ScoreError(_what_is_wrong_with_siblings(siblings[b].cpu(), int(lengths[b]), b))
+    return Scores(scores.arc.to(wider), scores.lengths, siblings)
+
+
+def _as_float(scores: Tensor, name: str) -> Tensor:
     if scores.dtype in (torch.float32, torch.float64):
         return scores
     if scores.dtype in (torch.float16, torch.bfloat16):
         return scores.float()
     if scores.is_floating_point() or scores.is_complex() or scores.dtype == torch.bool:
-        raise ScoreError(f"arc_scores has type {scores.dtype}, expected floats or integers")
+        raise ScoreError(f"{name} has type {scores.dtype}, expected floats or integers")
     return scores.double()
 
 
@@ -97,6 +138,23 @@ def _read_cells(lengths: Tensor, n_nodes: int) -> Tensor:
     return is_head[:, :, None] & is_word[:, None, :] & ~diagonal
 
 
+def _first_unusable_siblings(siblings: Tensor, lengths: Tensor) -> int:
+    """First sentence with read cells that no decoder accepts, or -1; any device."""
+    read = _read_sibling_cells(lengths, siblings.shape[1])
+    limit = torch.finfo(siblings.dtype).max / (4 * (lengths + 1)).to(siblings.dtype)
+    usable = (siblings == -torch.inf) | (siblings.abs() <= limit[:, None, None, None])
+    found = (read & ~usable).flatten(1).any(1).nonzero()
+    return int(found[0, 0]) if len(found) else -1
+
+
+def _read_sibling_cells(lengths: Tensor, n_nodes: int) -> Tensor:
+    """True for the cells [b, h, m, s] that a decoder may read."""
+    position = torch.arange(n_nodes, device=lengths.device)
+    h, m, s = position[:, None, None], position[:, None], position
+    is_part = ((h < s) & (s < m)) | ((m < s) & (s < h)) | (s == h)
+    return _read_cells(lengths, n_nodes)[..., None] & is_part
+
+
 def _what_is_wrong(arc: Tensor, n: int, b: int) -> str:
     """The message for sentence b, which is known to be unusable."""
     n_nodes = arc.shape[0]
@@ -109,6 +167,20 @@ def _what_is_wrong(arc: Tensor, n: int, b: int) -> str:
     return (
         f"sentence {b}: the score of head {h} -> modifier {m} is {arc[h, m].item()}; "
         f"expected -inf (forbidden) or a number between -{limit:.3g} and {limit:.3g}"
+    )
+
+
+def _what_is_wrong_with_siblings(siblings: Tensor, n: int, b: int) -> str:
+    """The message for sentence b, which is known to be unusable."""
+    limit = torch.finfo(siblings.dtype).max / (4 * (n + 1))
+    usable = (siblings == -torch.inf) | (siblings.abs() <= limit)
+    read = _read_sibling_cells(torch.tensor([n]), siblings.shape[0])[0]
+    h, m, s = (read & ~usable).nonzero()[0].tolist()
+    sibling = "without inner sibling" if s == h else f"with inner sibling {s}"
+    return (
+        f"sentence {b}: the sibling score of head {h} -> modifier {m} {sibling} is "
+        f"{siblings[h, m, s].item()}; expected -inf (forbidden) or a number between "
+        f"-{limit:.3g} and {limit:.3g}"
     )
 
 
@@ -128,6 +200,49 @@ def tree_scores(arc_scores: Tensor, heads: Tensor, lengths: Tensor) -> Tensor:
     total = arc_scores.new_zeros(len(heads))
     for of_word in arcs.unbind(1):
         total = total + of_word
+    return total
+
+
+def inner_siblings(heads: Tensor) -> Tensor:
+    """The modifier of each word's head just inside the word; the head itself if there is none.
+
+    Args:
+        heads: (B, N), -1 at the root and in padding.
+
+    Returns:
+        int64 (B, N), 0 where there is no head.
+
+    Cost: O(B N^2).
+    """
+    position = torch.arange(heads.shape[1], device=heads.device)
+    h, m, s = heads[:, :, None], position[:, None], position
+    shares_head = heads[:, None, :] == h
+    left_of_m = torch.where(shares_head & (h < s) & (s < m), s, -1).amax(2)
+    right_of_m = torch.where(shares_head & (m < s) & (s < h), s, heads.shape[1]).amin(2)
+    inner = torch.where(heads < position, left_of_m, right_of_m)
+    has_sibling = (inner >= 0) & (inner < heads.shape[1])
+    return torch.where(has_sibling, inner, heads).clamp(min=0)
+
+
+def sibling_tree_scores(
+    arc_scores: Tensor, sibling_scores: Tensor, heads: Tensor, lengths: Tensor
+) -> Tensor:
+    """Sum over words 1, 2, ..., n of arc and sibling score, added one by one from the left.
+
+    Args:
+        arc_scores: (B, N, N); sibling_scores: (B, N, N, N); heads: (B, N); lengths: (B,).
+
+    Returns:
+        (B,) in the type of `arc_scores`.
+    """
+    is_word = word_mask(lengths, heads.shape[1])
+    position = torch.arange(heads.shape[1], device=heads.device)
+    b, h = torch.arange(len(heads), device=heads.device)[:, None], heads.clamp(min=0)
+    arcs = arc_scores[b, h, position].masked_fill(~is_word, 0.0)
+    siblings = sibling_scores[b, h, position, inner_siblings(heads)].masked_fill(~is_word, 0.0)
+    total = arc_scores.new_zeros(len(heads))
+    for arc, sibling in zip(arcs.unbind(1), siblings.unbind(1), strict=True):
+        total = (total + arc) + sibling
     return total
 
 

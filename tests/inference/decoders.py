@@ -24,5 +24,10 @@ ROWS = {
     "chu_liu_edmonds": Row(inference.chu_liu_edmonds, reference.chu_liu_edmonds, projective=False),
 }
 
-NOT_DECODERS = {"DECODERS", "Parse", "Scores", "decode"}
+SIBLING_ROWS = {
+    "eisner_sibling": Row(inference.eisner_sibling, reference.eisner_sibling, projective=True),
+}
+"""Those that read sibling scores too."""
+
+NOT_DECODERS = {"DECODERS", "Decoder", "Parse", "Scores", "decode"}
 """Public names of `gpuparse.inference` that search for nothing themselves."""

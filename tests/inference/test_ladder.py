@@ -9,7 +9,7 @@ import torch
 from gpuparse import inference
 from gpuparse.errors import NoTreeError
 from gpuparse.inference.kernels.cpu.search import SCRATCH
-from tests.inference.decoders import BACKENDS, NOT_DECODERS, ROWS
+from tests.inference.decoders import BACKENDS, NOT_DECODERS, ROWS, SIBLING_ROWS
 from tests.oracles.brute_force import all_trees, best_values
 from tests.strategies import integer_scores
 
@@ -19,9 +19,14 @@ every_backend = pytest.mark.parametrize("backend", BACKENDS)
 
 
 def test_every_public_decoder_has_a_row():
-    assert list(inference.DECODERS) == list(ROWS) == list(SCRATCH)
-    assert set(inference.__all__) - NOT_DECODERS == set(ROWS)
-    assert set(inference.DECODERS.values()) == {row.search for row in ROWS.values()}
+    rows = ROWS | SIBLING_ROWS
+    assert list(inference.DECODERS) == list(rows)
+    assert set(inference.__all__) - NOT_DECODERS == set(rows)
+    assert list(SCRATCH) == list(ROWS)
+    for name, decoder in inference.DECODERS.items():
+        assert decoder.search is rows[name].search
+        assert decoder.is_projective == rows[name].projective
+        assert decoder.reads_siblings == (name in SIBLING_ROWS)
 
 
 def test_the_enumerator_finds_the_known_numbers_of_trees():

@@ -153,12 +153,17 @@ def test_views_and_scores_that_require_gradients(name, backend):
 
 
 def test_decode_by_name():
-    arcs, lengths = torch.randn(2, 6, 6), torch.tensor([5, 4])
+    arcs, siblings = torch.randn(2, 6, 6), torch.randn(2, 6, 6, 6)
+    lengths = torch.tensor([5, 4])
     for name, decoder in DECODERS.items():
-        parse = decode(name, Scores(arcs, lengths), single_root=True, backend="torch")
+        scores = Scores(arcs, lengths, siblings)
+        parse = decode(name, scores, single_root=True, backend="torch")
         assert isinstance(parse, Parse)
-        heads, values = decoder(arcs, lengths, single_root=True)
+        read = (arcs, siblings, lengths) if decoder.reads_siblings else (arcs, lengths)
+        heads, values = decoder.search(*read, single_root=True)
         assert parse.heads.equal(heads)
         assert parse.scores.equal(values)
     with pytest.raises(ConfigError, match=r"unknown decoder 'best'.*eisner"):
         decode("best", Scores(arcs, lengths))
+    with pytest.raises(ScoreError, match="eisner_sibling reads sibling scores, and there are none"):
+        decode("eisner_sibling", Scores(arcs, lengths))

@@ -48,3 +48,29 @@ def best_values(arc_scores: np.ndarray, *, projective: bool, single_root: bool) 
     """Highest tree score (B,) of matrices (B, n+1, n+1); -inf where there is no tree."""
     trees = all_trees(arc_scores.shape[1] - 1, projective, single_root)
     return tree_values(arc_scores, trees).max(axis=1)
+
+
+def parts_of(tree: np.ndarray) -> list[tuple[int, int, int]]:
+    """(h, m, s) of every word m of a heads vector (n+1,), s the inner sibling or h for none."""
+    parts = []
+    for m, h in enumerate(tree.tolist()):
+        if m > 0:
+            inside = range(min(h, m) + 1, max(h, m))
+            siblings = [s for s in inside if tree[s] == h]
+            parts.append((h, m, min(siblings, key=lambda s: abs(s - m), default=h)))
+    return parts
+
+
+@cache
+def _all_parts(n: int, projective: bool, single_root: bool) -> np.ndarray:
+    trees = all_trees(n, projective, single_root)
+    return np.array([parts_of(tree) for tree in trees]).reshape(len(trees), n, 3)
+
+
+def best_sibling_values(
+    arc_scores: np.ndarray, sibling_scores: np.ndarray, *, projective: bool, single_root: bool
+) -> np.ndarray:
+    """Highest score (B,) of a tree with sibling scores (B, n+1, n+1, n+1); -inf without a tree."""
+    parts = _all_parts(arc_scores.shape[1] - 1, projective, single_root)
+    h, m, s = parts[:, :, 0], parts[:, :, 1], parts[:, :, 2]
+    return (arc_scores[:, h, m] + sibling_scores[:, h, m, s]).sum(axis=2).max(axis=1)

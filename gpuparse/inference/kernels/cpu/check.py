@@ -42,3 +42,28 @@ def first_unusable(arc_scores: np.ndarray, lengths: np.ndarray) -> int:
             if _any_unusable(arc_scores[b, h, h + 1 : n + 1], limit):
                 return b
     return -1
+
+
+@compiled
+def first_unusable_siblings(sibling_scores: np.ndarray, lengths: np.ndarray) -> int:
+    """First sentence with an unusable sibling score in a cell that is read.
+
+    Args: sibling_scores float (B, N, N, N), C order; lengths int64 (B,), checked.
+    Returns: its index, or -1.
+    """
+    n_nodes = sibling_scores.shape[1]
+    largest = np.finfo(sibling_scores.dtype).max
+    for b in range(len(lengths)):
+        n = lengths[b]
+        limit = sibling_scores.dtype.type(largest / (4 * (n + 1)))
+        scores = sibling_scores[b, : n + 1].reshape((n + 1) * n_nodes * n_nodes)
+        if not _any_unusable(scores, limit):
+            continue
+        for h in range(n + 1):
+            for m in range(1, n + 1):
+                inside = sibling_scores[b, h, m, min(h, m) + 1 : max(h, m)]
+                if h != m and _any_unusable(sibling_scores[b, h, m, h : h + 1], limit):
+                    return b
+                if h != m and _any_unusable(inside, limit):
+                    return b
+    return -1

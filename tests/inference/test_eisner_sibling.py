@@ -1,0 +1,447 @@
+"""Second-order Eisner: enumeration -> textbook -> torch -> compiled, dense and factored; laws."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuparse.errors import NoTreeError, ScoreError
+from gpuparse.inference import eisner, eisner_sibling, reference
+from gpuparse.inference.kernels.cpu import threads
+from gpuparse.inference.kernels.cpu.eisner_sibling import (
+    eisner_sibling_sentence,
+    make_sibling_scratch,
+)
+from gpuparse.inference.kernels.cpu.siblings import DenseSiblings
+from tests.inference.decoders import BACKENDS
+from tests.inference.siblings import dense, factored_siblings
+from tests.oracles.brute_force import all_trees, best_sibling_values, parts_of
+from tests.strategies import (
+    SiblingBatch,
+    integer_scores,
+    integer_siblings,
+    sibling_batches,
+    with_junk,
+)
+
+every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+every_backend = pytest.mark.parametrize("backend", BACKENDS)
+examples = settings(max_examples=40, deadline=None)
+
+
+def search(batch, single_root=False, backend="cpu"):
+    return eisner_sibling(
+        batch.arc_scores,
+        batch.sibling_scores,
+        batch.lengths,
+        single_root=single_root,
+        backend=backend,
+    )
+
+
+@every_root
+def test_textbook_equals_enumeration(single_root):
+    rng = np.random.default_rng(1)
+    for n, forbidden in [(n, p) for n in range(1, 6) for p in (0.0, 0.1, 0.3)]:
+        arcs = integer_scores(rng, 40, n, forbidden=forbidden)
+        siblings = integer_siblings(rng, 40, n, forbidden=forbidden)
+        best = best_sibling_values(arcs, siblings, projective=True, single_root=single_root)
+        trees = all_trees(n, True, single_root).tolist()
+        with_junk(arcs, siblings, np.nan)
+        for arc, sibling, value in zip(arcs, siblings, best, strict=True):
+            if value == -np.inf:
+                with pytest.raises(NoTreeError):
+                    reference.eisner_sibling(arc, sibling, single_root=single_root)
+                continue
+            heads, score = reference.eisner_sibling(arc, sibling, single_root=single_root)
+            assert heads in trees
+            parts = parts_of(np.array(heads))
+            assert score == value == sum(arc[h, m] + sibling[h, m, s] for h, m, s in parts)
+
+
+@every_root
+@every_backend
+@pytest.mark.parametrize("kind", ["float32", "float64", "ties", "forbidden"])
+def test_every_backend_equals_the_textbook(single_root, backend, device, kind):
+    """The same trees and the same bits, ties and rounding included."""
+    if backend == "cpu" and device.type != "cpu":
+        pytest.skip("the compiled backend reads main memory only")
+    rng = np.random.default_rng(2)
+    for n in [1, 2, 3, 5, 7, 8, 13, 15, 16, 17, 33]:
+        n_batch = 5
+        if kind in ("ties", "forbidden"):
+            forbidden = 0.1 * (kind == "forbidden")
+            arcs = integer_scores(rng, n_batch, n, forbidden=forbidden)
+            siblings = integer_siblings(rng, n_batch, n, forbidden=forbidden)
+        else:
+            arcs = rng.standard_normal((n_batch, n + 1, n + 1)).astype(kind)
+            siblings = rng.standard_normal((n_batch, n + 1, n + 1, n + 1)).astype(kind)
+        with_junk(arcs, siblings, np.nan)
+        kept, expected = [], []
+        for b in range(n_batch):
+            length = int(rng.integers(0, n + 1)) if b else n
+            nodes = slice(length + 1)
+            try:
+                expected.append(
+                    reference.eisner_sibling(
+                        arcs[b, nodes, nodes],
+                        siblings[b, nodes, nodes, nodes],
+                        single_root=single_root,
+                    )
+                )
+            except NoTreeError:
+                continue
+            kept.append((b, length))
+        chosen = [b for b, _ in kept]
+        batch = SiblingBatch(
+            torch.from_numpy(arcs[chosen]).to(device),
+            torch.from_numpy(siblings[chosen]).to(device),
+            torch.tensor([length for _, length in kept], dtype=torch.int64),
+        )
+        heads, values = search(batch, single_root, backend)
+        assert heads.dtype == torch.int64
+        assert heads.device.type == values.device.type == device.type
+        assert values.dtype == batch.arc_scores.dtype
+        for k, (tree, value) in enumerate(expected):
+            assert heads[k].tolist() == tree + [-1] * (n + 1 - len(tree))
+            assert values[k].item() == float(value)
+
+
+CASES = {1: 500, 2: 1500, 3: 2500, 4: 3000, 5: 2500}
+
+
+@every_root
+@every_backend
+@pytest.mark.parametrize("n", CASES)
+def test_ten_thousand_cases_have_the_value_of_enumeration(single_root, backend, n):
+    """Over n = 1..5: 10,000 cases, with many ties, half of them with forbidden parts."""
+    assert sum(CASES.values()) == 10_000
+    rng, half = np.random.default_rng(n), CASES[n] // 2
+    arcs, siblings = integer_scores(rng, 2 * half, n), integer_siblings(rng, 2 * half, n)
+    arcs[:half] = integer_scores(rng, half, n, forbidden=0.15)
+    siblings[:half] = integer_siblings(rng, half, n, forbidden=0.15)
+    best = best_sibling_values(arcs, siblings, projective=True, single_root=single_root)
+    has_tree = best > -np.inf
+    assert has_tree.any()
+    with_junk(arcs, siblings, np.nan)
+    arcs_left, siblings_left = (
+        torch.from_numpy(arcs[has_tree]),
+        torch.from_numpy(siblings[has_tree]),
+    )
+    batch = SiblingBatch(arcs_left, siblings_left, torch.full((len(arcs_left),), n))
+    heads, values = search(batch, single_root, backend)
+    assert values.tolist() == best[has_tree].tolist()
+    trees = {tuple(tree) for tree in all_trees(n, True, single_root).tolist()}
+    for arc, sibling, tree, value in zip(
+        arcs[has_tree], siblings[has_tree], heads.numpy(), values.tolist(), strict=True
+    ):
+        assert tuple(tree.tolist()) in trees
+        assert sum(arc[h, m] + sibling[h, m, s] for h, m, s in parts_of(tree)) == value
+    for b in np.flatnonzero(~has_tree)[:20]:
+        alone = torch.from_numpy(arcs[b : b + 1]), torch.from_numpy(siblings[b : b + 1])
+        with pytest.raises(NoTreeError, match="sentence 0"):
+            search(SiblingBatch(*alone, torch.tensor([n])), single_root, backend)
+
+
+def factored_heads(arcs, siblings, n, single_root, scratch):
+    """Heads of a sentence from its small tables, None if there is no tree."""
+    heads = np.full(n + 1, -1, np.int32)
+    found = eisner_sibling_sentence(arcs, siblings, n, single_root, scratch, heads)
+    return heads.tolist() if found else None
+
+
+@every_root
+@pytest.mark.parametrize("n", CASES)
+def test_ten_thousand_cases_from_small_tables_are_the_same(single_root, n):
+    """Integers, so that the order of additions does not matter; the same ties."""
+    rng = np.random.default_rng(10 + n)
+    scratch = make_sibling_scratch(n, np.float32)
+    n_trees = 0
+    for _ in range(CASES[n]):
+        arcs = integer_scores(rng, 1, n, forbidden=0.1)[0]
+        siblings = factored_siblings(rng, n, int(rng.integers(1, n + 2)), np.float32)
+        siblings.triple[rng.random(siblings.triple.shape) < 0.1] = -np.inf
+        siblings.first[rng.random(siblings.first.shape) < 0.1] = -np.inf
+        as_one = dense(siblings)
+        with_junk(arcs, as_one, np.nan)
+        got = factored_heads(arcs, siblings, n, single_root, scratch)
+        batch = torch.from_numpy(arcs[None]), torch.from_numpy(as_one[None]), torch.tensor([n])
+        if got is None:
+            with pytest.raises(NoTreeError):
+                search(SiblingBatch(*batch), single_root)
+        else:
+            assert [got] == search(SiblingBatch(*batch), single_root)[0].tolist()
+            n_trees += 1
+    assert n_trees > CASES[n] // 4
+
+
+@every_root
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_long_sentences_from_small_tables_are_the_same(single_root, dtype):
+    """One scratch for all lengths up to its own; up to more classes than it has rows for."""
+    rng = np.random.default_rng(3)
+    scratch = make_sibling_scratch(70, dtype)
+    for n, n_classes in [(70, 12), (1, 2), (16, 17), (15, 3), (31, 32), (70, 71), (8, 9), (40, 1)]:
+        arcs = rng.integers(-9, 10, (n + 1, n + 1)).astype(dtype)
+        siblings = factored_siblings(rng, n, n_classes, dtype)
+        as_one = DenseSiblings(dense(siblings))
+        with_junk(arcs, as_one.scores, np.nan)
+        got = factored_heads(arcs, siblings, n, single_root, scratch)
+        assert got == factored_heads(arcs, as_one, n, single_root, scratch)
+        batch = torch.from_numpy(arcs[None]), torch.from_numpy(as_one.scores[None])
+        heads, _ = search(SiblingBatch(*batch, torch.tensor([n])), single_root, "torch")
+        assert [got] == heads.tolist()
+        arcs[:, n] = -np.inf
+        assert factored_heads(arcs, siblings, n, single_root, scratch) is None
+
+
+@every_root
+@every_backend
+@examples
+@given(batch=sibling_batches())
+def test_zero_sibling_scores_give_first_order(single_root, backend, batch):
+    zero = SiblingBatch(batch.arc_scores, torch.zeros_like(batch.sibling_scores), batch.lengths)
+    _, values = search(zero, single_root, backend)
+    _, expected = eisner(batch.arc_scores, batch.lengths, single_root=single_root)
+    assert values.equal(expected)
+
+
+@every_root
+@every_backend
+@examples
+@given(batch=sibling_batches(), junk=st.sampled_from([torch.nan, torch.inf, -torch.inf, 1e38]))
+def test_cells_that_are_not_read_and_padding_change_nothing(single_root, backend, batch, junk):
+    heads, values = search(batch, single_root, backend)
+    n_batch, n_nodes = heads.shape
+    arcs = torch.full((n_batch, *[n_nodes + 3] * 2), junk)
+    siblings = torch.full((n_batch, *[n_nodes + 3] * 3), junk)
+    for b, n in enumerate(batch.lengths.tolist()):
+        words = slice(n + 1)
+        arcs[b, words, words] = batch.arc_scores[b, words, words]
+        siblings[b, words, words, words] = batch.sibling_scores[b, words, words, words]
+    with_junk(arcs.numpy(), siblings.numpy(), junk)
+    wide_heads, wide_values = search(
+        SiblingBatch(arcs, siblings, batch.lengths), single_root, backend
+    )
+    assert wide_heads[:, :n_nodes].equal(heads)
+    assert (wide_heads[:, n_nodes:] == -1).all()
+    assert wide_values.equal(values)
+
+
+@every_root
+@every_backend
+@examples
+@given(batch=sibling_batches(), data=st.data())
+def test_batch_mates_and_their_order_change_nothing(single_root, backend, batch, data):
+    arcs, siblings = batch.arc_scores.clone(), batch.sibling_scores.clone()
+    lengths = batch.lengths.clone()
+    heads, values = search(batch, single_root, backend)
+    order = torch.tensor(data.draw(st.permutations(range(len(heads)))))
+    shuffled = SiblingBatch(arcs[order], siblings[order], lengths[order])
+    other_heads, other_values = search(shuffled, single_root, backend)
+    assert other_heads.equal(heads[order])
+    assert other_values.equal(values[order])
+    alone = SiblingBatch(arcs[:1], siblings[:1], lengths[:1])
+    assert search(alone, single_root, backend)[0].equal(heads[:1])
+    # And the inputs are as they were.
+    assert batch.arc_scores.equal(arcs)
+    assert batch.sibling_scores.equal(siblings)
+    assert batch.lengths.equal(lengths)
+
+
+@every_root
+@every_backend
+@examples
+@given(batch=sibling_batches(), data=st.data())
+def test_a_constant_added_to_one_column_moves_no_head(single_root, backend, batch, data):
+    heads, values = search(batch, single_root, backend)
+    m = data.draw(st.integers(1, int(batch.lengths[0])))
+    constant = data.draw(st.integers(-50, 50))
+    siblings = batch.sibling_scores.clone()
+    siblings[0, :, m] += constant
+    moved = SiblingBatch(batch.arc_scores, siblings, batch.lengths)
+    moved_heads, moved_values = search(moved, single_root, backend)
+    assert moved_heads.equal(heads)
+    assert moved_values[0] == values[0] + constant
+
+
+@every_root
+@every_backend
+@examples
+@given(n=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
+def test_mirrored_words_mirror_the_parse(single_root, backend, n, seed):
+    """Scores without ties, so that the best tree is the only one."""
+    rng = np.random.default_rng(seed)
+    arcs = torch.from_numpy(rng.standard_normal((1, n + 1, n + 1)))
+    siblings = torch.from_numpy(rng.standard_normal((1, n + 1, n + 1, n + 1)))
+    if not single_root:
+        siblings[:, 0] = 0  # the root stays to the left: its nearest modifier becomes the furthest
+    mirror = torch.tensor([0, *range(n, 0, -1)])
+    length = torch.tensor([n])
+    heads, value = search(SiblingBatch(arcs, siblings, length), single_root, backend)
+    arcs = arcs[:, mirror][:, :, mirror]
+    siblings = siblings[:, mirror][:, :, mirror][:, :, :, mirror]
+    mirrored, mirrored_value = search(SiblingBatch(arcs, siblings, length), single_root, backend)
+    assert mirror[mirrored[0, 1:]].flip(0).equal(heads[0, 1:])
+    assert torch.isclose(mirrored_value, value)
+
+
+@every_backend
+@examples
+@given(batch=sibling_batches())
+def test_dropping_the_single_root_never_costs(backend, batch):
+    assert (search(batch, False, backend)[1] >= search(batch, True, backend)[1]).all()
+
+
+@every_root
+@every_backend
+def test_empty_sentences_and_batches(single_root, backend):
+    for n_batch, n_nodes, lengths in [(2, 4, [0, 3]), (0, 4, []), (3, 1, [0, 0, 0]), (0, 1, [])]:
+        shape = (n_batch, n_nodes, n_nodes)
+        batch = SiblingBatch(
+            torch.zeros(shape),
+            torch.zeros(*shape, n_nodes),
+            torch.tensor(lengths, dtype=torch.int64),
+        )
+        heads, values = search(batch, single_root, backend)
+        assert heads.shape == (n_batch, n_nodes)
+        assert (heads >= 0).sum(1).tolist() == lengths
+        assert values.tolist() == [0] * n_batch
+
+
+@every_backend
+def test_sibling_scores_are_checked(backend):
+    arcs, siblings, lengths = torch.zeros(3, 5, 5), torch.zeros(3, 5, 5, 5), torch.tensor([4, 4, 4])
+
+    def refused(message, siblings=siblings, arcs=arcs):
+        with pytest.raises(ScoreError, match=message):
+            search(SiblingBatch(arcs, siblings, lengths), False, backend)
+
+    refused("sibling_scores has shape .3, 5, 5., expected .3, 5, 5, 5.", arcs)
+    refused("sibling_scores has type torch.bool, expected floats or integers", siblings.bool())
+    refused("arc_scores has shape", arcs=arcs[:, 1:])
+    for bad in (torch.nan, torch.inf, 3e38, -3e38):
+        siblings = torch.zeros(3, 5, 5, 5)
+        siblings[1, 2, 4, 3] = bad
+        refused(
+            "sentence 1: the sibling score of head 2 -> modifier 4 with inner sibling 3", siblings
+        )
+        siblings = torch.zeros(3, 5, 5, 5)
+        siblings[2, 3, 1, 3] = bad
+        refused("sentence 2: .* head 3 -> modifier 1 without inner sibling is", siblings)
+
+
+@every_backend
+def test_the_largest_scores_do_not_overflow(backend):
+    n = 30
+    rng, largest = np.random.default_rng(0), 2.0**120
+    arcs = torch.from_numpy(rng.choice([1.0, -1.0], (2, n + 1, n + 1)).astype(np.float32))
+    siblings = torch.from_numpy(rng.choice([1.0, -1.0], (2, *[n + 1] * 3)).astype(np.float32))
+    lengths = torch.tensor([n, n])
+    heads, _ = search(SiblingBatch(arcs, siblings, lengths), False, backend)
+    huge = SiblingBatch(arcs * largest, siblings * largest, lengths)
+    huge_heads, values = search(huge, False, backend)
+    assert values.isfinite().all()
+    assert huge_heads.equal(heads)
+
+
+@every_backend
+@pytest.mark.parametrize(
+    ("of_arcs", "of_siblings", "result"),
+    [
+        (torch.float16, torch.float32, torch.float32),
+        (torch.bfloat16, torch.bfloat16, torch.float32),
+        (torch.float32, torch.float64, torch.float64),
+        (torch.int8, torch.float32, torch.float64),
+        (torch.int64, torch.int32, torch.float64),
+    ],
+)
+def test_other_number_types_are_widened(backend, of_arcs, of_siblings, result):
+    rng = np.random.default_rng(5)
+    arcs = torch.from_numpy(integer_scores(rng, 4, 6))
+    siblings = torch.from_numpy(integer_siblings(rng, 4, 6))
+    lengths = torch.tensor([6, 4, 5, 6], dtype=torch.int32)
+    heads, values = search(SiblingBatch(arcs, siblings, lengths), False, backend)
+    other = SiblingBatch(arcs.to(of_arcs), siblings.to(of_siblings).requires_grad_(False), lengths)
+    other_heads, other_values = search(other, False, backend)
+    assert other_values.dtype == result
+    assert other_values.tolist() == values.tolist()
+    assert other_heads.equal(heads)
+
+
+@every_root
+@pytest.mark.parametrize("towards_end", [True, False])
+@pytest.mark.parametrize(("backend", "n"), [("cpu", 180), ("torch", 60)])
+def test_deep_chains(single_root, towards_end, backend, n):
+    arcs = torch.zeros(1, n + 1, n + 1)
+    m = torch.arange(1, n + 1)
+    head = m - 1 if towards_end else (m + 1) % (n + 1)
+    arcs[0, head, m] = 1
+    batch = SiblingBatch(arcs, torch.zeros(1, n + 1, n + 1, n + 1), torch.tensor([n]))
+    heads, values = search(batch, single_root, backend)
+    assert heads[0].tolist() == [-1, *head.tolist()]
+    assert values.item() == n
+
+
+@every_root
+def test_a_flat_sentence_of_six_hundred_words_from_small_tables(single_root):
+    """All words hang on the middle one: a chain of siblings as long as can be."""
+    n = 600
+    rng = np.random.default_rng(6)
+    siblings = factored_siblings(rng, n, 20, np.float64, whole=False)
+    arcs = np.zeros((n + 1, n + 1))
+    arcs[n // 2, 1:] = 20
+    arcs[0, n // 2] = 100
+    heads = factored_heads(arcs, siblings, n, single_root, make_sibling_scratch(n))
+    assert heads == [-1, *[n // 2] * (n // 2 - 1), 0, *[n // 2] * (n - n // 2)]
+
+
+def test_thread_counts_change_nothing(monkeypatch):
+    started = []
+
+    def start(workers):
+        started.append(workers)
+        return ThreadPoolExecutor(workers)
+
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", start)
+    rng = np.random.default_rng(7)
+    n = 30
+    batch = SiblingBatch(
+        torch.from_numpy(rng.standard_normal((700, n + 1, n + 1)).astype(np.float32)),
+        torch.from_numpy(rng.standard_normal((700, *[n + 1] * 3)).astype(np.float32)),
+        torch.from_numpy(rng.integers(n // 2, n + 1, 700)),
+    )
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for n_threads in (1, 2, 3):
+            torch.set_num_threads(n_threads)
+            heads, values = search(batch)
+            results.append((heads.numpy().tobytes(), values.numpy().tobytes()))
+    finally:
+        torch.set_num_threads(before)
+    assert len(set(results)) == 1
+    assert started == [2, 3]
+
+
+@every_backend
+@every_root
+def test_against_supar(backend, single_root):
+    tree = pytest.importorskip("supar.structs.tree", reason="SuPar is not installed")
+    rng = torch.Generator().manual_seed(8)
+    n_batch, n_nodes = 12, 12
+    arcs = torch.randn(n_batch, n_nodes, n_nodes, generator=rng)
+    siblings = torch.randn(n_batch, n_nodes, n_nodes, n_nodes, generator=rng)
+    lengths = torch.randint(2, n_nodes, (n_batch,), generator=rng)
+    for h in range(n_nodes):
+        siblings[:, h, :, h] = 0  # it scores no modifiers without siblings
+    # Its rows are modifiers, its columns heads.
+    theirs = (arcs.mT.contiguous(), siblings.permute(0, 2, 1, 3).contiguous())
+    peer = tree.Dependency2oCRF(theirs, lengths, multiroot=not single_root)
+    heads, values = search(SiblingBatch(arcs, siblings, lengths), single_root, backend)
+    torch.testing.assert_close(values, peer.max.detach(), rtol=1e-5, atol=1e-4)
+    for b, n in enumerate(lengths.tolist()):
+        assert peer.argmax[b, 1 : n + 1].tolist() == heads[b, 1 : n + 1].tolist()
