@@ -189,7 +189,7 @@ class LabelsConfig:
         "labels", "template set", "The set whose label templates the classifier uses."
     )
     rows: int = _key(
-        1 << 20, "integer", "Rows of the label classifier's table.", low=16, high=MAX_INT32
+        1 << 22, "integer", "Rows of the label classifier's table.", low=16, high=MAX_INT32
     )
     epochs: int = _key(
         5, "integer", "Passes over the training treebank for the labels.", low=1, high=10_000
