@@ -7,7 +7,8 @@ so that all its weights for one pair of words lie within 16 consecutive rows: on
 
     word families       look at the head alone, or at the modifier alone: summed once a word
     pair families       look at both: base = head part XOR modifier part, each hashed once a word
-    between families    look at head, modifier and a word between: rows found by direct index
+    between families    look at head, modifier and a word between: rows found by direct index;
+                        of a field with very many values only the first are told apart
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from gpuparse.features.templates import Atom, Template, TemplateSet
 LINE = 16  # rows within which all codes of a family lie
 NO_CODE = -1
 HEAD, MODIFIER = 0, 1
-MAX_DENSE_LINES = 1 << 19
+MAX_DENSE_LINES = 1 << 19  # of all between families together
 SIDE_BITS = 28  # of an exact key for the head's values, and as many for the modifier's
 MAX_EXACT_FAMILIES = 127
 
@@ -45,7 +46,7 @@ BETWEEN = _record(
     "head_side",  # one atom or none each
     "modifier_side",
     "row",  # of the batch's values of the word between
-    "n_heads",  # numbers of values
+    "n_heads",  # numbers of values told apart; those from the last one on share its lines
     "n_middles",
     "n_modifiers",
     "line",  # the first one, counted from the dense region's start
@@ -96,8 +97,7 @@ def compile_arcs(templates: TemplateSet, vocabularies: Vocabularies) -> ArcPlan:
     """Compile the arc templates of an expanded set.
 
     Raises:
-        ConfigError: a `between` template with several atoms of one role, or with more values
-            than the dense region holds.
+        ConfigError: a `between` template with several atoms of one role.
     """
     return _Compiler(templates, vocabularies).plan()
 
@@ -108,6 +108,7 @@ class _Compiler:
         self._n_buckets = len(templates.distance) + 1
         self._ends = templates.distance
         self._families = _Families(templates.arc).all
+        self._n_between = sum(between is not None for (_, _, between), _ in self._families)
         self._row = {field: row for row, field in enumerate(vocabularies.fields)}
         self._sides: dict[tuple[Atom, ...], int] = {}
         self._tables: dict[tuple[frozenset[str], int], int] = {}
@@ -197,15 +198,12 @@ class _Compiler:
             size(middle),
             size(modifier[0].field) if modifier else 1,
         ]
+        most = max(sizes)
+        while np.prod(np.minimum(sizes, most)) > MAX_DENSE_LINES // self._n_between:
+            most -= 1
+        n_heads, n_middles, n_modifiers = np.minimum(sizes, most).tolist()
         first = self._lines
-        self._lines += int(np.prod(sizes))
-        if self._lines > MAX_DENSE_LINES:
-            raise ConfigError(
-                f"templates with between.{middle} need {self._lines} lines of weights, more "
-                f"than {MAX_DENSE_LINES}: use a field with fewer values than {max(sizes)}, "
-                "such as cpos"
-            )
-        n_heads, n_middles, n_modifiers = sizes
+        self._lines += n_heads * n_middles * n_modifiers
         sides = self._side(head), self._side(modifier)
         return *sides, self._row[middle], n_heads, n_middles, n_modifiers, first
 
@@ -230,6 +228,13 @@ def check_exact_keys(plan: ArcPlan, vocabularies: Vocabularies) -> None:
             raise ConfigError(
                 f"feature_map.kind exact: a template joins {fields} of one word, which have too "
                 "many values for an exact key: use the hashed map"
+            )
+    for between in plan.between:
+        field = vocabularies.fields[between["row"]]
+        if between["n_middles"] < vocabularies.size(field):
+            raise ConfigError(
+                f"feature_map.kind exact: between.{field} has too many values to tell all of them "
+                "apart: use the hashed map, or a field such as cpos"
             )
     families = len(plan.word) + len(plan.pair) + len(plan.between)
     if families > MAX_EXACT_FAMILIES:

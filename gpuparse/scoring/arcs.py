@@ -136,6 +136,9 @@ class _TorchScorer:
         head, head_on = self._between_value(family["head_side"])
         modifier, modifier_on = self._between_value(family["modifier_side"])
         middle = self._values[family["row"]].long()[self._places]
+        middle = middle.clamp(max=int(family["n_middles"]) - 1)
+        head = head.clamp(max=int(family["n_heads"]) - 1)
+        modifier = modifier.clamp(max=int(family["n_modifiers"]) - 1)
         # [G, N, N]: head h[g], modifier, word between
         line = head[b, h].reshape(-1, 1, 1) * int(family["n_middles"]) + middle[b].unsqueeze(1)
         line = line * int(family["n_modifiers"]) + modifier[b].unsqueeze(2)

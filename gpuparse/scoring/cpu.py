@@ -223,7 +223,9 @@ def _add_pairs(h, n, plan, weights, rows, scratch, out):
 @compiled
 def between_row(record, head, middle, modifier, dense):
     """First row of the dense line of three values, in a family's region of the dense rows."""
-    line = (head * record.n_middles + middle) * record.n_modifiers + modifier
+    head, middle = min(head, record.n_heads - 1), min(middle, record.n_middles - 1)
+    line = (head * record.n_middles + middle) * record.n_modifiers
+    line += min(modifier, record.n_modifiers - 1)
     return dense + (record.line + line) * LINE
 
 
@@ -284,8 +286,8 @@ def _add_between(values, start, n, plan, weights, dense, scratch, out):
             side = record.modifier_side if role else record.head_side
             _fill_groups(values, start, n, role, side, plan.side_start, plan.atoms, groups)
         for k in range(1, n + 1):
-            value = np.uint64(values[record.row, start + k])
-            scratch.middle[k] = value * np.uint64(record.n_modifiers * LINE)
+            value = min(np.int64(values[record.row, start + k]), record.n_middles - 1)
+            scratch.middle[k] = np.uint64(value * record.n_modifiers * LINE)
         for a in range(n + 1):
             if not groups[FIRST, 0, a]:
                 continue

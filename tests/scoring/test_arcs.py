@@ -9,6 +9,8 @@ import torch
 
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
+from gpuparse.errors import ConfigError
+from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import ArcPlan, compile_arcs
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scoring.arcs import arc_scores
@@ -220,3 +222,26 @@ def test_cuda_equals_compiled(kind: int | str) -> None:
     on_cuda = arc_scores(batch.to(torch.device("cuda")), plan, features, weights).cpu()
     compiled = arc_scores(batch, plan, features, weights, backend="cpu")
     assert np.array_equal(values_at(on_cuda, arcs), values_at(compiled, arcs))
+
+
+def test_fields_with_too_many_values_share_lines(monkeypatch):
+    """Between families whose lines are fewer than the values: still the same on all backends."""
+    monkeypatch.setattr(plan_module, "MAX_DENSE_LINES", 150)
+    batch, plan, features = prepared(MIXED, 1 << 14)
+    assert plan.dense_lines <= 150
+    assert all(plan.between["n_middles"] >= 2)
+    weights = random_weights(np.int16, plan, features)
+    wide = weights.array[:, 0].astype(np.float64)
+    arcs = arcs_of(batch)
+    rows = [rows_of_arcs(batch, b, plan, features) for b in range(len(batch))]
+    expected = [wide[rows[b][h, m]].sum() for b, h, m in arcs]
+    for backend in ("cpu", "torch"):
+        scores = arc_scores(batch, plan, features, weights, backend=backend)
+        np.testing.assert_array_equal(values_at(scores, arcs), expected)
+
+
+def test_an_exact_map_has_no_shared_lines(monkeypatch):
+    monkeypatch.setattr(plan_module, "MAX_DENSE_LINES", 150)
+    vocabularies = Vocabularies.build(treebank_of(TRAIN), MIXED.fields("arc"), 3)
+    with pytest.raises(ConfigError, match="too many values to tell all of them apart"):
+        plan_module.check_exact_keys(compile_arcs(MIXED, vocabularies), vocabularies)
