@@ -4,6 +4,8 @@ from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.decode import DECODERS, Decoder, decode
 from gpuparse.inference.eisner import eisner
 from gpuparse.inference.eisner_sibling import eisner_sibling
+from gpuparse.inference.hill_climb import hill_climb
+from gpuparse.inference.multi_parent import multi_parent
 from gpuparse.inference.scores import Parse, Scores
 
 __all__ = [
@@ -15,4 +17,6 @@ __all__ = [
     "decode",
     "eisner",
     "eisner_sibling",
+    "hill_climb",
+    "multi_parent",
 ]

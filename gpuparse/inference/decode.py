@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.eisner import eisner
 from gpuparse.inference.eisner_sibling import eisner_sibling
+from gpuparse.inference.hill_climb import hill_climb
+from gpuparse.inference.multi_parent import multi_parent
 from gpuparse.inference.scores import Parse, Scores
 
 
@@ -15,20 +18,28 @@ from gpuparse.inference.scores import Parse, Scores
 class Decoder:
     """A decoder and what it needs and gives.
 
-    search: the public function: (arc_scores, lengths, *, single_root, backend) -> (heads, scores),
-    with sibling_scores after arc_scores if it reads them.
+    search: the public function: (arc_scores, lengths, *, single_root, backend) -> (heads,
+    scores, ...), with sibling_scores after arc_scores if it reads them.
     is_projective: its trees have no crossing arcs.
+    has_backends: it takes a backend; otherwise it reads tensors in main memory.
+    gives_graphs: arcs come instead of heads, for a word may have several.
     """
 
     search: Callable[..., tuple[Any, ...]]
     reads_siblings: bool = False
     is_projective: bool = False
+    has_backends: bool = True
+    gives_graphs: bool = False
 
 
 DECODERS: dict[str, Decoder] = {
     "eisner": Decoder(eisner, is_projective=True),
     "chu_liu_edmonds": Decoder(chu_liu_edmonds),
     "eisner_sibling": Decoder(eisner_sibling, reads_siblings=True, is_projective=True),
+    "hill_climb": Decoder(hill_climb, reads_siblings=True, has_backends=False),
+    "multi_parent": Decoder(
+        multi_parent, reads_siblings=True, has_backends=False, gives_graphs=True
+    ),
 }
 FIRST_ORDER = tuple(name for name, decoder in DECODERS.items() if not decoder.reads_siblings)
 PROJECTIVE = frozenset(name for name, decoder in DECODERS.items() if decoder.is_projective)
@@ -36,7 +47,7 @@ PROJECTIVE = frozenset(name for name, decoder in DECODERS.items() if decoder.is_
 
 
 def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str = "auto") -> Parse:
-    """Best trees under the decoder of that name.
+    """Trees or graphs under the decoder of that name.
 
     Args:
         name: a key of `DECODERS`.
@@ -53,14 +64,11 @@ def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str
     if name not in DECODERS:
         raise ConfigError(f"unknown decoder {name!r}: expected one of {', '.join(DECODERS)}")
     decoder = DECODERS[name]
-    if decoder.reads_siblings:
-        if scores.sibling is None:
-            raise ScoreError(f"{name} reads sibling scores, and there are none")
-        heads, values = decoder.search(
-            scores.arc, scores.sibling, scores.lengths, single_root=single_root, backend=backend
-        )
-    else:
-        heads, values = decoder.search(
-            scores.arc, scores.lengths, single_root=single_root, backend=backend
-        )
-    return Parse(heads, values)
+    if decoder.reads_siblings and scores.sibling is None:
+        raise ScoreError(f"{name} reads sibling scores, and there are none")
+    if not decoder.has_backends and backend not in ("auto", "cpu"):
+        raise ScoreError(f"{name} runs on the CPU only, not with the backend {backend!r}")
+    parts = (scores.arc, scores.sibling) if decoder.reads_siblings else (scores.arc,)
+    search = partial(decoder.search, *parts, scores.lengths, single_root=single_root)
+    found, values, *_ = search(backend=backend) if decoder.has_backends else search()
+    return Parse(None, values, found) if decoder.gives_graphs else Parse(found, values)

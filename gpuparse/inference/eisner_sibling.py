@@ -48,8 +48,8 @@ def eisner_sibling(
     """
     is_cpu = choose_backend(backend, arc_scores.device) == "cpu"
     search = compiled.eisner_sibling if is_cpu else eisner_sibling_torch
-    checked = check_sibling_scores(arc_scores, sibling_scores, lengths)
-    heads, scores = search(checked.arc, checked.sibling, checked.lengths, single_root=single_root)
+    arcs, siblings, lengths = check_sibling_scores(arc_scores, sibling_scores, lengths)
+    heads, scores = search(arcs, siblings, lengths, single_root=single_root)
     require_trees(scores)
     return heads, scores
 

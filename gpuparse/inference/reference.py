@@ -5,7 +5,7 @@ in the type of their cells, so that float32 arrays give the very bits of the fas
 Nothing here is fast.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuparse.errors import NoTreeError
@@ -288,3 +288,121 @@ def sibling_tree_score(arc_scores: Matrix, sibling_scores: Cube, heads: Sequence
         total += arc_scores[h][m]
         total += sibling_scores[h][m][s]
     return total
+
+
+def hill_climb(
+    arc_scores: Matrix,
+    sibling_scores: Cube,
+    start: Sequence[int],
+    *,
+    max_changes: int | None = None,
+    single_root: bool = False,
+) -> tuple[list[int], Any, int]:
+    """A tree that no single change of head improves, found from `start` by re-scoring all trees.
+
+    Args:
+        arc_scores, sibling_scores: as `eisner_sibling` reads them.
+        start: heads (n+1) of a tree without forbidden parts.
+        max_changes: most changes; None: no limit.
+        single_root: exactly one modifier of the root, in the start too; otherwise one or more.
+
+    Returns:
+        heads (n+1), their score, the number of changes. The highest gain wins; among equal ones the
+        smallest modifier, then the smallest new head.
+
+    Cost: O(n^3) or more for each change.
+    Source: McDonald & Pereira 2006, figure 4.
+    """
+    heads, changes = list(start), 0
+    score = sibling_tree_score(arc_scores, sibling_scores, heads)
+    while changes != max_changes:
+        best, chosen = score, None
+        for m in range(1, len(heads)):
+            for h in range(len(heads)):
+                changed = [*heads[:m], h, *heads[m + 1 :]]
+                arcs = {(k, w) for w, k in enumerate(changed) if w > 0}
+                if _has_cycle(arcs) or (single_root and changed.count(0) > 1):
+                    continue
+                value = sibling_tree_score(arc_scores, sibling_scores, changed)
+                if value > best:
+                    best, chosen = value, changed
+        if chosen is None:
+            break
+        heads, score, changes = chosen, best, changes + 1
+    return heads, score, changes
+
+
+Arcs = set[tuple[int, int]]
+"""Arcs (h, m) of a graph."""
+
+
+def multi_parent(
+    arc_scores: Matrix,
+    sibling_scores: Cube,
+    start: Sequence[int],
+    *,
+    max_changes: int | None = None,
+    single_root: bool = False,
+) -> tuple[Arcs, Any, int]:
+    """A graph that no permitted single change improves, found from `start` by re-scoring.
+
+    Args:
+        as `hill_climb`.
+
+    Returns:
+        the arcs, their score, the number of changes. The highest gain wins; among equal ones the
+        smallest modifier, then the smallest new head, then a replacement, of the smallest head.
+
+    Cost: O(n^4) or more for each change.
+    Source: McDonald & Pereira 2006, section 3.
+    """
+    arcs = {(h, m) for m, h in enumerate(start) if m > 0}
+    score, changes = sibling_graph_score(arc_scores, sibling_scores, arcs), 0
+    while changes != max_changes:
+        best, chosen = score, None
+        for changed in changed_graphs(arcs, len(start) - 1, single_root=single_root):
+            value = sibling_graph_score(arc_scores, sibling_scores, changed)
+            if value > best:
+                best, chosen = value, changed
+        if chosen is None:
+            break
+        arcs, score, changes = chosen, best, changes + 1
+    return arcs, score, changes
+
+
+def changed_graphs(arcs: Arcs, n: int, *, single_root: bool = False) -> Iterator[Arcs]:
+    """All graphs that one permitted change makes of one over n words, in the order of ties.
+
+    A head of a word is replaced by a word that is not its head, or such a word is added; the root
+    is never added, and replaces the only head of a word. No graph has a cycle.
+    """
+    for m in range(1, n + 1):
+        heads = [h for h in range(n + 1) if (h, m) in arcs]
+        for k in range(n + 1):
+            if k in heads or (k == 0 and (single_root or len(heads) > 1)):
+                continue
+            changed = [arcs - {(h, m)} | {(k, m)} for h in heads]
+            if k > 0:
+                changed.append(arcs | {(k, m)})
+            yield from (graph for graph in changed if not _has_cycle(graph))
+
+
+def sibling_graph_score(arc_scores: Matrix, sibling_scores: Cube, arcs: Arcs) -> Any:
+    """Sum of arc and sibling score of all arcs, added one by one, by modifier and then by head."""
+    total = _zero(arc_scores)
+    for h, m in sorted(arcs, key=lambda arc: arc[::-1]):
+        inside = range(m - 1, h, -1) if h < m else range(m + 1, h)
+        s = next((s for s in inside if (h, s) in arcs), h)
+        total += arc_scores[h][m]
+        total += sibling_scores[h][m][s]
+    return total
+
+
+def _has_cycle(arcs: Arcs) -> bool:
+    """Whether taking away words without modifiers, again and again, leaves any."""
+    left = set(arcs)
+    while True:
+        inner = {(h, m) for h, m in left if any(head == m for head, _ in left)}
+        if inner == left:
+            return bool(left)
+        left = inner

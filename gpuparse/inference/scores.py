@@ -26,10 +26,15 @@ class Scores:
 
 @dataclass(frozen=True)
 class Parse:
-    """Trees of a batch: heads int64 (B, N), -1 at the root and in padding; their scores (B,)."""
+    """What a decoder finds for a batch.
 
-    heads: Tensor
+    heads: of trees, int64 (B, N), -1 at the root and in padding; None if there are graphs.
+    scores: (B,). arcs: of graphs, bool (B, N, N), [b, h, m]; None if there are trees.
+    """
+
+    heads: Tensor | None
     scores: Tensor
+    arcs: Tensor | None = None
 
 
 def check_scores(arc_scores: Tensor, lengths: Tensor) -> Scores:
@@ -70,7 +75,9 @@ def check_scores(arc_scores: Tensor, lengths: Tensor) -> Scores:
     return Scores(arc, lengths)
 
 
-def check_sibling_scores(arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor) -> Scores:
+def check_sibling_scores(
+    arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """`check_scores` for decoders that read sibling scores too.
 
     Args:
@@ -79,7 +86,7 @@ def check_sibling_scores(arc_scores: Tensor, sibling_scores: Tensor, lengths: Te
             differ, both are used as the wider one.
 
     Returns:
-        Scores with both, in one type.
+        arc scores, sibling scores and lengths, as `Scores` has them; the first two in one type.
 
     Raises:
         ScoreError: as there.
@@ -105,7 +112,7 @@ def check_sibling_scores(arc_scores: Tensor, sibling_scores: Tensor, lengths: Te
         b = _first_unusable_siblings(siblings, scores.lengths)
     if b >= 0:
         raise ScoreError(_what_is_wrong_with_siblings(siblings[b].cpu(), int(lengths[b]), b))
-    return Scores(scores.arc.to(wider), scores.lengths, siblings)
+    return scores.arc.to(wider), siblings, scores.lengths
 
 
 def _as_float(scores: Tensor, name: str) -> Tensor:

@@ -26,6 +26,8 @@ ROWS = {
 
 SIBLING_ROWS = {
     "eisner_sibling": Row(inference.eisner_sibling, reference.eisner_sibling, projective=True),
+    "hill_climb": Row(inference.hill_climb, reference.hill_climb, projective=False),
+    "multi_parent": Row(inference.multi_parent, reference.multi_parent, projective=False),
 }
 """Those that read sibling scores too."""
 

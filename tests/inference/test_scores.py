@@ -155,15 +155,23 @@ def test_views_and_scores_that_require_gradients(name, backend):
 def test_decode_by_name():
     arcs, siblings = torch.randn(2, 6, 6), torch.randn(2, 6, 6, 6)
     lengths = torch.tensor([5, 4])
+    scores = Scores(arcs, lengths, siblings)
     for name, decoder in DECODERS.items():
-        scores = Scores(arcs, lengths, siblings)
-        parse = decode(name, scores, single_root=True, backend="torch")
+        backend = "torch" if decoder.has_backends else "cpu"
+        parse = decode(name, scores, single_root=True, backend=backend)
         assert isinstance(parse, Parse)
         read = (arcs, siblings, lengths) if decoder.reads_siblings else (arcs, lengths)
-        heads, values = decoder.search(*read, single_root=True)
-        assert parse.heads.equal(heads)
+        found, values, *_ = decoder.search(*read, single_root=True)
         assert parse.scores.equal(values)
+        if decoder.gives_graphs:
+            assert parse.heads is None
+            assert parse.arcs.equal(found)
+        else:
+            assert parse.arcs is None
+            assert parse.heads.equal(found)
     with pytest.raises(ConfigError, match=r"unknown decoder 'best'.*eisner"):
-        decode("best", Scores(arcs, lengths))
+        decode("best", scores)
     with pytest.raises(ScoreError, match="eisner_sibling reads sibling scores, and there are none"):
         decode("eisner_sibling", Scores(arcs, lengths))
+    with pytest.raises(ScoreError, match="hill_climb runs on the CPU only"):
+        decode("hill_climb", scores, backend="torch")

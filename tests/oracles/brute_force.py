@@ -67,10 +67,21 @@ def _all_parts(n: int, projective: bool, single_root: bool) -> np.ndarray:
     return np.array([parts_of(tree) for tree in trees]).reshape(len(trees), n, 3)
 
 
+def sibling_tree_values(
+    arc_scores: np.ndarray, sibling_scores: np.ndarray, *, projective: bool, single_root: bool
+) -> np.ndarray:
+    """Scores (B, T) of all trees with sibling scores (B, n+1, n+1, n+1), as in `all_trees`."""
+    parts = _all_parts(arc_scores.shape[1] - 1, projective, single_root)
+    total = np.zeros((len(arc_scores), len(parts)), arc_scores.dtype)
+    for h, m, s in parts.transpose(1, 2, 0):
+        total += arc_scores[:, h, m] + sibling_scores[:, h, m, s]
+    return total
+
+
 def best_sibling_values(
     arc_scores: np.ndarray, sibling_scores: np.ndarray, *, projective: bool, single_root: bool
 ) -> np.ndarray:
-    """Highest score (B,) of a tree with sibling scores (B, n+1, n+1, n+1); -inf without a tree."""
-    parts = _all_parts(arc_scores.shape[1] - 1, projective, single_root)
-    h, m, s = parts[:, :, 0], parts[:, :, 1], parts[:, :, 2]
-    return (arc_scores[:, h, m] + sibling_scores[:, h, m, s]).sum(axis=2).max(axis=1)
+    """Highest score (B,) of a tree with sibling scores; -inf where there is no tree."""
+    return sibling_tree_values(
+        arc_scores, sibling_scores, projective=projective, single_root=single_root
+    ).max(axis=1)

@@ -1,0 +1,122 @@
+"""Second-order trees with crossing arcs, by single changes of head: the public function."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse.errors import ScoreError
+from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.kernels.cpu import eisner_sibling as compiled
+from gpuparse.inference.kernels.cpu.arc_gains import make_gain_scratch
+from gpuparse.inference.kernels.cpu.hill_climb import first_bad_tree, hill_climb_batch
+from gpuparse.inference.kernels.cpu.threads import run_in_threads
+from gpuparse.inference.scores import check_sibling_scores, require_trees
+from gpuparse.tensors import NO_HEAD, word_mask
+
+
+def hill_climb(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    lengths: Tensor,
+    *,
+    start: Tensor | None = None,
+    max_changes: int | None = None,
+    single_root: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A good tree of every sentence of a batch, crossing arcs allowed; not always the best one.
+
+    From the start on, the one change of head is made that raises the score most among those that
+    keep a tree, again and again, until none raises it. Among equal gains the smallest modifier
+    wins, then the smallest new head. With a single root no change can move the root's only
+    modifier, for on the way there would be two or none: it stays that of the start.
+
+    Args:
+        arc_scores, sibling_scores, lengths: as `eisner_sibling` reads them, in main memory.
+        start: heads int (B, N) of trees without forbidden parts, such as the best first-order ones;
+            None: the best projective trees under all scores. Position 0 and padding are not read.
+        max_changes: most changes of a sentence; None: no limit.
+        single_root: exactly one modifier of the root; otherwise one or more.
+
+    Returns:
+        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as of `eisner_sibling`;
+        the number of changes int64 (B,). No score is below that of its start. Gains are differences
+        of floats, so a change is made only if the sum of the whole tree rises too.
+
+    Raises:
+        ScoreError: as `eisner_sibling`; tensors on another device; a start that is no tree, has
+            several modifiers of the root under single_root, or a forbidden part; a negative limit.
+        NoTreeError: no start is given, and a sentence has no projective tree.
+
+    Cost: that of `eisner_sibling` without a start, then O(n^2) and O(n^2) for each change.
+    Source: McDonald & Pereira 2006, section 2.3 and figure 4.
+    """
+    choose_backend("cpu", arc_scores.device)
+    limit = change_limit(max_changes)
+    checked = check_sibling_scores(arc_scores, sibling_scores, lengths)
+    heads = starting_trees(*checked, start=start, single_root=single_root)
+    arcs, siblings, words = (tensor.numpy() for tensor in checked)
+    trees = heads.numpy()
+    scores, changes = np.empty(len(arcs), arcs.dtype), np.empty(len(arcs), np.int64)
+
+    def climb(part: slice) -> None:
+        scratch = make_gain_scratch(int(words[part].max(initial=0)), arcs.dtype.type)
+        hill_climb_batch(
+            arcs[part], siblings[part], words[part], single_root, limit, scratch, trees[part],
+            scores[part], changes[part],
+        )  # fmt: skip
+
+    run_in_threads(climb, words, 2, torch.get_num_threads())
+    require_allowed(scores)
+    return heads, torch.from_numpy(scores), torch.from_numpy(changes)
+
+
+def starting_trees(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    lengths: Tensor,
+    *,
+    start: Tensor | None,
+    single_root: bool,
+) -> Tensor:
+    """The trees to start from, int64 (B, N), in memory of their own.
+
+    Args:
+        arc_scores, sibling_scores, lengths: checked. start, single_root: as of `hill_climb`.
+
+    Raises:
+        ScoreError, NoTreeError: as `hill_climb`.
+    """
+    if start is None:
+        heads, scores = compiled.eisner_sibling(
+            arc_scores, sibling_scores, lengths, single_root=single_root
+        )
+        require_trees(scores)
+        return heads
+    if start.shape != arc_scores.shape[:2]:
+        expected = tuple(arc_scores.shape[:2])
+        raise ScoreError(f"start has shape {tuple(start.shape)}, expected {expected}, (B, N)")
+    if start.is_floating_point() or start.is_complex() or start.dtype == torch.bool:
+        raise ScoreError(f"start has type {start.dtype}, expected integers")
+    heads = start.detach().to("cpu", torch.int64, copy=True).contiguous()
+    b = first_bad_tree(heads.numpy(), lengths.numpy(), single_root)
+    if b >= 0:
+        root = " with a single modifier of the root" if single_root else ""
+        raise ScoreError(f"the start of sentence {b} is no tree{root}")
+    heads[~word_mask(lengths, heads.shape[1])] = NO_HEAD
+    return heads
+
+
+def change_limit(max_changes: int | None) -> int:
+    """As the kernels take it: -1 for no limit."""
+    if max_changes is None:
+        return -1
+    if max_changes < 0:
+        raise ScoreError(f"max_changes is {max_changes}, expected None or a number from 0 on")
+    return max_changes
+
+
+def require_allowed(scores: np.ndarray) -> None:
+    """Raise ScoreError for the first sentence whose score is -inf."""
+    forbidden = np.flatnonzero(scores == -np.inf)
+    if len(forbidden):
+        raise ScoreError(f"the start of sentence {forbidden[0]} has a forbidden part (-inf)")

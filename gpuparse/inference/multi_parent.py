@@ -1,0 +1,68 @@
+"""Graphs in which a word may have several heads, by single changes: the public function."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.hill_climb import change_limit, require_allowed, starting_trees
+from gpuparse.inference.kernels.cpu.arc_gains import make_gain_scratch
+from gpuparse.inference.kernels.cpu.multi_parent import multi_parent_batch
+from gpuparse.inference.kernels.cpu.threads import run_in_threads
+from gpuparse.inference.scores import check_sibling_scores
+
+
+def multi_parent(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    lengths: Tensor,
+    *,
+    start: Tensor | None = None,
+    max_changes: int | None = None,
+    single_root: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """A good graph of every sentence of a batch, without cycles and with a head for every word.
+
+    From the start on, the change is made that raises the score most, again and again, until none
+    raises it: one head of a word is replaced by a word that is not yet its head, or such a word
+    becomes a head beside the others; no cycle may arise. The root is never an additional head and
+    replaces only the head of a word that has no other. With a single root it replaces none.
+    Siblings of an arc are taken among all modifiers of its head. Among equal gains the smallest
+    modifier wins, then the smallest new head, then a replacement, of the smallest head.
+
+    Args:
+        arc_scores, sibling_scores, lengths: as `eisner_sibling` reads them, in main memory.
+        start: heads int (B, N) of trees without forbidden parts; None: the best projective trees,
+            as in the paper, whose change of figure 4 leaves the first line as it is.
+        max_changes: most changes of a sentence; None: no limit.
+        single_root: exactly one modifier of the root; otherwise one or more.
+
+    Returns:
+        arcs bool (B, N, N), [b, h, m]; scores (B,), the sum of arc and sibling score of all arcs,
+        added one by one, by modifier and then by head. No score is below that of its start.
+
+    Raises:
+        ScoreError, NoTreeError: as `hill_climb`.
+
+    Cost: that of `eisner_sibling` without a start, then O(n^2) for each change, and O(n^2) for each
+    of the few changes that have to be tested for cycles.
+    Source: McDonald & Pereira 2006, section 3.
+    """
+    choose_backend("cpu", arc_scores.device)
+    limit = change_limit(max_changes)
+    checked = check_sibling_scores(arc_scores, sibling_scores, lengths)
+    heads = starting_trees(*checked, start=start, single_root=single_root)
+    arcs, siblings, words = (tensor.numpy() for tensor in checked)
+    trees = heads.numpy()
+    graphs, scores = np.empty(arcs.shape, np.bool_), np.empty(len(arcs), arcs.dtype)
+
+    def climb(part: slice) -> None:
+        scratch = make_gain_scratch(int(words[part].max(initial=0)), arcs.dtype.type)
+        multi_parent_batch(
+            arcs[part], siblings[part], words[part], single_root, limit, scratch, trees[part],
+            graphs[part], scores[part],
+        )  # fmt: skip
+
+    run_in_threads(climb, words, 3, torch.get_num_threads())
+    require_allowed(scores)
+    return torch.from_numpy(graphs), torch.from_numpy(scores)

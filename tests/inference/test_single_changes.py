@@ -1,0 +1,384 @@
+"""Hill climbing and graphs with several heads: against brute force and textbook twins; laws."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuparse.errors import NoTreeError, ScoreError
+from gpuparse.inference import (
+    chu_liu_edmonds,
+    eisner_sibling,
+    hill_climb,
+    multi_parent,
+    reference,
+)
+from gpuparse.inference.kernels.cpu import threads
+from gpuparse.inference.kernels.cpu.arc_gains import make_gain_scratch
+from gpuparse.inference.kernels.cpu.hill_climb import hill_climb_sentence
+from gpuparse.inference.kernels.cpu.multi_parent import multi_parent_sentence
+from gpuparse.inference.kernels.cpu.siblings import DenseSiblings
+from tests.inference.siblings import dense, factored_siblings
+from tests.oracles.brute_force import all_trees, is_projective, sibling_tree_values
+from tests.oracles.graphs import graph_value, is_acyclic, single_changes
+from tests.strategies import integer_scores, integer_siblings, sibling_batches, with_junk
+
+every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+every_search = pytest.mark.parametrize("search", [hill_climb, multi_parent])
+examples = settings(max_examples=40, deadline=None)
+CASES = {1: 500, 2: 1500, 3: 2500, 4: 3000, 5: 2500}
+
+
+def with_projective_tree(rng, n, n_cases, single_root):
+    """Scores with ties, half of the cases with forbidden parts: (arcs, siblings, lengths)."""
+    arcs, siblings = [], []
+    while sum(map(len, arcs)) < n_cases:
+        forbidden = 0.1 * (len(arcs) % 2)
+        some = integer_scores(rng, n_cases // 2, n, forbidden=forbidden)
+        more = integer_siblings(rng, n_cases // 2, n, forbidden=forbidden)
+        values = sibling_tree_values(some, more, projective=True, single_root=single_root)
+        has_tree = values.max(axis=1) > -np.inf
+        arcs.append(some[has_tree])
+        siblings.append(more[has_tree])
+    batch = np.concatenate(arcs)[:n_cases], np.concatenate(siblings)[:n_cases]
+    return torch.from_numpy(batch[0]), torch.from_numpy(batch[1]), torch.full((n_cases,), n)
+
+
+@every_root
+@pytest.mark.parametrize("n", CASES)
+def test_ten_thousand_climbs_end_on_a_hill(single_root, n):
+    """Over n = 1..5: never below the start; all trees that differ in one head are no better."""
+    assert sum(CASES.values()) == 10_000
+    batch = with_projective_tree(np.random.default_rng(n), n, CASES[n], single_root)
+    heads, values, changes = hill_climb(*batch, single_root=single_root)
+    trees = all_trees(n, False, single_root)
+    of_trees = sibling_tree_values(
+        batch[0].numpy(), batch[1].numpy(), projective=False, single_root=single_root
+    )
+    number = {tuple(tree): t for t, tree in enumerate(trees.tolist())}
+    found = np.array([number[tuple(tree)] for tree in heads.tolist()])
+    assert of_trees[np.arange(len(found)), found].tolist() == values.tolist()
+    is_neighbour = (trees[:, None] != trees).sum(axis=2) <= 1
+    around = np.where(is_neighbour[found], of_trees, -np.inf).max(axis=1)
+    assert around.tolist() == values.tolist()
+    start, start_values = eisner_sibling(*batch, single_root=single_root)
+    moved = heads.ne(start).any(1)
+    assert (values >= start_values).all()
+    assert (values > start_values).equal(moved)
+    assert (changes > 0).equal(moved)
+    assert moved.any() == (n > 2)  # only from three words on can arcs cross
+
+
+@every_root
+@pytest.mark.parametrize("n", CASES)
+def test_ten_thousand_graphs_end_on_a_hill(single_root, n):
+    """Over n = 1..5: acyclic, a head for every word, the root's rules, and no change is better."""
+    batch = with_projective_tree(np.random.default_rng(n), n, CASES[n], single_root)
+    graphs, values = multi_parent(*batch, single_root=single_root)
+    _, start_values = eisner_sibling(*batch, single_root=single_root)
+    assert (values >= start_values).all()
+    assert (graphs[:, :, 1:].sum(1) >= 1).all()
+    assert not graphs[:, :, 0].any()
+    if single_root:
+        assert (graphs[:, 0].sum(1) == 1).all()
+    if n > 1 + single_root:
+        assert (graphs.sum((1, 2)) > n).any()
+    arcs, siblings = batch[0].numpy(), batch[1].numpy()
+    for b, graph in enumerate(graphs.numpy()):
+        assert is_acyclic(graph)
+        assert graph_value(arcs[b], siblings[b], graph) == values[b]
+        for changed in single_changes(graph, single_root=single_root):
+            assert graph_value(arcs[b], siblings[b], changed) <= values[b]
+
+
+def textbook_arcs(arcs, n_nodes):
+    matrix = np.zeros((n_nodes, n_nodes), bool)
+    for h, m in arcs:
+        matrix[h, m] = True
+    return matrix
+
+
+@every_root
+@pytest.mark.parametrize("kind", ["ties", "float32", "float64"])
+def test_the_textbook_twins_find_the_same(single_root, kind):
+    """The same changes in the same order: also when they are stopped on the way."""
+    rng = np.random.default_rng(20)
+    for n in [1, 2, 3, 4, 6, 9]:
+        for _ in range(4):
+            if kind == "ties":
+                arcs = integer_scores(rng, 1, n)[0]
+                siblings = integer_siblings(rng, 1, n)[0]
+            else:
+                arcs = rng.standard_normal((n + 1, n + 1)).astype(kind)
+                siblings = rng.standard_normal((n + 1, n + 1, n + 1)).astype(kind)
+            batch = (
+                torch.from_numpy(arcs[None]),
+                torch.from_numpy(siblings[None]),
+                torch.tensor([n]),
+            )
+            start = eisner_sibling(*batch, single_root=single_root)[0]
+            if rng.random() < 0.5:
+                start = chu_liu_edmonds(batch[0], batch[2], single_root=single_root)[0]
+            limit = None if rng.random() < 0.5 else int(rng.integers(0, 4))
+            options = {"max_changes": limit, "single_root": single_root}
+            heads, value, changes = hill_climb(*batch, start=start, **options)
+            tree, expected, count = reference.hill_climb(
+                arcs, siblings, start[0].tolist(), **options
+            )
+            assert heads[0].tolist() == tree
+            assert value.item() == expected
+            assert changes.item() == count
+            assert limit is None or count <= limit
+            graph, value = multi_parent(*batch, start=start, **options)
+            found, expected, _ = reference.multi_parent(
+                arcs, siblings, start[0].tolist(), **options
+            )
+            assert (graph[0].numpy() == textbook_arcs(found, n + 1)).all()
+            assert value.item() == expected
+
+
+@every_root
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_tables_are_climbed_like_dense_scores(single_root, dtype):
+    """One scratch for all lengths up to its own; integers, the same ties."""
+    rng = np.random.default_rng(21)
+    scratch = make_gain_scratch(40, dtype)
+    total = 0
+    for n, n_classes in [(40, 9), (1, 1), (17, 5), (30, 31), (8, 2), (40, 3)]:
+        arcs = rng.integers(-9, 10, (n + 1, n + 1)).astype(dtype)
+        siblings = factored_siblings(rng, n, n_classes, dtype)
+        as_one = DenseSiblings(dense(siblings))
+        with_junk(arcs, as_one.scores, np.nan)
+        start, _ = chu_liu_edmonds(
+            torch.from_numpy(arcs[None]), torch.tensor([n]), single_root=single_root
+        )
+        results = []
+        for source in (siblings, as_one):
+            heads = start[0].numpy().astype(np.int32)
+            graph = np.zeros((n + 1, n + 1), bool)
+            multi_parent_sentence(arcs, source, n, single_root, 30, scratch, heads, graph)
+            changes = hill_climb_sentence(arcs, source, n, single_root, -1, scratch, heads)
+            results.append((heads.tolist(), graph.tolist(), changes))
+            total += changes
+        assert results[0] == results[1]
+    assert total > 10
+
+
+def test_crossing_arcs_are_found():
+    """Words 1 and 2 hang on 3 and 4, whose arcs cross; no projective tree has both."""
+    arcs = torch.full((1, 5, 5), -5.0)
+    for h, m in [(3, 1), (4, 2), (0, 4), (4, 3)]:
+        arcs[0, h, m] = 5
+    batch = arcs, torch.zeros(1, 5, 5, 5), torch.tensor([4])
+    start, _ = eisner_sibling(*batch)
+    assert is_projective(tuple(start[0, 1:].tolist()))
+    heads, values, changes = hill_climb(*batch)
+    assert heads[0].tolist() == [-1, 3, 4, 4, 0]
+    assert values.tolist() == [20]
+    assert changes.tolist() == [1]
+
+
+def test_a_second_head_is_found_and_the_root_is_none():
+    """Word 3 modifies both 1 and 2 and would gladly modify the root as well."""
+    arcs = torch.full((1, 4, 4), -5.0)
+    for h, m in [(0, 1), (1, 2), (1, 3), (2, 3), (0, 3)]:
+        arcs[0, h, m] = 5
+    arcs[0, 1, 3] = 6
+    graphs, values = multi_parent(arcs, torch.zeros(1, 4, 4, 4), torch.tensor([3]))
+    assert graphs[0].nonzero().tolist() == [[0, 1], [1, 2], [1, 3], [2, 3]]
+    assert values.tolist() == [21]
+
+
+def test_siblings_are_taken_among_all_modifiers_of_a_head():
+    """Word 2 as a second modifier of 1 comes between 1 and 3, and is liked there."""
+    arcs = torch.full((1, 4, 4), -9.0)
+    for h, m in [(0, 1), (1, 3), (3, 2)]:
+        arcs[0, h, m] = 9
+    arcs[0, 1, 2] = -1
+    siblings = torch.zeros(1, 4, 4, 4)
+    siblings[0, 1, 3, 2] = 2
+    graphs, values = multi_parent(arcs, siblings, torch.tensor([3]))
+    assert graphs[0].nonzero().tolist() == [[0, 1], [1, 2], [1, 3], [3, 2]]
+    assert values.tolist() == [28]
+
+
+@every_root
+@every_search
+def test_a_hill_is_not_left(search, single_root):
+    rng = np.random.default_rng(22)
+    n = 8
+    arcs = torch.from_numpy(integer_scores(rng, 50, n))
+    siblings = torch.from_numpy(integer_siblings(rng, 50, n))
+    lengths = torch.from_numpy(rng.integers(1, n + 1, 50))
+    start, _ = chu_liu_edmonds(arcs, lengths, single_root=single_root)
+    before = start.clone()
+    heads, values, changes = hill_climb(
+        arcs, siblings, lengths, start=start, single_root=single_root
+    )
+    assert start.equal(before)
+    assert changes.any()
+    again = hill_climb(arcs, siblings, lengths, start=heads, single_root=single_root)
+    assert again[0].equal(heads)
+    assert again[1].equal(values)
+    assert not again[2].any()
+    # What stands at the root and in padding of a start does not matter; no changes, no change.
+    start[:, 0] = 7
+    still, of_start, none = hill_climb(
+        arcs, siblings, lengths, start=start, single_root=single_root, max_changes=0
+    )
+    assert still.equal(before)
+    assert (of_start <= values).all()
+    assert not none.any()
+
+
+@every_search
+@every_root
+@examples
+@given(batch=sibling_batches(), junk=st.sampled_from([torch.nan, torch.inf, -torch.inf, 1e38]))
+def test_unread_cells_padding_and_batch_mates_change_nothing(search, single_root, batch, junk):
+    arcs, siblings = batch.arc_scores.clone(), batch.sibling_scores.clone()
+    found, values = search(arcs, siblings, batch.lengths, single_root=single_root)[:2]
+    assert arcs.equal(batch.arc_scores)
+    assert siblings.equal(batch.sibling_scores)
+    n_batch, n_nodes = arcs.shape[:2]
+    wide_arcs = torch.full((n_batch, *[n_nodes + 2] * 2), junk)
+    wide_siblings = torch.full((n_batch, *[n_nodes + 2] * 3), junk)
+    for b, n in enumerate(batch.lengths.tolist()):
+        words = slice(n + 1)
+        wide_arcs[b, words, words] = arcs[b, words, words]
+        wide_siblings[b, words, words, words] = siblings[b, words, words, words]
+    with_junk(wide_arcs.numpy(), wide_siblings.numpy(), junk)
+    order = torch.arange(n_batch - 1, -1, -1)
+    wide, wide_values = search(
+        wide_arcs[order], wide_siblings[order], batch.lengths[order], single_root=single_root
+    )[:2]
+    inside = (slice(None), *[slice(n_nodes)] * (found.dim() - 1))
+    assert wide[order][inside].equal(found)
+    assert wide_values[order].equal(values)
+    padding = wide.clone()
+    padding[inside] = -1 if search is hill_climb else False
+    assert not (padding + 1).any() if search is hill_climb else not padding.any()
+
+
+@every_search
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_neither_loops_nor_lowers_the_score(search, dtype):
+    """Numbers so unlike in size that gains and sums disagree about what rises."""
+    generator = torch.Generator().manual_seed(23)
+    n = 12
+    arcs, siblings = (
+        torch.randn(200, *[n + 1] * k, generator=generator, dtype=dtype)
+        * 10 ** torch.randint(0, 12, (200, *[n + 1] * k), generator=generator).to(dtype)
+        for k in (2, 3)
+    )
+    lengths = torch.full((200,), n)
+    _, start = eisner_sibling(arcs, siblings, lengths)
+    assert (search(arcs, siblings, lengths)[1] >= start).all()
+
+
+@every_search
+@every_root
+def test_empty_sentences_and_batches(search, single_root):
+    for n_batch, n_nodes, lengths in [(2, 4, [0, 3]), (0, 4, []), (3, 1, [0, 0, 0]), (0, 1, [])]:
+        shape = (n_batch, n_nodes, n_nodes)
+        words = torch.tensor(lengths, dtype=torch.int64)
+        found, values = search(
+            torch.zeros(shape), torch.zeros(*shape, n_nodes), words, single_root=single_root
+        )[:2]
+        assert found.shape == (shape[:2] if search is hill_climb else shape)
+        counts = (found >= 0).sum(1) if search is hill_climb else found.sum((1, 2))
+        assert counts.tolist() == lengths
+        assert values.tolist() == [0] * n_batch
+
+
+def zeros(n=4, n_batch=3):
+    shape = (n_batch, n + 1, n + 1)
+    return torch.zeros(shape), torch.zeros(*shape, n + 1), torch.full((n_batch,), n)
+
+
+@every_search
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({1: 2, 2: 1}, "start of sentence 1 is no tree"),
+        ({3: 3}, "start of sentence 1 is no tree"),
+        ({3: 5}, "start of sentence 1 is no tree"),
+        ({3: -1}, "start of sentence 1 is no tree"),
+    ],
+)
+def test_starts_that_are_no_trees(search, changes, message):
+    start = torch.tensor([[-1, 0, 1, 2, 3]] * 3)
+    for m, h in changes.items():
+        start[1, m] = h
+    with pytest.raises(ScoreError, match=message):
+        search(*zeros(), start=start)
+
+
+@every_search
+def test_other_starts_and_limits_that_are_refused(search):
+    start = torch.tensor([[-1, 0, 1, 2, 3]] * 3)
+    with pytest.raises(ScoreError, match=r"start has shape \(3, 4\), expected \(3, 5\)"):
+        search(*zeros(), start=start[:, :4])
+    with pytest.raises(ScoreError, match=r"start has type torch\.float32, expected integers"):
+        search(*zeros(), start=start.float())
+    with pytest.raises(ScoreError, match="max_changes is -1"):
+        search(*zeros(), max_changes=-1)
+    two = start.clone()
+    two[2, 3] = 0
+    search(*zeros(), start=two)
+    with pytest.raises(ScoreError, match="sentence 2 is no tree with a single modifier"):
+        search(*zeros(), start=two, single_root=True)
+    arcs, siblings, lengths = zeros()
+    siblings[1, 2, 3, 2] = -torch.inf
+    with pytest.raises(ScoreError, match="start of sentence 1 has a forbidden part"):
+        search(arcs, siblings, lengths, start=start)
+    search(arcs, siblings, lengths)
+    arcs[2, :, 3] = -torch.inf
+    with pytest.raises(NoTreeError, match="sentence 2 "):
+        search(arcs, siblings, lengths)
+
+
+def test_a_chain_of_three_hundred_words_is_climbed():
+    """Long ways up to the root, long chains of siblings; the start is the wrong way round."""
+    n = 300
+    rng = np.random.default_rng(24)
+    siblings = factored_siblings(rng, n, 5, np.float64, whole=False)
+    arcs = np.zeros((n + 1, n + 1))
+    arcs[0, 1:] = 40
+    heads = np.arange(-1, n)
+    changes = hill_climb_sentence(arcs, siblings, n, False, -1, make_gain_scratch(n), heads)
+    assert heads[1:].tolist() == [0] * n
+    assert changes == n - 1
+
+
+@every_search
+def test_thread_counts_change_nothing(search, monkeypatch):
+    started = []
+
+    def start(workers):
+        started.append(workers)
+        return ThreadPoolExecutor(workers)
+
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", start)
+    monkeypatch.setattr(threads.run_in_threads, "__defaults__", (3000,))
+    rng = np.random.default_rng(25)
+    n = 12
+    arcs = torch.from_numpy(rng.standard_normal((300, n + 1, n + 1)))
+    siblings = torch.from_numpy(rng.standard_normal((300, *[n + 1] * 3)))
+    lengths = torch.from_numpy(rng.integers(1, n + 1, 300))
+    trees, _ = chu_liu_edmonds(arcs, lengths)
+    before = torch.get_num_threads()
+    started.clear()
+    results = []
+    try:
+        for n_threads in (1, 2, 3):
+            torch.set_num_threads(n_threads)
+            found = search(arcs, siblings, lengths, start=trees)
+            results.append(tuple(tensor.numpy().tobytes() for tensor in found))
+    finally:
+        torch.set_num_threads(before)
+    assert len(set(results)) == 1
+    assert started == [2, 3]
