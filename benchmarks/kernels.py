@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> Report:
         ],
     )
     for name, decoder, single_root, module, peer_name, peer in CONTESTS:
-        has_peer = bool(module) and _is_installed(module)
+        has_peer = bool(module) and is_installed(module)
         if module and not has_peer:
             notes.append(f"{peer_name} left out: {module} is not installed.")
         for n in WORDS:
@@ -109,7 +109,7 @@ def _bind(
     return lambda: decoder(arcs, lengths, single_root=single_root, backend=backend)
 
 
-def _is_installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
     try:
         found: ModuleType | None = importlib.import_module(module)
     except ImportError:

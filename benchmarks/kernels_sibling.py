@@ -1,0 +1,151 @@
+"""Second-order search of a batch of 64 sentences: microseconds a sentence, ours and a peer's."""
+
+import argparse
+import importlib
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.kernels import Search, is_installed
+from benchmarks.registry import Report, median_times
+from gpuparse.compiled import compiled
+from gpuparse.inference import eisner, eisner_sibling
+from gpuparse.inference.kernels.cpu.arc_gains import GainScratch, make_gain_scratch
+from gpuparse.inference.kernels.cpu.eisner_sibling import (
+    SiblingScratch,
+    eisner_sibling_sentence,
+    make_sibling_scratch,
+)
+from gpuparse.inference.kernels.cpu.hill_climb import hill_climb_sentence
+from gpuparse.inference.kernels.cpu.siblings import FactoredSiblings
+
+GATE = ("tests/inference/test_eisner_sibling.py", "tests/inference/test_single_changes.py")
+CLASSES = {10: 7, 25: 10, 50: 14}
+"""Words of the sentences -> different parts of speech in them."""
+BATCH = 64
+CROSSING = 0.3
+"""Part of the sentences in which one word is drawn to another head than the projective one."""
+
+
+def run(options: argparse.Namespace) -> Report:
+    """Time all forms on the same scores, after checking that their results agree."""
+    rows = []
+    has_peer = is_installed("supar")
+    for n, n_classes in CLASSES.items():
+        arcs, tables, siblings = _draw(n, n_classes)
+        lengths = torch.full((BATCH,), n)
+        batch = torch.from_numpy(arcs), torch.from_numpy(siblings), lengths
+        heads, values = eisner_sibling(*batch, backend="cpu")
+        again = eisner_sibling(*batch, backend="torch")
+        if not (heads.equal(again[0]) and values.equal(again[1])):
+            raise AssertionError(f"the backends disagree at n = {n}")
+        scratch = make_sibling_scratch(n, np.float32), make_gain_scratch(n, np.float32)
+        changes = np.zeros(BATCH, np.int64)
+        found = np.full((BATCH, n + 1), -1)
+        in_place = partial(_search_tables, arcs, *tables, n, *scratch)
+        in_place(False, changes, found)
+        if not (found == heads.numpy()).all():
+            raise AssertionError(f"tables and dense scores disagree at n = {n}")
+        contestants: dict[str, Search] = {
+            "eisner": partial(eisner, batch[0], lengths, backend="cpu"),
+            "cpu": partial(eisner_sibling, *batch, backend="cpu"),
+            "torch": partial(eisner_sibling, *batch, backend="torch"),
+            "tables": partial(in_place, False, changes, found),
+            "climb": partial(in_place, True, changes, found),
+        }
+        if has_peer:
+            contestants["peer"], theirs = _supar_argmax(*batch)
+            torch.testing.assert_close(values, theirs, rtol=1e-4, atol=1e-3)
+        seconds = median_times(contestants, options)
+        micro = {name: time / BATCH * 1e6 for name, time in seconds.items()}
+        peer = micro.get("peer")
+        rows.append(
+            [
+                str(n), micro["eisner"], micro["cpu"],
+                micro["torch"], micro["torch"] / micro["cpu"],
+                peer, peer / micro["cpu"] if peer else None,
+                micro["tables"], micro["climb"] - micro["tables"], changes.mean().item(),
+            ]
+        )  # fmt: skip
+    columns = [
+        "n", "eisner", "sibling cpu", "torch", "x torch", "SuPar", "x SuPar",
+        "tables", "+ climb", "changes",
+    ]  # fmt: skip
+    notes = [
+        f"float32, batch {BATCH}, {options.threads} thread(s), median of {options.repeats} rounds.",
+        "eisner, sibling cpu and torch: public functions, checks included; dense sibling scores.",
+        "tables: compiled, from the scores of sibling pairs and of triples of parts of speech.",
+        f"+ climb: what hill climbing adds; {CROSSING:.0%} of sentences have one stray arc.",
+    ]
+    if not has_peer:
+        notes.append("SuPar left out: it is not installed.")
+    return Report("Second-order search, microseconds a sentence", columns, rows, notes)
+
+
+def _draw(n: int, n_classes: int) -> tuple[np.ndarray, FactoredSiblings, np.ndarray]:
+    """Scores near a tree as trained ones are: arcs, tables of all sentences, and both as one.
+
+    Whole numbers, so that all forms find the same trees.
+    """
+    rng = np.random.default_rng(n)
+
+    def draw(spread: float, *shape: int) -> np.ndarray:
+        return np.round(spread * rng.standard_normal((BATCH, *shape))).astype(np.float32)
+
+    arcs = draw(1000, n + 1, n + 1) - 2000
+    liked, _ = eisner(torch.from_numpy(arcs), torch.full((BATCH,), n))
+    sentence, word = np.arange(BATCH)[:, None], np.arange(1, n + 1)
+    arcs[sentence, liked[:, 1:].numpy(), word] += 5000
+    for b in np.flatnonzero(rng.random(BATCH) < CROSSING):
+        arcs[b, rng.integers(0, n + 1), rng.integers(1, n + 1)] += 9000
+    first, pair = draw(500, n + 1, n + 1), draw(500, n + 1, n + 1)
+    triple = draw(500, 2, n_classes, n_classes, n_classes)
+    classes = rng.integers(0, n_classes, (BATCH, n + 1))
+    h, m, s = np.ogrid[: n + 1, : n + 1, : n + 1]
+    of = classes[:, :, None, None], classes[:, None, :, None], classes[:, None, None, :]
+    of_three = triple[sentence[:, :, None, None], (h > m) * 1, of[0], of[2], of[1]]
+    siblings = pair.transpose(0, 2, 1)[:, None] + of_three
+    siblings = np.where(s == h, first[:, :, :, None], siblings)
+    return arcs, FactoredSiblings(first, pair, triple, classes), siblings
+
+
+@compiled
+def _search_tables(
+    arcs: np.ndarray,
+    first: np.ndarray,
+    pair: np.ndarray,
+    triple: np.ndarray,
+    classes: np.ndarray,
+    n: int,
+    scratch: SiblingScratch,
+    gains: GainScratch,
+    climbs: bool,
+    changes: np.ndarray,
+    heads: np.ndarray,
+) -> None:
+    for b in range(len(arcs)):
+        siblings = FactoredSiblings(first[b], pair[b], triple[b], classes[b])
+        eisner_sibling_sentence(arcs[b], siblings, n, False, scratch, heads[b])
+        if climbs:
+            changes[b] = hill_climb_sentence(arcs[b], siblings, n, False, -1, gains, heads[b])
+
+
+def _supar_argmax(
+    arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor
+) -> tuple[Search, Tensor]:
+    """Its layout: modifiers first; it has no score of a modifier without a sibling."""
+    peer = importlib.import_module("supar.structs.tree").Dependency2oCRF
+    nodes = torch.arange(arc_scores.shape[1])
+    alone = sibling_scores[:, nodes, :, nodes].transpose(0, 1)
+    # Where there is no sibling its score is that of the arc alone, which all others have to lose.
+    theirs = (
+        (arc_scores + alone).mT.contiguous(),
+        (sibling_scores - alone[..., None]).transpose(1, 2).contiguous(),
+    )
+
+    def search() -> Tensor:
+        return peer(theirs, lengths, multiroot=True).argmax
+
+    return search, peer(theirs, lengths, multiroot=True).max.detach()
