@@ -198,6 +198,13 @@ def test_long_sentences_from_small_tables_are_the_same(single_root, dtype):
         assert factored_heads(arcs, siblings, n, single_root, scratch) is None
 
 
+def test_classes_that_are_not_numbered_within_the_sentence_are_refused():
+    siblings = factored_siblings(np.random.default_rng(4), 3, 40, np.float64)
+    siblings.classes[2] = 39
+    with pytest.raises(ValueError, match="number them within the sentence"):
+        factored_heads(np.zeros((4, 4)), siblings, 3, False, make_sibling_scratch(3))
+
+
 @every_root
 @every_backend
 @examples

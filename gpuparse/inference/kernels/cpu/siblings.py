@@ -22,7 +22,8 @@ class FactoredSiblings(NamedTuple):
     first: (N, N), [h, m], the whole score of a modifier without an inner sibling.
     pair: (N, N), [s, m], s on either side of m.
     triple: (2, K, K, K), C order.
-    classes: int (N,), a number from 0 to K - 1 for the root and each word: parts of speech, say.
+    classes: int (N,), the class of the root and of each word, its part of speech, say, numbered from
+    0 within the sentence: no more classes than nodes, K of them or fewer.
     The scores have one type. What stands in cells of no part does not matter.
     """
 
@@ -189,6 +190,8 @@ def _spread_parts_of_three(siblings, i, n, stride, rows, held):  # type: ignore[
         of_i, n_classes = classes[i], 0
         for k in range(n + 1):
             n_classes = max(n_classes, classes[k] + 1)
+        if n_classes > n + 1:
+            raise ValueError("more classes than nodes: number them within the sentence")
         block = min(of_i, ROWS * (n + 1) // (2 * n_classes) - 1)
         right = block * 2 * n_classes * stride
         left = right + n_classes * stride
