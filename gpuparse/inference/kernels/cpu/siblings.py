@@ -22,8 +22,8 @@ class FactoredSiblings(NamedTuple):
     first: (N, N), [h, m], the whole score of a modifier without an inner sibling.
     pair: (N, N), [s, m], s on either side of m.
     triple: (2, K, K, K), C order.
-    classes: int (N,), the class of the root and of each word, its part of speech, say, numbered from
-    0 within the sentence: no more classes than nodes, K of them or fewer.
+    classes: int (N,), the class of the root and of each word, its part of speech, say, numbered
+    from 0 within the sentence: no more classes than nodes, K of them or fewer.
     The scores have one type. What stands in cells of no part does not matter.
     """
 
