@@ -14,7 +14,7 @@ from gpuparse.model import Model
 
 GATE = ("tests/scoring/test_arcs.py",)
 SETS = ("mcdonald-2005", "extended")
-ROWS = (1 << 20, 1 << 22)
+TABLES = ((1 << 20, 16), (1 << 22, 8), (1 << 22, 16))  # rows, bits of a weight
 LENGTHS = (23, 27)
 SENTENCES = 4096  # at least so many
 
@@ -28,18 +28,27 @@ def run(options: argparse.Namespace) -> Report:
     treebank = read_subject(options.treebank)
     rows = []
     for features in SETS:
-        for n_rows in ROWS:
-            model = trained_model(treebank, features, n_rows=n_rows, labels=False)
+        for n_rows, bits in TABLES:
+            model = trained_model(treebank, features, n_rows=n_rows, labels=False, bits=bits)
             batch = _of_length(model.encode(treebank), *LENGTHS)
             _check_backends(model, batch)
-            row = [features, f"2^{n_rows.bit_length() - 1}", len(batch)]
+            row = [features, f"2^{n_rows.bit_length() - 1}", str(bits), len(batch)]
             rows.append(row + _speeds(model, batch, options))
     notes = [
-        f"Sentences of {LENGTHS[0]} to {LENGTHS[1]} words of {treebank.source}, 16-bit weights.",
+        f"Sentences of {LENGTHS[0]} to {LENGTHS[1]} words of {treebank.source}.",
         "The torch form was checked to give the same heads. One thread by CPU time, two by the "
         "clock.",
     ]
-    columns = ["templates", "rows", "sentences", "1 thread/s", "2 threads/s", "gain", "torch/s"]
+    columns = [
+        "templates",
+        "rows",
+        "bits",
+        "sentences",
+        "1 thread/s",
+        "2 threads/s",
+        "gain",
+        "torch/s",
+    ]
     return Report("Token ids to heads, sentences a second", columns, rows, notes)
 
 

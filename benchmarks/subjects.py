@@ -45,11 +45,13 @@ def options_for(n_rows: int, *, epochs: int, cost_augmented: bool = True) -> Opt
     )
 
 
-def trained_model(treebank: Treebank, features: str, *, n_rows: int, labels: bool) -> Model:
+def trained_model(
+    treebank: Treebank, features: str, *, n_rows: int, labels: bool, bits: int = 16
+) -> Model:
     """A model after two epochs: as fast as one after ten, and as full of weights."""
     label_templates = load_templates("labels") if labels else None
     options = options_for(n_rows, epochs=2)
     trainer = Trainer(treebank, load_templates(features), label_templates, options)
     for _ in trainer.learn():
         pass
-    return trainer.model(16)
+    return trainer.model(bits)
