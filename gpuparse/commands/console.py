@@ -13,6 +13,15 @@ from typing import TextIO
 from gpuparse.errors import DataError, GpuparseError, ResourceError
 
 INTERRUPTED = 130
+MEANINGS = {
+    0: "all right",
+    1: "some sentences could not be read",
+    2: "wrong command line or config",
+    3: "bad input",
+    4: "bad model",
+    5: "memory, disk or device ran out",
+    INTERRUPTED: "interrupted",
+}
 _EXHAUSTED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
@@ -55,6 +64,12 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
         if isinstance(error, MemoryError) or _is_device_memory_error(error):
             return _fail(f"out of memory: {error}".rstrip(": "), ResourceError.exit_code)
         raise
+
+
+def exit_codes(*codes: int) -> str:
+    """What the help of a command says of its exit codes, of these and an interruption's."""
+    meanings = ", ".join(f"{code} {MEANINGS[code]}" for code in (*codes, INTERRUPTED))
+    return f"Exit codes: {meanings}. More: docs/files.md."
 
 
 def say(text: str) -> None:

@@ -12,17 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from gpuparse.commands.console import Progress, say, silent
+from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
-from gpuparse.data.conll import OnError, stream_treebanks, write_predictions
+from gpuparse.data.conll import MAX_LINE, OnError, stream_treebanks, write_predictions
 from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import replace_file
 from gpuparse.model import Model
 
 STANDARD = "-"
 SHOWN = 20  # faulty sentences that are told one by one
+COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
+SHORT = 30  # words; a shorter text may well have neither lemmas nor features
+TAGS = (3, 4)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -35,7 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: options that do not fit together; an output that exists already.
         ModelError: the model cannot be used.
-        DataError: an input is missing, or a faulty sentence under `--on-error fail`.
+        DataError: an input is missing, or lacks a column that the model reads, or has a faulty
+            sentence under `--on-error fail`.
     Cost: memory for a few MiB of input, whatever its size.
     """
     options = _parser().parse_intermixed_args(arguments)
@@ -53,6 +58,8 @@ def main(arguments: Sequence[str]) -> int:
             device=device,
             backend=options.backend,
             on_error=options.on_error,
+            max_line=options.max_line,
+            allow_missing=options.allow_missing,
             tell=tell,
         )
         if options.output:
@@ -75,11 +82,17 @@ _FATE = {"skip": "left out", "keep": "passed through unparsed"}
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="parse.py",
-        description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed.",
+        description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed. Threads,"
+        " batch size, device and backend change no byte of the output.",
+        epilog=exit_codes(0, 1, 2, 3, 4, 5),
     )
     parser.add_argument("model", metavar="MODEL", help="the folder that train.py wrote")
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="input; - or none is standard input"
+        "files",
+        nargs="*",
+        default=[],  # or argparse would call the files required
+        metavar="FILE",
+        help="input; - or none is standard input",
     )
     parser.add_argument(
         "--output", metavar="DIR", help="write each file into DIR under its own name, not to stdout"
@@ -108,6 +121,18 @@ def _parser() -> argparse.ArgumentParser:
         default="fail",
         help="a sentence that cannot be read: stop, leave it out, or pass it through unparsed",
     )
+    parser.add_argument(
+        "--max-line",
+        type=_size,
+        default=MAX_LINE,
+        metavar="BYTES",
+        help=f"a longer line is a fault ({MAX_LINE})",
+    )
+    parser.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="parse even if a column that the model reads, such as the tags, is _ in every word",
+    )
     parser.add_argument("--force", action="store_true", help="replace files in DIR")
     parser.add_argument("--quiet", action="store_true", help="no progress and warnings on stderr")
     return parser
@@ -131,6 +156,12 @@ def _device(options: argparse.Namespace, tell: Callable[[str], None]) -> str:
             raise ConfigError("--backend cpu does not run on --device cuda; use torch or auto")
         return "cpu"
     return choose_device(options.device, tell)
+
+
+def _listed(fields: list[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(fields) - 3} more" if len(fields) > 3 else ""
+    return ", ".join(fields[:3]) + more
 
 
 def _outputs(files: list[str], folder: str | None, *, force: bool) -> list[Path | None]:
@@ -210,6 +241,8 @@ class _Job:
     device: str
     backend: str
     on_error: OnError
+    max_line: int
+    allow_missing: bool
     tell: Callable[[str], None]
 
     def parse(
@@ -218,7 +251,11 @@ class _Job:
         """Copy a stream, parsed, chunk by chunk; returns how many sentences had faults."""
         failed = 0
         name = "<stdin>" if name == STANDARD else name
-        for chunk in stream_treebanks(source, name, on_error=self.on_error):
+        checked = False
+        for chunk in stream_treebanks(source, name, on_error=self.on_error, max_line=self.max_line):
+            if not checked and chunk.n_words:
+                self._check_columns(chunk)
+                checked = True
             for warning in chunk.warnings:
                 self.tell(warning)
             for fault in chunk.faults[: max(0, SHOWN - failed)]:
@@ -227,6 +264,20 @@ class _Job:
             target.write(self._parsed(chunk))
             progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
         return failed
+
+    def _check_columns(self, chunk: Treebank) -> None:
+        """Refuse an input that lacks what the model looks at: its trees would be far worse."""
+        missing = [
+            f"{chunk.source}: column {column + 1} ({COLUMNS[column]}) is _ in all of the first"
+            f" {chunk.n_words:,} words, but the model looks there for {_listed(fields)}"
+            for column, fields in empty_columns(chunk, self.model.vocabularies).items()
+            if column in TAGS or chunk.n_words >= SHORT
+        ]
+        if missing and not self.allow_missing:
+            advice = "; fill it in, or give --allow-missing to parse without"
+            raise DataError("\n".join(line + advice for line in missing))
+        for line in missing:
+            self.tell(line)
 
     def _parsed(self, chunk: Treebank) -> bytes:
         found = self.model.parse(

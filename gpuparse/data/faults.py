@@ -9,8 +9,8 @@ from gpuparse.errors import DataError
 SHOWN = 40  # characters of a faulty field that a message quotes
 
 MESSAGES = {
-    scanner.LINE_TOO_LONG: "the line is longer than {detail} bytes; break it up or allow longer "
-    "lines",
+    scanner.LINE_TOO_LONG: "the line is longer than {detail} bytes; break it up, or allow longer "
+    "lines (--max-line of parse)",
     scanner.LONE_RETURN: "a carriage return without a line feed after it; end lines in \\n or "
     "\\r\\n",
     scanner.NOT_UTF8: "byte {detail} of the file is not UTF-8; convert the file to UTF-8",

@@ -8,7 +8,7 @@ _SLICE = re.compile(r"(form|lower|lemma)\[(?::(?P<first>[1-9])|-(?P<last>[1-9]):
 
 
 def is_field(name: str) -> bool:
-    """Whether `name` is a field (`pos` stands for cpos or fpos, see `resolve_pos`)."""
+    """Whether `name` is a field (`pos` stands for cpos or fpos, as `data.pos` says)."""
     return (
         name in _COLUMNS
         or name == "pos"

@@ -11,7 +11,7 @@ from gpuparse.data.conll import Treebank
 from gpuparse.data.fields import attributes, column, reader
 from gpuparse.data.interner import Interner
 
-_COARSE, _FINE, _FEATS = 3, 4, 5
+_FORM, _COARSE, _FINE, _FEATS = 1, 3, 4, 5
 MAX_FINE_TAGS = 64  # above this a fine tag set is too sparse to serve as `pos`
 _CACHE_LIMIT = 1 << 20  # distinct strings of a column kept before the cache starts afresh
 
@@ -36,6 +36,10 @@ class Vocabularies:
     def fields(self) -> list[str]:
         """The fields in the order of a batch's rows."""
         return list(self.values)
+
+    def column(self, field: str) -> int:
+        """The CoNLL column, 0 to 9, that a field is read from."""
+        return self.pos_column if field == "pos" else column(field)
 
     def size(self, field: str) -> int:
         """One more than the largest id of a field."""
@@ -75,6 +79,29 @@ def column_ids(treebank: Treebank, source: int) -> tuple[np.ndarray, list[str]]:
     return ids, [interner.string(i).decode() for i in range(len(interner))]
 
 
+def empty_columns(treebank: Treebank, vocabularies: Vocabularies) -> dict[int, list[str]]:
+    """Columns that are `_` in every word, though values of them are known.
+
+    Args:
+        treebank: words to be read under the vocabularies.
+        vocabularies: the known values.
+    Returns:
+        By column, 0 to 9 but never FORM, whose `_` is a word: the fields with known values.
+    Cost: O(words) in numpy.
+    """
+    fields: dict[int, list[str]] = {}
+    for field, known in vocabularies.values.items():
+        if known:
+            fields.setdefault(vocabularies.column(field), []).append(field)
+    fields.pop(_FORM, None)
+    return {source: fields[source] for source in sorted(fields) if _is_empty(treebank, source)}
+
+
+def _is_empty(treebank: Treebank, source: int) -> bool:
+    starts, ends = _slices(treebank, source)
+    return bool((ends - starts == 1).all() and (treebank.data[starts] == ord("_")).all())
+
+
 def choose_pos_column(treebank: Treebank, wish: str) -> int:
     """The column that `pos` reads: `coarse`, `fine`, or `auto`.
 
@@ -107,8 +134,7 @@ class Encoder:
         self.vocabularies = vocabularies
         by_column: dict[int, list[int]] = {}
         for row, field in enumerate(vocabularies.fields):
-            source = vocabularies.pos_column if field == "pos" else column(field)
-            by_column.setdefault(source, []).append(row)
+            by_column.setdefault(vocabularies.column(field), []).append(row)
         self._columns = {source: _Column(vocabularies, rows) for source, rows in by_column.items()}
 
     def encode(self, treebank: Treebank) -> Batch:

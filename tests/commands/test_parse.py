@@ -1,6 +1,7 @@
 """The parse command: bytes in and out, streams, faults, and what it refuses."""
 
 import io
+import re
 import shutil
 import signal
 import subprocess
@@ -83,8 +84,8 @@ def test_nothing_changes_a_byte(trained, expected, parse_run, options):
 
 
 def test_the_size_of_a_chunk_changes_nothing(trained, expected, parse_run, monkeypatch):
-    def small_chunks(file, source, *, on_error):
-        return conll.stream_treebanks(file, source, on_error=on_error, chunk_bytes=3000)
+    def small_chunks(file, source, **options):
+        return conll.stream_treebanks(file, source, chunk_bytes=3000, **options)
 
     monkeypatch.setattr(parse, "stream_treebanks", small_chunks)
     assert parse_run(trained.test)[1] == expected
@@ -293,6 +294,76 @@ def test_wrong_options_end_with_2(parse_run, words):
     with pytest.raises(SystemExit) as caught:
         parse_run(*words)
     assert caught.value.code == 2
+
+
+def without_columns(text: bytes, *empty: int) -> bytes:
+    rows = columns(text)
+    for row in rows:
+        if len(row) == 10:
+            for column in empty:
+                row[column] = b"_"
+    return b"\n".join(b"\t".join(row) for row in rows)
+
+
+def test_an_input_without_tags_is_refused_before_any_output(trained, parse_run, tmp_path):
+    path, out = tmp_path / "bare.conllu", tmp_path / "out"
+    path.write_bytes(without_columns(trained.test.read_bytes(), 3, 4))
+    code, written, lines = parse_run(path, "--output", out)
+    assert (code, written) == (3, b"")
+    errors = [line for line in lines if line.startswith("gpuparse: error: ")]
+    assert [error.split(" is _ in all of the first ")[0] for error in errors] == [
+        f"gpuparse: error: {path}: column 4 (coarse tags)",
+        f"gpuparse: error: {path}: column 5 (fine tags)",
+    ]
+    assert "looks there for cpos; fill it in, or give --allow-missing" in errors[0]
+    assert "looks there for pos; " in errors[1]
+    assert list(out.iterdir()) == []
+    code, written, lines = parse_run(path, "--allow-missing", "--device", "cpu")
+    assert code == 0
+    assert len(columns(written)) == len(columns(path.read_bytes()))
+    assert lines[0].startswith(f"gpuparse: {path}: column 4 (coarse tags) is _ in all")
+
+
+def test_what_a_model_does_not_read_may_be_missing(trained, parse_run, tmp_path):
+    (tmp_path / "set.yaml").write_text("arc:\n  - templates: [h.pos m.lemma, h.pos m.feats.*]\n")
+    done = program(
+        "train.py", trained.config, f"output={tmp_path}/model", f"features={tmp_path}/set.yaml",
+        "labels.kind=none", "learning.epochs=1", "data.dev=null", "data.test=null",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    text, model = trained.test.read_bytes(), tmp_path / "model"
+    _, expected, _ = parse_run(stdin=text, model=model)
+    code, out, _ = parse_run(stdin=without_columns(text, 3), model=model)
+    assert code == 0
+    assert [row[6:8] for row in columns(out)] == [row[6:8] for row in columns(expected)]
+    bare = without_columns(text, 2, 5)
+    code, out, lines = parse_run(stdin=bare, model=model)
+    assert (code, out) == (3, b"")
+    errors = [line for line in lines if line.startswith("gpuparse: error: ")]
+    assert len(errors) == 2
+    assert "column 3 (LEMMA)" in errors[0]
+    assert "looks there for lemma;" in errors[0]
+    assert "column 6 (FEATS)" in errors[1]
+    assert re.search(r"for feats\.\w+, feats\.\w+, feats\.\w+ and \d+ more;", errors[1])
+    sentence = bare[: bare.index(b"\n\n") + 2]  # so short that it may have no features
+    assert parse_run(stdin=sentence, model=model)[0] == 0
+    assert parse_run(stdin=without_columns(sentence, 4), model=model)[0] == 3
+
+
+def test_long_lines_are_faults_unless_allowed(trained, parse_run):
+    text = b"# " + b"x" * 5000 + b"\n" + generate(1, 1)
+    code, out, lines = parse_run("--max-line", "5001", stdin=text)
+    assert (code, out) == (3, b"")
+    assert "longer than 5001 bytes" in lines[-1]
+    assert parse_run("--max-line", "5002", stdin=text)[0] == 0
+    assert parse_run(stdin=text)[0] == 0
+
+
+def test_only_the_model_is_required(capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse.main([])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.endswith("required: MODEL\n")
 
 
 def test_output_sent_into_the_input_is_refused(trained, tmp_path):

@@ -15,6 +15,7 @@ from gpuparse.data.vocabulary import (
     Vocabularies,
     choose_pos_column,
     distinct,
+    empty_columns,
     seen_attributes,
 )
 from tests.oracles.arc_features import known_values, source_column, value_of
@@ -227,3 +228,16 @@ def test_no_sentences_are_an_empty_batch() -> None:
     assert len(batch) == 0
     assert batch.values.shape == (2, 0)
     assert word_places(batch).tolist() == np.array([]).tolist()
+
+
+@pytest.mark.parametrize("pos_column", [3, 4])
+def test_columns_are_empty_where_no_word_has_what_is_known(pos_column: int) -> None:
+    full = [[row(1, "a", 0, lemma="l", cpos="N", fpos="NN", feats="Case=Nom")]]
+    known = Vocabularies.build(treebank_of(full), FIELDS, pos_column)
+    assert empty_columns(treebank_of(full), known) == {}
+    bare = [[row(1, "_", 0, lemma="_", cpos="_", fpos="_", feats="_")]]
+    found = empty_columns(treebank_of(bare), known)
+    assert list(found) == [2, 3, 4, 5]
+    assert ("pos" in found[3], "pos" in found[4]) == (pos_column == 3, pos_column == 4)
+    assert empty_columns(treebank_of(bare + full), known) == {}
+    assert empty_columns(treebank_of(bare), Vocabularies.build(treebank_of(bare), FIELDS, 3)) == {}
