@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from gpuparse.commands.console import exit_codes
 from gpuparse.commands.kernels import compilation_announced
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError
 from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores
 from gpuparse.evaluation.punctuation import punctuation_by_category, punctuation_by_tag
 from gpuparse.evaluation.treebanks import score_treebanks
@@ -37,9 +39,12 @@ def main(arguments: Sequence[str]) -> int:
     Returns:
         0.
     Raises:
+        ConfigError: both files are standard input.
         DataError: a file cannot be used, or the two differ in more than heads and relations.
     """
     options = _parser().parse_args(arguments)
+    if options.gold == options.system == "-":
+        raise ConfigError("standard input (-) can be read once only; name one of the files")
     with compilation_announced():
         gold, system = read_treebank(options.gold), read_treebank(options.system)
         scores = score_treebanks(gold, system, ignored=_ignored(gold, options))
@@ -54,7 +59,10 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m gpuparse evaluate",
-        description="Score a parsed file against the gold file, all words, punctuation included.",
+        description="Score a parsed file against the gold file: UAS, LAS, label accuracy, complete"
+        " sentences, root, non-projective arcs, every relation. All words count, punctuation too,"
+        " unless it is left out. What each measure counts: docs/conventions.md.",
+        epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")
     parser.add_argument("system", help="the same words, parsed, or -")

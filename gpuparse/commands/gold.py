@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuparse.commands.config import SYNTHETIC
+from gpuparse.commands.config import SYNTHETIC, RunConfig
 from gpuparse.data.conll import check_trees, treebank_from_bytes, write_predictions
 from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
 from gpuparse.data.synthetic import generate
@@ -33,6 +33,23 @@ class Gold:
     treebank: Treebank
     sha256: str
     left_out: int
+
+
+def check_treebanks(config: RunConfig) -> None:
+    """Make sure that the treebanks of a config are there, before any is read.
+
+    Raises:
+        DataError: some are not; says which, all of them.
+    """
+    parts = {name: getattr(config.data, name) for name in ("train", "dev", "test")}
+    missing = [
+        f"data.{name}: {path}: no such file; give its path, as in data.{name}=FILE"
+        + ("" if name == "train" else f", or data.{name}=null to do without")
+        for name, path in parts.items()
+        if path is not None and not path.startswith(SYNTHETIC) and not Path(path).exists()
+    ]
+    if missing:
+        raise DataError("\n".join(missing))
 
 
 def read_gold(path: str, *, on_error: str, single_root: bool, tell: Callable[[str], None]) -> Gold:

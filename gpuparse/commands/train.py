@@ -17,9 +17,9 @@ from gpuparse.commands.checkpoint import (
     write_checkpoint,
 )
 from gpuparse.commands.config import RunConfig, load_config
-from gpuparse.commands.console import Progress, say, silent
+from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.evaluate import scores_as_text
-from gpuparse.commands.gold import Gold, parsed, read_gold, score
+from gpuparse.commands.gold import Gold, check_treebanks, parsed, read_gold, score
 from gpuparse.commands.kernels import compilation_announced, parsing_compiled_aside
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.data.draw import draw_tree
@@ -61,9 +61,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="train.py",
         description="Train a parser as a YAML config says; score it on data.test if there is one.",
+        epilog=exit_codes(0, 2, 3, 5),
     )
-    parser.add_argument("config", help="YAML file; see docs/configuration.md")
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as seed=2")
+    parser.add_argument("config", metavar="CONFIG", help="YAML file; see docs/configuration.md")
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        default=[],  # or argparse would call them required
+        metavar="KEY=VALUE",
+        help="overrides a key of the config, such as seed=2 or data.train=train.conllu;"
+        " `python -m gpuparse config` lists all keys",
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--resume", action="store_true", help="go on with a run that was cut off")
     which.add_argument("--force", action="store_true", help="replace what is in the output folder")
@@ -95,16 +103,17 @@ class Run:
     def train(self, *, resume: bool, force: bool) -> None:
         """Learn from data.train and write the model."""
         check_output(self.output, resume=resume, force=force)
+        check_treebanks(self.config)
         started = time.monotonic()
         gold = self._read("train", single_root=self.config.data.single_root is True)
         self.dev = self._read("dev").treebank if self.config.data.dev else None
         self.tested = self._read("test").treebank if self.config.data.test else None
+        trainer = self._trainer(gold.treebank)
         with lock_folder(self.output):
             check_output(self.output, resume=resume, force=force)
             origin = Origin(
                 self.config.recorded().to_yaml(), gold.sha256, _sha256(self.arcs, self.labels)
             )
-            trainer = self._trainer(gold.treebank)
             if resume:
                 trainer.restore(read_checkpoint(self.output, origin))
             else:

@@ -91,7 +91,7 @@ def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
     listed = [m]
     if fault == MISSING_HEAD:
         listed = [v for v in range(1, n + 1) if heads[v - 1] == NO_HEAD]
-        what = f"no HEAD for {_words(listed, forms)}; annotate, or allow partial trees"
+        what = f"no HEAD for {_words(listed, forms)}; annotate the sentence, or leave it out"
     elif fault == NO_NUMBER:
         head = treebank.column(int(treebank.word_starts[s]) + m - 1, 6)
         what = f"HEAD of {_words(listed, forms)} is {head!r}; write a number from 0 to {n}"

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from gpuparse.commands.console import run
 from gpuparse.commands.evaluate import main
 
 GOLD = (
@@ -86,6 +87,11 @@ def test_one_file_may_come_from_stdin(files):
     with open(files[1]) as system:
         done = gpuparse("evaluate", files[0], "-", "--json", stdin=system)
     assert json.loads(done.stdout)["uas"]["correct"] == 3
+
+
+def test_standard_input_cannot_be_both_files(capsys):
+    assert run(main, ["-", "-"]) == 2
+    assert "can be read once only" in capsys.readouterr().err
 
 
 def test_files_that_differ_are_bad_input(files, tmp_path):

@@ -26,8 +26,12 @@ def contents(folder) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def train_run(trained, tmp_path, capsys):
+def train_run(trained, tmp_path, capsys, monkeypatch):
     """Train in this process with other overrides; (exit code, stdout, lines of stderr)."""
+
+    monkeypatch.chdir(
+        ROOT
+    )  # where `trained` was made: a model's config has paths as seen from there
 
     def call(*words):
         words = [str(trained.config), f"output={tmp_path / 'model'}", *words]
@@ -172,10 +176,11 @@ def test_faulty_sentences_stop_it_or_are_left_out(trained, train_run, tmp_path):
     [
         (["learning.epoch=3"], 2, "unknown key; did you mean learning.epochs"),
         (["learning.epochs=many"], 2, "expected an integer"),
-        (["features=extendet"], 2, "extendet"),
+        (["features=extendet"], 2, "expected extended or labels or mcdonald-2005 or a YAML file"),
+        (["features=none.yaml"], 2, "none.yaml"),
         (["labels.features=mcdonald-2005"], 2, "has no label templates"),
-        (["data.train=none.conllu"], 3, "none.conllu: cannot be read"),
-        (["data.dev=none.conllu"], 3, "none.conllu: cannot be read"),
+        (["data.train=none.conllu"], 3, "data.train: none.conllu: no such file"),
+        (["data.dev=none.conllu"], 3, "data.dev: none.conllu: no such file"),
         (["--resume"], 2, "there is nothing to resume"),
     ],
 )
@@ -191,6 +196,23 @@ def test_a_treebank_without_sentences(train_run, tmp_path):
     result = train_run(f"data.train={tmp_path}/empty.conllu")
     assert result[0] == 3
     assert "no sentences" in error_of(result)
+    assert not (tmp_path / "model").exists()
+
+
+def test_all_treebanks_that_are_missing_are_told_at_once(train_run):
+    code, _, lines = train_run("data.train=a.conllu", "data.dev=b.conllu", "data.test=c.conllu")
+    assert code == 3
+    assert [line.split(";")[0] for line in lines if "error" in line] == [
+        f"gpuparse: error: data.{name}: no such file"
+        for name in ("train: a.conllu", "dev: b.conllu", "test: c.conllu")
+    ]
+
+
+def test_only_the_config_is_required(capsys):
+    with pytest.raises(SystemExit) as caught:
+        train.main([])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.endswith("required: CONFIG\n")
 
 
 def test_a_missing_gpu_is_an_error(train_run, monkeypatch):
