@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuparse.errors import ConfigError
+from gpuparse.features.templates import SETS
 from gpuparse.plain_yaml import PlainYaml, dump_yaml, parse_yaml, read_yaml
 
 MAX_INT32 = 2**31 - 1
@@ -385,6 +386,11 @@ class _Settings:
                 f"{place}: {name}: expected synthetic:N:SEED with N of at least 1 and SEED of at"
                 f" least 0, not {_shown(value)}"
             )
+        elif key.kind == "template set" and _wrong_set(value):
+            self.errors.append(
+                f"{place}: {name}: expected {' or '.join(_shipped_sets())} or a YAML file's path,"
+                f" not {_shown(value)}"
+            )
         else:
             self.values[name] = _resolved(key, value, folder)
 
@@ -417,7 +423,9 @@ def _did_you_mean(name: str) -> str:
         near = [key for key in known if key.rpartition(".")[2] == last][:1]
     if not near:
         by_last = {key.rpartition(".")[2]: key for key in known}
-        near = [by_last[match] for match in difflib.get_close_matches(last, by_last, n=1)]
+        near = [
+            by_last[match] for match in difflib.get_close_matches(last, by_last, n=1, cutoff=0.7)
+        ]
     return f"; did you mean {near[0]}?" if near else "; docs/configuration.md lists all keys"
 
 
@@ -428,6 +436,14 @@ def _wrong_synthetic(value: object) -> bool:
     if len(numbers) != 2 or not all(n.isascii() and n.isdigit() and len(n) < 10 for n in numbers):
         return True
     return int(numbers[0]) < 1
+
+
+def _shipped_sets() -> list[str]:
+    return sorted(file.stem for file in SETS.glob("*.yaml"))
+
+
+def _wrong_set(value: object) -> bool:
+    return isinstance(value, str) and not is_template_file(value) and value not in _shipped_sets()
 
 
 def _resolved(key: Key, value: object, folder: str) -> object:

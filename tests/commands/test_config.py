@@ -93,6 +93,20 @@ def test_the_nearest_key_is_named(config_file, key, near):
     assert error == f"command line: {key}: unknown key; did you mean {near}?"
 
 
+def test_no_key_is_named_where_none_is_near(config_file):
+    [error] = errors_of(config_file(MINIMAL), "iterat=1")
+    assert error.endswith("unknown key; docs/configuration.md lists all keys")
+
+
+def test_a_template_set_that_is_not_shipped_is_told_with_all_other_errors(config_file):
+    errors = errors_of(config_file(MINIMAL), "features=extendet", "labels.features=x", "sead=1")
+    assert errors[0] == (
+        "command line: features: expected extended or labels or mcdonald-2005 or a YAML file's"
+        " path, not 'extendet'"
+    )
+    assert [error.split(":")[1] for error in errors] == [" features", " labels.features", " sead"]
+
+
 def test_a_section_must_be_a_section(config_file):
     assert "configs/run.yaml:4: learning: expected a section of keys and values" in errors_of(
         config_file(MINIMAL + "learning: 5\n")
@@ -111,6 +125,9 @@ def good_and_bad_values(key):
     elif key.kind == "number":
         good = [0.25, 3, 1e-3]
         bad += [0, -1, True, "x", ".inf"]
+    elif key.kind == "template set":
+        good = ["mcdonald-2005", "no.yaml", "5.yml", "æ/set"]
+        bad += [5, True, 1.5, "", "no", "extendet"]
     else:
         good = ["name", "no", "5", "æ"]
         bad += [5, True, 1.5, ""]
@@ -206,11 +223,11 @@ def test_a_wrong_synthetic_treebank_is_refused(config_file, value):
 
 def test_yaml_one_point_one_traps(config_file):
     text = (
-        "output: no\nfeatures: off\ndata: {train: 1e3.conllu, dev: 12:30, test: yes}\n"
+        "output: no\ndata: {train: 1e3.conllu, dev: 12:30, test: yes}\n"
         "learning: {max_step: 1e-3, epochs: 010}\n"
     )
     config = load_config(config_file(text))
-    assert (config.output, config.features) == ("no", "off")
+    assert config.output == "no"
     assert (config.data.dev, config.data.test) == ("configs/12:30", "configs/yes")
     assert config.learning.max_step == 0.001
     assert config.learning.epochs == 10
