@@ -260,7 +260,7 @@ class Model:
         _check_sums(folder, facts, texts, tensors)
         try:
             return cls._assemble(facts, texts, tensors)
-        except (KeyError, TypeError, ValueError, ConfigError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError, ConfigError) as error:
             raise ModelError(f"{folder}: not a model of this version: {error}") from error
 
     @classmethod
@@ -333,7 +333,9 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
             not isinstance(known, list) or len(set(known)) != len(known)
             for known in words["values"].values()
         ),
-        "labels": not isinstance(labels, list) or bool(labels) != ("labels" in tensors),
+        "labels": not isinstance(labels, list)
+        or not all(_is_label(label) for label in labels)
+        or bool(labels) != ("labels" in tensors),
     }
     if "labels" in tensors:
         lines = tensors["labels"]
@@ -348,6 +350,13 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         )
     if any(wrong.values()):
         raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
+
+
+def _is_label(label: object) -> bool:
+    """Whether a relation can be written into a column."""
+    if not isinstance(label, str) or any(separator in label for separator in "\t\n\r"):
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in label)
 
 
 def _read_text(path: Path) -> str:

@@ -420,3 +420,12 @@ def test_shipped_sets_survive_saving(name: str, tmp_path: Path) -> None:
         found = again.parse(TEST, backend=backend, batch_size=5)
         assert np.array_equal(found.heads, model.parse(TEST).heads)
         assert np.array_equal(found.labels, model.parse(TEST).labels)
+
+
+@pytest.mark.parametrize("label", [7, "a\tb", "a\nb"])
+def test_relations_that_no_column_can_hold_are_refused(tmp_path: Path, label: object) -> None:
+    changed = trained()
+    changed.labels[0] = label
+    changed.save(tmp_path)
+    with pytest.raises(ModelError):
+        Model.load(tmp_path)

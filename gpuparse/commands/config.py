@@ -258,8 +258,17 @@ class RunConfig:
         """The config as a model keeps it: what changes nothing in a model has one fixed value.
 
         So the same bytes come out wherever a model is written, with any threads, on any device.
+        Of treebanks the names are kept, not the folders, which mean nothing elsewhere.
         """
-        return dataclasses.replace(self, output="model", threads=0, device="auto", draw=0)
+        data = dataclasses.replace(
+            self.data,
+            train=os.path.basename(self.data.train),
+            dev=self.data.dev and os.path.basename(self.data.dev),
+            test=self.data.test and os.path.basename(self.data.test),
+        )
+        return dataclasses.replace(
+            self, output="model", threads=0, device="auto", draw=0, data=data
+        )
 
     @classmethod
     def from_yaml(cls, text: str, source: str) -> RunConfig:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from gpuparse.data.fields import is_field
 from gpuparse.errors import ConfigError
-from gpuparse.plain_yaml import dump_yaml, parse_yaml
+from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 
 SETS = Path(__file__).parent / "sets"
 ARC_ROLES = ("h", "m")
@@ -180,12 +180,15 @@ def load_templates(name: str) -> TemplateSet:
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in SETS.glob("*.yaml")))
         raise ConfigError(f"no feature set '{name}': give one of {known}, or a YAML file's path")
-    return parse_set(path.read_text(encoding="utf-8"), str(path))
+    return _build_set(read_yaml(path).value, str(path))
 
 
 def parse_set(text: str, source: str) -> TemplateSet:
     """Read a template set from YAML text; `source` names it in messages."""
-    content = parse_yaml(text, source).value
+    return _build_set(parse_yaml(text, source).value, source)
+
+
+def _build_set(content: object, source: str) -> TemplateSet:
     if not isinstance(content, dict) or set(content) - {"name", "distance", "arc", "label"}:
         raise ConfigError(f"{source}: a feature set has the keys name, distance, arc and label")
     buckets = content.get("distance", [])

@@ -321,3 +321,9 @@ def test_the_command_prints_the_table_or_the_resolved_config(config_file, capsys
     assert main([config_file(MINIMAL), "seed=7"]) == 0
     printed = capsys.readouterr().out
     assert RunConfig.from_yaml(printed, "printed") == load_config("configs/run.yaml", ["seed=7"])
+
+
+def test_a_recorded_config_keeps_the_names_of_treebanks_and_not_their_folders():
+    text = "output: out\ndata: {train: some/folder/train.conllu, test: synthetic:5:1}\n"
+    data = RunConfig.from_yaml(text, "text").recorded().data
+    assert (data.train, data.dev, data.test) == ("train.conllu", None, "synthetic:5:1")

@@ -301,3 +301,9 @@ def test_an_attribute_named_and_found_by_the_star_stands_once():
 def test_sets_that_would_not_mean_what_they_say_are_refused(text, complaint):
     with pytest.raises(ConfigError, match=complaint):
         parse_set(text, "text")
+
+
+def test_a_set_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "set.yaml").write_bytes(b"arc: \xff\xfe")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        load_templates(str(tmp_path / "set.yaml"))
