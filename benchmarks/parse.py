@@ -64,15 +64,17 @@ def _file_to_file(model: Model, treebank: Treebank, copies: int) -> float:
         with text.open("wb") as file:
             for _ in range(copies):
                 file.write(treebank.data.tobytes())
-        command = [str(folder), str(text), "--output", str(out), "--threads", "1", "--quiet"]
-        warm = [str(folder), str(text), "--output", str(folder / "warm"), "--threads", "1"]
         short = folder / "short.conllu"
         short.write_bytes(treebank.data.tobytes())
-        warm[1] = str(short)
-        parse.main([*warm, "--quiet"])
+        _parse(folder, short, out)  # loads the kernels
         begin = time.process_time()
-        parse.main([*command, "--device", "cpu"])
+        _parse(folder, text, out)
         return time.process_time() - begin
+
+
+def _parse(model: Path, text: Path, output: Path) -> None:
+    options = ["--output", str(output), "--threads", "1", "--device", "cpu", "--quiet"]
+    parse.main([str(model), str(text), *options])
 
 
 def _stages(model: Model, treebank: Treebank) -> Iterator[tuple[str, float, float | None]]:

@@ -77,20 +77,21 @@ class ArcPlan(NamedTuple):
     dense_lines: int  # lines of the dense region, LINE rows each
 
 
-class _Families:
-    """Families in order of first appearance: (head atoms, modifier atoms, between) -> suffixes."""
+_Looks = tuple[tuple[Atom, ...], tuple[Atom, ...], str | None]  # head, modifier, between
 
-    def __init__(self, templates: Sequence[Template]) -> None:
-        groups: dict[tuple, list[frozenset[str]]] = {}
-        for template in templates:
-            key = (template.of("h"), template.of("m"), template.between)
-            groups.setdefault(key, []).append(template.suffix)
-        # A base row has room for two suffixes of at most 16 codes together.
-        self.all = [
-            (key, suffixes[i : i + 2])
-            for key, suffixes in groups.items()
-            for i in range(0, len(suffixes), 2)
-        ]
+
+def _families(templates: Sequence[Template]) -> list[tuple[_Looks, list[frozenset[str]]]]:
+    """Families in order of first appearance, each with its suffixes."""
+    groups: dict[_Looks, list[frozenset[str]]] = {}
+    for template in templates:
+        looks = (template.of("h"), template.of("m"), template.between)
+        groups.setdefault(looks, []).append(template.suffix)
+    # A base row has room for two suffixes of at most 16 codes together.
+    return [
+        (looks, suffixes[i : i + 2])
+        for looks, suffixes in groups.items()
+        for i in range(0, len(suffixes), 2)
+    ]
 
 
 def compile_arcs(templates: TemplateSet, vocabularies: Vocabularies) -> ArcPlan:
@@ -107,7 +108,7 @@ class _Compiler:
         self._vocabularies = vocabularies
         self._n_buckets = len(templates.distance) + 1
         self._ends = templates.distance
-        self._families = _Families(templates.arc).all
+        self._families = _families(templates.arc)
         self._n_between = sum(between is not None for (_, _, between), _ in self._families)
         self._row = {field: row for row, field in enumerate(vocabularies.fields)}
         self._sides: dict[tuple[Atom, ...], int] = {}

@@ -43,11 +43,8 @@ class Atom:
     field: str
 
     def __str__(self) -> str:
-        return f"{self.role}{self.offset:+d}.{self.field}" if self.offset else self.text
-
-    @property
-    def text(self) -> str:
-        return f"{self.role}.{self.field}"
+        offset = f"{self.offset:+d}" if self.offset else ""
+        return f"{self.role}{offset}.{self.field}"
 
 
 @dataclass(frozen=True)

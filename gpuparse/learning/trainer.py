@@ -36,6 +36,7 @@ from gpuparse.scoring.feature_map import (
     frozen_map,
     grown,
     hashed_map,
+    n_values,
     next_free_row,
 )
 from gpuparse.scoring.weights import Weights, quantised
@@ -166,7 +167,7 @@ class Trainer:
         """Make room in the exact map for twice the values of the longest sentence, or as many
         again as there are."""
         families = len(self._plan.word) + len(self._plan.pair)
-        known = len(contents(self._features)[0])
+        known = n_values(self._features)
         self._features = grown(self._features, max(known, 4 * self._longest * families))
         weights = np.zeros((self._features.n_rows, 1), np.float32)
         weights[: len(self._weighted)] = self._weights.array

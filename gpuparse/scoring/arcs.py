@@ -10,7 +10,7 @@ from gpuparse.features.plan import HEAD, LINE, MODIFIER, NO_CODE, ArcPlan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.kernels.cpu.threads import run_in_threads
 from gpuparse.scoring.cpu import make_scratch, score_sentences
-from gpuparse.scoring.feature_map import FeatureMap, base_rows
+from gpuparse.scoring.feature_map import FeatureMap, row_finder
 from gpuparse.scoring.weights import Weights, sum_bags
 
 ROWS_AT_ONCE = 1 << 22  # feature rows that the torch form holds at a time
@@ -79,6 +79,7 @@ class _TorchScorer:
         self._plan, self._features, self._weights = plan, features, weights
         self._rows_at_once = rows_at_once
         self._device = batch.values.device
+        self._find = row_finder(features, self._device)
         self._silent = len(weights.array)
         self._codes = torch.from_numpy(plan.codes.astype(np.int64)).to(self._device)
         self._combination = self._combinations(self._places.shape[1])
@@ -124,7 +125,7 @@ class _TorchScorer:
                 modifier[b], seed, 1, exact
             )
             on = head_on[b, h].unsqueeze(1) & modifier_on[b]
-            base = base_rows(self._features, key)
+            base = self._find(key)
             rows += self._coded(base, on, family, combination)
         if not rows:
             return torch.zeros_like(combination)
@@ -160,9 +161,7 @@ class _TorchScorer:
             key, on = self._sides[family["side"]]
             seed = int(family["seed"])
             key = part_keys(key, seed, 0, self._features.is_exact)
-            base = (
-                base_rows(self._features, key).unsqueeze(-1).expand(*key.shape, len(combinations))
-            )
+            base = self._find(key).unsqueeze(-1).expand(*key.shape, len(combinations))
             rows += self._coded(base, on.unsqueeze(-1), family, combinations)
         if not rows:
             return torch.zeros(*self._places.shape, len(combinations), dtype=dtype).to(self._device)

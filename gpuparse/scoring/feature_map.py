@@ -1,5 +1,6 @@
 """From keys to weight rows: a table of fixed size, or one row for every feature met in training."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,6 @@ from gpuparse.features.keys import WORD
 from gpuparse.features.plan import LINE
 from gpuparse.scoring.cpu import RowMap, insert_all
 
-KINDS = ("hashed", "exact")
 _FIRST_CAPACITY = 1 << 16
 
 
@@ -73,6 +73,12 @@ def contents(features: FeatureMap) -> tuple[np.ndarray, np.ndarray]:
     return slots[order], bases[order]
 
 
+def n_values(features: FeatureMap) -> int:
+    """How many values an exact map holds."""
+    assert features.rows.state is not None, "only an exact map holds values"
+    return int(features.rows.state[0])
+
+
 def next_free_row(features: FeatureMap) -> int:
     """The row that the next new value of an exact map would begin at, or just after."""
     assert features.rows.state is not None, "only an exact map has free rows"
@@ -92,16 +98,25 @@ def _exact(capacity: int, n_rows: int, keys: np.ndarray, bases: np.ndarray) -> F
     return FeatureMap(RowMap(0, False, 0, slots, slot_bases, state, LINE), n_rows)
 
 
-def base_rows(features: FeatureMap, keys: Tensor) -> Tensor:
-    """Base rows of int64 keys on any device: the torch form of the kernels' `find_base`."""
+def row_finder(features: FeatureMap, device: torch.device) -> Callable[[Tensor], Tensor]:
+    """From int64 keys on a device to their base rows: the torch form of the kernels' `find_base`.
+
+    Cost: an exact map's contents are sorted here, once for all the calls of what comes back.
+    """
     rows = features.rows
     if rows.is_power:
-        return keys & rows.mask
+        return lambda keys: keys & rows.mask
     if not features.is_exact:
-        return ((keys * (rows.rows // LINE)) >> 32) * LINE + (keys & (LINE - 1))
-    known, bases = (torch.from_numpy(part.astype(np.int64)) for part in contents(features))
+        lines = rows.rows // LINE
+        return lambda keys: ((keys * lines) >> 32) * LINE + (keys & (LINE - 1))
+    known, bases = (
+        torch.from_numpy(part.astype(np.int64)).to(device) for part in contents(features)
+    )
     if len(known) == 0:
-        return torch.zeros_like(keys)
-    known, bases = known.to(keys.device), bases.to(keys.device)
-    place = torch.searchsorted(known, keys).clamp(max=len(known) - 1)
-    return torch.where(known[place] == keys, bases[place], 0)
+        return torch.zeros_like
+
+    def find(keys: Tensor) -> Tensor:
+        place = torch.searchsorted(known, keys).clamp(max=len(known) - 1)
+        return torch.where(known[place] == keys, bases[place], 0)
+
+    return find

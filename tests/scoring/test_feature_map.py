@@ -9,10 +9,20 @@ from hypothesis import strategies as st
 from gpuparse.errors import ConfigError
 from gpuparse.features.keys import fold, fold_torch, mix, mix_torch
 from gpuparse.features.plan import LINE
-from gpuparse.scoring.feature_map import base_rows, exact_map, frozen_map, hashed_map
+from gpuparse.scoring.feature_map import (
+    FeatureMap,
+    exact_map,
+    frozen_map,
+    hashed_map,
+    row_finder,
+)
 
 SIZES = [16, 48, 1000, 1 << 16, 100_003, 1 << 20, 1_000_003]
 WORDS = st.integers(0, (1 << 32) - 1)
+
+
+def base_rows(features: FeatureMap, keys: torch.Tensor) -> torch.Tensor:
+    return row_finder(features, keys.device)(keys)
 
 
 def keys_of_pairs(seed: int, heads: int, modifiers: int) -> torch.Tensor:
