@@ -13,7 +13,8 @@ so that all its weights for one pair of words lie within 16 consecutive rows: on
 Sibling templates that look at two words are families of the same kinds, with the inner sibling in
 the place of the head; without a sibling the root stands there.
 
-    triple families     look at head, inner sibling and modifier: rows found by direct index
+    triple families     look at head, inner sibling and modifier: rows of a region of their own,
+                        found by three shifts, or by hash where the values have too many bits
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,9 @@ from gpuparse.features.templates import SIBLING_ROLES, Atom, Template, TemplateS
 LINE = 16  # rows within which all codes of a family lie
 NO_CODE = -1
 HEAD, MODIFIER = 0, 1
-MAX_DENSE_LINES = 1 << 19  # of all between families together, and of all triple families
+MAX_DENSE_LINES = 1 << 19  # of all between families together
+MAX_TRIPLE_CELLS = 1 << 22  # of a triple family found by shifts
+HASHED_TRIPLE_CELLS = 1 << 20
 SIDE_BITS = 28  # of an exact key for the head's values, and as many for the modifier's
 MAX_EXACT_FAMILIES = 127
 
@@ -64,10 +67,14 @@ TRIPLE = _record(
     "head_row",  # of the batch's values
     "sibling_row",
     "modifier_row",
-    "n_heads",  # numbers of values told apart; those from the last one on share its lines
-    "n_siblings",
-    "n_modifiers",
-    "line",  # the first one, counted from the dense region's start
+    "head_shift",  # bits; a value's place in its cell's number
+    "sibling_shift",
+    "modifier_shift",
+    "is_hashed",  # whether the places are hashes of the values instead
+    "line",  # the first one of the family's region, counted from the dense region's start
+    "cells",  # rows of the region, a power of two; the first LINE of them stay zero
+    "slots",  # rows that the values of three words take, a power of two
+    "seed",
     "first_codes",
     "second_codes",
 )
@@ -223,11 +230,22 @@ class _Compiler:
         records = []
         for fields, suffixes in groups.items():
             for i in range(0, len(suffixes), 2):
-                first, second, _ = self._codes(suffixes[i : i + 2])
-                sizes = self._dense_sizes([self._vocabularies.size(f) for f in fields], len(groups))
-                rows = [self._row[field] for field in fields]
-                records.append((*rows, *sizes, self._take_lines(sizes), first, second))
+                codes = self._codes(suffixes[i : i + 2])
+                records.append(self._triple(fields, *codes, len(records) + 1))
         return np.array(records, TRIPLE)
+
+    def _triple(
+        self, fields: tuple[str, ...], first_codes: int, second_codes: int, slots: int, seed: int
+    ) -> tuple[int, ...]:
+        widths = [(self._vocabularies.size(field) - 1).bit_length() for field in fields]
+        shifts = np.cumsum([slots.bit_length() - 1, *widths]).tolist()
+        cells = max(LINE, 1 << shifts.pop())
+        is_hashed = cells > MAX_TRIPLE_CELLS
+        if is_hashed:
+            cells = HASHED_TRIPLE_CELLS
+        rows = [self._row[field] for field in fields]
+        line = self._take_lines(cells // LINE)
+        return *rows, *shifts, is_hashed, line, cells, slots, seed, first_codes, second_codes
 
     def _side(self, atoms: tuple[Atom, ...]) -> int:
         return self._sides.setdefault(atoms, len(self._sides))
@@ -290,7 +308,7 @@ class _Compiler:
         ]
         sizes = self._dense_sizes(sizes, n_between)
         sides = self._side(head), self._side(modifier)
-        return *sides, self._row[middle], *sizes, self._take_lines(sizes)
+        return *sides, self._row[middle], *sizes, self._take_lines(int(np.prod(sizes)))
 
     def _dense_sizes(self, sizes: list[int], n_families: int) -> list[int]:
         """How many values of each word a family tells apart, so that all families have room."""
@@ -299,9 +317,9 @@ class _Compiler:
             most -= 1
         return np.minimum(sizes, most).tolist()
 
-    def _take_lines(self, sizes: Sequence[int]) -> int:
+    def _take_lines(self, count: int) -> int:
         first = self._lines
-        self._lines += int(np.prod(sizes))
+        self._lines += count
         return first
 
 
@@ -319,12 +337,21 @@ def check_exact_keys(plan: Plan, vocabularies: Vocabularies) -> None:
     """
     _check_sides(plan.arcs, vocabularies)
     for between in plan.arcs.between:
-        _check_told_apart(between, "between", "middle", vocabularies)
+        field = vocabularies.fields[between["row"]]
+        if between["n_middles"] < vocabularies.size(field):
+            raise ConfigError(
+                f"feature_map.kind exact: between.{field} has too many values to tell all of them "
+                "apart: use the hashed map, or a field such as cpos"
+            )
     if plan.siblings:
         _check_sides(plan.siblings.pairs, vocabularies)
-        for triple in plan.siblings.triple:
-            for name in ("head", "sibling", "modifier"):
-                _check_told_apart(triple, name, name, vocabularies)
+        for triple in plan.siblings.triple[plan.siblings.triple["is_hashed"] == 1]:
+            rows = [triple[f"{name}_row"] for name in ("head", "sibling", "modifier")]
+            fields = ", ".join(vocabularies.fields[row] for row in rows)
+            raise ConfigError(
+                f"feature_map.kind exact: a template of three words looks at {fields}, which have "
+                "too many values to tell all of them apart: use the hashed map"
+            )
     if plan.families > MAX_EXACT_FAMILIES:
         raise ConfigError(
             f"feature_map.kind exact: {plan.families} templates that differ in more than direction "
@@ -343,12 +370,3 @@ def _check_sides(plan: ArcPlan, vocabularies: Vocabularies) -> None:
                 "many values for an exact key: use the hashed map"
             )
 
-
-def _check_told_apart(record: np.void, name: str, count: str, vocabularies: Vocabularies) -> None:
-    row = "row" if name == "between" else f"{name}_row"
-    field = vocabularies.fields[record[row]]
-    if record[f"n_{count}s"] < vocabularies.size(field):
-        raise ConfigError(
-            f"feature_map.kind exact: {name}.{field} has too many values to tell all of them "
-            "apart: use the hashed map, or a field such as cpos"
-        )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse.compiled import compiled, inlined
+from gpuparse.features.keys import fold, mix
 from gpuparse.features.plan import LINE, NO_CODE, SiblingPlan
 from gpuparse.inference.kernels.cpu.siblings import FactoredSiblings
 from gpuparse.scoring.cpu import (
@@ -35,7 +36,9 @@ class SiblingScoreScratch(NamedTuple):
     alone: np.ndarray  # (N, LINE): sums for a modifier without a sibling, by combination
     first: np.ndarray  # (N, N) float64; this and the next as in FactoredSiblings
     pair: np.ndarray  # (N, N) float64
+    firsts: np.ndarray  # (P,) int64
     places: np.ndarray  # (3, P, N) int64
+    masks: np.ndarray  # (3, P, N) int64
     gaps: np.ndarray  # (P, 2N + 1) int64
 
 
@@ -51,6 +54,8 @@ def make_sibling_score_scratch(
         np.zeros((nodes, LINE), sums),
         np.zeros((nodes, nodes)),
         np.zeros((nodes, nodes)),
+        np.zeros(len(gaps), np.int64),
+        np.zeros((3, len(gaps), nodes), np.int64),
         np.zeros((3, len(gaps), nodes), np.int64),
         gaps,
     )
@@ -72,31 +77,34 @@ def _gaps(plan: SiblingPlan, middle: int) -> np.ndarray:
     return np.array(codes, np.int64).reshape(len(tables), len(gap))
 
 
-@compiled
-def triple_place(value, size, stride):
-    """What a word's value adds to the cell of a triple: its share of the line's number."""
-    return np.int64(min(np.int64(value), size - 1)) * stride * LINE
+@inlined
+def _triple_place(value, role, shift, record):
+    """The place of one word's value in the region of a triple family."""
+    if record.is_hashed == 0:
+        return np.int64(value) << shift
+    key = mix(fold(np.uint32(0), np.uint32(value)), np.uint32(3 * record.seed + role))
+    return np.int64(key) * record.slots & (record.cells - 1)
 
 
 @compiled
-def _fill_places(values, start, n, triple, dense, places):
+def _fill_places(values, start, n, triple, dense, firsts, places, masks):
     """Where the triples of each node lie in the table of weights."""
     p = 0
     for family in range(len(triple)):
         record = triple[family]
-        first = dense + record.line * LINE
-        of_sibling = record.n_modifiers
-        of_head = record.n_siblings * of_sibling
-        for i in range(n + 1):
-            head = values[record.head_row, start + i]
-            sibling = values[record.sibling_row, start + i]
-            modifier = values[record.modifier_row, start + i]
-            places[0, p, i] = first + triple_place(head, record.n_heads, of_head)
-            places[1, p, i] = triple_place(sibling, record.n_siblings, of_sibling)
-            places[2, p, i] = triple_place(modifier, record.n_modifiers, 1)
+        rows = (record.head_row, record.sibling_row, record.modifier_row)
+        shifts = (record.head_shift, record.sibling_shift, record.modifier_shift)
+        firsts[p] = dense + record.line * LINE
+        for role in range(3):
+            for i in range(n + 1):
+                value = values[rows[role], start + i]
+                places[role, p, i] = _triple_place(value, role, shifts[role], record)
+                masks[role, p, i] = -1 if value != 0 else 0
         p += 1
         if record.second_codes >= 0:
+            firsts[p] = firsts[p - 1]
             places[:, p, : n + 1] = places[:, p - 1, : n + 1]
+            masks[:, p, : n + 1] = masks[:, p - 1, : n + 1]
             p += 1
 
 
@@ -144,17 +152,21 @@ def score_siblings(values, start, n, plan, weights, rows, scratch):
         for m in range(1, n + 1):
             scratch.pair[s, m] = sums[s, m]
     _sum_alone(n, pairs, weights, rows, parts, scratch.alone)
-    _fill_places(values, start, n, plan.triple, rows.dense, scratch.places)
-    first, places, middle = scratch.first, scratch.places, scratch.gaps.shape[1] // 2
+    _fill_places(
+        values, start, n, plan.triple, rows.dense, scratch.firsts, scratch.places, scratch.masks
+    )
+    first, places, masks, gaps = scratch.first, scratch.places, scratch.masks, scratch.gaps
+    middle = gaps.shape[1] // 2
     for h in range(n + 1):
         for m in range(1, n + 1):
             first[h, m] = scratch.alone[m, parts.combination[n + m - h]]
-        for p in range(len(scratch.gaps)):
-            line = places[0, p, h] + places[1, p, NO_SIBLING]
+        for p in range(len(gaps)):
+            fixed = places[0, p, h] ^ places[1, p, NO_SIBLING]
+            mask = masks[0, p, h] & masks[1, p, NO_SIBLING]
             for m in range(1, n + 1):
-                cell = line + places[2, p, m] + scratch.gaps[p, middle + m - h]
-                first[h, m] += weights[np.uint64(cell)]
-    return FactoredSiblings(first, scratch.pair, weights, places, scratch.gaps)
+                place = fixed ^ places[2, p, m] ^ gaps[p, middle + m - h]
+                first[h, m] += weights[np.uint64(scratch.firsts[p] + (place & mask & masks[2, p, m]))]
+    return FactoredSiblings(first, scratch.pair, weights, scratch.firsts, places, masks, gaps)
 
 
 @compiled
@@ -172,12 +184,12 @@ def sibling_rows(values, start, n, h, m, s, plan, rows, parts, found):
         head = values[record.head_row, start + h]
         sibling = values[record.sibling_row, start + inner]
         modifier = values[record.modifier_row, start + m]
-        if head != 0 and sibling != 0 and modifier != 0:
-            of_head = record.n_siblings * record.n_modifiers
-            base = rows.dense + record.line * LINE
-            base += triple_place(head, record.n_heads, of_head)
-            base += triple_place(sibling, record.n_siblings, record.n_modifiers)
-            base += triple_place(modifier, record.n_modifiers, 1)
+        place = _triple_place(head, 0, record.head_shift, record)
+        place ^= _triple_place(sibling, 1, record.sibling_shift, record)
+        place ^= _triple_place(modifier, 2, record.modifier_shift, record)
+        # The first line is where words without a value are sent.
+        if head != 0 and sibling != 0 and modifier != 0 and place >= LINE:
+            base = rows.dense + record.line * LINE + place
             first, second = record.first_codes, record.second_codes
             count = put_rows(base, first, second, pairs.codes, c, found, count)
     return count

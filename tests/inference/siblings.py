@@ -14,27 +14,29 @@ def factored_siblings(
         numbers = rng.integers(-3, 4, shape) if whole else rng.standard_normal(shape)
         return numbers.astype(dtype)
 
-    # Two looks, of n_classes and of two classes a word, and four kinds of gap.
-    sizes = (n_classes, 2)
-    firsts = [0, 4 * n_classes**3]
-    classes = [rng.integers(0, size, (3, n + 1)) for size in sizes]
+    # Two looks, of n_classes and of two classes a word, and four kinds of gap; some words are mute.
+    widths = [(n_classes - 1).bit_length(), 1]
+    firsts = np.array([0, 4 << (3 * widths[0])])
     places = np.zeros((3, 2, n + 1), np.int64)
-    for p, size in enumerate(sizes):
+    for p, (width, size) in enumerate(zip(widths, (n_classes, 2), strict=True)):
         for role in range(3):
-            places[role, p] = 4 * size**role * classes[p][role]
-        places[0, p] += firsts[p]
+            places[role, p] = rng.integers(0, size, n + 1) << (2 + role * width)
+    table = draw(int(firsts[1]) + (4 << 3))
+    table[firsts] = 0
     return FactoredSiblings(
         draw(n + 1, n + 1),
         draw(n + 1, n + 1),
-        draw(4 * (n_classes**3 + 2**3)),
+        table,
+        firsts,
         places,
+        np.where(rng.random((3, 2, n + 1)) < 0.1, 0, -1),
         rng.integers(0, 4, (2, 2 * n + 3)),
     )
 
 
 def dense(siblings: FactoredSiblings) -> np.ndarray:
     """scores[h, m, s] (N, N, N), NaN where no decoder reads."""
-    first, pair, table, places, gaps = siblings
+    first, pair, table, firsts, places, masks, gaps = siblings
     n_nodes, n_looks = len(first), len(gaps)
     middle = gaps.shape[1] // 2
     scores = np.full((n_nodes,) * 3, np.nan, first.dtype)
@@ -44,9 +46,11 @@ def dense(siblings: FactoredSiblings) -> np.ndarray:
                 continue
             scores[h, m, h] = first[h, m]
             for s in range(min(h, m) + 1, max(h, m)):
-                cells = [
-                    places[0, p, h] + places[1, p, s] + places[2, p, m] + gaps[p, middle + m - s]
-                    for p in range(n_looks)
-                ]
-                scores[h, m, s] = pair[s, m] + sum(table[cell] for cell in cells)
+                total = pair[s, m]
+                for p in range(n_looks):
+                    place = places[0, p, h] ^ places[1, p, s] ^ places[2, p, m]
+                    place ^= gaps[p, middle + m - s]
+                    is_mute = 0 in (masks[0, p, h], masks[1, p, s], masks[2, p, m])
+                    total += table[firsts[p] + (0 if is_mute else place)]
+                scores[h, m, s] = total
     return scores

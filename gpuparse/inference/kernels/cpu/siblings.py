@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from gpuparse.compiled import inlined
-
 
 class DenseSiblings(NamedTuple):
     """A number for each part: scores (N, N, N), [h, m, s], s == h where there is no sibling."""
@@ -21,20 +19,24 @@ class DenseSiblings(NamedTuple):
 class FactoredSiblings(NamedTuple):
     """Parts of one and two words as matrices, parts of three as a sum of cells of one table.
 
-    score(h, m, s) = pair[s, m] + sum over looks p of table[cell], where
-    cell = places[0, p, h] + places[1, p, s] + places[2, p, m] + gaps[p, m - s + middle].
+    score(h, m, s) = pair[s, m] + sum over looks p of table[cell], where, ^ being XOR, & AND,
+    cell = firsts[p] + (place & mask[0, p, h] & mask[1, p, s] & mask[2, p, m]) and
+    place = places[0, p, h] ^ places[1, p, s] ^ places[2, p, m] ^ gaps[p, m - s + middle].
 
     first: (N, N), [h, m], the whole score of a modifier without an inner sibling.
     pair: (N, N), [s, m], s on either side of m.
-    table: (R,), numbers of any type.
-    places: int64 (3, P, N); gaps: int64 (P, 2 * middle + 1) for every difference of positions.
+    table: (R,), numbers of any type. firsts: int64 (P,).
+    places: int64 (3, P, N). masks: int64 (3, P, N), -1 or 0: a word that has no value for a look
+    leads to its first cell, which is 0. gaps: int64 (P, 2 * middle + 1) for every difference of positions.
     `first` and `pair` have one type. What stands in cells of no part does not matter.
     """
 
     first: np.ndarray
     pair: np.ndarray
     table: np.ndarray
+    firsts: np.ndarray
     places: np.ndarray
+    masks: np.ndarray
     gaps: np.ndarray
 
 
@@ -56,31 +58,11 @@ def _sibling_score(siblings, h, m, s):  # type: ignore[no-untyped-def]
     if _is_dense(siblings):
         return lambda siblings, h, m, s: siblings.scores[h, m, s]
 
-    def add_up(siblings, h, m, s):  # type: ignore[no-untyped-def]
-        if s == h:
-            return siblings.first[h, m]
-        three = look_up(siblings.first, siblings.table, siblings.places, siblings.gaps, h, m, s)
-        return siblings.pair[s, m] + three
-
-    return add_up
-
-
-@inlined
-def look_up(
-    scores: np.ndarray,
-    table: np.ndarray,
-    places: np.ndarray,
-    gaps: np.ndarray,
-    h: int,
-    m: int,
-    s: int,
-) -> float:
-    """The part of three words of factored scores, in the type of `scores`."""
-    total = scores.dtype.type(0)
-    of_gap = gaps.shape[1] // 2 + m - s
-    for p in range(len(gaps)):
-        total += table[places[0, p, h] + places[1, p, s] + places[2, p, m] + gaps[p, of_gap]]
-    return total
+    return lambda siblings, h, m, s: (
+        siblings.first[h, m]
+        if s == h
+        else siblings.pair[s, m] + part_of_three(siblings, h, m, s)
+    )
 
 
 def part_of_three(siblings: Siblings, h: int, m: int, s: int) -> float:
@@ -92,9 +74,18 @@ def part_of_three(siblings: Siblings, h: int, m: int, s: int) -> float:
 def _part_of_three(siblings, h, m, s):  # type: ignore[no-untyped-def]
     if _is_dense(siblings):
         return lambda siblings, h, m, s: siblings.scores[h, m, s]
-    return lambda siblings, h, m, s: look_up(
-        siblings.first, siblings.table, siblings.places, siblings.gaps, h, m, s
-    )
+
+    def look_up(siblings, h, m, s):  # type: ignore[no-untyped-def]
+        total = siblings.first.dtype.type(0)
+        places, masks, gaps = siblings.places, siblings.masks, siblings.gaps
+        of_gap = gaps.shape[1] // 2 + m - s
+        for p in range(len(gaps)):
+            place = places[0, p, h] ^ places[1, p, s] ^ places[2, p, m] ^ gaps[p, of_gap]
+            place &= masks[0, p, h] & masks[1, p, s] & masks[2, p, m]
+            total += siblings.table[np.uint64(siblings.firsts[p] + place)]
+        return total
+
+    return look_up
 
 
 def copy_parts_of_two(
@@ -176,24 +167,28 @@ def _spread_parts_of_three(siblings, i, n, stride, rows):  # type: ignore[no-unt
         return turn
 
     def gather(siblings, i, n, stride, rows):  # type: ignore[no-untyped-def]
-        table, places, gaps = siblings.table, siblings.places, siblings.gaps
+        places, masks, gaps = siblings.places, siblings.masks, siblings.gaps
         middle = gaps.shape[1] // 2
         for k in range(i + 1, n):
             right_row = rows[k * stride : (k + 1) * stride]
             left_row = rows[(n + 1 + k) * stride : (n + 2 + k) * stride]
+            for j in range(k + 1, n + 1):
+                right_row[np.uint64(j)] = 0
+                left_row[np.uint64(j)] = 0
             for p in range(len(gaps)):
-                as_head, as_modifier, gap = places[0, p], places[2, p], gaps[p, middle - k :]
-                right = places[0, p, i] + places[1, p, k]
-                left = places[1, p, k] + places[2, p, i] + gaps[p, middle + i - k]
-                if p == 0:
+                table, gap = siblings.table[siblings.firsts[p] :], gaps[p, middle - k :]
+                if masks[1, p, k] == 0:
+                    continue
+                if masks[0, p, i] != 0:
+                    fixed, place, mask = places[0, p, i] ^ places[1, p, k], places[2, p], masks[2, p]
                     for j in range(k + 1, n + 1):
                         at = np.uint64(j)
-                        right_row[at] = table[np.uint64(right + as_modifier[at] + gap[at])]
-                        left_row[at] = table[np.uint64(left + as_head[at])]
-                else:
+                        right_row[at] += table[np.uint64((fixed ^ place[at] ^ gap[at]) & mask[at])]
+                if masks[2, p, i] != 0:
+                    fixed, place, mask = places[1, p, k] ^ places[2, p, i], places[0, p], masks[0, p]
+                    fixed ^= gaps[p, middle + i - k]
                     for j in range(k + 1, n + 1):
                         at = np.uint64(j)
-                        right_row[at] += table[np.uint64(right + as_modifier[at] + gap[at])]
-                        left_row[at] += table[np.uint64(left + as_head[at])]
+                        left_row[at] += table[np.uint64((fixed ^ place[at]) & mask[at])]
 
     return gather
