@@ -103,9 +103,8 @@ def keep_primary(
     """Step 1; returns the words that have a head now, bool (W,)."""
     headed = np.zeros(len(primary), np.bool_)
     for w in range(len(primary)):
-        if starts[w] == starts[w + 1]:
-            added[w] = primary[w]
-            headed[w] = True
+        headed[w] = starts[w] == starts[w + 1]
+        added[w] = primary[w] if headed[w] else NONE
         for a in range(starts[w], starts[w + 1]):
             kept[a] = heads[a] == primary[w]
             headed[w] |= kept[a]
@@ -118,7 +117,7 @@ def choose_arcs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The arcs kept, bool (A,), and the head that a word is given beside, int32 (W,) or NONE."""
     kept = np.zeros(len(heads), np.bool_)
-    added = np.full(len(primary), NONE, np.int32)
+    added = np.empty(len(primary), np.int32)
     headed = keep_primary(starts, heads, primary, kept, added)
     longest = 0
     for s in range(len(word_starts) - 1):
@@ -137,7 +136,9 @@ def choose_arcs(
                             stack, seen, mark,
                         )  # fmt: skip
         for w in range(first, last):  # step 3
-            if not headed[w] and not kept[starts[w] : starts[w + 1]].any():
+            for a in range(starts[w], starts[w + 1]):
+                headed[w] |= kept[a]
+            if not headed[w]:
                 mark += 1
                 cyclic = closes_cycle(
                     starts, heads, kept, added, first, primary[w], w - first + 1, stack, seen, mark

@@ -158,4 +158,4 @@ def scan_deps(
                 for v in range(first, last):
                     starts[v + 1] = begin
                 break
-    return starts, heads[:at].copy(), spans[:at].copy(), faults[:n_faults], skipped
+    return starts, heads[:at], spans[:at], faults[:n_faults], skipped
