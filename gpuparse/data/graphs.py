@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 SHOWN = 40  # characters of a faulty item that a message quotes
 
 MESSAGES = {
-    deps.NO_COLON: "without a ':'; write head:relation, several joined by |, or _ for none",
+    deps.NO_COLON: "without a ':'; write head:relation, several joined by |, or _ for none"
+    " (CoNLL-X has no graphs, but PHEAD in this column)",
     deps.NO_NUMBER: "whose head is no number; write a number from 0 to {n}, or i.j for an empty"
     " node",
     deps.NO_RELATION: "without a relation; write it behind the ':'",
