@@ -137,9 +137,11 @@ def replace_columns(
     """
     size = len(data) + len(columns) * LONGEST_HEAD
     if labels is not None:
-        size += len(columns) * longest_name(labels[1])
+        names, name_ends, label_ids = labels
+        size += len(columns) * longest_name(name_ends)
     if arcs is not None:
-        size += longest_deps(arcs[2], arcs[4], arcs[1])
+        arc_names, arc_name_ends, starts, arc_heads, relations = arcs
+        size += longest_deps(starts, relations, arc_name_ends)
     out = np.empty(size, np.uint8)
     done, at, span = 0, 0, 0  # bytes read, bytes written, spans passed
     for word in range(len(columns)):
@@ -152,13 +154,11 @@ def replace_columns(
             at = write_head(heads[word], out, at)
             done = columns[word, HEAD + 1] - 1
         if labels is not None:
-            names, name_ends, label_ids = labels
             at = copy_bytes(data, done, columns[word, DEPREL], out, at)
             label = label_ids[word]
             at = copy_bytes(names, name_ends[label], name_ends[label + 1], out, at)
             done = columns[word, DEPREL + 1] - 1
         if arcs is not None:
-            arc_names, arc_name_ends, starts, arc_heads, relations = arcs
             at = copy_bytes(data, done, columns[word, DEPS], out, at)
             done = columns[word, DEPS + 1] - 1
             first, last = starts[word], starts[word + 1]
