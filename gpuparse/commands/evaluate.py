@@ -15,9 +15,10 @@ from gpuparse.commands.kernels import compilation_announced
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
+from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores
 from gpuparse.evaluation.punctuation import punctuation_by_category, punctuation_by_tag
-from gpuparse.evaluation.treebanks import score_treebanks
+from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 
 # What the text calls a share, its key in JSON (which is its attribute), and what it counts.
 _SHARES = (
@@ -30,12 +31,26 @@ _SHARES = (
 )
 _ARC_SETS = (("root", "root"), ("non-projective arcs", "nonprojective"))
 
+# The same for graphs.
+_GRAPH_SHARES = (
+    ("complete", "complete", "sentences whose arcs are just the gold ones"),
+    ("complete, labelled", "complete_labelled", "and have the gold relations"),
+)
+_GRAPH_ARC_SETS = (
+    ("arcs", "unlabelled"),
+    ("arcs, relation up to its first ':'", "labelled_universal"),
+    ("arcs, whole relation", "labelled"),
+    ("secondary arcs", "secondary"),
+    ("secondary arcs, whole relation", "secondary_labelled"),
+)
+
 
 def main(arguments: Sequence[str]) -> int:
     """Score one file against another and print the scores.
 
     Args:
-        arguments: `GOLD SYSTEM [--json] [--ignore-punct | --punct-tags TAG...]`.
+        arguments: `GOLD SYSTEM [--graphs {deps,heads}] [--json] [--ignore-punct |
+            --punct-tags TAG...]`.
     Returns:
         0.
     Raises:
@@ -47,12 +62,18 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError("standard input (-) can be read once only; name one of the files")
     with compilation_announced():
         gold, system = read_treebank(options.gold), read_treebank(options.system)
-        scores = score_treebanks(gold, system, ignored=_ignored(gold, options))
+        ignored = _ignored(gold, options)
+        if options.graphs:
+            graphs = score_treebank_graphs(gold, system, options.graphs, ignored=ignored)
+            as_json, as_text = graph_scores_as_json(graphs), graph_scores_as_text(graphs)
+        else:
+            scores = score_treebanks(gold, system, ignored=ignored)
+            as_json, as_text = scores_as_json(scores), scores_as_text(scores)
     if options.json:
-        json.dump(scores_as_json(scores), sys.stdout, indent=2, ensure_ascii=False)
+        json.dump(as_json, sys.stdout, indent=2, ensure_ascii=False)
         print()
     else:
-        print(scores_as_text(scores), end="")
+        print(as_text, end="")
     return 0
 
 
@@ -66,6 +87,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")
     parser.add_argument("system", help="the same words, parsed, or -")
+    parser.add_argument(
+        "--graphs",
+        choices=("deps", "heads"),
+        help="score graphs instead of trees: precision, recall and F over the arcs of the gold"
+        " file's DEPS; the system's are in its DEPS (deps), or its HEAD column is taken for a"
+        " graph (heads), as for a tree parser, which leaves DEPS as it was",
+    )
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     punctuation = parser.add_mutually_exclusive_group()
     punctuation.add_argument(
@@ -99,21 +127,46 @@ def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
     """
     lines = [f"{scores.uas.total} words, {scores.complete.total} sentences", ""]
     for title, name, meaning in _SHARES:
-        if not labelled and "relation" in meaning:
-            continue
-        share: Share = getattr(scores, name)
-        lines.append(
-            f"{title:<20} {_percent(share.percent)}  {share.correct:>8} of {share.total:<8}"
-            f" {meaning}"
-        )
+        if labelled or "relation" not in meaning:
+            lines.append(_share_line(title, getattr(scores, name), meaning))
     counts = [(title, getattr(scores, name)) for title, name in _ARC_SETS]
-    relations = list(scores.relations.items()) if labelled else []
-    width = max([20, *(len(title) for title, _ in counts + relations)])
-    header = f"{'':<{width}} precision  recall       F      gold    system"
-    lines += ["", header, *(_arc_line(title, arcs, width) for title, arcs in counts)]
-    lines += ["", "relations, labelled"] if labelled else []
-    lines += [_arc_line(title, arcs, width) for title, arcs in relations]
+    lines += _arc_table(counts, scores.relations if labelled else None)
     return "\n".join(lines) + "\n"
+
+
+def graph_scores_as_text(scores: GraphScores, *, labelled: bool = True) -> str:
+    """The scores of graphs as scores_as_text has those of trees."""
+    lines = [f"{scores.words} words, {scores.complete.total} sentences", ""]
+    for title, name, meaning in _GRAPH_SHARES:
+        if labelled or "relation" not in meaning:
+            lines.append(_share_line(title, getattr(scores, name), meaning))
+    counts = [
+        (title, getattr(scores, name))
+        for title, name in _GRAPH_ARC_SETS
+        if labelled or "relation" not in title
+    ]
+    lines += _arc_table(counts, scores.relations if labelled else None)
+    return "\n".join(lines) + "\n"
+
+
+def _share_line(title: str, share: Share, meaning: str) -> str:
+    return (
+        f"{title:<20} {_percent(share.percent)}  {share.correct:>8} of {share.total:<8} {meaning}"
+    )
+
+
+def _arc_table(
+    counts: list[tuple[str, ArcCounts]], relations: dict[str, ArcCounts] | None
+) -> list[str]:
+    """Lines of the sets of arcs, and of each relation if there are any to show."""
+    titles = [title for title, _ in counts] + list(relations or ())
+    width = max([20, *map(len, titles)])
+    lines = ["", f"{'':<{width}} precision  recall       F      gold    system"]
+    lines += [_arc_line(title, arcs, width) for title, arcs in counts]
+    if relations is not None:
+        lines += ["", "relations, labelled"]
+        lines += [_arc_line(title, arcs, width) for title, arcs in relations.items()]
+    return lines
 
 
 def _arc_line(title: str, arcs: ArcCounts, width: int) -> str:
@@ -138,12 +191,26 @@ def scores_as_json(scores: TreeScores) -> dict[str, Any]:
     """
     result: dict[str, Any] = {}
     for _, name, _ in _SHARES:
-        share: Share = getattr(scores, name)
-        result[name] = {"percent": share.percent, "correct": share.correct, "total": share.total}
+        result[name] = _share_as_json(getattr(scores, name))
     for _, name in _ARC_SETS:
         result[name] = _arcs_as_json(getattr(scores, name))
     result["relations"] = {name: _arcs_as_json(arcs) for name, arcs in scores.relations.items()}
     return result
+
+
+def graph_scores_as_json(scores: GraphScores) -> dict[str, Any]:
+    """The scores of graphs as scores_as_json has those of trees, and the number of scored words."""
+    result: dict[str, Any] = {"words": scores.words}
+    for _, name, _ in _GRAPH_SHARES:
+        result[name] = _share_as_json(getattr(scores, name))
+    for _, name in _GRAPH_ARC_SETS:
+        result[name] = _arcs_as_json(getattr(scores, name))
+    result["relations"] = {name: _arcs_as_json(arcs) for name, arcs in scores.relations.items()}
+    return result
+
+
+def _share_as_json(share: Share) -> dict[str, float | int | None]:
+    return {"percent": share.percent, "correct": share.correct, "total": share.total}
 
 
 def _arcs_as_json(arcs: ArcCounts) -> dict[str, float | int | None]:

@@ -1,8 +1,8 @@
 """Reading and writing CoNLL-X and CoNLL-U files, losslessly.
 
 A file is kept as its bytes; reading finds where the words lie in them, and writing copies the
-bytes with HEAD and DEPREL exchanged. All else comes back as it was: comments, MISC, DEPS,
-multiword ranges, empty nodes, the kind of line end.
+bytes with HEAD and DEPREL, and for graphs DEPS, exchanged. All else comes back as it was: comments,
+MISC, multiword ranges, empty nodes, the kind of line end.
 """
 
 import sys
@@ -15,8 +15,9 @@ import numpy as np
 from gpuparse.data import scanner
 from gpuparse.data.faults import fault_error
 from gpuparse.data.gold_trees import check_trees
+from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.writer import replace_columns
+from gpuparse.data.writer import Arcs, Labels, replace_columns
 from gpuparse.errors import DataError
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "read_treebank",
     "stream_treebanks",
     "treebank_from_bytes",
+    "write_graph_predictions",
     "write_predictions",
 ]
 
@@ -121,6 +123,67 @@ def write_predictions(
         has a tab or line end in it.
     Cost: one copy of the bytes.
     """
+    new_heads, new_labels = _checked_predictions(treebank, heads, labels, label_ids)
+    return _with_columns(treebank, new_heads, new_labels, None)
+
+
+def write_graph_predictions(
+    treebank: Treebank,
+    heads: np.ndarray,
+    labels: Sequence[bytes] | None,
+    label_ids: np.ndarray | None,
+    graphs: Graphs,
+) -> bytes:
+    """The treebank's bytes with other heads, relations and graphs.
+
+    DEPS becomes the arcs of the word, `head:relation` joined by `|`, ascending by head. Its items
+    whose head is an empty node are kept and stand where their numbers belong (8, 8.1, 9); all
+    others go. A word with neither has `_`. The lines of empty nodes stay as they are.
+
+    Args:
+        heads, labels, label_ids: HEAD and DEPREL, as in write_predictions.
+        graphs: of the treebank's words.
+    Returns: as write_predictions.
+    Raises: ValueError as write_predictions, or where the graphs do not fit the treebank or have a
+        relation that is empty or holds a `|`, a tab or a line end.
+    Cost: one copy of the bytes.
+    """
+    new_heads, new_labels = _checked_predictions(treebank, heads, labels, label_ids)
+    names = [name.encode() for name in graphs.names]
+    for name in names:
+        if not name or any(separator in name for separator in (b"|", b"\t", b"\n", b"\r")):
+            raise ValueError(
+                f"the relation {name.decode()!r} cannot stand in DEPS: it is empty, or contains"
+                " '|', a tab or a line end"
+            )
+    starts = np.ascontiguousarray(graphs.starts, np.int64)
+    arc_heads = np.ascontiguousarray(graphs.heads, np.int32)
+    relations = np.ascontiguousarray(graphs.relations, np.int32)
+    if starts.shape != (treebank.n_words + 1,) or not (
+        arc_heads.shape == relations.shape == (starts[-1],)
+    ):
+        raise ValueError(
+            f"graphs of {len(starts) - 1} words and {len(arc_heads)} arcs do not fit"
+            f" {treebank.n_words} words"
+        )
+    if starts[0] != 0 or (np.diff(starts) < 0).any():
+        raise ValueError("the starts of the graphs do not ascend from 0")
+    if arc_heads.min(initial=0) < 0:
+        raise ValueError("a head of the graphs is negative")
+    if relations.min(initial=0) < 0 or relations.max(initial=-1) >= len(names):
+        raise ValueError(f"a relation of the graphs is none of their {len(names)} names")
+    return _with_columns(
+        treebank, new_heads, new_labels, (*_joined(names), starts, arc_heads, relations)
+    )
+
+
+def _checked_predictions(
+    treebank: Treebank,
+    heads: np.ndarray,
+    labels: Sequence[bytes] | None,
+    label_ids: np.ndarray | None,
+) -> tuple[np.ndarray, Labels]:
+    """HEAD and DEPREL as the compiled writer takes them; ValueError where they do not fit."""
     if (labels is None) != (label_ids is None):
         raise ValueError("labels and label_ids go together: give both or none")
     names = [b"_", *(labels or ())]  # so that relation r is name r + 1, and -1 is "_"
@@ -139,17 +202,19 @@ def write_predictions(
         raise ValueError("a head is below -2 or a label id below -1")
     if new_labels.max(initial=0) >= len(names):
         raise ValueError(f"a label id is past the end of the {len(names) - 1} labels")
-    text = replace_columns(
-        treebank.data,
-        treebank.columns,
-        treebank.dropped,
-        new_heads,
-        np.array(np.frombuffer(b"".join(names), np.uint8)),
-        np.cumsum([0, *map(len, names)], dtype=np.int64),
-        new_labels,
-        labels is not None,
-    )
+    return new_heads, None if labels is None else (*_joined(names), new_labels)
+
+
+def _with_columns(treebank: Treebank, heads: np.ndarray, labels: Labels, arcs: Arcs) -> bytes:
+    """The treebank's bytes with the columns replaced."""
+    text = replace_columns(treebank.data, treebank.columns, treebank.dropped, heads, labels, arcs)
     return text.tobytes() + treebank.file_end
+
+
+def _joined(names: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """All names in one array, and where each begins and the last ends."""
+    ends = np.cumsum([0, *map(len, names)], dtype=np.int64)
+    return np.array(np.frombuffer(b"".join(names), np.uint8)), ends
 
 
 class _Reader:

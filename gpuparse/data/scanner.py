@@ -21,7 +21,7 @@ from gpuparse.data.byte_blocks import (
 )
 
 N_COLUMNS = 10
-HEAD, DEPREL = 6, 7
+HEAD, DEPREL, DEPS = 6, 7, 8
 NO_HEAD, BAD_HEAD = -1, -2  # HEAD is "_"; HEAD is anything else that is no number
 LARGEST = 2**31 - 1
 

@@ -118,7 +118,7 @@ def score_trees(
     if any(len(array) != n_words for array in arrays):
         raise ValueError("heads and labels must have one entry a word")
     keep = np.ones(n_words, bool) if scored is None else np.asarray(scored, bool)
-    universal = _universal_parts(label_names)
+    universal = universal_parts(label_names)
     head_right = gold_heads == system_heads
     label_right = gold_labels == system_labels
     universal_right = universal[gold_labels] == universal[system_labels]
@@ -128,8 +128,8 @@ def score_trees(
         las=_share(head_right & universal_right, keep),
         las_full=_share(both_right, keep),
         label_accuracy=_share(label_right, keep),
-        complete=_complete(head_right, keep, word_starts),
-        complete_labelled=_complete(both_right, keep, word_starts),
+        complete=complete_sentences(head_right, keep, word_starts),
+        complete_labelled=complete_sentences(both_right, keep, word_starts),
         root=_arc_counts((gold_heads == 0) & keep, (system_heads == 0) & keep, head_right),
         nonprojective=_arc_counts(
             nonprojective_arcs(gold_heads, word_starts) & keep,
@@ -140,7 +140,7 @@ def score_trees(
     )
 
 
-def _universal_parts(label_names: Sequence[str]) -> np.ndarray:
+def universal_parts(label_names: Sequence[str]) -> np.ndarray:
     """For each relation, an id of the part before its first ":"."""
     ids: dict[str, int] = {}
     parts = [ids.setdefault(name.split(":", 1)[0], len(ids)) for name in label_names]
@@ -151,7 +151,8 @@ def _share(right: np.ndarray, keep: np.ndarray) -> Share:
     return Share(int(np.count_nonzero(right & keep)), int(np.count_nonzero(keep)))
 
 
-def _complete(right: np.ndarray, keep: np.ndarray, word_starts: np.ndarray) -> Share:
+def complete_sentences(right: np.ndarray, keep: np.ndarray, word_starts: np.ndarray) -> Share:
+    """The share of the sentences with words to keep (W,) all of which are right (W,)."""
     wrong_before = np.concatenate(([0], np.cumsum(keep & ~right)))
     kept_before = np.concatenate(([0], np.cumsum(keep)))
     counted = np.diff(kept_before[word_starts]) > 0

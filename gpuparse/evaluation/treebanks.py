@@ -1,14 +1,27 @@
-"""Scores of two files: the same words are asked for, then the trees are compared."""
+"""Scores of two files: the same words are asked for, then the trees or graphs are compared."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 
 from gpuparse.data.gold_trees import check_trees
+from gpuparse.data.graphs import (
+    Graphs,
+    check_graphs,
+    missing_graphs,
+    read_graphs,
+    tree_graphs,
+    with_tree_arcs,
+)
 from gpuparse.data.interner import Interner
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError
+from gpuparse.evaluation.graphs import GraphScores, score_graphs
 from gpuparse.evaluation.metrics import TreeScores, score_trees
+
+GraphColumn = Literal["deps", "heads"]
 
 _FORM, _LABEL = 1, 7
 
@@ -30,10 +43,7 @@ def score_treebanks(
     """
     check_same_words(gold, system)
     for treebank in (gold, system):
-        faults = check_trees(treebank)
-        if faults:
-            more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
-            raise DataError(f"{faults[0]}{more}")
+        _require_none(check_trees(treebank))
     interner = Interner()
     return score_trees(
         gold.word_starts,
@@ -44,6 +54,67 @@ def score_treebanks(
         [interner.string(i).decode("utf-8", "surrogateescape") for i in range(len(interner))],
         None if ignored is None else ~ignored,
     )
+
+
+def score_treebank_graphs(
+    gold: Treebank,
+    system: Treebank,
+    system_graphs: GraphColumn,
+    *,
+    ignored: np.ndarray | None = None,
+) -> GraphScores:
+    """Score the graphs of a parsed file against those in the gold file's DEPS.
+
+    Args:
+        gold: the gold file. Its HEAD column says which arcs are primary; words may be without.
+        system: the same words and sentences, parsed.
+        system_graphs: where the system's graphs stand: in "deps", or in "heads", which takes its
+            HEAD and DEPREL as graphs with one arc a word and looks at no DEPS.
+        ignored: (W) bool, words to leave out with all arcs into them; None scores all.
+    Returns:
+        The scores; `score_graphs` says what each one counts, `deps_graphs` what an arc is.
+    Raises:
+        DataError: the files differ in words or sentence breaks, a DEPS to be read cannot be, or
+            has no graphs, or a HEAD column has a cycle (or, under "heads", is no tree).
+    Cost: O(bytes of both files).
+    """
+    check_same_words(gold, system)
+    graphs = deps_graphs(gold)
+    if system_graphs == "deps":
+        found = deps_graphs(system)
+    else:
+        _require_none(check_trees(system))
+        found = tree_graphs(system)
+    scored = None if ignored is None else ~ignored
+    return score_graphs(graphs, found, gold.word_starts, gold.heads, system.heads, scored)
+
+
+def deps_graphs(treebank: Treebank) -> Graphs:
+    """The graphs of a file's DEPS, to be scored.
+
+    A word whose DEPS is `_` has the arc from its HEAD, if it has one; a word whose DEPS names empty
+    nodes only has none.
+
+    Raises:
+        DataError: an item of DEPS cannot be read, every DEPS is `_`, or the heads have a cycle.
+    """
+    _require_none(check_trees(treebank, partial=True))
+    _require_none(check_graphs(treebank))
+    missing = missing_graphs(treebank)
+    if treebank.n_words and missing.all():
+        raise DataError(
+            f"{treebank.source}: DEPS (column 9) is _ in every word, so there are no graphs; give"
+            " a file that has them, or, if it is the parsed one, compare its HEAD column"
+            " (--graphs heads)"
+        )
+    return with_tree_arcs(read_graphs(treebank), treebank, missing)
+
+
+def _require_none(faults: list[DataError]) -> None:
+    """DataError for the first of the faults, one a sentence."""
+    if faults:
+        more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
+        raise DataError(f"{faults[0]}{more}")
 
 
 def _labels(treebank: Treebank, interner: Interner) -> np.ndarray:

@@ -70,6 +70,67 @@ def test_json(files, capsys):
     assert result["relations"]["punct"]["f"] == 0.0
 
 
+def with_deps(text: str, *deps: str) -> str:
+    """The text with the DEPS of its words replaced."""
+    lines = text.split("\n")
+    for k, item in enumerate(deps, 1):
+        lines[k] = lines[k].removesuffix("_\t_") + f"{item}\t_"
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def graph_files(tmp_path):
+    gold, system = tmp_path / "gold.conllu", tmp_path / "system.conllu"
+    gold.write_text(with_deps(GOLD, "2:det", "3:nsubj:pass|1:[x]", "0:root", "3:punct"))
+    system.write_text(with_deps(GOLD, "2:det|3:y", "3:nsubj", "0:root", "2:punct"))
+    return str(gold), str(system)
+
+
+def test_graphs_as_a_table(graph_files, capsys):
+    assert main([*graph_files, "--graphs", "deps"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "4 words, 1 sentences"
+    assert lines[2].split()[:4] == ["complete", "0.00", "0", "of"]
+    assert lines[3].startswith("complete, labelled")
+    width = len("arcs, relation up to its first ':'")
+    table = {line[:width].strip(): line[width:].split() for line in lines[6:]}
+    assert table["arcs"] == ["60.00", "60.00", "60.00", "5", "5"]
+    assert table["arcs, relation up to its first ':'"] == ["60.00", "60.00", "60.00", "5", "5"]
+    assert table["arcs, whole relation"] == ["40.00", "40.00", "40.00", "5", "5"]
+    assert table["secondary arcs"] == ["0.00", "0.00", "0.00", "1", "2"]
+    assert table["nsubj:pass"] == ["-", "0.00", "0.00", "1", "0"]
+
+
+def test_graphs_as_json_without_punctuation(graph_files, capsys):
+    assert main([*graph_files, "--graphs", "deps", "--json", "--ignore-punct"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["words"] == 3
+    arcs = result["unlabelled"]
+    assert arcs == {"precision": 75.0, "recall": 75.0, "f": 75.0, "gold": 4, "system": 4}
+    assert result["complete"] == {"percent": 0.0, "correct": 0, "total": 1}
+    assert "punct" not in result["relations"]
+    names = ["labelled", "labelled_universal", "secondary", "secondary_labelled"]
+    assert set(names) <= set(result)
+
+
+def test_heads_as_graphs(graph_files, capsys):
+    # The system's HEAD and DEPREL are the gold ones: only the secondary arc is missing.
+    assert main([*graph_files, "--graphs", "heads", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["labelled"]["precision"] == 100.0
+    assert result["labelled"]["recall"] == 80.0
+    assert result["secondary"]["system"] == 0
+
+
+def test_a_file_without_graphs_is_bad_input(graph_files, tmp_path, capsys):
+    without = tmp_path / "without.conllu"
+    without.write_text(GOLD)
+    assert run(main, [graph_files[0], str(without), "--graphs", "deps"]) == 3
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert f"{without}: DEPS (column 9) is _ in every word" in told
+    assert "--graphs heads" in told
+
+
 def test_the_two_ways_to_ignore_exclude_each_other(files, capsys):
     with pytest.raises(SystemExit) as caught:
         main([*files, "--ignore-punct", "--punct-tags", "X"])

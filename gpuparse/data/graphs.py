@@ -1,0 +1,238 @@
+"""Dependency graphs of a treebank: every word may have several heads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpuparse.data import deps
+from gpuparse.data.interner import Interner
+from gpuparse.data.scanner import DEPREL, DEPS, UNDERSCORE
+from gpuparse.data.treebank import Treebank, place
+from gpuparse.errors import DataError
+
+if TYPE_CHECKING:
+    from gpuparse.data.batch import Batch
+
+SHOWN = 40  # characters of a faulty item that a message quotes
+
+MESSAGES = {
+    deps.NO_COLON: "without a ':'; write head:relation, several joined by |, or _ for none"
+    " (CoNLL-X has no graphs, but PHEAD in this column)",
+    deps.NO_NUMBER: "whose head is no number; write a number from 0 to {n}, or i.j for an empty"
+    " node",
+    deps.NO_RELATION: "without a relation; write it behind the ':'",
+    deps.OUT_OF_RANGE: "whose head is not in the sentence; it has {n} words",
+    deps.OWN_HEAD: "but a word is not its own head; give it another, or leave the item out",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Graphs:
+    """Heads of every word of a treebank: A arcs between words, word by word, heads ascending.
+
+    An arc has one relation. 0 is the root.
+    """
+
+    starts: np.ndarray  # int64 (W + 1,): word w has the arcs starts[w]:starts[w + 1]
+    heads: np.ndarray  # int32 (A,): word numbers within the sentence, 0 the root
+    relations: np.ndarray  # int32 (A,): numbers of `names`
+    names: list[str]  # relations in order of first appearance
+    n_from_empty: int = 0  # items of DEPS left out because their head is an empty node
+    n_repeated: int = 0  # items of DEPS left out because the word has the same head before
+
+    @property
+    def n_words(self) -> int:
+        """Number of words, W."""
+        return len(self.starts) - 1
+
+    def modifiers(self) -> np.ndarray:
+        """(A,) int64: of every arc the word of the treebank that it enters, 0..W - 1."""
+        return np.repeat(np.arange(self.n_words), np.diff(self.starts))
+
+
+def read_graphs(treebank: Treebank) -> Graphs:
+    """Reads the graphs in the DEPS column.
+
+    Arcs from empty nodes (`8.1:obj`) are left out. Of several relations between the same two words
+    the first is the arc's. Cycles are allowed.
+
+    Args:
+        treebank: any; HEAD and DEPREL are not looked at.
+    Returns:
+        The arcs. A word has none where its DEPS is `_` or names empty nodes only.
+    Raises:
+        DataError: an item that cannot be read; as check_graphs tells it.
+    Cost: linear in the bytes of DEPS, about 40 ns an arc.
+    """
+    starts, heads, spans, faults, skipped = _scan(treebank)
+    if len(faults):
+        raise _item_error(treebank, faults[0])
+    interner = Interner()
+    relations = interner.intern(treebank.data, spans[:, 0], spans[:, 1])
+    return Graphs(starts, heads, relations, _names(interner), int(skipped[0]), int(skipped[1]))
+
+
+def check_graphs(treebank: Treebank) -> list[DataError]:
+    """Finds the sentences whose DEPS column cannot be read.
+
+    Returns: one error for each such sentence, in order, for its first fault: an item without ":"
+        or relation, a head that is no number or not in the sentence, a word that is its own head.
+    Cost: as read_graphs.
+    """
+    return [_item_error(treebank, fault) for fault in _scan(treebank)[3]]
+
+
+def readable_graphs(treebank: Treebank) -> np.ndarray:
+    """(S,) bool: the sentences that check_graphs does not name."""
+    readable = np.ones(len(treebank), bool)
+    readable[_scan(treebank)[3][:, deps.FAULT_SENTENCE]] = False
+    return readable
+
+
+def missing_graphs(treebank: Treebank) -> np.ndarray:
+    """(W,) bool: the words whose DEPS is `_`."""
+    starts, ends = treebank.columns[:, DEPS], treebank.columns[:, DEPS + 1] - 1
+    missing = ends - starts == 1
+    missing[missing] = treebank.data[starts[missing]] == UNDERSCORE
+    return missing
+
+
+def tree_graphs(treebank: Treebank) -> Graphs:
+    """The HEAD column as graphs: one arc a word, DEPREL its relation.
+
+    Args:
+        treebank: its heads are not checked (see check_trees); a word whose HEAD is no number has
+            no arc.
+    Returns:
+        The arcs. Unlike those of DEPS their relations may be empty or hold a `|`.
+    Cost: linear in the words.
+    """
+    has_head = treebank.heads >= 0
+    interner = Interner()
+    relations = _intern_deprels(interner, treebank, np.flatnonzero(has_head))
+    starts = np.concatenate([[0], np.cumsum(has_head)])
+    return Graphs(starts, treebank.heads[has_head], relations, _names(interner))
+
+
+def with_tree_arcs(graphs: Graphs, treebank: Treebank, words: np.ndarray) -> Graphs:
+    """Graphs in which some words that have no arc are given that of the HEAD column.
+
+    Args:
+        graphs: of the treebank.
+        treebank: HEAD and DEPREL are read where `words` says so; a HEAD that is no number gives
+            no arc.
+        words: (W,) bool, none of them with an arc, or ValueError.
+    Returns:
+        The graphs; new relations behind those known.
+    Cost: linear in the words and arcs.
+    """
+    added = np.flatnonzero(words & (treebank.heads >= 0))
+    return add_arcs(graphs, treebank, added, treebank.heads[added])
+
+
+def add_arcs(graphs: Graphs, treebank: Treebank, words: np.ndarray, heads: np.ndarray) -> Graphs:
+    """Graphs in which words without an arc have one; DEPREL is its relation.
+
+    Args:
+        words: (K,) ascending words of the treebank, none of them with an arc, or ValueError.
+        heads: (K,) the head of each.
+    """
+    counts = np.diff(graphs.starts)
+    if counts[words].any():
+        raise ValueError("a word that is given an arc has one already")
+    counts[words] = 1
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    is_new = np.zeros(starts[-1], bool)
+    is_new[starts[words]] = True
+    interner = Interner(name.encode() for name in graphs.names)
+    all_heads, relations = np.empty(len(is_new), np.int32), np.empty(len(is_new), np.int32)
+    all_heads[~is_new], all_heads[is_new] = graphs.heads, heads
+    relations[~is_new] = graphs.relations
+    relations[is_new] = _intern_deprels(interner, treebank, words)
+    return Graphs(
+        starts, all_heads, relations, _names(interner), graphs.n_from_empty, graphs.n_repeated
+    )
+
+
+def has_secondary(graphs: Graphs) -> bool:
+    """Has any word more than one head?"""
+    return bool(np.diff(graphs.starts).max(initial=0) > 1)
+
+
+def primary_relations(graphs: Graphs, treebank: Treebank) -> list[str | None]:
+    """What DEPREL says where the graph has a relation: `nmod` for `nmod:of`, say.
+
+    Args:
+        graphs: of the treebank.
+        treebank: its HEAD and DEPREL are compared with the graphs.
+    Returns:
+        For each relation of graphs.names the most frequent DEPREL of the words whose arc from
+        their HEAD has that relation; among equally frequent ones the first in the file. None where
+        the relation stands on no such arc.
+    Cost: linear in words and arcs, and a table of all pairs of relations.
+    """
+    modifiers = graphs.modifiers()
+    primary = np.flatnonzero(graphs.heads == treebank.heads[modifiers])
+    interner = Interner()
+    deprels = _intern_deprels(interner, treebank, modifiers[primary])
+    size = max(len(interner), 1)
+    pairs = graphs.relations[primary].astype(np.int64) * size + deprels
+    counts = np.bincount(pairs, minlength=len(graphs.names) * size)
+    table = counts.reshape(len(graphs.names), size)
+    best, names = table.argmax(axis=1), _names(interner)
+    return [names[best[r]] if table[r].any() else None for r in range(len(graphs.names))]
+
+
+def by_place(graphs: Graphs, batch: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The graphs as kernels see them: the arcs of every place of a batch.
+
+    Args:
+        graphs: of W words.
+        batch: all the treebank's sentences, in order, T places.
+    Returns:
+        arc_starts int64 (T + 1,): the word of place t has the arcs arc_starts[t]:arc_starts[t + 1];
+        arc_heads int64 (A,), ascending within a word; relations int32 (A,).
+    Raises:
+        ValueError: the batch has not as many words.
+    Cost: linear in places and arcs.
+    """
+    from gpuparse.data.batch import word_places  # here, for what has no batch needs no torch
+
+    places = word_places(batch)
+    if len(places) != graphs.n_words:
+        raise ValueError(f"the graphs have {graphs.n_words} words, the batch {len(places)}")
+    counts = np.zeros(batch.values.shape[1] + 1, np.int64)
+    counts[places + 1] = np.diff(graphs.starts)
+    return np.cumsum(counts), graphs.heads.astype(np.int64), graphs.relations
+
+
+def _scan(
+    treebank: Treebank,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    return deps.scan_deps(treebank.data, treebank.columns, treebank.word_starts)
+
+
+def _intern_deprels(interner: Interner, treebank: Treebank, words: np.ndarray) -> np.ndarray:
+    """(K,) int32 ids of the DEPREL of the given words."""
+    starts, ends = treebank.columns[words, DEPREL], treebank.columns[words, DEPREL + 1] - 1
+    return interner.intern(treebank.data, starts, ends)
+
+
+def _names(interner: Interner) -> list[str]:
+    return [interner.string(i).decode() for i in range(len(interner))]
+
+
+def _item_error(treebank: Treebank, fault: np.ndarray) -> DataError:
+    """The error for one row of the faults of scan_deps."""
+    code, s, w, start, end = (int(number) for number in fault)
+    first = int(treebank.word_starts[s])
+    item = treebank.data[start:end].tobytes().decode()
+    quoted = repr(item if len(item) <= SHOWN else item[:SHOWN] + "...")
+    what = MESSAGES[code].format(n=int(treebank.word_starts[s + 1]) - first)
+    return DataError(
+        place(treebank.source, int(treebank.lines[w]), treebank.sent_id(s))
+        + f"DEPS of word {w - first + 1} ({treebank.column(w, 1)}) has the item {quoted}, {what}"
+    )
