@@ -39,7 +39,7 @@ class Trees(NamedTuple):
     found: np.ndarray  # (T,) int64
 
 
-class Graphs(NamedTuple):
+class GraphCells(NamedTuple):
     """Gold graphs and those found: the arc h -> m of a sentence at its first + h * (n + 1) + m."""
 
     gold: np.ndarray  # (cells,) bool
@@ -203,7 +203,7 @@ def _choose_list_parts(structures, siblings, start, n, difference):
         _siblings_of_graph(n, found, difference.inner[1])
         return _parts_that_differ(n, difference.inner, difference.parts), wrong
 
-    if structures.instance_class is Graphs:
+    if structures.instance_class is GraphCells:
         return of_graphs
     return of_arcs if isinstance(siblings, types.NoneType) else of_trees
 
@@ -315,7 +315,7 @@ def _choose_predict(values, start, n, plan, weights, rows, course, scratch, stru
         copy_arcs(scratch.tree.arcs, n, structures.found[first:])
         return found
 
-    return of_graphs if structures.instance_class is Graphs else of_trees
+    return of_graphs if structures.instance_class is GraphCells else of_trees
 
 
 @compiled
@@ -354,7 +354,7 @@ def learn_sentences(
 
     Args:
         values, starts, lengths: a batch in its order of learning.
-        structures: Trees or Graphs; what is found is filled where `predict` is set, and otherwise
+        structures: Trees or GraphCells; what is found is filled where `predict` is set, and otherwise
             there already.
         weights, weighted: (rows,) float32, changed in place; `seen` sentences came before.
     Returns:

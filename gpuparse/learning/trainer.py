@@ -8,7 +8,9 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from gpuparse.data.acyclic import acyclic
 from gpuparse.data.batch import Batch, word_places
+from gpuparse.data.graphs import Graphs, by_place, primary_relations, read_graphs
 from gpuparse.data.tree import is_projective, n_roots
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import (
@@ -29,6 +31,7 @@ from gpuparse.learning.online import (
     TABLE_FULL,
     Course,
     Difference,
+    GraphCells,
     Trees,
     learn_sentences,
     make_difference,

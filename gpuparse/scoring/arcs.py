@@ -43,7 +43,7 @@ def arc_scores(
     """
     if choose_backend(backend, batch.values.device) == "cpu":
         return _compiled(batch, plan, features, weights)
-    return _TorchScorer(batch, plan, features, weights, rows_at_once).scores()
+    return TorchScorer(batch, plan, features, weights, rows_at_once).scores()
 
 
 def _compiled(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
@@ -64,7 +64,7 @@ def _compiled(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weight
     return torch.from_numpy(out)
 
 
-class _TorchScorer:
+class TorchScorer:
     """One batch on its way to scores; chunks are runs of (sentence, head) pairs."""
 
     def __init__(
@@ -84,32 +84,33 @@ class _TorchScorer:
         self._codes = torch.from_numpy(plan.codes.astype(np.int64)).to(self._device)
         self._combination = self._combinations(self._places.shape[1])
         self._sides = [self._side_key(side) for side in range(len(plan.side_start) - 1)]
+        dtype = torch.float64 if weights.is_integer else torch.float32
+        self._by_role = self._word_sums(HEAD, dtype), self._word_sums(MODIFIER, dtype)
 
     def scores(self) -> Tensor:
         n_sentences, n_nodes = self._places.shape
         if n_sentences == 0:
             return torch.zeros(0, n_nodes, n_nodes, device=self._device)
-        dtype = torch.float64 if self._weights.is_integer else torch.float32
-        by_role = self._word_sums(HEAD, dtype), self._word_sums(MODIFIER, dtype)
         arcs = torch.arange(n_sentences * n_nodes, device=self._device)
         per_head = n_nodes * max(2 * len(self._plan.pair), n_nodes)
         chunks = [
-            self._chunk(heads // n_nodes, heads % n_nodes, by_role, dtype)
+            self.chunk(heads // n_nodes, heads % n_nodes, heads % n_nodes)
             for heads in arcs.split(max(1, self._rows_at_once // per_head))
         ]
         return torch.cat(chunks).reshape(n_sentences, n_nodes, n_nodes)
 
-    def _chunk(
-        self, b: Tensor, h: Tensor, by_role: tuple[Tensor, Tensor], dtype: torch.dtype
-    ) -> Tensor:
-        """(G, N) scores of the arcs from head h[g] of sentence b[g]."""
-        combination = self._combination[h]
+    def chunk(self, b: Tensor, h: Tensor, place: Tensor) -> Tensor:
+        """(G, N) scores of the arcs from head h[g] of sentence b[g].
+
+        place: (G,) the node that direction and distance are counted from, mostly h itself.
+        """
+        combination = self._combination[place]
         # [G, N]  s(h, m) = words(h) + words(m) + pairs(h, m) + between(h, m)
-        scores = by_role[HEAD][b, h].gather(1, combination)
-        scores += by_role[MODIFIER][b].gather(2, combination.unsqueeze(2)).squeeze(2)
-        scores += self._pairs(b, h, combination).to(dtype)
+        scores = self._by_role[HEAD][b, h].gather(1, combination)
+        scores += self._by_role[MODIFIER][b].gather(2, combination.unsqueeze(2)).squeeze(2)
+        scores += self._pairs(b, h, combination).to(scores.dtype)
         for family in self._plan.between:
-            scores += self._between(family, b, h, combination).to(dtype)
+            scores += self._between(family, b, h, combination).to(scores.dtype)
         return scores
 
     def _pairs(self, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:

@@ -1,0 +1,162 @@
+"""Sibling scores of a batch as a dense tensor: the public function and its torch form.
+
+Parsing on the CPU never makes this tensor; `cpu_siblings.py` says what it reads instead.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse.compiled import compiled
+from gpuparse.data.batch import Batch
+from gpuparse.features.keys import WORD, fold_torch, mix_torch
+from gpuparse.features.plan import LINE, NO_CODE, SiblingPlan
+from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.kernels.cpu.siblings import sibling_score
+from gpuparse.inference.kernels.cpu.threads import run_in_threads
+from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
+from gpuparse.scoring.cpu_siblings import NO_SIBLING, make_sibling_score_scratch, score_siblings
+from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.weights import Weights, sum_bags
+
+
+def sibling_scores(
+    batch: Batch,
+    plan: SiblingPlan,
+    features: FeatureMap,
+    weights: Weights,
+    *,
+    backend: str = "auto",
+    rows_at_once: int = ROWS_AT_ONCE,
+) -> Tensor:
+    """Scores of all sibling parts of all sentences.
+
+    Args:
+        batch: B sentences of at most N - 1 words, on the device that is to do the work.
+        plan, features, weights: as of `gpuparse.scoring.arcs.arc_scores`.
+        backend: "cpu" (compiled), "torch" (any device), or "auto".
+        rows_at_once: feature rows that the torch form holds in memory at a time, at least.
+    Returns:
+        (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s, [b, h, m, h]
+        without one. float32 for learned weights, and for whole-number weights float64, exact and
+        the same on every backend. Cells of no part hold nothing of use.
+    Cost: families times n^2 gathers a sentence, and n^3 for each suffix of templates of three words.
+    Source: McDonald & Pereira (2006), sections 2.2 and 5.
+    """
+    if choose_backend(backend, batch.values.device) == "cpu":
+        return _compiled(batch, plan, features, weights)
+    return _torch(batch, plan, features, weights, rows_at_once)
+
+
+def _compiled(batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights) -> Tensor:
+    nodes = batch.places().shape[1]
+    out = np.zeros((len(batch), *[nodes] * 3), np.float64 if weights.is_integer else np.float32)
+    values, starts, lengths = (part.numpy() for part in (batch.values, batch.starts, batch.lengths))
+    sums = np.dtype(np.int32 if weights.is_integer else np.float32)
+
+    def score(part: slice) -> None:
+        scratch = make_sibling_score_scratch(plan, nodes - 1, features.is_exact, sums)
+        _score_sentences(
+            values, starts[part], lengths[part], plan, weights.array[:, 0], features.rows, scratch,
+            out[part],
+        )  # fmt: skip
+
+    run_in_threads(score, lengths, 3, torch.get_num_threads())
+    return torch.from_numpy(out)
+
+
+@compiled
+def _score_sentences(
+    values: np.ndarray,
+    starts: np.ndarray,
+    lengths: np.ndarray,
+    plan: SiblingPlan,
+    weights: np.ndarray,
+    rows: tuple,
+    scratch: tuple,
+    out: np.ndarray,
+) -> None:
+    for b in range(len(starts)):
+        n = lengths[b]
+        siblings = score_siblings(values, starts[b], n, plan, weights, rows, scratch)
+        for h in range(n + 1):
+            for m in range(1, n + 1):
+                if h != m:
+                    out[b, h, m, h] = sibling_score(siblings, h, m, h)
+                for s in range(min(h, m) + 1, max(h, m)):
+                    out[b, h, m, s] = sibling_score(siblings, h, m, s)
+
+
+def _torch(
+    batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights, rows_at_once: int
+) -> Tensor:
+    pairs = TorchScorer(batch, plan.pairs, features, weights, rows_at_once)
+    # [b, m, s]
+    of_two = pairs.scores().transpose(1, 2)
+    n_sentences, n_nodes, _ = of_two.shape
+    nodes = torch.arange(n_nodes, device=of_two.device)
+    n_looks = 2 * max(1, len(plan.triple))
+    heads = torch.arange(n_sentences * n_nodes, device=of_two.device)
+    chunks = [of_two.new_zeros(0, n_nodes, n_nodes)]
+    for part in heads.split(max(1, rows_at_once // (n_nodes**2 * n_looks))):
+        b, h = part // n_nodes, part % n_nodes
+        none = torch.full_like(h, NO_SIBLING)
+        # [G, N, N]  s(h, m, s) = pair(s, m) + triple(h, s, m), or alone(m) + triple(h, -, m)
+        alone = pairs.chunk(b, none, h).unsqueeze(2)
+        scores = torch.where(nodes == h.reshape(-1, 1, 1), alone, of_two[b])
+        chunks.append(scores + _triples(batch, plan, features, weights, b, h).to(scores.dtype))
+    return torch.cat(chunks).reshape(n_sentences, n_nodes, n_nodes, n_nodes)
+
+
+def _triples(
+    batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights, b: Tensor, h: Tensor
+) -> Tensor:
+    """(G, N, N) sums of the triple families for head h[g] of sentence b[g], [g, m, s]."""
+    places = batch.places()
+    n_nodes, device = places.shape[1], places.device
+    nodes = torch.arange(n_nodes, device=device)
+    m, s = nodes.reshape(1, -1, 1), nodes.reshape(1, 1, -1)
+    has_none = s == h.reshape(-1, 1, 1)
+    combination = _combinations(plan, m - s).to(device)
+    codes = torch.from_numpy(plan.pairs.codes.astype(np.int64)).to(device)
+    rows = []
+    for family in plan.triple:
+        # (B, N) places of the three roles, and whether there is a value
+        head, sibling, modifier = (
+            _role_places(batch, places, family, role) for role in range(len(_ROLES))
+        )
+        inner, inner_on = (torch.where(has_none, x[b, :1, None], x[b].unsqueeze(1)) for x in sibling)
+        place = head[0][b, h].reshape(-1, 1, 1) ^ modifier[0][b].unsqueeze(2) ^ inner
+        on = head[1][b, h].reshape(-1, 1, 1) & modifier[1][b].unsqueeze(2) & inner_on
+        on = on & (place >= LINE)
+        base = features.rows.dense + int(family["line"]) * LINE + place
+        for table in (int(family["first_codes"]), int(family["second_codes"])):
+            if table != NO_CODE:
+                rows.append(torch.where(on, base ^ codes[table][combination], len(weights.array)))
+    if not rows:
+        return torch.zeros(1, device=device)
+    bag = weights.bag(device, len(rows))
+    return sum_bags(bag, torch.stack(rows, -1)).squeeze(-1)
+
+
+_ROLES = ("head", "sibling", "modifier")
+
+
+def _role_places(
+    batch: Batch, places: Tensor, family: np.void, role: int
+) -> tuple[Tensor, Tensor]:
+    """(B, N) what a role's value at each node adds to a cell, and whether there is a value."""
+    value = batch.values[int(family[f"{_ROLES[role]}_row"])].long()[places]
+    if family["is_hashed"]:
+        key = mix_torch(fold_torch(torch.zeros_like(value), value), 3 * int(family["seed"]) + role)
+        place = (key & WORD) * int(family["slots"]) & (int(family["cells"]) - 1)
+    else:
+        place = value << int(family[f"{_ROLES[role]}_shift"])
+    return place, value != 0
+
+
+def _combinations(plan: SiblingPlan, gap: Tensor) -> Tensor:
+    """The combination of direction and distance of differences of positions."""
+    buckets = torch.from_numpy(plan.pairs.buckets)
+    place = (gap.abs().cpu() - 1).clamp(0, len(buckets) - 1)
+    return buckets[place] + plan.pairs.n_buckets * (gap.cpu() < 0)
