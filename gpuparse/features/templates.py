@@ -14,7 +14,9 @@ seen in training, or the prefix of a word too short to have one, silence it.
 
 Label templates may look at more of the finished tree: `g` the head of the head, `p` and `q`
 the modifiers of the head just before and just after the modifier, `l` and `r` the leftmost
-and rightmost modifiers of the modifier.
+and rightmost modifiers of the modifier. Where words have several heads, these are the modifiers
+by primary arcs, and `o` is the primary head of the modifier of an arc that is not primary; on
+a primary arc, and all over a tree, it reads what lies beyond the last word.
 """
 
 import re
@@ -28,7 +30,7 @@ from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 
 SETS = Path(__file__).parent / "sets"
 ARC_ROLES = ("h", "m")
-LABEL_ROLES = ("h", "m", "g", "p", "q", "l", "r")
+LABEL_ROLES = ("h", "m", "g", "p", "q", "l", "r", "o")
 MAX_OFFSET = 3
 SUFFIXES = ("direction", "distance")
 _ATOM = re.compile(r"(?P<role>[a-z])(?P<offset>[+-]\d+)?\.(?P<field>.+)")
