@@ -10,6 +10,7 @@ from gpuparse.features.keys import part_keys, side_keys
 from gpuparse.features.label_plan import LabelPlan
 from gpuparse.features.plan import LINE, ArcPlan
 from gpuparse.scoring.cpu import arc_rows, fill_parts, make_scratch, max_rows
+from gpuparse.scoring.cpu_graph_labels import turn_to_arc
 from gpuparse.scoring.cpu_labels import fill_lines, fill_positions, make_label_scratch
 from gpuparse.scoring.feature_map import FeatureMap, frozen_map
 
@@ -71,13 +72,26 @@ def silence(weights: np.ndarray, plan: ArcPlan, features: FeatureMap) -> np.ndar
 
 def lines_of_words(batch: Batch, b: int, heads: np.ndarray, plan: LabelPlan, n_lines: int) -> list:
     """For each word of sentence b the lines of its label features, -1 for a silent one."""
+    arcs = [(h, m) for m, h in enumerate(heads.tolist(), start=1)]
+    return lines_of_arcs(batch, b, heads, arcs, plan, n_lines)
+
+
+def lines_of_arcs(
+    batch: Batch, b: int, heads: np.ndarray, arcs: list[tuple[int, int]], plan: LabelPlan,
+    n_lines: int,
+) -> list[list[int]]:  # fmt: skip
+    """For each of some arcs of sentence b the lines of its label features, -1 for a silent one.
+
+    heads: the tree of the primary arcs. Rows are turned from arc to arc in the order given.
+    """
     values, start, n = batch.values.numpy(), int(batch.starts[b]), int(batch.lengths[b])
     placed = np.full(batch.values.shape[1], -1, np.int64)
     placed[start + 1 : start + n + 1] = heads
     scratch = make_label_scratch(len(plan.direction), 1, n, np.dtype(np.float32))
     fill_positions(placed, start, n, scratch.positions)
     lines = []
-    for m in range(1, n + 1):
+    for h, m in arcs:
+        turn_to_arc(placed, start, n, h, m, scratch.positions)
         fill_lines(values, start, m, plan, n_lines, 1, scratch.positions, scratch.lines)
         lines.append(scratch.lines.tolist())
     return lines

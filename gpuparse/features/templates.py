@@ -18,7 +18,9 @@ is the root. Their `distance` is that from `s` to `m`, or from `h` to `m` where 
 
 Label templates may look at more of the finished tree: `g` the head of the head, `p` and `q`
 the modifiers of the head just before and just after the modifier, `l` and `r` the leftmost
-and rightmost modifiers of the modifier.
+and rightmost modifiers of the modifier. Where words have several heads, these are the modifiers
+by primary arcs, and `o` is the primary head of the modifier of an arc that is not primary; on
+a primary arc, and all over a tree, it reads what lies beyond the last word.
 """
 
 import re
@@ -33,7 +35,7 @@ from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 SETS = Path(__file__).parent / "sets"
 ARC_ROLES = ("h", "m")
 SIBLING_ROLES = ("h", "s", "m")
-LABEL_ROLES = ("h", "m", "g", "p", "q", "l", "r")
+LABEL_ROLES = ("h", "m", "g", "p", "q", "l", "r", "o")
 MAX_OFFSET = 3
 SUFFIXES = ("direction", "distance")
 _KEYS = ("name", "distance", "arc", "sibling", "label")

@@ -9,7 +9,7 @@ from gpuparse.features.keys import fold, mix
 from gpuparse.features.label_plan import ABSENT, NONE
 from gpuparse.features.templates import LABEL_ROLES
 
-HEAD, MODIFIER, GRANDPARENT, BEFORE, AFTER, LEFTMOST, RIGHTMOST = range(len(LABEL_ROLES))
+HEAD, MODIFIER, GRANDPARENT, BEFORE, AFTER, LEFTMOST, RIGHTMOST, OTHER = range(len(LABEL_ROLES))
 
 
 class LabelScratch(NamedTuple):

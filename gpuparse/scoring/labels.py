@@ -1,4 +1,4 @@
-"""Labels of finished trees: the compiled form and its torch twin."""
+"""Labels of finished trees and graphs: the compiled forms and their torch twins."""
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ from gpuparse.features.keys import fold_torch, mix_torch
 from gpuparse.features.label_plan import ABSENT, NONE, LabelPlan
 from gpuparse.features.templates import LABEL_ROLES
 from gpuparse.inference.backends import choose_backend
+from gpuparse.scoring.cpu_graph_labels import label_graphs
 from gpuparse.scoring.cpu_labels import label_sentences, make_label_scratch
 from gpuparse.scoring.weights import Weights, sum_bags
 
@@ -53,37 +54,153 @@ def label_ragged(
     )  # fmt: skip
 
 
+def best_graph_labels(
+    batch: Batch,
+    heads: Tensor,
+    arcs: Tensor,
+    plan: LabelPlan,
+    weights: Weights,
+    may_be_primary: np.ndarray,
+    *,
+    backend: str = "auto",
+) -> Tensor:
+    """The best label of every arc of graphs in which words may have several heads.
+
+    Each arc is labelled for itself. What templates see there is the tree of the primary arcs, and
+    `o` for an arc that is not primary; so the label of a word's only head is as in `best_labels`,
+    whatever heads other words have.
+
+    Args:
+        batch: B sentences of at most N - 1 words.
+        heads: (B, N) int64 trees of the primary heads, -1 at the root and in padding.
+        arcs: (B, N, N) bool, [b, h, m]; an arc is primary if heads[b, m] is h.
+        plan, weights: the compiled templates, and one line of weights, a label each, per key.
+        may_be_primary: (labels,) bool: the labels that primary arcs may have, one at least.
+        backend: "cpu" (compiled), "torch" (any device), or "auto".
+    Returns:
+        (B, N, N) int64 label numbers, [b, h, m], the first of equals; -1 where there is no arc.
+    Raises:
+        ValueError: no label may be primary.
+    Cost: O(templates * labels) an arc, and O(N) more for each arc of a word with several heads.
+    Source: McDonald, Lerman & Pereira (2006), the second stage; differs: there of trees only.
+    """
+    _require_primary(may_be_primary)
+    labels = torch.full(arcs.shape, NONE, dtype=torch.int64, device=arcs.device)
+    # Sentence by sentence, words ascending, and for each word its heads.
+    b, m, h = arcs.transpose(1, 2).nonzero(as_tuple=True)
+    if choose_backend(backend, batch.values.device) == "torch":
+        permitted = torch.from_numpy(may_be_primary).to(arcs.device)
+        labels[b, h, m] = _torch_graph_labels(batch, heads, (b, h, m), plan, weights, permitted)
+        return labels
+    n_places, places = batch.values.shape[1], batch.places()
+    trees = torch.full((n_places,), NONE, dtype=torch.int64)
+    trees[places[heads >= 0]] = heads[heads >= 0]
+    order = torch.argsort(places[b, m], stable=True)  # sentences need not lie in their order
+    counts = torch.bincount(places[b, m], minlength=n_places).numpy()
+    arc_starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    found = np.full(len(order), NONE, np.int64)
+    label_ragged_graphs(
+        batch, trees.numpy(), arc_starts, h[order].numpy(), plan, weights, may_be_primary, found
+    )
+    labels[b[order], h[order], m[order]] = torch.from_numpy(found)
+    return labels
+
+
+def label_ragged_graphs(
+    batch: Batch,
+    heads: np.ndarray,
+    arc_starts: np.ndarray,
+    arc_heads: np.ndarray,
+    plan: LabelPlan,
+    weights: Weights,
+    may_be_primary: np.ndarray,
+    labels: np.ndarray,
+) -> None:
+    """As `best_graph_labels`, compiled: fill `labels` (A,), one for each of `arc_heads` (A,).
+
+    Args:
+        heads: (T,) int64 primary heads by place.
+        arc_starts: (T + 1,) int64: the word at place t has the heads
+            arc_heads[arc_starts[t] : arc_starts[t + 1]], int64.
+    """
+    _require_primary(may_be_primary)
+    sums = np.dtype(np.int32 if weights.is_integer else np.float32)
+    n_lines, n_labels = weights.array.shape
+    longest = int(batch.lengths.max())
+    label_graphs(
+        batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy(), heads, arc_starts,
+        arc_heads, plan, weights.array.reshape(-1), n_lines, may_be_primary,
+        make_label_scratch(len(plan.direction), n_labels, longest, sums), labels,
+    )  # fmt: skip
+
+
+def _require_primary(may_be_primary: np.ndarray) -> None:
+    if not may_be_primary.any():
+        raise ValueError("no label may stand on a primary arc, so that no tree can be labelled")
+
+
 def _torch_labels(batch: Batch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:
-    positions = _positions(heads)
-    places = batch.starts.unsqueeze(1) + heads.new_zeros(heads.shape)
-    nodes = torch.arange(heads.shape[1], device=heads.device).expand_as(heads)
-    distance = (positions[0] - nodes).abs().clamp(min=1) - 1
-    buckets = torch.from_numpy(plan.buckets).to(heads.device)
+    scores = _torch_scores(
+        batch, batch.starts.unsqueeze(1), _positions(heads), heads >= 0, plan, weights
+    )
+    return torch.where(heads >= 0, _first_best(scores), NONE)
+
+
+def _torch_graph_labels(
+    batch: Batch,
+    heads: Tensor,
+    arcs: tuple[Tensor, Tensor, Tensor],
+    plan: LabelPlan,
+    weights: Weights,
+    may_be_primary: Tensor,
+) -> Tensor:
+    """(A,) labels of the arcs given as sentences, heads and modifiers (A,)."""
+    b, h, m = arcs
+    is_primary = heads[b, m] == h
+    everywhere = torch.ones_like(is_primary)
+    positions = _arc_positions(heads, *arcs)
+    scores = _torch_scores(batch, batch.starts[b], positions, everywhere, plan, weights)
+    refused = is_primary.unsqueeze(1) & ~may_be_primary
+    return _first_best(scores.masked_fill(refused, -torch.inf))
+
+
+def _torch_scores(
+    batch: Batch, starts: Tensor, positions: list[Tensor], on: Tensor, plan: LabelPlan,
+    weights: Weights,
+) -> Tensor:  # fmt: skip
+    """(..., labels) scores of arcs with the nodes `positions`, each (...), of LABEL_ROLES.
+
+    starts: places of the roots of the arcs' sentences. on: (...) bool, False to score nothing.
+    """
+    h, m = positions[LABEL_ROLES.index("h")], positions[LABEL_ROLES.index("m")]
+    distance = (h - m).abs().clamp(min=1) - 1
+    buckets = torch.from_numpy(plan.buckets).to(h.device)
     bucket = buckets[distance.clamp(max=len(plan.buckets) - 1)]
     n_lines = len(weights.array)
     rows = []
     for f in range(len(plan.direction)):
-        key = torch.zeros_like(heads)
-        on = heads >= 0
+        key, fires = torch.zeros_like(h), on
         for atom in range(int(plan.start[f]), int(plan.start[f + 1])):
             position = positions[plan.role[atom]]
-            place = (places + position + int(plan.offset[atom])).clamp(0, batch.values.shape[1] - 1)
+            place = (starts + position + int(plan.offset[atom])).clamp(0, batch.values.shape[1] - 1)
             value = batch.values[plan.row[atom]].long()[place]
             value = torch.where(position == NONE, ABSENT, value)
-            on = on & (value != 0)
+            fires = fires & (value != 0)
             key = fold_torch(key, value)
         if plan.direction[f]:
-            key = fold_torch(key, (positions[0] < nodes).long())
+            key = fold_torch(key, (h < m).long())
         if plan.distance[f]:
             key = fold_torch(key, bucket)
         line = (mix_torch(key, f + 1) * n_lines) >> 32
-        rows.append(torch.where(on, line, n_lines))
-    # [B, N, labels]
-    scores = sum_bags(weights.bag(heads.device, len(rows)), torch.stack(rows, -1))
+        rows.append(torch.where(fires, line, n_lines))
+    return sum_bags(weights.bag(h.device, len(rows)), torch.stack(rows, -1))
+
+
+def _first_best(scores: Tensor) -> Tensor:
+    """The number of the highest of the last dimension, the first of equals."""
     best = scores.max(-1, keepdim=True).values
-    numbers = torch.arange(scores.shape[-1], device=heads.device)
-    first = torch.where(scores == best, numbers, scores.shape[-1]).min(-1).values
-    return torch.where(heads >= 0, first, NONE)
+    numbers = torch.arange(scores.shape[-1], device=scores.device)
+    return torch.where(scores == best, numbers, scores.shape[-1]).min(-1).values
 
 
 def _positions(heads: Tensor) -> list[Tensor]:
@@ -94,23 +211,46 @@ def _positions(heads: Tensor) -> list[Tensor]:
     # [B, N, N]: sister[b, m, k] for words m and k of one head; below[b, m, k] for k under m
     sister = (heads.unsqueeze(2) == heads.unsqueeze(1)) & word.unsqueeze(2) & word.unsqueeze(1)
     below = (heads.unsqueeze(1) == nodes.unsqueeze(1)) & word.unsqueeze(1)
-    far = n_nodes
-
-    def nearest_right(mask: Tensor) -> Tensor:
-        found = torch.where(mask, nodes, far).min(-1).values
-        return torch.where(found == far, NONE, found)
-
-    def nearest_left(mask: Tensor) -> Tensor:
-        return torch.where(mask, nodes, NONE).max(-1).values
-
-    grand = torch.where(heads > 0, heads.gather(1, heads.clamp(min=0)), NONE)
     by_role = {
         "h": heads,
         "m": nodes.expand_as(heads),
-        "g": grand,
-        "p": nearest_left(sister & (nodes < nodes.unsqueeze(1))),
-        "q": nearest_right(sister & (nodes > nodes.unsqueeze(1))),
-        "l": nearest_right(below),
-        "r": nearest_left(below),
+        "g": torch.where(heads > 0, heads.gather(1, heads.clamp(min=0)), NONE),
+        "p": _last_true(sister & (nodes < nodes.unsqueeze(1))),
+        "q": _first_true(sister & (nodes > nodes.unsqueeze(1))),
+        "l": _first_true(below),
+        "r": _last_true(below),
+        "o": torch.full_like(heads, NONE),
     }
     return [by_role[role] for role in LABEL_ROLES]
+
+
+def _arc_positions(heads: Tensor, b: Tensor, h: Tensor, m: Tensor) -> list[Tensor]:
+    """(A,) the node of each of LABEL_ROLES for every arc, or NONE; `heads` are the primary ones."""
+    nodes = torch.arange(heads.shape[1], device=heads.device)
+    # [A, N]: which nodes lie under the arc's head, and under its modifier
+    under_head, under_modifier = (heads[b] == node.unsqueeze(1) for node in (h, m))
+    primary = heads[b, m]
+    by_role = {
+        "h": h,
+        "m": m,
+        "g": torch.where(h > 0, heads[b, h], NONE),
+        "p": _last_true(under_head & (nodes < m.unsqueeze(1))),
+        "q": _first_true(under_head & (nodes > m.unsqueeze(1))),
+        "l": _first_true(under_modifier),
+        "r": _last_true(under_modifier),
+        "o": torch.where(primary == h, NONE, primary),
+    }
+    return [by_role[role] for role in LABEL_ROLES]
+
+
+def _first_true(mask: Tensor) -> Tensor:
+    """The first number of the last dimension that is True, or NONE."""
+    nodes, far = torch.arange(mask.shape[-1], device=mask.device), mask.shape[-1]
+    found = torch.where(mask, nodes, far).min(-1).values
+    return torch.where(found == far, NONE, found)
+
+
+def _last_true(mask: Tensor) -> Tensor:
+    """The last number of the last dimension that is True, or NONE."""
+    nodes = torch.arange(mask.shape[-1], device=mask.device)
+    return torch.where(mask, nodes, NONE).max(-1).values

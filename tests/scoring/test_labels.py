@@ -12,7 +12,8 @@ from gpuparse.features.label_plan import LabelPlan, compile_labels
 from gpuparse.features.templates import load_templates, parse_set
 from gpuparse.scoring.labels import best_labels
 from gpuparse.scoring.weights import Weights
-from tests.oracles.arc_features import known_values, look
+from tests.oracles.arc_features import known_values
+from tests.oracles.label_features import label_features
 from tests.rows import lines_of_words
 from tests.samples import Sentence, random_sentences, template_set_text, treebank_of
 
@@ -20,7 +21,7 @@ EVERY_ROLE = [
     "h.pos m.pos direction", "m.form", "g.pos h.pos m.pos", "p.form m.pos", "q.lemma",
     "l.pos r.pos", "l-1.pos", "r+1.form direction distance", "p.pos q.pos distance",
     "g+2.cpos g-1.lemma",
-    "h.feats.Case m.feats.Case", "q+3.form", "distance", "m-3.form",
+    "h.feats.Case m.feats.Case", "q+3.form", "distance", "m-3.form", "o.pos m.pos",
 ]  # fmt: skip
 LABELLED = parse_set(template_set_text(label=EVERY_ROLE), "labelled")
 SENTENCES = random_sentences(40, 12, 8, projective=False)
@@ -46,54 +47,16 @@ def padded_heads(sentences: list[Sentence]) -> torch.Tensor:
     return heads
 
 
-def node_of(role: str, m: int, heads: list[int]) -> int | None:
-    """The node that a role stands for in the tree, None where there is none."""
-    h = heads[m - 1]
-    words = range(1, len(heads) + 1)
-    sisters = [k for k in words if heads[k - 1] == h]
-    below = [k for k in words if heads[k - 1] == m]
-    nodes = {
-        "h": [h],
-        "m": [m],
-        "g": [heads[h - 1]] if h > 0 else [],
-        "p": [k for k in sisters if k < m][-1:],
-        "q": [k for k in sisters if k > m][:1],
-        "l": below[:1],
-        "r": below[-1:],
-    }[role]
-    return nodes[0] if nodes else None
-
-
-def label_features(sentence: Sentence, m: int, known: dict, templates: list[str]) -> list:
-    """The features of word m's arc, in the order of the templates; None for a silent one."""
-    heads, features = heads_of(sentence), []
-    h = heads[m - 1]
-    for number, template in enumerate(templates):
-        seen: list[object] = [number]
-        for word in template.split():
-            if word == "direction":
-                seen.append("right" if h < m else "left")
-            elif word == "distance":
-                seen.append(sum(abs(h - m) > end for end in LABELLED.distance))
-            else:
-                role, _, field = word.partition(".")
-                node = node_of(role[0], m, heads)
-                # A role that the tree does not fill reads like the edge after the last word.
-                node = len(sentence) + 1 if node is None else node + int(role[1:] or 0)
-                seen.append(look(field, node, sentence, known, 3))
-        features.append(None if None in seen else tuple(seen))
-    return features
-
-
 def test_words_share_lines_just_when_they_share_features() -> None:
     batch, plan = prepared()
     known = known_values(TRAIN, LABELLED.fields("label"), 3)
     by_line, by_name = defaultdict(set), defaultdict(set)
     for b, sentence in enumerate(SENTENCES):
-        lines = lines_of_words(batch, b, np.array(heads_of(sentence)), plan, 1 << 31)
-        for m in range(1, len(sentence) + 1):
-            for number, feature in enumerate(label_features(sentence, m, known, EVERY_ROLE)):
-                line = lines[m - 1][number]
+        heads = heads_of(sentence)
+        found = lines_of_words(batch, b, np.array(heads), plan, 1 << 31)
+        for m, (h, lines) in enumerate(zip(heads, found, strict=True), start=1):
+            features = label_features(EVERY_ROLE, sentence, heads, h, m, known, LABELLED.distance)
+            for line, feature in zip(lines, features, strict=True):
                 assert (line < 0) == (feature is None)
                 if feature is not None:
                     by_line[line].add((b, m))
