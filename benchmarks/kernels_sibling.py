@@ -135,9 +135,7 @@ def _search_tables(
     heads: np.ndarray,
 ) -> None:
     for b in range(len(arcs)):
-        siblings = FactoredSiblings(
-            first[b], pair[b], table[b], firsts, places[b], masks[b], gaps
-        )
+        siblings = FactoredSiblings(first[b], pair[b], table[b], firsts, places[b], masks[b], gaps)
         eisner_sibling_sentence(arcs[b], siblings, n, False, scratch, heads[b])
         if climbs:
             changes[b] = hill_climb_sentence(arcs[b], siblings, n, False, -1, gains, heads[b])

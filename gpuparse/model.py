@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from gpuparse.data.batch import Batch, word_places
+from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError, ModelError, NoTreeError
@@ -22,15 +24,22 @@ from gpuparse.features.templates import TemplateSet, dump_set, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.multi_parent import primary_heads
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_sentences
+from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_graphs, parse_sentences
 from gpuparse.scoring.feature_map import (
     FeatureMap,
     contents,
     frozen_map,
     hashed_map,
 )
-from gpuparse.scoring.labels import best_labels, label_ragged
+from gpuparse.scoring.labels import (
+    best_graph_labels,
+    best_labels,
+    label_ragged,
+    label_ragged_graphs,
+)
+from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights
 
 FORMAT = 1
@@ -44,17 +53,35 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
 _METADATA = "gpuparse"
 MAX_CELLS = 1 << 22  # score cells of one batch
+UNLABELLED = "dep"  # the relation written into DEPS by a model of graphs that has no labels
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Trees of a treebank's words, in its order.
+    """Trees or graphs of a treebank's words, in its order.
 
-    heads: (W,) int32, 0 for the root. labels: (W,) int32 numbers of relations, or None.
+    heads: (W,) int32, 0 for the root; of graphs the primary ones. labels: (W,) int32 numbers of
+    relations, or None. graphs: all heads with their relations, of models that find graphs.
     """
 
     heads: np.ndarray
     labels: np.ndarray | None
+    graphs: Graphs | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found for a batch, by place; -1 for what is no word, and where there are no labels.
+
+    heads, labels: (T,) int64. arc_starts, arc_heads, arc_labels: of graphs, where the word at place
+    t has the heads arc_heads[arc_starts[t] : arc_starts[t + 1]], ascending.
+    """
+
+    heads: np.ndarray
+    labels: np.ndarray
+    arc_starts: np.ndarray | None = None
+    arc_heads: np.ndarray | None = None
+    arc_labels: np.ndarray | None = None
 
 
 class Model:
@@ -67,6 +94,8 @@ class Model:
         features: the row map of the arc features.
         arcs: whole-number weights (R, 1).
         labels: names of the relations, none for a parser that predicts heads only.
+        primary: of a parser of graphs that predicts relations: what DEPREL says where a primary
+            arc has a relation, None for relations that no primary arc may have.
         label_weights: whole-number weights (lines, labels), with `labels` only.
         decoder: a name in `gpuparse.inference.decode.DECODERS`.
         single_root: whether every tree gets exactly one modifier of the root.
@@ -82,6 +111,7 @@ class Model:
         features: FeatureMap,
         arcs: Weights,
         labels: Sequence[str],
+        primary: Sequence[str | None] | None = None,
         label_weights: Weights | None,
         decoder: str,
         single_root: bool,
@@ -93,6 +123,7 @@ class Model:
         self.features = features
         self.arcs = arcs
         self.labels = list(labels)
+        self.primary = None if primary is None else list(primary)
         self.label_weights = label_weights
         self.decoder = decoder
         self.single_root = single_root
@@ -105,8 +136,9 @@ class Model:
 
     @property
     def label_names(self) -> list[bytes]:
-        """The relations in UTF-8, as `write_predictions` takes them."""
-        return [label.encode() for label in self.labels]
+        """What DEPREL says for each relation, in UTF-8, as `write_predictions` takes it."""
+        names = self.labels if self.primary is None else self.primary
+        return [(name or "").encode() for name in names]
 
     def parse(
         self,
@@ -132,7 +164,7 @@ class Model:
         Cost: as `arc_scores`, the decoder and `best_labels` together.
         """
         batch = self.encode(treebank)
-        heads, labels = self.search(
+        found = self.search(
             batch,
             batch_size=batch_size,
             threads=threads,
@@ -142,8 +174,22 @@ class Model:
         )
         places = word_places(batch)
         return Predictions(
-            heads[places].astype(np.int32),
-            labels[places].astype(np.int32) if self.label_weights else None,
+            found.heads[places].astype(np.int32),
+            found.labels[places].astype(np.int32) if self.label_weights else None,
+            self._graphs(found, places) if found.arc_starts is not None else None,
+        )
+
+    def _graphs(self, found: Found, places: np.ndarray) -> Graphs:
+        """The graphs by word; without labels every arc has the relation UNLABELLED."""
+        assert found.arc_starts is not None
+        assert found.arc_heads is not None
+        assert found.arc_labels is not None
+        counts = found.arc_starts[places + 1] - found.arc_starts[places]
+        return Graphs(
+            np.concatenate([[0], np.cumsum(counts)]),
+            found.arc_heads.astype(np.int32),
+            found.arc_labels.astype(np.int32).clip(min=0),
+            self.labels or [UNLABELLED],
         )
 
     def encode(self, treebank: Treebank) -> Batch:
@@ -159,56 +205,126 @@ class Model:
         device: str = "cpu",
         backend: str = "auto",
         progress: Callable[[int], None] = lambda sentences: None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """`parse` from token ids on: heads and labels (T,) int64 by place, -1 for what is no word.
-
-        Labels are -1 throughout if the model has none.
-        """
+    ) -> Found:
+        """`parse` from token ids on."""
         if batch_size < 1:
             raise ConfigError(f"batch_size is {batch_size}, at least 1 is needed")
-        heads = np.full(batch.values.shape[1], -1, np.int64)
-        labels = np.full(batch.values.shape[1], -1, np.int64)
+        n_places = batch.values.shape[1]
+        heads, labels = np.full(n_places, -1, np.int64), np.full(n_places, -1, np.int64)
         compiled = choose_backend(backend, torch.device(device)) == "cpu"
         search = self._search_compiled if compiled else self._search_torch
+        found: list[_Arcs] = []
 
         def work(part: torch.Tensor) -> int:
-            search(batch.select(part), heads, labels, torch.device(device))
+            arcs = search(batch.select(part), heads, labels, torch.device(device))
+            if arcs is not None:
+                found.append(arcs)
             return len(part)
 
         parts = list(_batches(batch.lengths, batch_size))
         with ThreadPoolExecutor(threads if compiled else 1) as pool:
             for done in pool.map(work, parts):
                 progress(done)
-        return heads, labels
+        if not DECODERS[self.decoder].gives_graphs:
+            return Found(heads, labels)
+        arcs = _Arcs(*(np.concatenate(parts) for parts in zip(_NO_ARCS, *found, strict=True)))
+        order = np.argsort(arcs.places, kind="stable")
+        return Found(
+            heads, labels, _starts(arcs.places, n_places), arcs.heads[order], arcs.labels[order]
+        )
 
     def _search_compiled(
         self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
-    ) -> None:
+    ) -> "_Arcs | None":
         weights, rows = self.arcs.array[:, 0], self.features.rows
-        longest = int(batch.lengths.max())
-        scratch = make_parse_scratch(self.plan, rows, self.decoder, longest, weights)
-        failed = parse_sentences(
-            batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy(), self.plan, weights,
-            rows, self.single_root, scratch, heads,
-        )  # fmt: skip
+        starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
+        scratch = make_parse_scratch(self.plan, rows, self.decoder, int(lengths.max()), weights)
+        parser = batch.values.numpy(), starts, lengths, self.plan, weights, rows, self.single_root
+        arcs = None
+        if DECODERS[self.decoder].gives_graphs:
+            sizes = (lengths + 1) ** 2
+            firsts, cells = np.cumsum(sizes) - sizes, np.zeros(sizes.sum(), np.bool_)
+            failed = parse_graphs(*parser, scratch, heads, firsts, cells)
+            arcs = _arcs_of_cells(np.flatnonzero(cells), firsts, starts, lengths)
+        else:
+            failed = parse_sentences(*parser, scratch, heads)
         if failed >= 0:
             raise NoTreeError(f"sentence {failed} of the batch has no tree")
-        if self.label_weights and self.label_plan:
+        self._label(batch, heads, labels, arcs)
+        return arcs
+
+    def _label(
+        self, batch: Batch, heads: np.ndarray, labels: np.ndarray, arcs: "_Arcs | None"
+    ) -> None:
+        """Label the arcs found for a batch, compiled."""
+        if not (self.label_weights and self.label_plan):
+            return
+        if arcs is None:
             label_ragged(batch, heads, self.label_plan, self.label_weights, labels)
+            return
+        label_ragged_graphs(
+            batch, heads, _starts(arcs.places, batch.values.shape[1]), arcs.heads, self.label_plan,
+            self.label_weights, self._may_be_primary(), arcs.labels,
+        )  # fmt: skip
+        is_primary = heads[arcs.places] == arcs.heads
+        labels[arcs.places[is_primary]] = arcs.labels[is_primary]
+
+    def _may_be_primary(self) -> np.ndarray:
+        assert self.primary is not None
+        return np.array([name is not None for name in self.primary])
 
     def _search_torch(
         self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
-    ) -> None:
-        places, batch = batch.places(), batch.to(device)
-        scores = arc_scores(batch, self.plan.arcs, self.features, self.arcs, backend="torch")
-        found, _ = DECODERS[self.decoder].search(
-            scores, batch.lengths, single_root=self.single_root, backend="torch"
-        )
+    ) -> "_Arcs | None":
+        places, batch, decoder = batch.places(), batch.to(device), DECODERS[self.decoder]
+        scores = [arc_scores(batch, self.plan.arcs, self.features, self.arcs, backend="torch")]
+        if self.plan.siblings:
+            scores.append(
+                sibling_scores(batch, self.plan.siblings, self.features, self.arcs, backend="torch")
+            )
+        options = {"single_root": self.single_root}
+        if decoder.has_backends:
+            found, *_ = decoder.search(*scores, batch.lengths, backend="torch", **options)
+        else:  # by single changes, one after the other, in main memory
+            scores, lengths = [part.cpu() for part in scores], batch.lengths.cpu()
+            found, *_ = decoder.search(*scores, lengths, **options)
+        if decoder.gives_graphs:
+            trees = primary_heads(found, scores[0], scores[1], lengths)
+            return self._graphs_torch(batch, places, trees, found, heads, labels)
         words = (found >= 0).cpu()
         heads[places[words].numpy()] = found.cpu()[words].numpy()
         if self.label_weights and self.label_plan:
-            best = best_labels(batch, found, self.label_plan, self.label_weights, backend="torch")
+            best = best_labels(
+                batch, found.to(device), self.label_plan, self.label_weights, backend="torch"
+            )
             labels[places[words].numpy()] = best.cpu()[words].numpy()
+        return None
+
+    def _graphs_torch(
+        self,
+        batch: Batch,
+        places: torch.Tensor,
+        trees: torch.Tensor,
+        graphs: torch.Tensor,
+        heads: np.ndarray,
+        labels: np.ndarray,
+    ) -> "_Arcs":
+        """Label graphs (B, N, N) with the primary heads (B, N) and write them down by place."""
+        words = trees >= 0
+        heads[places[words].numpy()] = trees[words].numpy()
+        b, m, h = graphs.transpose(1, 2).nonzero(as_tuple=True)
+        of_arcs = torch.full_like(h, -1)
+        if self.label_weights and self.label_plan:
+            device = batch.values.device
+            best = best_graph_labels(
+                batch, trees.to(device), graphs.to(device), self.label_plan, self.label_weights,
+                self._may_be_primary(), backend="torch",
+            ).cpu()  # fmt: skip
+            of_arcs = best[b, h, m]
+            b_word, m_word = words.nonzero(as_tuple=True)
+            labels[places[words].numpy()] = best[b_word, trees[words], m_word].numpy()
+        order = torch.argsort(places[b, m], stable=True)
+        return _Arcs(*(x[order].numpy() for x in (places[b, m], h, of_arcs)))
 
     def save(self, folder: Path) -> None:
         """Write the model into a folder, which must exist; a file there is replaced whole.
@@ -229,6 +345,7 @@ class Model:
             VOCABULARY: _as_json(
                 {
                     "labels": self.labels,
+                    "primary": self.primary,
                     "pos_column": self.vocabularies.pos_column,
                     "values": self.vocabularies.values,
                 }
@@ -288,11 +405,40 @@ class Model:
             features=features,
             arcs=arcs,
             labels=words["labels"],
+            primary=words["primary"],
             label_weights=Weights(tensors["labels"]) if "labels" in tensors else None,
             decoder=facts["decoder"],
             single_root=facts["single_root"],
             config=texts[CONFIG],
         )
+
+
+class _Arcs(NamedTuple):
+    """Arcs of graphs by place and head, ascending: (A,) places of modifiers, heads, labels."""
+
+    places: np.ndarray
+    heads: np.ndarray
+    labels: np.ndarray
+
+
+_NO_ARCS = _Arcs(*np.zeros((3, 0), np.int64))
+
+
+def _arcs_of_cells(
+    cells: np.ndarray, firsts: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+) -> _Arcs:
+    """Unlabelled arcs from the numbers of their cells, as `parse_graphs` counts them."""
+    sentence = np.searchsorted(firsts, cells, side="right") - 1
+    heads, modifiers = np.divmod(cells - firsts[sentence], lengths[sentence] + 1)
+    places = starts[sentence] + modifiers
+    order = np.lexsort([heads, places])
+    return _Arcs(places[order], heads[order], np.full(len(cells), -1))
+
+
+def _starts(places: np.ndarray, n_places: int) -> np.ndarray:
+    """(T + 1,) where the arcs of each place begin, of arcs in the order of their places."""
+    counts = np.bincount(places, minlength=n_places)
+    return np.concatenate([[0], np.cumsum(counts)])
 
 
 def _batches(lengths: torch.Tensor, batch_size: int) -> Iterator[torch.Tensor]:
@@ -337,6 +483,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         or not all(_is_label(label) for label in labels)
         or bool(labels) != ("labels" in tensors),
     }
+    wrong["primary"] = not _is_primary(words["primary"], labels, facts["decoder"])
     if "labels" in tensors:
         lines = tensors["labels"]
         wrong["labels"] |= lines.dtype not in whole or lines.ndim != 2 or len(lines) == 0
@@ -350,6 +497,15 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         )
     if any(wrong.values()):
         raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
+
+
+def _is_primary(primary: object, labels: object, decoder: object) -> bool:
+    """Whether parsers of graphs with labels, and they alone, say what stands on primary arcs."""
+    is_needed = decoder in DECODERS and DECODERS[str(decoder)].gives_graphs and bool(labels)
+    if not (is_needed and isinstance(primary, list) and isinstance(labels, list)):
+        return primary is None and not is_needed
+    named = [name for name in primary if name is not None]
+    return len(primary) == len(labels) and bool(named) and all(map(_is_label, named))
 
 
 def _is_label(label: object) -> bool:

@@ -11,14 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from gpuparse.commands.config import SYNTHETIC, RunConfig
-from gpuparse.data.conll import check_trees, treebank_from_bytes, write_predictions
+from gpuparse.data.conll import (
+    check_trees,
+    treebank_from_bytes,
+    write_graph_predictions,
+    write_predictions,
+)
 from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
+from gpuparse.data.graphs import check_graphs, readable_graphs
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
-from gpuparse.evaluation.metrics import TreeScores
-from gpuparse.evaluation.treebanks import score_treebanks
-from gpuparse.model import Model
+from gpuparse.model import Model, Predictions
 
 SHOWN = 5  # faults of a file that are told one by one
 
@@ -52,13 +56,16 @@ def check_treebanks(config: RunConfig) -> None:
         raise DataError("\n".join(missing))
 
 
-def read_gold(path: str, *, on_error: str, single_root: bool, tell: Callable[[str], None]) -> Gold:
+def read_gold(
+    path: str, *, on_error: str, single_root: bool, graphs: bool, tell: Callable[[str], None]
+) -> Gold:
     """Read, or generate, a treebank and check its trees.
 
     Args:
         path: a file, or `synthetic:N:SEED`.
         on_error: "fail" or "skip" for sentences that cannot be read or have no tree.
         single_root: whether a tree with several words under the root is a fault.
+        graphs: whether DEPS is going to be read, so that what cannot be read there is a fault.
         tell: where warnings go, and the first faults under "skip".
     Raises:
         DataError: the file cannot be read; or a fault, under "fail".
@@ -69,6 +76,8 @@ def read_gold(path: str, *, on_error: str, single_root: bool, tell: Callable[[st
     for warning in treebank.warnings:
         tell(warning)
     faults = treebank.faults + check_trees(treebank, single_root=single_root)
+    if graphs:
+        faults += check_graphs(treebank)
     if faults and on_error == "fail":
         more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
         raise DataError(f"{faults[0]}{more}; data.on_error=skip leaves such sentences out")
@@ -76,7 +85,7 @@ def read_gold(path: str, *, on_error: str, single_root: bool, tell: Callable[[st
         tell(f"left out: {fault}")
     if faults:
         tell(f"{path}: {len(faults)} faulty sentences left out")
-        treebank = _well_formed(treebank, single_root)
+        treebank = _well_formed(treebank, single_root, graphs)
     return Gold(treebank, hashlib.sha256(text).hexdigest(), len(faults))
 
 
@@ -90,11 +99,13 @@ def _text(path: str) -> bytes:
         raise DataError(f"{path}: cannot be read: {error.strerror}; check the path") from error
 
 
-def _well_formed(treebank: Treebank, single_root: bool) -> Treebank:
-    """The treebank without the sentences whose heads are no tree."""
+def _well_formed(treebank: Treebank, single_root: bool, graphs: bool) -> Treebank:
+    """The treebank without the sentences whose heads are no tree, or graphs cannot be read."""
     starts = treebank.word_starts
     faults, _ = check_sentences(treebank.heads, starts, single_root, False)
     sound = faults == WELL_FORMED
+    if graphs:
+        sound &= readable_graphs(treebank)
     words = np.repeat(sound, np.diff(starts))
     dropped = np.concatenate([treebank.dropped, treebank.spans[~sound]])
     return dataclasses.replace(
@@ -111,11 +122,12 @@ def _well_formed(treebank: Treebank, single_root: bool) -> Treebank:
 def parsed(model: Model, treebank: Treebank, *, threads: int, device: str) -> Treebank:
     """The treebank with the heads, and the relations if it predicts any, that a model finds."""
     found = model.parse(treebank, threads=threads, device=device)
+    return treebank_from_bytes(written(model, treebank, found), f"{treebank.source}, parsed")
+
+
+def written(model: Model, treebank: Treebank, found: Predictions) -> bytes:
+    """The bytes of a treebank with what a model found for it."""
     names = model.label_names if found.labels is not None else None
-    text = write_predictions(treebank, found.heads, names, found.labels)
-    return treebank_from_bytes(text, f"{treebank.source}, parsed")
-
-
-def score(model: Model, gold: Treebank, *, threads: int, device: str) -> TreeScores:
-    """Parse the words of a gold treebank and compare."""
-    return score_treebanks(gold, parsed(model, gold, threads=threads, device=device))
+    if found.graphs is not None:
+        return write_graph_predictions(treebank, found.heads, names, found.labels, found.graphs)
+    return write_predictions(treebank, found.heads, names, found.labels)

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuparse.commands.console import Progress, exit_codes, say, silent
+from gpuparse.commands.gold import written
 from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
-from gpuparse.data.conll import MAX_LINE, OnError, stream_treebanks, write_predictions
+from gpuparse.data.conll import MAX_LINE, OnError, stream_treebanks
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import ConfigError, DataError
@@ -287,5 +288,4 @@ class _Job:
             device=self.device,
             backend=self.backend,
         )
-        names = self.model.label_names if found.labels is not None else None
-        return write_predictions(chunk, found.heads, names, found.labels)
+        return written(self.model, chunk, found)

@@ -18,20 +18,21 @@ from gpuparse.commands.checkpoint import (
 )
 from gpuparse.commands.config import RunConfig, load_config
 from gpuparse.commands.console import Progress, exit_codes, say, silent
-from gpuparse.commands.evaluate import scores_as_text
-from gpuparse.commands.gold import Gold, check_treebanks, parsed, read_gold, score
+from gpuparse.commands.evaluate import graph_scores_as_text, scores_as_text
+from gpuparse.commands.gold import Gold, check_treebanks, parsed, read_gold
 from gpuparse.commands.kernels import compilation_announced, parsing_compiled_aside
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
-from gpuparse.evaluation.treebanks import score_treebanks
+from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.features.templates import TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
+from gpuparse.inference.decode import DECODERS
 from gpuparse.learning import trainer as learning
 from gpuparse.model import Model
 
-MAX_LOSS = 0.05  # points of UAS or LAS that 8-bit weights may cost
+MAX_LOSS = 0.05  # points, without or with labels, that 8-bit weights may cost
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 
 
@@ -94,6 +95,7 @@ class Run:
         self.config, self.tell, self.quiet = config, tell, quiet
         self.output = Path(config.output)
         self.arcs, self.labels = templates_of(config)
+        self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
         limit_torch_threads(self.threads, compiled=True)
         self.device = choose_device(config.device, tell)
@@ -132,6 +134,7 @@ class Run:
             getattr(self.config.data, name),
             on_error=self.config.data.on_error,
             single_root=single_root,
+            graphs=self.graphs,
             tell=self.tell,
         )
         self.tell(
@@ -147,7 +150,9 @@ class Run:
         )
         roots = "one root a tree" if trainer.single_root else "any number of roots"
         self.tell(f"{config.decoder}, {roots}, {self.threads} threads, parsing on {self.device}")
-        if trainer.n_unreachable:
+        if trainer.n_unreachable and self.graphs:
+            self.tell(f"{trainer.n_unreachable:,} arcs left out, each of which would close a cycle")
+        elif trainer.n_unreachable:
             done = "replaced by the nearest projective ones"
             if config.learning.unreachable == "none":
                 done = "learned from as they are, though the decoder cannot build them"
@@ -166,7 +171,7 @@ class Run:
                     progress.advance(
                         event.done - done,
                         fraction=event.done / event.total,
-                        note=f"{100 * (1 - event.wrong / event.words):.2f}% of the words right",
+                        note=self._mistakes(event),
                     )
                     done = event.done
             # Before the next event is asked for: it comes with weights already changed.
@@ -175,15 +180,31 @@ class Run:
                 self._say_dev(trainer, first.stage)
             began = time.monotonic()
 
+    def _mistakes(self, event: learning.Progress) -> str:
+        rate = 100 * event.wrong / event.words
+        if self.graphs:
+            return f"{rate:.2f} wrong or missing arcs in 100 words"
+        return f"{100 - rate:.2f}% of the words right"
+
     def _say_dev(self, trainer: learning.Trainer, stage: str) -> None:
         # After every epoch: a parse of the development part is far cheaper than an epoch.
-        uas, las = self._dev_scores(trainer.model(16))
-        self.tell(f"dev: UAS {uas:.2f}" + (f", LAS {las:.2f}" if stage == "labels" else ""))
+        names, scores = self._measures, self._dev_scores(trainer.model(16))
+        with_labels = f", {names[1]} {scores[1]:.2f}" if stage == "labels" else ""
+        self.tell(f"dev: {names[0]} {scores[0]:.2f}{with_labels}")
+
+    @property
+    def _measures(self) -> tuple[str, str]:
+        """What is measured on data.dev, without and with labels."""
+        return ("arcs F", "labelled arcs F") if self.graphs else ("UAS", "LAS")
 
     def _dev_scores(self, model: Model) -> tuple[float, float]:
         assert self.dev is not None
-        scores = score(model, self.dev, threads=self.threads, device=self.device)
-        return scores.uas.percent or 0.0, scores.las.percent or 0.0
+        system = parsed(model, self.dev, threads=self.threads, device=self.device)
+        if self.graphs:
+            graphs = score_treebank_graphs(self.dev, system, "deps")
+            return graphs.unlabelled.f or 0.0, graphs.labelled.f or 0.0
+        trees = score_treebanks(self.dev, system)
+        return trees.uas.percent or 0.0, trees.las.percent or 0.0
 
     def _bits(self, trainer: learning.Trainer) -> int:
         """Bits of a stored weight: 8 where the score on data.dev does not suffer."""
@@ -194,8 +215,9 @@ class Run:
             return 16
         coarse, fine = self._dev_scores(trainer.model(8)), self._dev_scores(trainer.model(16))
         holds = all(c >= f - MAX_LOSS for c, f in zip(coarse, fine, strict=True))
+        names = self._measures
         self.tell(
-            f"dev: UAS {coarse[0]:.2f}, LAS {coarse[1]:.2f} with 8-bit weights,"
+            f"dev: {names[0]} {coarse[0]:.2f}, {names[1]} {coarse[1]:.2f} with 8-bit weights,"
             f" {fine[0]:.2f}, {fine[1]:.2f} with 16"
         )
         return 8 if holds else 16
@@ -207,7 +229,11 @@ class Run:
         model = Model.load(self.output)
         system = parsed(model, self.tested, threads=self.threads, device=self.device)
         scores = score_treebanks(self.tested, system)
-        print(scores_as_text(scores, labelled=self.labels is not None), end="")
+        labelled = self.labels is not None
+        print(scores_as_text(scores, labelled=labelled), end="")
+        if self.graphs:
+            graphs = score_treebank_graphs(self.tested, system, "deps")
+            print("", graph_scores_as_text(graphs, labelled=labelled), sep="\n", end="")
         for sentence in list(system)[: self.config.draw]:
             labels = sentence.labels if self.labels else None
             print("", draw_tree(sentence.forms, sentence.heads, labels), sep="\n")

@@ -227,7 +227,7 @@ class _Compiler:
         for template in templates:
             looks = tuple(template.of(role)[0].field for role in SIBLING_ROLES)
             groups.setdefault(looks, []).append(template.suffix)
-        records = []
+        records: list[tuple[int, ...]] = []
         for fields, suffixes in groups.items():
             for i in range(0, len(suffixes), 2):
                 codes = self._codes(suffixes[i : i + 2])
@@ -369,4 +369,3 @@ def _check_sides(plan: ArcPlan, vocabularies: Vocabularies) -> None:
                 f"feature_map.kind exact: a template joins {fields} of one word, which have too "
                 "many values for an exact key: use the hashed map"
             )
-

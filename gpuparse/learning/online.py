@@ -354,8 +354,8 @@ def learn_sentences(
 
     Args:
         values, starts, lengths: a batch in its order of learning.
-        structures: Trees or GraphCells; what is found is filled where `predict` is set, and otherwise
-            there already.
+        structures: Trees or GraphCells; what is found is filled where `predict` is set, and
+            otherwise there already.
         weights, weighted: (rows,) float32, changed in place; `seen` sentences came before.
     Returns:
         DONE, TABLE_FULL or DIFFERENCE_FULL (grow the exact map, or double the capacity of the

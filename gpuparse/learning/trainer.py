@@ -10,7 +10,7 @@ import torch
 
 from gpuparse.data.acyclic import acyclic
 from gpuparse.data.batch import Batch, word_places
-from gpuparse.data.graphs import Graphs, by_place, primary_relations, read_graphs
+from gpuparse.data.graphs import by_place, missing_graphs, primary_relations, read_graphs
 from gpuparse.data.tree import is_projective, n_roots
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import (
@@ -37,11 +37,11 @@ from gpuparse.learning.online import (
     make_difference,
     predict_sentences,
 )
-from gpuparse.learning.online_labels import learn_labels
+from gpuparse.learning.online_labels import learn_graph_labels, learn_labels
 from gpuparse.learning.projectivize import nearest_projective
 from gpuparse.learning.updates import RULES
 from gpuparse.model import Model
-from gpuparse.scoring.cpu_labels import make_label_scratch
+from gpuparse.scoring.cpu_labels import LabelScratch, make_label_scratch
 from gpuparse.scoring.cpu_parse import ParseScratch, make_parse_scratch
 from gpuparse.scoring.feature_map import (
     contents,
@@ -98,6 +98,29 @@ class Progress:
         return self.done == self.total
 
 
+@dataclass(frozen=True, eq=False)
+class _GoldGraphs:
+    """Gold graphs that can be learned, by place.
+
+    cells, firsts: as in `GraphCells`. arc_starts, arc_heads, relations: as of `by_place`.
+    names: of the relations. primary: the DEPREL that goes with each of them on a primary arc, None
+    for one that stands on none.
+    """
+
+    cells: np.ndarray
+    firsts: np.ndarray
+    arc_starts: np.ndarray
+    arc_heads: np.ndarray
+    relations: np.ndarray
+    names: list[str]
+    primary: list[str | None]
+
+    @property
+    def may_be_primary(self) -> np.ndarray:
+        """(relations,) bool."""
+        return np.array([name is not None for name in self.primary])
+
+
 class Trainer:
     """Everything that learning needs and parsing does not.
 
@@ -141,10 +164,11 @@ class Trainer:
         self._batch = Encoder(self._vocabularies).encode(treebank)
         self._longest = int(self._batch.lengths.max())
         self._heads = self._by_place(treebank.heads)
+        self.n_unreachable = 0
+        self._graphs = self._gold_graphs(treebank) if self._decoder.gives_graphs else None
         self.single_root = options.single_root
         if self.single_root is None:
             self.single_root = self._all_have_one_root()
-        self.n_unreachable = 0
         self._reachable = self._reachable_heads()
         if options.map_kind == "exact":
             check_exact_keys(self._plan, self._vocabularies)
@@ -161,6 +185,25 @@ class Trainer:
         placed = np.full(self._batch.values.shape[1], -1, np.int64)
         placed[word_places(self._batch)] = by_word
         return placed
+
+    def _gold_graphs(self, treebank: Treebank) -> "_GoldGraphs":
+        if missing_graphs(treebank).all():
+            raise DataError(
+                f"{treebank.source}: DEPS, column 9, is _ in every word; decoder "
+                f"{self.options.decoder} learns from the heads that stand there"
+            )
+        graphs, self.n_unreachable = acyclic(read_graphs(treebank), treebank)
+        arc_starts, arc_heads, relations = by_place(graphs, self._batch)
+        primary = primary_relations(graphs, treebank)
+        starts, sizes = self._batch.starts.numpy(), (self._batch.lengths.numpy() + 1) ** 2
+        firsts = np.zeros(self._batch.values.shape[1], np.int64)
+        firsts[starts] = np.cumsum(sizes) - sizes
+        cells = np.zeros(int(sizes.sum()), np.bool_)
+        for start, n in zip(starts.tolist(), self._batch.lengths.tolist(), strict=True):
+            of_word = np.arange(1, n + 1).repeat(np.diff(arc_starts[start + 1 : start + n + 2]))
+            heads = arc_heads[arc_starts[start + 1] : arc_starts[start + n + 1]]
+            cells[firsts[start] + heads * (n + 1) + of_word] = True
+        return _GoldGraphs(cells, firsts, arc_starts, arc_heads, relations, graphs.names, primary)
 
     def _all_have_one_root(self) -> bool:
         starts, lengths = self._batch.starts.numpy(), self._batch.lengths.numpy()
@@ -200,8 +243,11 @@ class Trainer:
         self._label_weights: Weights | None = None
         if self._labels is None:
             return
-        ids, self.label_names = column_ids(treebank, _DEPREL)
-        self._gold_labels = self._by_place(ids)
+        if self._graphs:
+            self.label_names = self._graphs.names
+        else:
+            ids, self.label_names = column_ids(treebank, _DEPREL)
+            self._gold_labels = self._by_place(ids)
         self._label_plan = compile_labels(self._labels, self._vocabularies)
         n_lines = max(1, self.options.label_rows // len(self.label_names))
         self._label_weights = Weights(np.zeros((n_lines, len(self.label_names)), np.float32))
@@ -242,25 +288,38 @@ class Trainer:
         assert self._label_weights is not None
         order = self._order(1, epoch)
         ordered = self._batch.select(torch.from_numpy(order))
-        n_lines, width = self._label_weights.array.shape
+        width = len(self.label_names)
         scratch = make_label_scratch(
             len(self._label_plan.direction), width, self._longest, np.dtype(np.float32)
         )
-        cap = self.options.max_step or np.inf
         words, wrong, done = 0, 0, 0
         for first in range(0, len(order), SLICE):
             part = ordered.select(torch.arange(first, min(first + SLICE, len(order))))
-            wrong += learn_labels(
-                part.values.numpy(), part.starts.numpy(), part.lengths.numpy(), self._heads,
-                self._gold_labels, self._label_plan, self._label_weights.array.reshape(-1),
-                self._label_weighted, n_lines, epoch * len(order) + first,
-                RULES[self.options.rule], cap, scratch,
-            )  # fmt: skip
+            wrong += self._learn_labels(part, epoch * len(order) + first, scratch)
             words += int(part.lengths.sum())
             done += len(part)
             if done == len(order):
                 self._epochs_done["labels"] = epoch + 1
             yield Progress("labels", epoch + 1, done, len(order), wrong, words)
+
+    def _learn_labels(self, part: Batch, seen: int, scratch: LabelScratch) -> int:
+        """Learn the labels of some sentences; returns how many arcs got another label first."""
+        assert self._label_weights is not None
+        values, starts, lengths = part.values.numpy(), part.starts.numpy(), part.lengths.numpy()
+        weights = self._label_weights.array.reshape(-1), self._label_weighted
+        n_lines, rule = len(self._label_weights.array), RULES[self.options.rule]
+        cap = self.options.max_step or np.inf
+        if self._graphs is None:
+            return learn_labels(
+                values, starts, lengths, self._heads, self._gold_labels, self._label_plan, *weights,
+                n_lines, seen, rule, cap, scratch,
+            )  # fmt: skip
+        graphs = self._graphs
+        return learn_graph_labels(
+            values, starts, lengths, self._heads, graphs.arc_starts, graphs.arc_heads,
+            graphs.relations, self._label_plan, *weights, n_lines, seen, graphs.may_be_primary,
+            rule, cap, scratch,
+        )  # fmt: skip
 
     def model(self, bits: int, config: str = "") -> Model:
         """The model with the average of all weights so far, as whole numbers of `bits` bits.
@@ -289,6 +348,7 @@ class Trainer:
             features=features,
             arcs=Weights(quantised(arcs, bits)[:, np.newaxis]),
             labels=self.label_names,
+            primary=self._graphs.primary if self._graphs and label_weights else None,
             label_weights=label_weights,
             decoder=self.options.decoder,
             single_root=bool(self.single_root),
@@ -334,7 +394,12 @@ class _ArcLearner:
             bool(trainer.single_root), RULES[options.rule],
             float(options.cost_augmented), options.max_step or np.inf,
         )  # fmt: skip
-        self._structures = Trees(trainer._reachable, np.full_like(trainer._reachable, -1))
+        found = np.full_like(trainer._reachable, -1)
+        self._structures: Trees | GraphCells = Trees(trainer._reachable, found)
+        if trainer._graphs:
+            graphs = trainer._graphs
+            cells = np.zeros_like(graphs.cells)
+            self._structures = GraphCells(graphs.cells, cells, graphs.firsts, found)
         self._scratch = [
             make_parse_scratch(
                 trainer._plan, trainer._features.rows, options.decoder, trainer._longest,

@@ -165,7 +165,9 @@ def score_siblings(values, start, n, plan, weights, rows, scratch):
             mask = masks[0, p, h] & masks[1, p, NO_SIBLING]
             for m in range(1, n + 1):
                 place = fixed ^ places[2, p, m] ^ gaps[p, middle + m - h]
-                first[h, m] += weights[np.uint64(scratch.firsts[p] + (place & mask & masks[2, p, m]))]
+                first[h, m] += weights[
+                    np.uint64(scratch.firsts[p] + (place & mask & masks[2, p, m]))
+                ]
     return FactoredSiblings(first, scratch.pair, weights, scratch.firsts, places, masks, gaps)
 
 

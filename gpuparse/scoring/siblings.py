@@ -40,7 +40,8 @@ def sibling_scores(
         (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s, [b, h, m, h]
         without one. float32 for learned weights, and for whole-number weights float64, exact and
         the same on every backend. Cells of no part hold nothing of use.
-    Cost: families times n^2 gathers a sentence, and n^3 for each suffix of templates of three words.
+    Cost: families times n^2 gathers a sentence, and n^3 for each suffix of templates of three
+    words.
     Source: McDonald & Pereira (2006), sections 2.2 and 5.
     """
     if choose_backend(backend, batch.values.device) == "cpu":
@@ -125,7 +126,9 @@ def _triples(
         head, sibling, modifier = (
             _role_places(batch, places, family, role) for role in range(len(_ROLES))
         )
-        inner, inner_on = (torch.where(has_none, x[b, :1, None], x[b].unsqueeze(1)) for x in sibling)
+        inner, inner_on = (
+            torch.where(has_none, x[b, :1, None], x[b].unsqueeze(1)) for x in sibling
+        )
         place = head[0][b, h].reshape(-1, 1, 1) ^ modifier[0][b].unsqueeze(2) ^ inner
         on = head[1][b, h].reshape(-1, 1, 1) & modifier[1][b].unsqueeze(2) & inner_on
         on = on & (place >= LINE)
@@ -142,9 +145,7 @@ def _triples(
 _ROLES = ("head", "sibling", "modifier")
 
 
-def _role_places(
-    batch: Batch, places: Tensor, family: np.void, role: int
-) -> tuple[Tensor, Tensor]:
+def _role_places(batch: Batch, places: Tensor, family: np.void, role: int) -> tuple[Tensor, Tensor]:
     """(B, N) what a role's value at each node adds to a cell, and whether there is a value."""
     value = batch.values[int(family[f"{_ROLES[role]}_row"])].long()[places]
     if family["is_hashed"]:

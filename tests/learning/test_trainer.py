@@ -225,7 +225,10 @@ def test_learning_looks_at_the_best_tree_of_all(
         trainer.restore(state | {"arcs": weights})
         for _ in trainer.learn():
             pass
-        rows, gold = rows_of_arcs(batch, 0, model.plan.arcs, model.features), gold_heads(sentences)[0]
+        rows, gold = (
+            rows_of_arcs(batch, 0, model.plan.arcs, model.features),
+            gold_heads(sentences)[0],
+        )
 
         def value(tree: list[int], rows: dict, gold: list[int], weights: np.ndarray) -> float:
             score = sum(

@@ -139,6 +139,23 @@ def fill_primary_heads(n: int, arcs: np.ndarray, gains: np.ndarray, heads: np.nd
 
 
 @compiled
+def primary_heads_batch(
+    arc_scores: np.ndarray,
+    sibling_scores: np.ndarray,
+    lengths: np.ndarray,
+    arcs: np.ndarray,
+    gains: np.ndarray,
+    heads: np.ndarray,
+) -> None:
+    """`fill_primary_heads` for a batch; shapes as of `multi_parent_batch`, gains (N, N) scratch."""
+    for b in range(len(lengths)):
+        n, siblings = lengths[b], DenseSiblings(sibling_scores[b])
+        for h in range(n + 1):
+            fill_gains(arc_scores[b], siblings, n, h, arcs[b], gains)
+        fill_primary_heads(n, arcs[b], gains, heads[b])
+
+
+@compiled
 def multi_parent_batch(
     arc_scores: np.ndarray,
     sibling_scores: np.ndarray,

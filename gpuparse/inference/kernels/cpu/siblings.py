@@ -27,7 +27,8 @@ class FactoredSiblings(NamedTuple):
     pair: (N, N), [s, m], s on either side of m.
     table: (R,), numbers of any type. firsts: int64 (P,).
     places: int64 (3, P, N). masks: int64 (3, P, N), -1 or 0: a word that has no value for a look
-    leads to its first cell, which is 0. gaps: int64 (P, 2 * middle + 1) for every difference of positions.
+    leads to its first cell, which is 0. gaps: int64 (P, 2 * middle + 1), for every difference of
+    positions.
     `first` and `pair` have one type. What stands in cells of no part does not matter.
     """
 
@@ -59,9 +60,7 @@ def _sibling_score(siblings, h, m, s):  # type: ignore[no-untyped-def]
         return lambda siblings, h, m, s: siblings.scores[h, m, s]
 
     return lambda siblings, h, m, s: (
-        siblings.first[h, m]
-        if s == h
-        else siblings.pair[s, m] + part_of_three(siblings, h, m, s)
+        siblings.first[h, m] if s == h else siblings.pair[s, m] + part_of_three(siblings, h, m, s)
     )
 
 
@@ -180,12 +179,20 @@ def _spread_parts_of_three(siblings, i, n, stride, rows):  # type: ignore[no-unt
                 if masks[1, p, k] == 0:
                     continue
                 if masks[0, p, i] != 0:
-                    fixed, place, mask = places[0, p, i] ^ places[1, p, k], places[2, p], masks[2, p]
+                    fixed, place, mask = (
+                        places[0, p, i] ^ places[1, p, k],
+                        places[2, p],
+                        masks[2, p],
+                    )
                     for j in range(k + 1, n + 1):
                         at = np.uint64(j)
                         right_row[at] += table[np.uint64((fixed ^ place[at] ^ gap[at]) & mask[at])]
                 if masks[2, p, i] != 0:
-                    fixed, place, mask = places[1, p, k] ^ places[2, p, i], places[0, p], masks[0, p]
+                    fixed, place, mask = (
+                        places[1, p, k] ^ places[2, p, i],
+                        places[0, p],
+                        masks[0, p],
+                    )
                     fixed ^= gaps[p, middle + i - k]
                     for j in range(k + 1, n + 1):
                         at = np.uint64(j)
