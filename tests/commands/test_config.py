@@ -101,8 +101,8 @@ def test_no_key_is_named_where_none_is_near(config_file):
 def test_a_template_set_that_is_not_shipped_is_told_with_all_other_errors(config_file):
     errors = errors_of(config_file(MINIMAL), "features=extendet", "labels.features=x", "sead=1")
     assert errors[0] == (
-        "command line: features: expected extended or labels or mcdonald-2005 or a YAML file's"
-        " path, not 'extendet'"
+        "command line: features: expected extended or graph-labels or labels or mcdonald-2005 or a"
+        " YAML file's path, not 'extendet'"
     )
     assert [error.split(":")[1] for error in errors] == [" features", " labels.features", " sead"]
 
