@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from benchmarks.registry import Report
-from gpuparse.inference import chu_liu_edmonds, eisner_sibling, hill_climb
+from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling, hill_climb
 from gpuparse.inference.integer_program import integer_program
 
 GATE = (
@@ -25,8 +25,10 @@ ScoredSentence = tuple[Tensor, Tensor]
 """Arc scores (N, N) and sibling scores (N, N, N) of one sentence."""
 DRAWN = (10, 20, 30, 40)
 """Words of the sentences that are drawn where no scores are given."""
-BONUS = {"clear": 5000.0, "unclear": 2500.0}
+BONUS = {"clear": 5000.0, "unclear": 2500.0, "noisy": 1500.0}
 """What the arcs of the planted tree are worth; the others have a standard deviation of 1000."""
+CROSSING_SHARE = 0.3
+"""Part of the sentences in which one word is drawn to another head than the planted one."""
 ROUNDING = 1e-9  # two scores so near, relative to the higher one, are the same
 PROJECTIVE, CROSSING = "projective optimum", "first-order tree"
 
@@ -143,17 +145,20 @@ def stored_sentences(path: Path) -> Iterator[ScoredSentence]:
 
 
 def drawn_sentences(n: int, bonus: float, count: int) -> Iterator[ScoredSentence]:
-    """Whole numbers near a planted tree, crossing arcs allowed, as scores of trained models are.
+    """Whole numbers near a planted tree, as scores of trained models are.
 
-    Sibling scores are sums over pairs of words and over triples of parts of speech.
+    The tree is projective but for one stray arc in some sentences. Sibling scores are sums over
+    pairs of words and over triples of parts of speech.
     """
     rng = np.random.default_rng([n, int(bonus)])
     h, m, s = np.ogrid[: n + 1, : n + 1, : n + 1]
+    far = 80.0 * abs(np.arange(n + 1) - np.arange(n + 1)[:, None])
     for _ in range(count):
         arcs = rng.normal(-2000, 1000, (n + 1, n + 1))
-        near = torch.from_numpy(arcs - 80.0 * abs(np.arange(n + 1) - np.arange(n + 1)[:, None]))
-        planted, _ = chu_liu_edmonds(near[None], torch.tensor([n]))
+        planted, _ = eisner(torch.from_numpy(arcs - far)[None], torch.tensor([n]))
         arcs[planted[0, 1:].numpy(), np.arange(1, n + 1)] += bonus
+        if rng.random() < CROSSING_SHARE:
+            arcs[rng.integers(0, n + 1), rng.integers(1, n + 1)] += bonus + 4000
         first, pair = rng.normal(0, 500, (2, n + 1, n + 1))
         triple, of = rng.normal(0, 500, (2, 10, 10, 10)), rng.integers(0, 10, n + 1)
         siblings = pair.T[None] + triple[(h > m) * 1, of[h], of[s], of[m]]

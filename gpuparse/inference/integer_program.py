@@ -245,7 +245,8 @@ def _optimum(program: _Program, is_whole: bool, deadline: float) -> tuple[int, n
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     # No gap between the best tree and the bound: the solver would stop at 1e-4 of the score.
-    options: dict[str, Any] = {"mip_rel_gap": 0.0}
+    # Simplifying the relaxation beforehand takes three times as long as solving it.
+    options: dict[str, Any] = {"mip_rel_gap": 0.0, "presolve": is_whole}
     if deadline < math.inf:
         options["time_limit"] = deadline - time.perf_counter()
         if options["time_limit"] <= 0:
