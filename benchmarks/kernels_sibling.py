@@ -101,14 +101,18 @@ def _draw(n: int, n_classes: int) -> tuple[np.ndarray, FactoredSiblings, np.ndar
     for b in np.flatnonzero(rng.random(BATCH) < CROSSING):
         arcs[b, rng.integers(0, n + 1), rng.integers(1, n + 1)] += 9000
     first, pair = draw(500, n + 1, n + 1), draw(500, n + 1, n + 1)
-    triple = draw(500, 2, n_classes, n_classes, n_classes)
+    # One table of all three classes for either direction, as if of parts of speech.
+    table = draw(500, 2 * n_classes**3)
     classes = rng.integers(0, n_classes, (BATCH, n + 1))
+    places = np.stack([classes * n_classes**role for role in range(3)], 1)[:, :, None]
+    gaps = (np.arange(2 * n + 3) > n + 1).astype(np.int64)[None] * n_classes**3
     h, m, s = np.ogrid[: n + 1, : n + 1, : n + 1]
-    of = classes[:, :, None, None], classes[:, None, :, None], classes[:, None, None, :]
-    of_three = triple[sentence[:, :, None, None], (h > m) * 1, of[0], of[2], of[1]]
+    cells = places[:, 0, 0, :, None, None] + places[:, 2, 0, None, :, None]
+    cells = cells + places[:, 1, 0, None, None, :] + gaps[0, n + 1 + m - s]
+    of_three = np.take_along_axis(table, cells.reshape(BATCH, -1), 1).reshape(cells.shape)
     siblings = pair.transpose(0, 2, 1)[:, None] + of_three
     siblings = np.where(s == h, first[:, :, :, None], siblings)
-    return arcs, FactoredSiblings(first, pair, triple, classes), siblings
+    return arcs, FactoredSiblings(first, pair, table, places, gaps), siblings
 
 
 @compiled
@@ -116,8 +120,9 @@ def _search_tables(
     arcs: np.ndarray,
     first: np.ndarray,
     pair: np.ndarray,
-    triple: np.ndarray,
-    classes: np.ndarray,
+    table: np.ndarray,
+    places: np.ndarray,
+    gaps: np.ndarray,
     n: int,
     scratch: SiblingScratch,
     gains: GainScratch,
@@ -126,7 +131,7 @@ def _search_tables(
     heads: np.ndarray,
 ) -> None:
     for b in range(len(arcs)):
-        siblings = FactoredSiblings(first[b], pair[b], triple[b], classes[b])
+        siblings = FactoredSiblings(first[b], pair[b], table[b], places[b], gaps)
         eisner_sibling_sentence(arcs[b], siblings, n, False, scratch, heads[b])
         if climbs:
             changes[b] = hill_climb_sentence(arcs[b], siblings, n, False, -1, gains, heads[b])

@@ -86,7 +86,7 @@ def _stages(model: Model, treebank: Treebank) -> Iterator[tuple[str, float, floa
     order = torch.argsort(batch.lengths, stable=True).split(64)
     parts = [batch.select(part) for part in order]
     scores = _seconds(
-        lambda: [arc_scores(part, model.plan, model.features, model.arcs) for part in parts]
+        lambda: [arc_scores(part, model.plan.arcs, model.features, model.arcs) for part in parts]
     )
     yield "scores", scores, _gathers(model, batch.lengths.numpy()) * GATHER
     heads, labels = model.search(batch)
@@ -105,7 +105,7 @@ def _stages(model: Model, treebank: Treebank) -> Iterator[tuple[str, float, floa
 
 def _gathers(model: Model, lengths: np.ndarray) -> float:
     """Weights that the pair families read for all arcs."""
-    per_arc = len(model.plan.pair) + int((model.plan.pair["second_codes"] >= 0).sum())
+    per_arc = len(model.plan.arcs.pair) + int((model.plan.arcs.pair["second_codes"] >= 0).sum())
     return float(per_arc * (lengths * lengths).sum())
 
 

@@ -17,11 +17,11 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError, ModelError, NoTreeError
 from gpuparse.features.label_plan import LabelPlan, compile_labels
-from gpuparse.features.plan import LINE, ArcPlan, compile_arcs
+from gpuparse.features.plan import LINE, Plan, compile_plan
 from gpuparse.features.templates import TemplateSet, dump_set, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.decode import DECODERS, FIRST_ORDER
+from gpuparse.inference.decode import DECODERS
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_sentences
 from gpuparse.scoring.feature_map import (
@@ -68,7 +68,7 @@ class Model:
         arcs: whole-number weights (R, 1).
         labels: names of the relations, none for a parser that predicts heads only.
         label_weights: whole-number weights (lines, labels), with `labels` only.
-        decoder: a name in `gpuparse.inference.decode.FIRST_ORDER`.
+        decoder: a name in `gpuparse.inference.decode.DECODERS`.
         single_root: whether every tree gets exactly one modifier of the root.
         config: the YAML text of the run that made the model, kept as a record.
     """
@@ -97,7 +97,7 @@ class Model:
         self.decoder = decoder
         self.single_root = single_root
         self.config = config
-        self.plan: ArcPlan = compile_arcs(templates, vocabularies)
+        self.plan: Plan = compile_plan(templates, vocabularies)
         self.label_plan: LabelPlan | None = None
         if label_templates is not None:
             self.label_plan = compile_labels(label_templates, vocabularies)
@@ -189,7 +189,7 @@ class Model:
         scratch = make_parse_scratch(self.plan, rows, self.decoder, longest, weights)
         failed = parse_sentences(
             batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy(), self.plan, weights,
-            rows, self.single_root, heads[:0], scratch, heads,
+            rows, self.single_root, scratch, heads,
         )  # fmt: skip
         if failed >= 0:
             raise NoTreeError(f"sentence {failed} of the batch has no tree")
@@ -200,7 +200,7 @@ class Model:
         self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
     ) -> None:
         places, batch = batch.places(), batch.to(device)
-        scores = arc_scores(batch, self.plan, self.features, self.arcs, backend="torch")
+        scores = arc_scores(batch, self.plan.arcs, self.features, self.arcs, backend="torch")
         found, _ = DECODERS[self.decoder].search(
             scores, batch.lengths, single_root=self.single_root, backend="torch"
         )
@@ -275,7 +275,7 @@ class Model:
         if "keys" in tensors:
             features = frozen_map(tensors["keys"], tensors["bases"], len(arcs.array))
         else:
-            dense_lines = compile_arcs(templates, vocabularies).dense_lines
+            dense_lines = compile_plan(templates, vocabularies).dense_lines
             features = hashed_map(facts["table_rows"], dense_lines)
         if features.n_rows != len(arcs.array):
             raise ValueError("its parts do not belong together")
@@ -324,7 +324,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     arcs, labels = tensors["arcs"], words["labels"]
     whole = {np.dtype(np.int8), np.dtype(np.int16)}
     wrong = {
-        "decoder": facts["decoder"] not in FIRST_ORDER,
+        "decoder": facts["decoder"] not in DECODERS,
         "single_root": not isinstance(facts["single_root"], bool),
         "pos_column": words["pos_column"] not in (3, 4),
         "arcs": arcs.dtype not in whole or arcs.ndim != 2 or arcs.shape[1] != 1,

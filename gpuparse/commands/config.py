@@ -222,8 +222,10 @@ class RunConfig:
     )
     decoder: str = _choice(
         "eisner",
-        ("eisner", "chu_liu_edmonds"),
-        "Tree search: `eisner` for projective trees, `chu_liu_edmonds` for all trees.",
+        ("eisner", "chu_liu_edmonds", "eisner_sibling", "hill_climb", "multi_parent"),
+        "Tree search: `eisner` for projective trees, `chu_liu_edmonds` for all trees; of the second"
+        " order `eisner_sibling` for projective trees, `hill_climb` for all trees, `multi_parent`"
+        " for graphs in which a word may have several heads.",
     )
     seed: int = _key(
         1, "integer", "All that is drawn by chance derives from it.", low=0, high=2**63 - 1

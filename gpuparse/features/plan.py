@@ -9,6 +9,11 @@ so that all its weights for one pair of words lie within 16 consecutive rows: on
     pair families       look at both: base = head part XOR modifier part, each hashed once a word
     between families    look at head, modifier and a word between: rows found by direct index;
                         of a field with very many values only the first are told apart
+
+Sibling templates that look at two words are families of the same kinds, with the inner sibling in
+the place of the head; without a sibling the root stands there.
+
+    triple families     look at head, inner sibling and modifier: rows found by direct index
 """
 
 from collections.abc import Sequence
@@ -18,12 +23,12 @@ import numpy as np
 
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.templates import Atom, Template, TemplateSet
+from gpuparse.features.templates import SIBLING_ROLES, Atom, Template, TemplateSet
 
 LINE = 16  # rows within which all codes of a family lie
 NO_CODE = -1
 HEAD, MODIFIER = 0, 1
-MAX_DENSE_LINES = 1 << 19  # of all between families together
+MAX_DENSE_LINES = 1 << 19  # of all between families together, and of all triple families
 SIDE_BITS = 28  # of an exact key for the head's values, and as many for the modifier's
 MAX_EXACT_FAMILIES = 127
 
@@ -55,6 +60,19 @@ BETWEEN = _record(
 )
 
 
+TRIPLE = _record(
+    "head_row",  # of the batch's values
+    "sibling_row",
+    "modifier_row",
+    "n_heads",  # numbers of values told apart; those from the last one on share its lines
+    "n_siblings",
+    "n_modifiers",
+    "line",  # the first one, counted from the dense region's start
+    "first_codes",
+    "second_codes",
+)
+
+
 class ArcPlan(NamedTuple):
     """Arc templates as arrays. S sides, K code tables, C combinations.
 
@@ -74,7 +92,33 @@ class ArcPlan(NamedTuple):
     word: np.ndarray  # of WORD, one record a family; role HEAD or MODIFIER
     pair: np.ndarray  # of PAIR
     between: np.ndarray  # of BETWEEN
-    dense_lines: int  # lines of the dense region, LINE rows each
+    dense_lines: int  # lines of the dense region up to the end of these families', LINE rows each
+
+
+class SiblingPlan(NamedTuple):
+    """Sibling templates as arrays."""
+
+    pairs: ArcPlan  # of the inner sibling, as if it were the head, and the modifier
+    triple: np.ndarray  # of TRIPLE; the code tables are those of `pairs`
+
+
+class Plan(NamedTuple):
+    """All templates that trees are searched for with; siblings is None for the first order."""
+
+    arcs: ArcPlan
+    siblings: SiblingPlan | None
+
+    @property
+    def dense_lines(self) -> int:
+        """Lines of the dense region, LINE rows each."""
+        return self.siblings.pairs.dense_lines if self.siblings else self.arcs.dense_lines
+
+    @property
+    def families(self) -> int:
+        """How many families a feature may belong to."""
+        parts = [self.arcs, *([self.siblings.pairs] if self.siblings else [])]
+        count = sum(len(part.word) + len(part.pair) + len(part.between) for part in parts)
+        return count + (len(self.siblings.triple) if self.siblings else 0)
 
 
 _Looks = tuple[tuple[Atom, ...], tuple[Atom, ...], str | None]  # head, modifier, between
@@ -94,33 +138,63 @@ def _families(templates: Sequence[Template]) -> list[tuple[_Looks, list[frozense
     ]
 
 
+def compile_plan(templates: TemplateSet, vocabularies: Vocabularies) -> Plan:
+    """Compile the arc and sibling templates of an expanded set.
+
+    Raises:
+        ConfigError: a `between` template with several atoms of one role; more variants by direction
+            and distance than a line has weights.
+    """
+    arcs = compile_arcs(templates, vocabularies)
+    if not templates.sibling:
+        return Plan(arcs, None)
+    pairs = [_as_arc(template) for template in templates.sibling if not template.of("h")]
+    triples = [template for template in templates.sibling if template.of("h")]
+    first_seed = 1 + len(_families(templates.arc))
+    compiler = _Compiler(templates.distance, vocabularies, first_seed, arcs.dense_lines)
+    triple = compiler.triples(triples)
+    return Plan(arcs, SiblingPlan(compiler.plan(pairs), triple))
+
+
 def compile_arcs(templates: TemplateSet, vocabularies: Vocabularies) -> ArcPlan:
     """Compile the arc templates of an expanded set.
 
     Raises:
-        ConfigError: a `between` template with several atoms of one role.
+        ConfigError: as `compile_plan`.
     """
-    return _Compiler(templates, vocabularies).plan()
+    return _Compiler(templates.distance, vocabularies, 1, 0).plan(templates.arc)
+
+
+def _as_arc(template: Template) -> Template:
+    """A template of two siblings with the inner one as the head."""
+    atoms = [Atom("h" if a.role == "s" else a.role, a.offset, a.field) for a in template.atoms]
+    return Template(tuple(atoms), None, template.suffix)
 
 
 class _Compiler:
-    def __init__(self, templates: TemplateSet, vocabularies: Vocabularies) -> None:
+    """Compiles some families; seeds and dense lines are counted on from those given."""
+
+    def __init__(
+        self, distance: Sequence[int], vocabularies: Vocabularies, first_seed: int, first_line: int
+    ) -> None:
         self._vocabularies = vocabularies
-        self._n_buckets = len(templates.distance) + 1
-        self._ends = templates.distance
-        self._families = _families(templates.arc)
-        self._n_between = sum(between is not None for (_, _, between), _ in self._families)
+        self._n_buckets = len(distance) + 1
+        self._ends = distance
         self._row = {field: row for row, field in enumerate(vocabularies.fields)}
         self._sides: dict[tuple[Atom, ...], int] = {}
         self._tables: dict[tuple[frozenset[str], int], int] = {}
-        self._lines = 0
+        self._first_seed = first_seed
+        self._lines = first_line
 
-    def plan(self) -> ArcPlan:
+    def plan(self, templates: Sequence[Template]) -> ArcPlan:
+        families = _families(templates)
+        n_between = sum(between is not None for (_, _, between), _ in families)
         word, pair, between = [], [], []
-        for seed, ((head, modifier, middle), suffixes) in enumerate(self._families, start=1):
+        for seed, ((head, modifier, middle), suffixes) in enumerate(families, self._first_seed):
             first, second, slots = self._codes(suffixes)
             if middle is not None:
-                between.append((*self._between(head, middle, modifier), first, second))
+                record = self._between(head, middle, modifier, n_between)
+                between.append((*record, first, second))
             elif head and modifier:
                 sides = self._side(head), self._side(modifier)
                 pair.append((*sides, first, second, slots, seed))
@@ -139,6 +213,21 @@ class _Compiler:
             np.array(between, BETWEEN),
             self._lines,
         )
+
+    def triples(self, templates: Sequence[Template]) -> np.ndarray:
+        """The triple families of sibling templates; to be called before `plan`."""
+        groups: dict[tuple[str, ...], list[frozenset[str]]] = {}
+        for template in templates:
+            looks = tuple(template.of(role)[0].field for role in SIBLING_ROLES)
+            groups.setdefault(looks, []).append(template.suffix)
+        records = []
+        for fields, suffixes in groups.items():
+            for i in range(0, len(suffixes), 2):
+                first, second, _ = self._codes(suffixes[i : i + 2])
+                sizes = self._dense_sizes([self._vocabularies.size(f) for f in fields], len(groups))
+                rows = [self._row[field] for field in fields]
+                records.append((*rows, *sizes, self._take_lines(sizes), first, second))
+        return np.array(records, TRIPLE)
 
     def _side(self, atoms: tuple[Atom, ...]) -> int:
         return self._sides.setdefault(atoms, len(self._sides))
@@ -186,8 +275,8 @@ class _Compiler:
         return np.array(starts, np.int64), np.array(records, ATOM)
 
     def _between(
-        self, head: tuple[Atom, ...], middle: str, modifier: tuple[Atom, ...]
-    ) -> tuple[int, int, int, int, int, int, int]:
+        self, head: tuple[Atom, ...], middle: str, modifier: tuple[Atom, ...], n_between: int
+    ) -> tuple[int, ...]:
         if len(head) > 1 or len(modifier) > 1:
             raise ConfigError(
                 f"a template with between.{middle} takes at most one atom of the head and one "
@@ -199,14 +288,21 @@ class _Compiler:
             size(middle),
             size(modifier[0].field) if modifier else 1,
         ]
-        most = max(sizes)
-        while np.prod(np.minimum(sizes, most)) > MAX_DENSE_LINES // self._n_between:
-            most -= 1
-        n_heads, n_middles, n_modifiers = np.minimum(sizes, most).tolist()
-        first = self._lines
-        self._lines += n_heads * n_middles * n_modifiers
+        sizes = self._dense_sizes(sizes, n_between)
         sides = self._side(head), self._side(modifier)
-        return *sides, self._row[middle], n_heads, n_middles, n_modifiers, first
+        return *sides, self._row[middle], *sizes, self._take_lines(sizes)
+
+    def _dense_sizes(self, sizes: list[int], n_families: int) -> list[int]:
+        """How many values of each word a family tells apart, so that all families have room."""
+        most = max(sizes)
+        while np.prod(np.minimum(sizes, most)) > MAX_DENSE_LINES // n_families:
+            most -= 1
+        return np.minimum(sizes, most).tolist()
+
+    def _take_lines(self, sizes: Sequence[int]) -> int:
+        first = self._lines
+        self._lines += int(np.prod(sizes))
+        return first
 
 
 def bucket_table(ends: Sequence[int]) -> np.ndarray:
@@ -215,12 +311,28 @@ def bucket_table(ends: Sequence[int]) -> np.ndarray:
     return np.searchsorted(ends, np.arange(1, last + 2)).astype(np.int64)
 
 
-def check_exact_keys(plan: ArcPlan, vocabularies: Vocabularies) -> None:
+def check_exact_keys(plan: Plan, vocabularies: Vocabularies) -> None:
     """Make sure that the values of every family fit the 63 bits of an exact key.
 
     Raises:
         ConfigError: they do not.
     """
+    _check_sides(plan.arcs, vocabularies)
+    for between in plan.arcs.between:
+        _check_told_apart(between, "between", "middle", vocabularies)
+    if plan.siblings:
+        _check_sides(plan.siblings.pairs, vocabularies)
+        for triple in plan.siblings.triple:
+            for name in ("head", "sibling", "modifier"):
+                _check_told_apart(triple, name, name, vocabularies)
+    if plan.families > MAX_EXACT_FAMILIES:
+        raise ConfigError(
+            f"feature_map.kind exact: {plan.families} templates that differ in more than direction "
+            f"and distance, at most {MAX_EXACT_FAMILIES} have room: use the hashed map"
+        )
+
+
+def _check_sides(plan: ArcPlan, vocabularies: Vocabularies) -> None:
     widths = [(vocabularies.size(field) - 1).bit_length() for field in vocabularies.fields]
     for side in range(len(plan.side_start) - 1):
         rows = plan.atoms["row"][plan.side_start[side] : plan.side_start[side + 1]]
@@ -230,16 +342,13 @@ def check_exact_keys(plan: ArcPlan, vocabularies: Vocabularies) -> None:
                 f"feature_map.kind exact: a template joins {fields} of one word, which have too "
                 "many values for an exact key: use the hashed map"
             )
-    for between in plan.between:
-        field = vocabularies.fields[between["row"]]
-        if between["n_middles"] < vocabularies.size(field):
-            raise ConfigError(
-                f"feature_map.kind exact: between.{field} has too many values to tell all of them "
-                "apart: use the hashed map, or a field such as cpos"
-            )
-    families = len(plan.word) + len(plan.pair) + len(plan.between)
-    if families > MAX_EXACT_FAMILIES:
+
+
+def _check_told_apart(record: np.void, name: str, count: str, vocabularies: Vocabularies) -> None:
+    row = "row" if name == "between" else f"{name}_row"
+    field = vocabularies.fields[record[row]]
+    if record[f"n_{count}s"] < vocabularies.size(field):
         raise ConfigError(
-            f"feature_map.kind exact: {families} templates that differ in more than direction and "
-            f"distance, at most {MAX_EXACT_FAMILIES} have room: use the hashed map"
+            f"feature_map.kind exact: {name}.{field} has too many values to tell all of them "
+            "apart: use the hashed map, or a field such as cpos"
         )

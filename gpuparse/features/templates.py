@@ -12,6 +12,10 @@ and modifier, once per word. `direction` and `distance` look at the arc as a who
 A feature fires only if every atom of its template has a value: the lemma `_`, a word never
 seen in training, or the prefix of a word too short to have one, silence it.
 
+Sibling templates look at two successive modifiers of one head on one side of it: `s` the inner
+one, `m` the outer one, and `h` the head. Where `m` has no sibling between itself and the head, `s`
+is the root. Their `distance` is that from `s` to `m`, or from `h` to `m` where there is no sibling.
+
 Label templates may look at more of the finished tree: `g` the head of the head, `p` and `q`
 the modifiers of the head just before and just after the modifier, `l` and `r` the leftmost
 and rightmost modifiers of the modifier.
@@ -19,7 +23,7 @@ and rightmost modifiers of the modifier.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuparse.data.fields import is_field
@@ -28,9 +32,11 @@ from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 
 SETS = Path(__file__).parent / "sets"
 ARC_ROLES = ("h", "m")
+SIBLING_ROLES = ("h", "s", "m")
 LABEL_ROLES = ("h", "m", "g", "p", "q", "l", "r")
 MAX_OFFSET = 3
 SUFFIXES = ("direction", "distance")
+_KEYS = ("name", "distance", "arc", "sibling", "label")
 _ATOM = re.compile(r"(?P<role>[a-z])(?P<offset>[+-]\d+)?\.(?P<field>.+)")
 
 
@@ -78,9 +84,10 @@ class TemplateSet:
     distance: tuple[int, ...]
     arc: tuple[Template, ...]
     label: tuple[Template, ...]
+    sibling: tuple[Template, ...] = ()
 
     def fields(self, part: str) -> list[str]:
-        """The distinct fields that the templates of a part ("arc" or "label") look at."""
+        """The distinct fields that the templates of "arc", "sibling" or "label" look at."""
         templates: Sequence[Template] = getattr(self, part)
         return sorted({field for template in templates for field in template.fields()})
 
@@ -91,7 +98,12 @@ class TemplateSet:
             self.distance,
             tuple(dict.fromkeys(_expand(self.arc, attributes))),
             tuple(dict.fromkeys(_expand(self.label, attributes))),
+            tuple(dict.fromkeys(_expand(self.sibling, attributes))),
         )
+
+    def first_order(self) -> "TemplateSet":
+        """The set without its sibling templates."""
+        return replace(self, sibling=())
 
 
 def _expand(templates: Iterable[Template], attributes: Sequence[str]) -> Iterable[Template]:
@@ -140,7 +152,25 @@ def parse_template(text: str, roles: Sequence[str] = ARC_ROLES) -> Template:
         raise ConfigError("an empty template: write atoms such as 'h.pos m.pos'")
     if len(set(atoms)) < len(atoms):
         raise ConfigError(f"template '{text}': an atom stands twice")
-    return Template(tuple(atoms), between, frozenset(suffix))
+    template = Template(tuple(atoms), between, frozenset(suffix))
+    if roles is SIBLING_ROLES:
+        _check_sibling(template, text)
+    return template
+
+
+def _check_sibling(template: Template, text: str) -> None:
+    """Only what can be scored once a pair, or looked up by three small numbers, is affordable."""
+    if any(atom.offset for atom in template.of("s")):
+        raise ConfigError(f"template '{text}': s takes no offset, for there may be no sibling")
+    if not template.of("h"):
+        return
+    if any(len(template.of(role)) != 1 for role in SIBLING_ROLES) or any(
+        atom.offset for atom in template.atoms
+    ):
+        raise ConfigError(
+            f"template '{text}': a sibling template that looks at h takes one atom of each of "
+            "h, s and m, without offsets; others look at s and m alone"
+        )
 
 
 def _parse_atom(word: str, text: str, roles: Sequence[str]) -> Atom:
@@ -165,6 +195,11 @@ def _checked_field(field: str, text: str) -> str:
     return field
 
 
+def shipped_sets() -> list[str]:
+    """The names of the sets in this folder."""
+    return sorted(file.stem for file in SETS.glob("*.yaml"))
+
+
 def load_templates(name: str) -> TemplateSet:
     """Load a shipped set by name, or any set by the path of its YAML file.
 
@@ -175,7 +210,7 @@ def load_templates(name: str) -> TemplateSet:
     if not path.exists():
         path = Path(name)
     if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in SETS.glob("*.yaml")))
+        known = ", ".join(shipped_sets())
         raise ConfigError(f"no feature set '{name}': give one of {known}, or a YAML file's path")
     return _build_set(read_yaml(path).value, str(path))
 
@@ -186,21 +221,22 @@ def parse_set(text: str, source: str) -> TemplateSet:
 
 
 def _build_set(content: object, source: str) -> TemplateSet:
-    if not isinstance(content, dict) or set(content) - {"name", "distance", "arc", "label"}:
-        raise ConfigError(f"{source}: a feature set has the keys name, distance, arc and label")
+    if not isinstance(content, dict) or set(content) - set(_KEYS):
+        raise ConfigError(f"{source}: a feature set has the keys {', '.join(_KEYS)}")
     buckets = content.get("distance", [])
     if not isinstance(buckets, list) or any(type(end) is not int for end in buckets):
         raise ConfigError(f"{source}: distance: a list of whole numbers is expected")
     if sorted(set(buckets)) != buckets or len(buckets) > 6 or (buckets and buckets[0] < 1):
         raise ConfigError(f"{source}: distance: at most six upper ends, rising, from 1")
     try:
-        arc = _parse_blocks(content.get("arc"), ARC_ROLES)
+        arc = _parse_arcs(content.get("arc"))
+        sibling = _parse_blocks(content.get("sibling"), SIBLING_ROLES)
         label = _parse_blocks(content.get("label"), LABEL_ROLES)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
     if not (arc or label):
         raise ConfigError(f"{source}: arc or label: at least one template is needed")
-    return TemplateSet(str(content.get("name", source)), tuple(buckets), arc, label)
+    return TemplateSet(str(content.get("name", source)), tuple(buckets), arc, label, sibling)
 
 
 def dump_set(templates: TemplateSet) -> str:
@@ -210,16 +246,28 @@ def dump_set(templates: TemplateSet) -> str:
             "name": templates.name,
             "distance": list(templates.distance),
             "arc": [{"templates": [str(template) for template in templates.arc]}],
+            "sibling": [{"templates": [str(template) for template in templates.sibling]}],
             "label": [{"templates": [str(template) for template in templates.label]}],
         }
     )
+
+
+def _parse_arcs(content: object) -> tuple[Template, ...]:
+    """Blocks, or the name of a shipped set whose arc templates are taken."""
+    if not isinstance(content, str):
+        return _parse_blocks(content, ARC_ROLES)
+    if content not in shipped_sets():
+        raise ConfigError(
+            f"arc: a list of blocks is expected, or one of {', '.join(shipped_sets())}"
+        )
+    return load_templates(content).arc
 
 
 def _parse_blocks(blocks: object, roles: Sequence[str]) -> tuple[Template, ...]:
     """Blocks are {suffixes: [...], templates: [...]}: every template with every suffix."""
     templates: dict[tuple[frozenset[Atom], str | None, frozenset[str]], Template] = {}
     if not isinstance(blocks, list | None):
-        raise ConfigError("arc and label: a list of blocks is expected")
+        raise ConfigError("arc, sibling and label: a list of blocks is expected")
     for block in blocks or []:
         if not isinstance(block, dict) or set(block) - {"suffixes", "templates"}:
             raise ConfigError("a block of templates has the keys suffixes and templates")

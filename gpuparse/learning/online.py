@@ -9,15 +9,18 @@ weights - weighted / T, and a sentence costs nothing but its own changes.
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from gpuparse.compiled import compiled, inlined
 from gpuparse.features.keys import SEED_SHIFT
-from gpuparse.features.plan import HEAD, LINE, ArcPlan
+from gpuparse.features.plan import HEAD, LINE, Plan
 from gpuparse.learning.updates import step_size
 from gpuparse.scoring.cpu import arc_rows, fill_parts, find_slot, max_rows
-from gpuparse.scoring.cpu_parse import parse_sentence
+from gpuparse.scoring.cpu_parse import copy_arcs, parse_sentence
+from gpuparse.scoring.cpu_siblings import NO_SIBLING, max_sibling_rows, sibling_rows
 
-DONE, TABLE_FULL, NO_TREE = 0, 1, 2
+DONE, TABLE_FULL, DIFFERENCE_FULL, NO_TREE = 0, 1, 2, 3
 
 
 class Course(NamedTuple):
@@ -25,8 +28,24 @@ class Course(NamedTuple):
 
     single_root: bool
     rule: int  # as in gpuparse.learning.updates
-    cost_augmented: bool  # predict the tree that violates the margin most
+    cost: float  # what a mistake adds to the scores that are searched with; 0 for plain search
     cap: float  # largest step, infinity for none
+
+
+class Trees(NamedTuple):
+    """Gold trees and those found, by place; -1 for what is no word."""
+
+    gold: np.ndarray  # (T,) int64 heads
+    found: np.ndarray  # (T,) int64
+
+
+class Graphs(NamedTuple):
+    """Gold graphs and those found: the arc h -> m of a sentence at its first + h * (n + 1) + m."""
+
+    gold: np.ndarray  # (cells,) bool
+    found: np.ndarray  # (cells,) bool
+    firsts: np.ndarray  # (T,) int64 the first cell of each sentence, at the place of its root
+    heads: np.ndarray  # (T,) int64 scratch
 
 
 class Difference(NamedTuple):
@@ -35,18 +54,31 @@ class Difference(NamedTuple):
     slots: np.ndarray  # (capacity,) int64: row + 1, or 0 where free; all free between updates
     counts: np.ndarray  # (capacity,) int32
     used: np.ndarray  # (capacity,) int64: the slots in use, in order
-    found: np.ndarray  # rows of one arc
+    found: np.ndarray  # rows of one part
+    parts: np.ndarray  # (most, 4) int64: parts of one structure only: sign, h, m, s or NOT_SIBLINGS
+    inner: np.ndarray  # (2, N, N) int32: inner siblings of gold and found arcs, NO_ARC if no arc
 
 
-def make_difference(plan: ArcPlan, n: int) -> Difference:
-    """Working memory for sentences of up to n words."""
-    per_arc = max_rows(plan, n)
-    capacity = 1 << (4 * n * per_arc).bit_length()
+NOT_SIBLINGS = -1  # in the place of s: the arc h -> m itself
+NO_ARC = -1
+
+
+def make_difference(plan: Plan, n: int, *, graphs: bool, capacity: int = 1 << 16) -> Difference:
+    """Working memory for sentences of up to n words, each with one head or, in graphs, with any.
+
+    capacity: a power of two; `learn_sentences` says when a sentence needs more.
+    """
+    arcs = n * (n + 1) // 2 if graphs else n
+    per_part, nodes = max_rows(plan.arcs, n), 0
+    if plan.siblings:
+        per_part, nodes = max(per_part, max_sibling_rows(plan.siblings)), n + 1
     return Difference(
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int32),
         np.empty(capacity, np.int64),
-        np.empty(per_arc, np.int64),
+        np.empty(per_part, np.int64),
+        np.empty((4 * arcs, 4), np.int64),
+        np.empty((2, nodes, nodes), np.int32),
     )
 
 
@@ -68,132 +100,357 @@ def _count_rows(found, n_found, sign, slots, counts, used, n_used, mask):
 
 
 @compiled
-def _subtract(values, start, n, gold, heads, plan, rows, parts, difference):
-    """Collect the features of gold arcs minus those of the arcs in `heads`.
+def _add_part(parts, count, sign, h, m, s):
+    parts[count, 0], parts[count, 1], parts[count, 2], parts[count, 3] = sign, h, m, s
+    return count + 1
 
-    Returns: wrong words; slots in use.
-    """
-    wrong, places = 0, 0
+
+@compiled
+def _arcs_that_differ(n, gold, found, parts):
+    """List the arcs in which two trees differ: heads at 1..n."""
+    count = 0
     for m in range(1, n + 1):
-        if gold[start + m] != heads[start + m]:
-            wrong += 1
-            gap = abs(gold[start + m] - m) + abs(heads[start + m] - m)
-            places += 4 * len(plan.pair) + 4 * len(plan.word)
-            places += 2 * len(plan.between) * gap
-    mask = 1
-    while mask < 2 * places:
-        mask *= 2
-    mask -= 1
-    n_used = 0
-    slots, counts, used, found = difference
+        if gold[m] != found[m]:
+            count = _add_part(parts, count, 1, gold[m], m, NOT_SIBLINGS)
+            count = _add_part(parts, count, -1, found[m], m, NOT_SIBLINGS)
+    return count
+
+
+@compiled
+def _siblings_of_tree(n, heads, inner):
+    """inner[h, m] = the inner sibling of each arc, h for none."""
+    inner[: n + 1, : n + 1] = NO_ARC
     for m in range(1, n + 1):
-        if gold[start + m] != heads[start + m]:
-            for sign in (1, -1):
-                h = gold[start + m] if sign > 0 else heads[start + m]
-                n_found = arc_rows(values, start, n, h, m, plan, rows, parts, found)
-                n_used = _count_rows(found, n_found, sign, slots, counts, used, n_used, mask)
-    return wrong, n_used
+        inner[heads[m], m] = heads[m]
+    _siblings_of_arcs(n, inner)
+
+
+@compiled
+def _siblings_of_graph(n, arcs, inner):
+    for h in range(n + 1):
+        for m in range(n + 1):
+            inner[h, m] = h if arcs[h * (n + 1) + m] else NO_ARC
+    _siblings_of_arcs(n, inner)
+
+
+@inlined
+def _siblings_of_arcs(n, inner):
+    """Replace h in inner[h, m], which stands for an arc, by the arc's inner sibling."""
+    for h in range(n + 1):
+        s = h
+        for m in range(h + 1, n + 1):
+            if inner[h, m] != NO_ARC:
+                inner[h, m] = s
+                s = m
+        s = h
+        for m in range(h - 1, 0, -1):
+            if inner[h, m] != NO_ARC:
+                inner[h, m] = s
+                s = m
+
+
+@compiled
+def _parts_that_differ(n, inner, parts):
+    """List the arcs and sibling parts that only one of two graphs has."""
+    count = 0
+    gold, found = inner[0], inner[1]
+    for h in range(n + 1):
+        for m in range(1, n + 1):
+            of_gold, of_found = gold[h, m], found[h, m]
+            if of_gold == of_found:
+                continue
+            if of_gold == NO_ARC:
+                count = _add_part(parts, count, -1, h, m, NOT_SIBLINGS)
+            if of_found == NO_ARC:
+                count = _add_part(parts, count, 1, h, m, NOT_SIBLINGS)
+            if of_gold != NO_ARC:
+                count = _add_part(parts, count, 1, h, m, of_gold)
+            if of_found != NO_ARC:
+                count = _add_part(parts, count, -1, h, m, of_found)
+    return count
+
+
+def _list_parts(structures, siblings, start, n, difference):
+    """Fill difference.parts; returns how many there are, and what the mistakes cost."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_list_parts)
+def _choose_list_parts(structures, siblings, start, n, difference):
+    def of_arcs(structures, siblings, start, n, difference):
+        gold, found = structures.gold[start:], structures.found[start:]
+        count = _arcs_that_differ(n, gold, found, difference.parts)
+        return count, count // 2
+
+    def of_trees(structures, siblings, start, n, difference):
+        gold, found, wrong = structures.gold[start:], structures.found[start:], 0
+        for m in range(1, n + 1):
+            wrong += gold[m] != found[m]
+        if wrong == 0:
+            return 0, 0
+        _siblings_of_tree(n, gold, difference.inner[0])
+        _siblings_of_tree(n, found, difference.inner[1])
+        return _parts_that_differ(n, difference.inner, difference.parts), wrong
+
+    def of_graphs(structures, siblings, start, n, difference):
+        first, wrong = structures.firsts[start], 0
+        gold, found = structures.gold[first:], structures.found[first:]
+        for cell in range((n + 1) * (n + 1)):
+            wrong += gold[cell] != found[cell]
+        if wrong == 0:
+            return 0, 0
+        _siblings_of_graph(n, gold, difference.inner[0])
+        _siblings_of_graph(n, found, difference.inner[1])
+        return _parts_that_differ(n, difference.inner, difference.parts), wrong
+
+    if structures.instance_class is Graphs:
+        return of_graphs
+    return of_arcs if isinstance(siblings, types.NoneType) else of_trees
+
+
+@inlined
+def _rows_of_part(values, start, n, part, plan, rows, scratch, found):
+    """The weight rows of one listed part."""
+    h, m, s = part[1], part[2], part[3]
+    if s == NOT_SIBLINGS:
+        return arc_rows(values, start, n, h, m, plan.arcs, rows, scratch.parts, found)
+    return _rows_of_siblings(
+        values, start, n, h, m, s, plan.siblings, rows, scratch.siblings, found
+    )
+
+
+def _rows_of_siblings(values, start, n, h, m, s, plan, rows, scratch, found):
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_rows_of_siblings)
+def _choose_rows(values, start, n, h, m, s, plan, rows, scratch, found):
+    if isinstance(plan, types.NoneType):
+        return lambda values, start, n, h, m, s, plan, rows, scratch, found: 0
+    return lambda values, start, n, h, m, s, plan, rows, scratch, found: sibling_rows(
+        values, start, n, h, m, s, plan, rows, scratch.parts, found
+    )
+
+
+@compiled
+def _n_slots(parts, n_parts, arcs, of_siblings):
+    """Slots that leave half of them free, whatever fires: a power of two."""
+    of_arc, places = 2 * (len(arcs.word) + len(arcs.pair)), 0
+    for p in range(n_parts):
+        if parts[p, 3] == NOT_SIBLINGS:
+            places += of_arc + 2 * len(arcs.between) * abs(parts[p, 1] - parts[p, 2])
+        else:
+            places += of_siblings
+    slots = 2
+    while slots < 2 * places:
+        slots *= 2
+    return slots
+
+
+def _sibling_rows_at_most(plan):
+    """`max_sibling_rows`; 0 for the first order."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_sibling_rows_at_most)
+def _choose_rows_at_most(plan):
+    if isinstance(plan, types.NoneType):
+        return lambda plan: 0
+    return lambda plan: 2 * (len(plan.pairs.word) + len(plan.pairs.pair) + len(plan.triple))
 
 
 @inlined
 def update_sentence(
-    values, start, n, gold, heads, plan, weights, weighted, seen, rows, course, parts, difference
+    values, start, n, n_parts, n_slots, cost, plan, weights, weighted, seen, rows, course, scratch,
+    difference,
 ):  # fmt: skip
     """Move the weights along gold minus predicted features of one sentence.
 
-    `fill_parts` must have been called for it. Returns the number of wrong words.
+    The parts in which the two differ have been listed, and the sentence's keys are in `scratch`.
     """
-    wrong, n_used = _subtract(values, start, n, gold, heads, plan, rows, parts, difference)
+    slots, counts, used = difference.slots, difference.counts, difference.used
+    mask, n_used = n_slots - 1, 0
+    for p in range(n_parts):
+        part = difference.parts[p]
+        n_found = _rows_of_part(values, start, n, part, plan, rows, scratch, difference.found)
+        n_used = _count_rows(difference.found, n_found, part[0], slots, counts, used, n_used, mask)
     margin, squared_norm = 0.0, 0.0
     for k in range(n_used):
-        slot = difference.used[k]
-        count = np.float64(difference.counts[slot])
+        slot = used[k]
+        count = np.float64(counts[slot])
         squared_norm += count * count
-        margin += count * weights[difference.slots[slot] - 1]
-    step = step_size(course.rule, np.float64(wrong), margin, squared_norm, course.cap)
+        margin += count * weights[slots[slot] - 1]
+    step = step_size(course.rule, np.float64(cost), margin, squared_norm, course.cap)
     for k in range(n_used):
-        slot = difference.used[k]
-        change = step * difference.counts[slot]
+        slot = used[k]
+        change = step * counts[slot]
         if change != 0.0:
-            row = difference.slots[slot] - 1
+            row = slots[slot] - 1
             weights[row] += change
             weighted[row] += seen * change
-        difference.slots[slot] = 0
-    return wrong
+        slots[slot] = 0
+
+
+def _predict(values, start, n, plan, weights, rows, course, scratch, structures):
+    """Fill what is found for one sentence; returns whether there is a tree."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_predict)
+def _choose_predict(values, start, n, plan, weights, rows, course, scratch, structures):
+    def of_trees(values, start, n, plan, weights, rows, course, scratch, structures):
+        return parse_sentence(
+            values, start, n, plan, weights, rows, course.single_root,
+            structures.gold[start : start + n + 1], course.cost, scratch,
+            structures.found[start : start + n + 1],
+        )  # fmt: skip
+
+    def of_graphs(values, start, n, plan, weights, rows, course, scratch, structures):
+        first = structures.firsts[start]
+        gold = structures.gold[first : first + (n + 1) * (n + 1)].reshape(n + 1, n + 1)
+        found = parse_sentence(
+            values, start, n, plan, weights, rows, course.single_root, gold, course.cost, scratch,
+            structures.heads[start : start + n + 1],
+        )  # fmt: skip
+        copy_arcs(scratch.tree.arcs, n, structures.found[first:])
+        return found
+
+    return of_graphs if structures.instance_class is Graphs else of_trees
+
+
+@compiled
+def predict_sentences(
+    values, starts, lengths, plan, weights, rows, course, scratch, structures
+):  # fmt: skip
+    """Fill what is found for all sentences, with the same weights; returns as `parse_sentences`."""
+    for b in range(len(starts)):
+        if not _predict(
+            values, starts[b], lengths[b], plan, weights, rows, course, scratch, structures
+        ):  # fmt: skip
+            return b
+    return -1
+
+
+def _fill_keys(values, start, n, plan, rows, scratch):
+    """Fill the keys of a sentence that was not parsed just now."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_fill_keys)
+def _choose_fill(values, start, n, plan, rows, scratch):
+    if isinstance(plan, types.NoneType):
+        return lambda values, start, n, plan, rows, scratch: None
+    return lambda values, start, n, plan, rows, scratch: fill_parts(
+        values, start, n, plan.pairs, rows, scratch.parts
+    )
 
 
 @compiled
 def learn_sentences(
-    values, starts, lengths, gold, plan, weights, weighted, seen, rows, course, scratch,
-    difference, heads, predict, first,
+    values, starts, lengths, structures, plan, weights, weighted, seen, rows, course, scratch,
+    difference, predict, first,
 ):  # fmt: skip
     """Learn from the sentences first, first + 1, ... one after the other.
 
     Args:
         values, starts, lengths: a batch in its order of learning.
-        gold, heads: (T,) trees by place; heads is filled where `predict` is set, and otherwise
-            holds the predictions already.
+        structures: Trees or Graphs; what is found is filled where `predict` is set, and otherwise
+            there already.
         weights, weighted: (rows,) float32, changed in place; `seen` sentences came before.
     Returns:
-        DONE, TABLE_FULL (grow the exact map, then go on) or NO_TREE; the sentence at which that
-        happened; wrong words of the sentences learned.
+        DONE, TABLE_FULL or DIFFERENCE_FULL (grow the exact map, or double the capacity of the
+        difference, then go on) or NO_TREE; the sentence at which that happened; the cost of the
+        mistakes in the sentences learned: wrong words, or for graphs wrong and missing arcs.
     """
     wrong = 0
-    cost = gold if course.cost_augmented else gold[:0]
     for b in range(first, len(starts)):
         start, n = starts[b], lengths[b]
-        if predict and not parse_sentence(
-            values, start, n, plan, weights, rows, course.single_root,
-            cost, scratch, heads[start : start + n + 1],
+        if predict and not _predict(
+            values, start, n, plan, weights, rows, course, scratch, structures
         ):  # fmt: skip
             return NO_TREE, b, wrong
-        wrong_here = 0
-        for m in range(1, n + 1):
-            wrong_here += gold[start + m] != heads[start + m]
-        if wrong_here > 0:
+        n_parts, cost = _list_parts(structures, plan.siblings, start, n, difference)
+        if cost > 0:
+            n_slots = _n_slots(
+                difference.parts, n_parts, plan.arcs, _sibling_rows_at_most(plan.siblings)
+            )
+            if n_slots > len(difference.slots):
+                return DIFFERENCE_FULL, b, wrong
             if not predict:
-                fill_parts(values, start, n, plan, rows, scratch.parts)
-            if not insert_arcs(
-                start, n, gold, heads, plan, wrong_here, len(weights), rows.keys, rows.bases,
-                rows.state, scratch.parts,
+                fill_parts(values, start, n, plan.arcs, rows, scratch.parts)
+                _fill_keys(values, start, n, plan.siblings, rows, scratch.siblings)
+            if not _insert_parts(
+                difference.parts, n_parts, plan, len(weights), rows.keys, rows.bases, rows.state,
+                scratch,
             ):  # fmt: skip
                 return TABLE_FULL, b, wrong
             update_sentence(
-                values, start, n, gold, heads, plan, weights, weighted, seen + b, rows, course,
-                scratch.parts, difference,
+                values, start, n, n_parts, n_slots, cost, plan, weights, weighted, seen + b, rows,
+                course, scratch, difference,
             )  # fmt: skip
-        wrong += wrong_here
+        wrong += cost
     return DONE, len(starts), wrong
 
 
-@compiled
-def insert_arcs(start, n, gold, heads, plan, wrong, n_weights, keys, bases, state, parts):
-    """Put the features of the arcs in which gold and prediction differ into an exact map.
+def _insert_parts(listed, n_parts, plan, n_weights, keys, bases, state, scratch):
+    """Put the features of the listed parts into an exact map.
 
     Returns: whether there was room for all of them; if not, nothing is changed.
     """
-    if keys is None:  # a hashed map has a row for every feature
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_insert_parts)
+def _choose_insert(listed, n_parts, plan, n_weights, keys, bases, state, scratch):
+    if isinstance(keys, types.NoneType):  # a hashed map has a row for every feature
+        return lambda listed, n_parts, plan, n_weights, keys, bases, state, scratch: True
+    has_siblings = not isinstance(plan.types[plan.fields.index("siblings")], types.NoneType)
+
+    def of_arcs(listed, n_parts, plan, n_weights, keys, bases, state, scratch):
+        families = len(plan.arcs.word) + len(plan.arcs.pair)
+        if not _has_room(n_parts * families, n_weights, keys, state):
+            return False
+        for p in range(n_parts):
+            _insert_part(listed[p, 1], listed[p, 2], plan.arcs, scratch.parts, keys, bases, state)
         return True
-    values = 2 * wrong * (len(plan.word) + len(plan.pair))
-    if 2 * (state[0] + values) > len(keys) or state[1] + values * LINE > n_weights:
-        return False
-    for m in range(1, n + 1):
-        if gold[start + m] == heads[start + m]:
-            continue
-        for h in (gold[start + m], heads[start + m]):
-            for family in range(len(plan.word)):
-                word = plan.word[family]
-                i = h if word.role == HEAD else m
-                if parts.side_on[word.side, i]:
-                    seed = np.uint64(word.seed) << np.uint64(SEED_SHIFT)
-                    key = parts.side_key[word.side, i] | seed
-                    _insert(key, word.slots, keys, bases, state)
-            for family in range(len(plan.pair)):
-                pair = plan.pair[family]
-                if parts.side_on[pair.head_side, h] and parts.side_on[pair.modifier_side, m]:
-                    key = parts.head_part[family, h] ^ parts.modifier_part[family, m]
-                    _insert(key, pair.slots, keys, bases, state)
-    return True
+
+    def of_siblings(listed, n_parts, plan, n_weights, keys, bases, state, scratch):
+        arcs, pairs = plan.arcs, plan.siblings.pairs
+        families = len(arcs.word) + len(arcs.pair) + len(pairs.word) + len(pairs.pair)
+        if not _has_room(n_parts * families, n_weights, keys, state):
+            return False
+        for p in range(n_parts):
+            h, m, s = listed[p, 1], listed[p, 2], listed[p, 3]
+            if s == NOT_SIBLINGS:
+                _insert_part(h, m, arcs, scratch.parts, keys, bases, state)
+            else:
+                inner = NO_SIBLING if s == h else s
+                _insert_part(inner, m, pairs, scratch.siblings.parts, keys, bases, state)
+        return True
+
+    return of_siblings if has_siblings else of_arcs
+
+
+@inlined
+def _has_room(values, n_weights, keys, state):
+    return 2 * (state[0] + values) <= len(keys) and state[1] + values * LINE <= n_weights
+
+
+@compiled
+def _insert_part(h, m, plan, parts, keys, bases, state):
+    """Put the features of one arc, or of two siblings, into an exact map."""
+    for family in range(len(plan.word)):
+        word = plan.word[family]
+        i = h if word.role == HEAD else m
+        if parts.side_on[word.side, i]:
+            seed = np.uint64(word.seed) << np.uint64(SEED_SHIFT)
+            key = parts.side_key[word.side, i] | seed
+            _insert(key, word.slots, keys, bases, state)
+    for family in range(len(plan.pair)):
+        pair = plan.pair[family]
+        if parts.side_on[pair.head_side, h] and parts.side_on[pair.modifier_side, m]:
+            key = parts.head_part[family, h] ^ parts.modifier_part[family, m]
+            _insert(key, pair.slots, keys, bases, state)
 
 
 @compiled

@@ -31,7 +31,8 @@ def nearest_projective(heads: np.ndarray, *, single_root: bool = False) -> np.nd
             ancestor = heads[ancestor - 1]
             scores[ancestor, m] += 1
     found = np.zeros(n + 1, np.int64)
-    floats, stack, _ = make_search_scratch("eisner", n)
-    assert stack is not None
-    eisner_sentence(scores, n, single_root, floats, stack, found)
+    scratch = make_search_scratch("eisner", n)
+    assert scratch.floats is not None
+    assert scratch.stack is not None
+    eisner_sentence(scores, n, single_root, scratch.floats, scratch.stack, found)
     return found[1:]

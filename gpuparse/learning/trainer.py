@@ -18,18 +18,28 @@ from gpuparse.data.vocabulary import (
     column_ids,
     seen_attributes,
 )
-from gpuparse.errors import DataError, NoTreeError
+from gpuparse.errors import ConfigError, DataError, NoTreeError
 from gpuparse.features.label_plan import compile_labels
-from gpuparse.features.plan import LINE, check_exact_keys, compile_arcs
+from gpuparse.features.plan import LINE, check_exact_keys, compile_plan
 from gpuparse.features.templates import TemplateSet
-from gpuparse.inference.decode import PROJECTIVE
-from gpuparse.learning.online import NO_TREE, TABLE_FULL, Course, learn_sentences, make_difference
+from gpuparse.inference.decode import DECODERS
+from gpuparse.learning.online import (
+    DIFFERENCE_FULL,
+    NO_TREE,
+    TABLE_FULL,
+    Course,
+    Difference,
+    Trees,
+    learn_sentences,
+    make_difference,
+    predict_sentences,
+)
 from gpuparse.learning.online_labels import learn_labels
 from gpuparse.learning.projectivize import nearest_projective
 from gpuparse.learning.updates import RULES
 from gpuparse.model import Model
 from gpuparse.scoring.cpu_labels import make_label_scratch
-from gpuparse.scoring.cpu_parse import ParseScratch, make_parse_scratch, parse_sentences
+from gpuparse.scoring.cpu_parse import ParseScratch, make_parse_scratch
 from gpuparse.scoring.feature_map import (
     contents,
     exact_map,
@@ -110,13 +120,21 @@ class Trainer:
             raise DataError(f"{treebank.source}: no sentences to learn from")
         self.options, self._threads = options, threads
         attributes = seen_attributes(treebank)
+        self._decoder = DECODERS[options.decoder]
         self._arcs = arcs.expanded(attributes)
+        if not self._decoder.reads_siblings:
+            self._arcs = self._arcs.first_order()
+        elif not self._arcs.sibling:
+            raise ConfigError(
+                f"decoder {options.decoder} needs sibling templates, and the set {arcs.name!r} has"
+                " none"
+            )
         self._labels = labels.expanded(attributes) if labels else None
-        fields = set(self._arcs.fields("arc"))
+        fields = {*self._arcs.fields("arc"), *self._arcs.fields("sibling")}
         fields |= set(self._labels.fields("label")) if self._labels else set()
         pos_column = choose_pos_column(treebank, options.pos)
         self._vocabularies = Vocabularies.build(treebank, sorted(fields), pos_column)
-        self._plan = compile_arcs(self._arcs, self._vocabularies)
+        self._plan = compile_plan(self._arcs, self._vocabularies)
         self._batch = Encoder(self._vocabularies).encode(treebank)
         self._longest = int(self._batch.lengths.max())
         self._heads = self._by_place(treebank.heads)
@@ -149,7 +167,7 @@ class Trainer:
     def _reachable_heads(self) -> np.ndarray:
         """Gold heads, those of trees out of the decoder's reach replaced if so configured."""
         heads = self._heads.copy()
-        projective = self.options.decoder in PROJECTIVE
+        projective = self._decoder.is_projective
         for start, n in zip(self._batch.starts.tolist(), self._batch.lengths.tolist(), strict=True):
             tree = heads[start + 1 : start + n + 1]
             if self.single_root and n_roots(tree) != 1:
@@ -164,11 +182,10 @@ class Trainer:
         return heads
 
     def _grow(self) -> None:
-        """Make room in the exact map for twice the values of the longest sentence, or as many
-        again as there are."""
-        families = len(self._plan.word) + len(self._plan.pair)
-        known = n_values(self._features)
-        self._features = grown(self._features, max(known, 4 * self._longest * families))
+        """Make room in the exact map for twice the values of the longest sentence's trees, or as
+        many again as there are."""
+        known, least = n_values(self._features), 8 * self._longest * self._plan.families
+        self._features = grown(self._features, max(known, least))
         weights = np.zeros((self._features.n_rows, 1), np.float32)
         weights[: len(self._weighted)] = self._weights.array
         self._weights = Weights(weights)
@@ -312,9 +329,9 @@ class _ArcLearner:
         self._trainer, self._pool = trainer, pool
         self._course = Course(
             bool(trainer.single_root), RULES[options.rule],
-            options.cost_augmented, options.max_step or np.inf,
+            float(options.cost_augmented), options.max_step or np.inf,
         )  # fmt: skip
-        self._heads = np.full_like(trainer._reachable, -1)
+        self._structures = Trees(trainer._reachable, np.full_like(trainer._reachable, -1))
         self._scratch = [
             make_parse_scratch(
                 trainer._plan, trainer._features.rows, options.decoder, trainer._longest,
@@ -322,7 +339,12 @@ class _ArcLearner:
             )
             for _ in range(trainer._threads if options.batch_size > 1 else 1)
         ]  # fmt: skip
-        self._difference = make_difference(trainer._plan, trainer._longest)
+        self._difference = self._make_difference(1 << 16)
+
+    def _make_difference(self, capacity: int) -> Difference:
+        trainer = self._trainer
+        graphs = trainer._decoder.gives_graphs
+        return make_difference(trainer._plan, trainer._longest, graphs=graphs, capacity=capacity)
 
     def learn(self, part: Batch, seen: int) -> int:
         """Learn from some sentences in their order; `seen` came before. Returns wrong words."""
@@ -337,19 +359,18 @@ class _ArcLearner:
         return wrong
 
     def _predict(self, mini: Batch) -> None:
-        """Fill `_heads` for a batch, all with the same weights, one run of it in each thread."""
+        """Find the trees of a batch, all with the same weights, one run of it in each thread."""
         trainer = self._trainer
-        cost = trainer._reachable if self._course.cost_augmented else self._heads[:0]
         starts, lengths = mini.starts.numpy(), mini.lengths.numpy()
         work = np.cumsum((lengths + 1) ** 2)
         threads = len(self._scratch)
         cuts = np.searchsorted(work, work[-1] * np.arange(1, threads) / threads).tolist()
 
         def search(run: tuple[int, int], scratch: ParseScratch) -> int:
-            return parse_sentences(
+            return predict_sentences(
                 mini.values.numpy(), starts[slice(*run)], lengths[slice(*run)], trainer._plan,
-                trainer._weights.array[:, 0], trainer._features.rows,
-                self._course.single_root, cost, scratch, self._heads,
+                trainer._weights.array[:, 0], trainer._features.rows, self._course, scratch,
+                self._structures,
             )  # fmt: skip
 
         runs = list(pairwise([0, *cuts, len(mini)]))
@@ -361,17 +382,20 @@ class _ArcLearner:
         wrong, first = 0, 0
         while True:
             status, first, mistakes = learn_sentences(
-                part.values.numpy(), part.starts.numpy(), part.lengths.numpy(),
-                trainer._reachable, trainer._plan, trainer._weights.array[:, 0],
-                trainer._weighted, seen, trainer._features.rows, self._course,
-                self._scratch[0], self._difference, self._heads, predict, first,
+                part.values.numpy(), part.starts.numpy(), part.lengths.numpy(), self._structures,
+                trainer._plan, trainer._weights.array[:, 0], trainer._weighted, seen,
+                trainer._features.rows, self._course, self._scratch[0], self._difference, predict,
+                first,
             )  # fmt: skip
             wrong += mistakes
             if status == NO_TREE:
                 raise NoTreeError("a training sentence has no tree: its scores are not finite")
-            if status != TABLE_FULL:
+            if status == TABLE_FULL:
+                trainer._grow()
+            elif status == DIFFERENCE_FULL:
+                self._difference = self._make_difference(2 * len(self._difference.slots))
+            else:
                 return wrong
-            trainer._grow()
 
 
 def _average(weights: np.ndarray, weighted: np.ndarray, seen: int) -> np.ndarray:

@@ -166,7 +166,7 @@ def fill_parts(values, start, n, plan, rows, scratch):
 
 
 @compiled
-def _sum_words(n, plan, weights, rows, scratch):
+def sum_words(n, plan, weights, rows, scratch):
     """Sum the word families: one number for each word, role and combination."""
     codes, word_sum = plan.codes, scratch.word_sum
     word_sum[:, : n + 1] = 0
@@ -186,7 +186,7 @@ def _sum_words(n, plan, weights, rows, scratch):
 
 
 @compiled
-def _add_pairs(h, n, plan, weights, rows, scratch, out):
+def add_pairs(h, n, plan, weights, rows, scratch, out):
     """Add the pair families of head h's arcs to its row of scores."""
     base, code = scratch.base, scratch.code
     on, parts = scratch.side_on, scratch.modifier_part
@@ -320,14 +320,14 @@ def score_sentence(values, start, n, plan, weights, rows, scratch, out):
     Cost: O(families n^2) gathers, O(K^2 n) vector additions for K distinct values in between.
     """
     fill_parts(values, start, n, plan, rows, scratch)
-    _sum_words(n, plan, weights, rows, scratch)
+    sum_words(n, plan, weights, rows, scratch)
     for h in range(n + 1):
         for m in range(1, n + 1):
             c = scratch.combination[n + m - h]
             out[h, m] = scratch.word_sum[0, h, c] + scratch.word_sum[1, m, c]
             for table in range(len(plan.codes)):
                 scratch.code[table, m] = plan.codes[table, c]
-        _add_pairs(h, n, plan, weights, rows, scratch, out)
+        add_pairs(h, n, plan, weights, rows, scratch, out)
     _add_between(values, start, n, plan, weights, rows.dense, scratch, out)
 
 
@@ -348,22 +348,8 @@ def arc_rows(values, start, n, h, m, plan, rows, scratch, found):
 
     `fill_parts` must have been called for the sentence. A row stands as often as it fires.
     """
-    on, codes = scratch.side_on, plan.codes
-    n_rows, is_power, keys, bases = rows.rows, rows.is_power, rows.keys, rows.bases
-    c, count = scratch.combination[n + m - h], 0
-    for family in range(len(plan.word)):
-        record = plan.word[family]
-        i, side = m if record.role else h, record.side
-        if on[side, i]:
-            key = _part(scratch.side_key[side, i], record.seed, 0, rows.mask, keys)
-            base = np.int64(find_base(key, n_rows, is_power, keys, bases))
-            count = _put(base, record.first_codes, record.second_codes, codes, c, found, count)
-    for family in range(len(plan.pair)):
-        pair = plan.pair[family]
-        if on[pair.head_side, h] and on[pair.modifier_side, m]:
-            key = scratch.head_part[family, h] ^ scratch.modifier_part[family, m]
-            base = np.int64(find_base(key, n_rows, is_power, keys, bases))
-            count = _put(base, pair.first_codes, pair.second_codes, codes, c, found, count)
+    codes, c = plan.codes, scratch.combination[n + m - h]
+    count = pair_rows(h, m, c, plan, rows, scratch, found)
     for family in range(len(plan.between)):
         between = plan.between[family]
         first, second = between.first_codes, between.second_codes
@@ -375,12 +361,34 @@ def arc_rows(values, start, n, h, m, plan, rows, scratch, found):
                 middle = np.int64(values[between.row, start + k])
                 if middle != 0:
                     base = between_row(between, head, middle, modifier, rows.dense)
-                    count = _put(base, first, second, codes, c, found, count)
+                    count = put_rows(base, first, second, codes, c, found, count)
     return count
 
 
 @compiled
-def _put(base, first, second, codes, combination, found, count):
+def pair_rows(h, m, c, plan, rows, scratch, found):
+    """`arc_rows` without the words between, for the combination c of direction and distance."""
+    on, codes = scratch.side_on, plan.codes
+    n_rows, is_power, keys, bases = rows.rows, rows.is_power, rows.keys, rows.bases
+    count = 0
+    for family in range(len(plan.word)):
+        record = plan.word[family]
+        i, side = m if record.role else h, record.side
+        if on[side, i]:
+            key = _part(scratch.side_key[side, i], record.seed, 0, rows.mask, keys)
+            base = np.int64(find_base(key, n_rows, is_power, keys, bases))
+            count = put_rows(base, record.first_codes, record.second_codes, codes, c, found, count)
+    for family in range(len(plan.pair)):
+        pair = plan.pair[family]
+        if on[pair.head_side, h] and on[pair.modifier_side, m]:
+            key = scratch.head_part[family, h] ^ scratch.modifier_part[family, m]
+            base = np.int64(find_base(key, n_rows, is_power, keys, bases))
+            count = put_rows(base, pair.first_codes, pair.second_codes, codes, c, found, count)
+    return count
+
+
+@compiled
+def put_rows(base, first, second, codes, combination, found, count):
     """Append a family's rows, one or two."""
     found[count] = base ^ np.int64(codes[first, combination])
     if second < 0:

@@ -98,8 +98,8 @@ def test_faulty_templates(text: str, message: str) -> None:
     [
         ("arc: []\n", "at least one template"),
         ("{}\n", "at least one template"),
-        ("- 1\n", "has the keys name, distance, arc and label"),
-        ("arcs: []\n", "has the keys name, distance, arc and label"),
+        ("- 1\n", "has the keys name, distance, arc, sibling, label"),
+        ("arcs: []\n", "has the keys name, distance, arc, sibling, label"),
         ("arc:\n  - {template: [h.pos]}\n", "has the keys suffixes and templates"),
         ("arc:\n  - h.pos\n", "has the keys suffixes and templates"),
         ("arc:\n  - {templates: [h.pos, h.pos]}\n", "'h.pos' stands twice"),

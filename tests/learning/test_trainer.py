@@ -87,7 +87,7 @@ class Literal:
     def __init__(self, trainer: Trainer, sentences: list[Sentence], options: Options) -> None:
         model = trainer.model(16)
         self.batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
-        self.plan = model.plan
+        self.plan = model.plan.arcs
         self.features = full_exact_map(self.batch, self.plan)
         self.options, self.gold = options, gold_heads(sentences)
         self.rows = self._rows_by_name(sentences)
@@ -221,11 +221,11 @@ def test_learning_looks_at_the_best_tree_of_all(
         batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
         state = trainer.state()
         weights = rng.normal(0, 0.3, (len(state["arcs"]), 1)).astype(np.float32)
-        weights = silence(weights[:, 0], model.plan, model.features)[:, np.newaxis]
+        weights = silence(weights[:, 0], model.plan.arcs, model.features)[:, np.newaxis]
         trainer.restore(state | {"arcs": weights})
         for _ in trainer.learn():
             pass
-        rows, gold = rows_of_arcs(batch, 0, model.plan, model.features), gold_heads(sentences)[0]
+        rows, gold = rows_of_arcs(batch, 0, model.plan.arcs, model.features), gold_heads(sentences)[0]
 
         def value(tree: list[int], rows: dict, gold: list[int], weights: np.ndarray) -> float:
             score = sum(

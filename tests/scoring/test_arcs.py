@@ -11,7 +11,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
 from gpuparse.features import plan as plan_module
-from gpuparse.features.plan import ArcPlan, compile_arcs
+from gpuparse.features.plan import ArcPlan, compile_arcs, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
@@ -244,4 +244,4 @@ def test_an_exact_map_has_no_shared_lines(monkeypatch):
     monkeypatch.setattr(plan_module, "MAX_DENSE_LINES", 150)
     vocabularies = Vocabularies.build(treebank_of(TRAIN), MIXED.fields("arc"), 3)
     with pytest.raises(ConfigError, match="too many values to tell all of them apart"):
-        plan_module.check_exact_keys(compile_arcs(MIXED, vocabularies), vocabularies)
+        plan_module.check_exact_keys(compile_plan(MIXED, vocabularies), vocabularies)

@@ -37,7 +37,6 @@ from gpuparse.inference.kernels.cpu.siblings import (
     Siblings,
     copy_parts_of_two,
     part_of_three,
-    row_offsets,
     sibling_score,
     spread_parts_of_three,
 )
@@ -53,11 +52,10 @@ I_R, I_L, C_R, C_L, S_R, S_L, FIRST_R, FIRST_L, N_PLANES = range(9)
 class _Ends:
     """Row i of all planes at a vector of ends from j on, while it is filled."""
 
-    def __init__(self, context: Any, builder: Any, chart: Any, offsets: Any, args: Any) -> None:
+    def __init__(self, context: Any, builder: Any, chart: Any, args: Any) -> None:
         self.builder = builder
-        self.plane, self.stride, self.i, self.j = args[2:6]
+        self.plane, self.stride, self.i, self.j = args[1:5]
         self.cell = Lanes(context, builder, chart, args[0], lane_count(chart))
-        self.offset = Lanes(context, builder, offsets, args[1], 1)
 
     def row(self, plane: int, k: Any) -> Any:
         """Index of the cell (k, j)."""
@@ -79,7 +77,7 @@ class _Ends:
 
     def parts_of_three(self, rows: Any, k: Any) -> Any:
         """The row of the sibling k."""
-        start = self.builder.add(rows, self.offset.load_one(k))
+        start = self.builder.add(rows, self.builder.mul(k, self.stride))
         return self.cell.load(self.builder.add(start, self.j))
 
     def only_at(self, k: Any, vector: Any) -> Any:
@@ -92,7 +90,7 @@ class _Ends:
 
 
 @intrinsic
-def _fill_ends(typingctx, chart, offsets, plane, stride, i, j, n, right, left):  # type: ignore[no-untyped-def]
+def _fill_ends(typingctx, chart, plane, stride, i, j, n, right, left):  # type: ignore[no-untyped-def]
     """Fill row i of all planes at the ends from j on, as many as a vector holds.
 
     Args: plane: its size; right, left: where the rows of parts of three begin. Cells that are no
@@ -100,8 +98,8 @@ def _fill_ends(typingctx, chart, offsets, plane, stride, i, j, n, right, left): 
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        i, j, n, right, left = args[4:]
-        ends = _Ends(context, builder, chart, offsets, args)
+        i, j, n, right, left = args[3:]
+        ends = _Ends(context, builder, chart, args)
         add, fadd, one = builder.add, builder.fadd, ir.Constant(i.type, 1)
         nothing = constant(ends.cell.type, -np.inf)
         arcs_R, arcs_L = ends.load(I_R, i), ends.load(I_L, i)
@@ -158,7 +156,7 @@ def _fill_ends(typingctx, chart, offsets, plane, stride, i, j, n, right, left): 
         loop.turn(values)
         return context.get_dummy_value()
 
-    return types.void(chart, offsets, *[types.int64] * 7), codegen
+    return types.void(chart, *[types.int64] * 7), codegen
 
 
 class SiblingScratch(NamedTuple):
@@ -173,7 +171,7 @@ def sibling_scratch_sizes(n: int, itemsize: int) -> tuple[int, int]:
     """Elements of the two arrays of `SiblingScratch` for up to n words."""
     rows = N_PLANES * (n + 2) + ROWS * (n + 1)
     floats = rows * whole_vectors(n + 1, itemsize) + 2 * VECTOR_BYTES // itemsize
-    return floats, (1 + ROWS // 2 + 6) * (n + 1)
+    return floats, 6 * (n + 1)
 
 
 def make_sibling_scratch(
@@ -192,8 +190,6 @@ def _fill_chart(
     n: int,
     stride: int,
     chart: np.ndarray,
-    offsets: np.ndarray,
-    held: np.ndarray,
 ) -> None:
     """All maxima of the spans over positions first .. n; planes as their names say, [i, j]."""
     plane = (n + 2) * stride
@@ -212,9 +208,8 @@ def _fill_chart(
         siblings, n, stride, chart[FIRST_R * plane :], chart[FIRST_L * plane :],
         chart[S_R * plane :], chart[S_L * plane :],
     )  # fmt: skip
-    row_offsets(siblings, n, stride, offsets)
-    held[:] = -1
-    rows = N_PLANES * plane
+    right = N_PLANES * plane
+    left = right + (n + 1) * stride
     for i in range(n, first - 1, -1):
         # S(i,j)   = max_{i<=r<j} C_R(i,r) + C_L(r+1,j)
         # I_R(i,j) = max(C_L(i+1,j) + sib(i,-,j),
@@ -223,12 +218,12 @@ def _fill_chart(
         #                max_{i<k<j} (S(i,k) + sib(j,k,i)) + I_L(k,j)) + arc(j,i)
         # C_R(i,j) = max_{i<r<=j} I_R(i,r) + C_R(r,j)
         # C_L(i,j) = max_{i<=r<j} C_L(i,r) + I_L(r,j)
-        right, left = spread_parts_of_three(siblings, i, n, stride, chart[rows:], held)
+        spread_parts_of_three(siblings, i, n, stride, chart[right:])
         diagonal = C_R * plane + i * stride + i
         chart[diagonal] = 0
         lanes = vector_lanes(chart)
         for j in range(i // lanes * lanes, n + 1, lanes):
-            _fill_ends(chart, offsets, plane, stride, i, j, n, rows + right, rows + left)
+            _fill_ends(chart, plane, stride, i, j, n, right, left)
             chart[diagonal] = 0
         chart[diagonal + (C_L - C_R) * plane] = 0
 
@@ -329,9 +324,8 @@ def eisner_sibling_sentence(
     first = 1 if single_root else 0
     chart = aligned(scratch.floats)
     stride = whole_vectors(n + 1, scratch.floats.itemsize)
-    offsets, held = scratch.ints[: n + 1], scratch.ints[n + 1 : (1 + ROWS // 2) * (n + 1)]
-    stack = scratch.ints[(1 + ROWS // 2) * (n + 1) :]
-    _fill_chart(arc_scores, siblings, first, n, stride, chart, offsets, held)
+    stack = scratch.ints
+    _fill_chart(arc_scores, siblings, first, n, stride, chart)
     plane = (n + 2) * stride
     depth = 0
     if single_root:

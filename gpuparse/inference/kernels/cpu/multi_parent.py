@@ -124,6 +124,21 @@ def multi_parent_sentence(
 
 
 @compiled
+def fill_primary_heads(n: int, arcs: np.ndarray, gains: np.ndarray, heads: np.ndarray) -> None:
+    """Choose one head of every word: the one whose arc's removal would cost most, the first of
+    equals. The chosen arcs form a tree, for a graph without cycles leads up to the root only.
+
+    Args: arcs and the gains of its arcs, as `multi_parent_sentence` leaves them; heads: filled at
+    1..n.
+    """
+    for m in range(1, n + 1):
+        best = np.inf
+        for h in range(n + 1):
+            if arcs[h, m] and gains[m, h] < best:
+                best, heads[m] = gains[m, h], h
+
+
+@compiled
 def multi_parent_batch(
     arc_scores: np.ndarray,
     sibling_scores: np.ndarray,

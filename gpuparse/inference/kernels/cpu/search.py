@@ -1,46 +1,77 @@
-"""The best tree of one sentence by any first-order decoder, for other compiled code to call."""
+"""The best tree or graph of one sentence by any decoder, for other compiled code to call."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
 from numba.extending import overload
 
 from gpuparse.compiled import inlined
+from gpuparse.inference.kernels.cpu.arc_gains import GainScratch, make_gain_scratch
 from gpuparse.inference.kernels.cpu.chu_liu_edmonds import (
     chu_liu_edmonds_scratch_sizes,
     chu_liu_edmonds_sentence,
 )
 from gpuparse.inference.kernels.cpu.eisner import eisner_scratch_size, eisner_sentence
+from gpuparse.inference.kernels.cpu.eisner_sibling import (
+    SiblingScratch,
+    eisner_sibling_sentence,
+    make_sibling_scratch,
+)
+from gpuparse.inference.kernels.cpu.hill_climb import hill_climb_sentence
+from gpuparse.inference.kernels.cpu.multi_parent import fill_primary_heads, multi_parent_sentence
+from gpuparse.inference.kernels.cpu.siblings import Siblings
 
 
 class SearchScratch(NamedTuple):
     """Working memory of one decoder for sentences of up to n words; contents do not matter.
 
-    `stack` is None but for Eisner, `ints` but for Chu-Liu/Edmonds: which of them is there tells
-    `search` which decoder is meant, when it is compiled, so that the other one is left out.
+    Which fields are None tells `search` which decoder is meant, when it is compiled, so that the
+    others are left out.
     """
 
-    floats: np.ndarray
-    stack: np.ndarray | None
-    ints: np.ndarray | None
+    floats: np.ndarray | None  # of the first order
+    stack: np.ndarray | None  # of Eisner
+    ints: np.ndarray | None  # of Chu-Liu/Edmonds
+    chart: SiblingScratch | None  # of the second order
+    gains: GainScratch | None  # of searches by single changes
+    arcs: np.ndarray | None  # of graphs: bool (n + 1, n + 1), [h, m], filled by `search`
 
 
-def _eisner_scratch(n: int, dtype: np.dtype) -> SearchScratch:
-    floats = np.empty(eisner_scratch_size(n, dtype.itemsize), dtype)
-    return SearchScratch(floats, np.empty((2 * n + 4, 3), np.int64), None)
+_NOTHING = SearchScratch(None, None, None, None, None, None)
 
 
-def _chu_liu_edmonds_scratch(n: int, dtype: np.dtype) -> SearchScratch:
-    n_floats, n_ints = chu_liu_edmonds_scratch_sizes(n, dtype.itemsize)
-    return SearchScratch(np.empty(n_floats, dtype), None, np.empty(n_ints, np.int32))
+def _eisner_scratch(n: int, dtype: Any) -> SearchScratch:
+    floats = np.empty(eisner_scratch_size(n, np.dtype(dtype).itemsize), dtype)
+    return _NOTHING._replace(floats=floats, stack=np.empty((2 * n + 4, 3), np.int64))
+
+
+def _chu_liu_edmonds_scratch(n: int, dtype: Any) -> SearchScratch:
+    n_floats, n_ints = chu_liu_edmonds_scratch_sizes(n, np.dtype(dtype).itemsize)
+    return _NOTHING._replace(floats=np.empty(n_floats, dtype), ints=np.empty(n_ints, np.int32))
+
+
+def _eisner_sibling_scratch(n: int, dtype: Any) -> SearchScratch:
+    return _NOTHING._replace(chart=make_sibling_scratch(n, dtype))
+
+
+def _hill_climb_scratch(n: int, dtype: Any) -> SearchScratch:
+    return _eisner_sibling_scratch(n, dtype)._replace(gains=make_gain_scratch(n, dtype))
+
+
+def _multi_parent_scratch(n: int, dtype: Any) -> SearchScratch:
+    arcs = np.zeros((n + 1, n + 1), np.bool_)
+    return _hill_climb_scratch(n, dtype)._replace(arcs=arcs)
 
 
 # Name of the decoder, as in decode.DECODERS -> its scratch.
-SCRATCH: dict[str, Callable[[int, np.dtype], SearchScratch]] = {
+SCRATCH: dict[str, Callable[[int, Any], SearchScratch]] = {
     "eisner": _eisner_scratch,
     "chu_liu_edmonds": _chu_liu_edmonds_scratch,
+    "eisner_sibling": _eisner_sibling_scratch,
+    "hill_climb": _hill_climb_scratch,
+    "multi_parent": _multi_parent_scratch,
 }
 
 
@@ -48,39 +79,71 @@ def make_search_scratch(
     decoder: str, n: int, dtype: type[np.float32] | type[np.float64] = np.float64
 ) -> SearchScratch:
     """Working memory of a decoder, for scores of this type and sentences of up to n words."""
-    return SCRATCH[decoder](n, np.dtype(dtype))
+    return SCRATCH[decoder](n, dtype)
 
 
 # Inlined: one level less for numba to compile again for every caller.
 @inlined
 def search(
-    scores: np.ndarray, n: int, single_root: bool, scratch: SearchScratch, heads: np.ndarray
+    scores: np.ndarray,
+    siblings: Siblings | None,
+    n: int,
+    single_root: bool,
+    scratch: SearchScratch,
+    heads: np.ndarray,
 ) -> bool:
-    """Fill heads[1:n+1] with the best tree; return whether there is one.
+    """Fill heads[1:n+1] with the tree that is found; return whether there is one.
 
-    Args: scores (>= n+1, >= n+1), n >= 1, in the type of the scratch, which decides the decoder.
+    Args: scores (>= n+1, >= n+1), n >= 1, in the type of the scratch, which decides the decoder;
+    siblings: None for decoders of the first order. Where graphs are searched for, the graph is in
+    scratch.arcs, and heads are its primary ones.
     """
-    return _search(scores, n, single_root, scratch.floats, scratch.stack, scratch.ints, heads)
+    return _search(scores, siblings, n, single_root, scratch, heads)
 
 
 def _search(
     scores: np.ndarray,
+    siblings: Siblings | None,
     n: int,
     single_root: bool,
-    floats: np.ndarray,
-    stack: np.ndarray | None,
-    ints: np.ndarray | None,
+    scratch: SearchScratch,
     heads: np.ndarray,
 ) -> bool:
     raise TypeError("only compiled code can call this")
 
 
 @overload(_search)
-def _choose_search(scores, n, single_root, floats, stack, ints, heads):  # type: ignore[no-untyped-def]
-    if isinstance(ints, types.NoneType):
-        return lambda scores, n, single_root, floats, stack, ints, heads: eisner_sentence(
-            scores, n, single_root, floats, stack, heads
-        )
-    return lambda scores, n, single_root, floats, stack, ints, heads: chu_liu_edmonds_sentence(
-        scores, n, single_root, floats, ints, heads
-    )
+def _choose_search(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+    def is_there(field):  # type: ignore[no-untyped-def]
+        return not isinstance(scratch.types[scratch.fields.index(field)], types.NoneType)
+
+    def by_eisner(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+        return eisner_sentence(scores, n, single_root, scratch.floats, scratch.stack, heads)
+
+    def by_chu_liu_edmonds(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+        return chu_liu_edmonds_sentence(scores, n, single_root, scratch.floats, scratch.ints, heads)
+
+    def by_eisner_sibling(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+        return eisner_sibling_sentence(scores, siblings, n, single_root, scratch.chart, heads)
+
+    def by_hill_climb(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+        found = eisner_sibling_sentence(scores, siblings, n, single_root, scratch.chart, heads)
+        if found:
+            hill_climb_sentence(scores, siblings, n, single_root, -1, scratch.gains, heads)
+        return found
+
+    def by_multi_parent(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+        found = eisner_sibling_sentence(scores, siblings, n, single_root, scratch.chart, heads)
+        if found:
+            gains, arcs = scratch.gains, scratch.arcs
+            multi_parent_sentence(scores, siblings, n, single_root, -1, gains, heads, arcs)
+            fill_primary_heads(n, arcs, gains.gains, heads)
+        return found
+
+    if is_there("arcs"):
+        return by_multi_parent
+    if is_there("gains"):
+        return by_hill_climb
+    if is_there("chart"):
+        return by_eisner_sibling
+    return by_chu_liu_edmonds if is_there("ints") else by_eisner

@@ -1,4 +1,4 @@
-"""Where compiled second-order search reads sibling scores from: dense, or a sum of small tables.
+"""Where compiled second-order search reads sibling scores from: dense, or a sum of tables' cells.
 
 A sibling source is one of the two tuples below. Searches are compiled for the one that they are
 called with, and only the functions of this file tell the two apart.
@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
+from gpuparse.compiled import inlined
+
 
 class DenseSiblings(NamedTuple):
     """A number for each part: scores (N, N, N), [h, m, s], s == h where there is no sibling."""
@@ -17,20 +19,23 @@ class DenseSiblings(NamedTuple):
 
 
 class FactoredSiblings(NamedTuple):
-    """score(h, m, s) = pair[s, m] + triple[0 if h < m else 1, classes[h], classes[s], classes[m]].
+    """Parts of one and two words as matrices, parts of three as a sum of cells of one table.
+
+    score(h, m, s) = pair[s, m] + sum over looks p of table[cell], where
+    cell = places[0, p, h] + places[1, p, s] + places[2, p, m] + gaps[p, m - s + middle].
 
     first: (N, N), [h, m], the whole score of a modifier without an inner sibling.
     pair: (N, N), [s, m], s on either side of m.
-    triple: (2, K, K, K), C order.
-    classes: int (N,), the class of the root and of each word, its part of speech, say, numbered
-    from 0 within the sentence: no more classes than nodes, K of them or fewer.
-    The scores have one type. What stands in cells of no part does not matter.
+    table: (R,), numbers of any type.
+    places: int64 (3, P, N); gaps: int64 (P, 2 * middle + 1) for every difference of positions.
+    `first` and `pair` have one type. What stands in cells of no part does not matter.
     """
 
     first: np.ndarray
     pair: np.ndarray
-    triple: np.ndarray
-    classes: np.ndarray
+    table: np.ndarray
+    places: np.ndarray
+    gaps: np.ndarray
 
 
 Siblings = DenseSiblings | FactoredSiblings
@@ -53,14 +58,29 @@ def _sibling_score(siblings, h, m, s):  # type: ignore[no-untyped-def]
 
     def add_up(siblings, h, m, s):  # type: ignore[no-untyped-def]
         if s == h:
-            score = siblings.first[h, m]
-        else:
-            c = siblings.classes
-            of_three = siblings.triple[0 if h < m else 1, c[h], c[s], c[m]]
-            score = siblings.pair[s, m] + of_three
-        return score
+            return siblings.first[h, m]
+        three = look_up(siblings.first, siblings.table, siblings.places, siblings.gaps, h, m, s)
+        return siblings.pair[s, m] + three
 
     return add_up
+
+
+@inlined
+def look_up(
+    scores: np.ndarray,
+    table: np.ndarray,
+    places: np.ndarray,
+    gaps: np.ndarray,
+    h: int,
+    m: int,
+    s: int,
+) -> float:
+    """The part of three words of factored scores, in the type of `scores`."""
+    total = scores.dtype.type(0)
+    of_gap = gaps.shape[1] // 2 + m - s
+    for p in range(len(gaps)):
+        total += table[places[0, p, h] + places[1, p, s] + places[2, p, m] + gaps[p, of_gap]]
+    return total
 
 
 def part_of_three(siblings: Siblings, h: int, m: int, s: int) -> float:
@@ -72,12 +92,9 @@ def part_of_three(siblings: Siblings, h: int, m: int, s: int) -> float:
 def _part_of_three(siblings, h, m, s):  # type: ignore[no-untyped-def]
     if _is_dense(siblings):
         return lambda siblings, h, m, s: siblings.scores[h, m, s]
-
-    def look_up(siblings, h, m, s):  # type: ignore[no-untyped-def]
-        c = siblings.classes
-        return siblings.triple[0 if h < m else 1, c[h], c[s], c[m]]
-
-    return look_up
+    return lambda siblings, h, m, s: look_up(
+        siblings.first, siblings.table, siblings.places, siblings.gaps, h, m, s
+    )
 
 
 def copy_parts_of_two(
@@ -127,51 +144,27 @@ def _copy_parts_of_two(siblings, n, stride, first_right, first_left, pair_right,
     return copy_factored
 
 
-ROWS = 8
+ROWS = 2
 """Rows for `spread_parts_of_three`, times n + 1."""
 
 
-def row_offsets(siblings: Siblings, n: int, stride: int, offsets: np.ndarray) -> None:
-    """Fill offsets[k], where the row of the sibling k begins among those that are spread."""
-    raise TypeError("only compiled code can call this")
-
-
-@overload(row_offsets)
-def _row_offsets(siblings, n, stride, offsets):  # type: ignore[no-untyped-def]
-    if _is_dense(siblings):
-
-        def one_for_each_word(siblings, n, stride, offsets):  # type: ignore[no-untyped-def]
-            for k in range(n + 1):
-                offsets[k] = k * stride
-
-        return one_for_each_word
-
-    def one_for_each_class(siblings, n, stride, offsets):  # type: ignore[no-untyped-def]
-        for k in range(n + 1):
-            offsets[k] = siblings.classes[k] * stride
-
-    return one_for_each_class
-
-
 def spread_parts_of_three(
-    siblings: Siblings, i: int, n: int, stride: int, rows: np.ndarray, held: np.ndarray
-) -> tuple[int, int]:
-    """Write the parts of i < k < j into rows over j, unless they are there already.
+    siblings: Siblings, i: int, n: int, stride: int, rows: np.ndarray
+) -> None:
+    """Write the parts of i < k < j into rows over j.
 
-    Args: rows: `ROWS` * (n + 1) * stride elements; held: int scratch, `ROWS` / 2 * (n + 1), -1 at
-    the beginning. Both are left alone between calls for the same sentence.
-    Returns: (right, left): the part of the modifier j of i with the sibling k stands at
-    [right + offsets[k] + j], that of the modifier i of j with the sibling k at
-    [left + offsets[k] + j].
+    Args: rows: `ROWS` * (n + 1) * stride elements: the part of the modifier j of i with the
+    sibling k goes to [k * stride + j], that of the modifier i of j with the sibling k to
+    [(n + 1 + k) * stride + j].
     """
     raise TypeError("only compiled code can call this")
 
 
 @overload(spread_parts_of_three)
-def _spread_parts_of_three(siblings, i, n, stride, rows, held):  # type: ignore[no-untyped-def]
+def _spread_parts_of_three(siblings, i, n, stride, rows):  # type: ignore[no-untyped-def]
     if _is_dense(siblings):
 
-        def turn(siblings, i, n, stride, rows, held):  # type: ignore[no-untyped-def]
+        def turn(siblings, i, n, stride, rows):  # type: ignore[no-untyped-def]
             left = (n + 1) * stride
             for j in range(i + 2, n + 1):
                 to_right, to_left = siblings.scores[i, j], siblings.scores[j, i]
@@ -179,32 +172,28 @@ def _spread_parts_of_three(siblings, i, n, stride, rows, held):  # type: ignore[
                 for k in range(i + 1, j):
                     right_column[np.uint64(k * stride)] = to_right[np.uint64(k)]
                     left_column[np.uint64(k * stride)] = to_left[np.uint64(k)]
-            return 0, left
 
         return turn
 
-    def look_up(siblings, i, n, stride, rows, held):  # type: ignore[no-untyped-def]
-        # A block of rows for each class of i, one row for each class of k. With very many classes
-        # the last block is filled again and again.
-        classes, triple = siblings.classes, siblings.triple
-        of_i, n_classes = classes[i], 0
-        for k in range(n + 1):
-            n_classes = max(n_classes, classes[k] + 1)
-        if n_classes > n + 1:
-            raise ValueError("more classes than nodes: number them within the sentence")
-        block = min(of_i, ROWS * (n + 1) // (2 * n_classes) - 1)
-        right = block * 2 * n_classes * stride
-        left = right + n_classes * stride
-        if held[block] == of_i:
-            return right, left
-        held[block] = of_i
-        for of_k in range(n_classes):
-            to_right, to_left = triple[0, of_i, of_k], triple[1, :, of_k, of_i]
-            right_row, left_row = rows[right + of_k * stride :], rows[left + of_k * stride :]
-            for j in range(1, n + 1):
-                of_j = np.uint64(classes[np.uint64(j)])
-                right_row[np.uint64(j)] = to_right[of_j]
-                left_row[np.uint64(j)] = to_left[of_j]
-        return right, left
+    def gather(siblings, i, n, stride, rows):  # type: ignore[no-untyped-def]
+        table, places, gaps = siblings.table, siblings.places, siblings.gaps
+        middle = gaps.shape[1] // 2
+        for k in range(i + 1, n):
+            right_row = rows[k * stride : (k + 1) * stride]
+            left_row = rows[(n + 1 + k) * stride : (n + 2 + k) * stride]
+            for p in range(len(gaps)):
+                as_head, as_modifier, gap = places[0, p], places[2, p], gaps[p, middle - k :]
+                right = places[0, p, i] + places[1, p, k]
+                left = places[1, p, k] + places[2, p, i] + gaps[p, middle + i - k]
+                if p == 0:
+                    for j in range(k + 1, n + 1):
+                        at = np.uint64(j)
+                        right_row[at] = table[np.uint64(right + as_modifier[at] + gap[at])]
+                        left_row[at] = table[np.uint64(left + as_head[at])]
+                else:
+                    for j in range(k + 1, n + 1):
+                        at = np.uint64(j)
+                        right_row[at] += table[np.uint64(right + as_modifier[at] + gap[at])]
+                        left_row[at] += table[np.uint64(left + as_head[at])]
 
-    return look_up
+    return gather
