@@ -13,8 +13,16 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from benchmarks.registry import Report
+from gpuparse.compiled import compiled
+from gpuparse.data.conll import read_treebank
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling, hill_climb
 from gpuparse.inference.integer_program import integer_program
+from gpuparse.inference.kernels.cpu.siblings import sibling_score
+from gpuparse.model import Model
+from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.cpu_siblings import make_sibling_score_scratch, score_siblings
 
 GATE = (
     "tests/inference/test_integer_program.py",
@@ -38,34 +46,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "scores",
         nargs="*",
         type=Path,
-        help="safetensors files with arc_scores (B, N, N), sibling_scores (B, N, N, N) and lengths "
-        "(B,); without any, scores are drawn",
+        metavar="MODEL_OR_SCORES",
+        help="folders of second-order models, or safetensors files with arc_scores (B, N, N), "
+        "sibling_scores (B, N, N, N) and lengths (B,); without any, scores are drawn",
     )
+    parser.add_argument("--treebank", type=Path, help="what the models score")
     parser.add_argument("--sentences", type=int, default=300, help="at most so many of each source")
     parser.add_argument("--max-words", type=int, default=40, help="longer sentences are left out")
-    parser.add_argument("--single-root", action="store_true", help="one modifier of the root")
+    parser.add_argument(
+        "--single-root", action="store_true", help="one modifier of the root; models know"
+    )
     parser.add_argument("--time-limit", type=float, help="seconds for a sentence's exact tree")
 
 
 def run(options: argparse.Namespace) -> Report:
     """One table with the rows of every source."""
-    sources: dict[str, Iterable[ScoredSentence]] = {}
+    roots = options.single_root
+    sources: list[tuple[str, Iterable[ScoredSentence], bool]] = []
     for path in options.scores:
-        sources[path.name] = stored_sentences(path)
+        if path.is_dir():
+            if options.treebank is None:
+                raise ConfigError(f"{path} is a model: give it a --treebank to score")
+            model = Model.load(path)
+            scored = scored_sentences(model, read_treebank(options.treebank))
+            sources.append((path.name, scored, model.single_root))
+        else:
+            sources.append((path.name, stored_sentences(path), roots))
     if not sources:
         for kind, bonus in BONUS.items():
             for n in DRAWN:
-                sources[f"{kind}, n = {n}"] = drawn_sentences(n, bonus, min(options.sentences, 30))
+                drawn = drawn_sentences(n, bonus, min(options.sentences, 30))
+                sources.append((f"{kind}, n = {n}", drawn, roots))
     tables = [
         gap_table(
             sentences,
             source=source,
             max_words=options.max_words,
             max_sentences=options.sentences,
-            single_root=options.single_root,
+            single_root=single_root,
             time_limit=options.time_limit,
         )
-        for source, sentences in sources.items()
+        for source, sentences, single_root in sources
     ]
     return joined(tables)
 
@@ -131,6 +152,43 @@ def joined(tables: list[Report]) -> Report:
         [row for table in tables for row in table.rows],
         notes + [note for table in tables for note in table.notes],
     )
+
+
+def scored_sentences(model: Model, treebank: Treebank) -> Iterator[ScoredSentence]:
+    """The sentences of a treebank as a second-order model scores them, all parts written out.
+
+    Raises:
+        ConfigError: the model is of the first order.
+    """
+    plan, rows, weights = model.plan, model.features.rows, model.arcs
+    if plan.siblings is None:
+        raise ConfigError(f"a model of the first order ({model.decoder}) has no sibling scores")
+    batch = model.encode(treebank)
+    values = batch.values.numpy()
+    for b, n in enumerate(batch.lengths.tolist()):
+        alone = batch.select(torch.tensor([b]))
+        arcs = arc_scores(alone, plan.arcs, model.features, weights, backend="cpu")[0]
+        scratch = make_sibling_score_scratch(
+            plan.siblings, n, model.features.is_exact, np.dtype(np.int32)
+        )
+        siblings = np.zeros((n + 1,) * 3)
+        _score_all_siblings(
+            values, int(batch.starts[b]), n, plan.siblings, weights.array[:, 0], rows, scratch,
+            siblings,
+        )  # fmt: skip
+        yield arcs.double(), torch.from_numpy(siblings)
+
+
+@compiled
+def _score_all_siblings(values, start, n, plan, weights, rows, scratch, scores):
+    """Write the score of every sibling part of one sentence to scores[h, m, s]."""
+    factored = score_siblings(values, start, n, plan, weights, rows, scratch)
+    for h in range(n + 1):
+        for m in range(1, n + 1):
+            if h != m:
+                scores[h, m, h] = sibling_score(factored, h, m, h)
+                for s in range(min(h, m) + 1, max(h, m)):
+                    scores[h, m, s] = sibling_score(factored, h, m, s)
 
 
 def stored_sentences(path: Path) -> Iterator[ScoredSentence]:

@@ -1,6 +1,7 @@
 """The table of gaps holds what a direct count gives, and says what it leaves out."""
 
 import argparse
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,13 @@ import torch
 from safetensors.torch import save_file
 
 from benchmarks import gaps
+from benchmarks.subjects import options_for
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.errors import ConfigError
+from gpuparse.features.templates import load_templates
 from gpuparse.inference import eisner_sibling, hill_climb
+from gpuparse.learning.trainer import Trainer
 from tests.oracles.brute_force import best_sibling_values, best_values
 
 pytest.importorskip("scipy.optimize", reason="scipy is not installed")
@@ -124,3 +131,46 @@ def test_files_of_scores_and_drawn_ones_are_reported(tmp_path):
     assert len(report.rows) == 5 * len(gaps.DRAWN) * len(gaps.BONUS)
     exact = [row for row in report.rows if row[1] == "integer program"]
     assert all(row[2] == 100 for row in exact)
+
+
+def trained(treebank, decoder):
+    options = replace(options_for(1 << 16, epochs=1), decoder=decoder)
+    trainer = Trainer(treebank, load_templates("mcdonald-pereira-2006"), None, options)
+    for _ in trainer.learn():
+        pass
+    return trainer.model(16)
+
+
+def test_models_score_as_they_parse(tmp_path):
+    text = generate(40, 5)
+    treebank = treebank_from_bytes(text, "generated")
+    model = trained(treebank, "hill_climb")
+    batch = model.encode(treebank)
+    heads, _ = model.search(batch)
+    scored_ones = list(gaps.scored_sentences(model, treebank))
+    assert len(scored_ones) == len(treebank)
+    for b, (arcs, siblings) in enumerate(scored_ones):
+        n, start = len(arcs) - 1, int(batch.starts[b])
+        assert n == batch.lengths[b]
+        found, _, _ = hill_climb(
+            arcs[None], siblings[None], torch.tensor([n]), single_root=model.single_root
+        )
+        assert found[0, 1:].tolist() == heads[start + 1 : start + n + 1].tolist()
+    assert siblings.count_nonzero() > siblings.shape[0]
+    model.save(tmp_path)
+    (tmp_path / "text.conllu").write_bytes(text)
+    parser = argparse.ArgumentParser()
+    gaps.add_arguments(parser)
+    arguments = [str(tmp_path), "--treebank", str(tmp_path / "text.conllu"), "--sentences", "20"]
+    report = gaps.run(parser.parse_args(arguments))
+    climbed = by_search(report)["projective optimum, climbed"]
+    assert climbed["exact %"] > 0
+    assert "20 sentences" in report.notes[-1]
+    with pytest.raises(ConfigError, match="--treebank"):
+        gaps.run(parser.parse_args([str(tmp_path)]))
+
+
+def test_models_of_the_first_order_have_no_such_scores():
+    treebank = treebank_from_bytes(generate(20, 5), "generated")
+    with pytest.raises(ConfigError, match="first order"):
+        next(gaps.scored_sentences(trained(treebank, "chu_liu_edmonds"), treebank))
