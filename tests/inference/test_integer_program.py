@@ -187,12 +187,12 @@ def test_a_sentence_without_a_tree_is_named():
 
 def test_time_that_runs_out_is_said():
     n = 24
-    rng = np.random.default_rng(36)
+    rng = np.random.default_rng(37)
     arcs = torch.from_numpy(rng.standard_normal((2, n + 1, n + 1)))
     siblings = torch.from_numpy(rng.standard_normal((2, *[n + 1] * 3)))
     lengths = torch.tensor([n, 1])
     begin = time.perf_counter()
-    heads, scores, optimal = integer_program(arcs, siblings, lengths, time_limit=0.2)
+    heads, scores, optimal = integer_program(arcs, siblings, lengths, time_limit=0.1)
     assert time.perf_counter() - begin < 5
     assert optimal.tolist() == [False, True]
     assert is_tree(tuple(heads[0, 1:].tolist()))
