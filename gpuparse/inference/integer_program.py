@@ -79,8 +79,8 @@ def integer_program(
     Cost: exponential at worst; O(n^3) variables, O(n^2) constraints besides the cycles. Most often
     one relaxation is enough, in time of about n^2: a twentieth of a second for 40 words. Sentences
     whose relaxation has fractions can take seconds.
-    Source: Riedel & Clarke 2006 (cycles are forbidden as they are met); Martins, Smith & Xing 2009
-    (variables of siblings, relaxation); differs: chains of siblings as flows, minimum cuts.
+    Source: the slides name Riedel & Clarke 2006 (cycles forbidden as met) and Martins, Smith & Xing
+    2009 (sibling variables, relaxation); differs: chains of siblings as flows, minimum cuts.
     """
     choose_backend("cpu", arc_scores.device)
     _require_scipy()
@@ -112,7 +112,7 @@ def _require_scipy() -> None:
         import scipy.optimize  # noqa: F401
     except ImportError as error:
         raise ConfigError(
-            "integer_program needs scipy 1.9 or later, which is not installed: pip install scipy"
+            "integer_program needs scipy 1.13 or later, which is not installed: pip install scipy"
         ) from error
 
 
