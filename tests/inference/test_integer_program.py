@@ -1,0 +1,228 @@
+"""Integer programs against all trees, against other exact decoders, and at their limits."""
+
+import builtins
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.errors import ConfigError, NoTreeError, ScoreError
+from gpuparse.inference import chu_liu_edmonds, eisner_sibling, hill_climb
+from gpuparse.inference.integer_program import integer_program
+from tests.oracles.brute_force import (
+    all_trees,
+    best_sibling_values,
+    best_values,
+    is_tree,
+    sibling_tree_values,
+)
+from tests.strategies import integer_scores, integer_siblings, with_junk
+
+pytest.importorskip("scipy.optimize", reason="scipy is not installed")
+
+every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+every_order = pytest.mark.parametrize("order", [1, 2], ids=["first", "second"])
+CASES = {1: 10, 2: 20, 3: 60, 4: 60, 5: 12}
+"""Words -> batches' size, for each order, kind of root and share of forbidden parts."""
+
+
+def draw(seed, n_batch, n, order, forbidden=0.0):
+    """Arc scores and sibling scores, None for the first order; NaN where nothing is read."""
+    rng = np.random.default_rng(seed)
+    arcs = integer_scores(rng, n_batch, n, forbidden=forbidden)
+    siblings = integer_siblings(rng, n_batch, n, forbidden=forbidden)
+    with_junk(arcs, siblings, np.nan)
+    return arcs, siblings if order == 2 else None
+
+
+def as_tensors(arcs, siblings, n):
+    lengths = torch.full((len(arcs),), n)
+    return torch.from_numpy(arcs), None if siblings is None else torch.from_numpy(siblings), lengths
+
+
+def best_by_enumeration(arcs, siblings, single_root):
+    if siblings is None:
+        return best_values(arcs, projective=False, single_root=single_root)
+    return best_sibling_values(arcs, siblings, projective=False, single_root=single_root)
+
+
+@every_root
+@every_order
+@pytest.mark.parametrize("forbidden", [0.0, 0.15, 0.4])
+@pytest.mark.parametrize("n", CASES)
+def test_the_best_of_all_trees_is_found(order, single_root, forbidden, n):
+    arcs, siblings = draw(n, CASES[n], n, order, forbidden)
+    expected = best_by_enumeration(arcs, siblings, single_root)
+    has_tree = expected > -np.inf
+    assert has_tree.any()
+    found = [arcs[has_tree], None if siblings is None else siblings[has_tree]]
+    heads, scores, optimal = integer_program(*as_tensors(*found, n), single_root=single_root)
+    assert scores.tolist() == expected[has_tree].tolist()
+    assert optimal.all()
+    for tree in heads.tolist():
+        assert tree[0] == -1
+        assert is_tree(tuple(tree[1:]))
+        assert not single_root or tree.count(0) == 1
+    for b in np.flatnonzero(~has_tree):
+        alone = arcs[b : b + 1], None if siblings is None else siblings[b : b + 1]
+        with pytest.raises(NoTreeError, match="sentence 0 "):
+            integer_program(*as_tensors(*alone, n), single_root=single_root)
+
+
+@every_root
+def test_a_unique_best_tree_is_the_one_found(single_root):
+    n = 4
+    rng = np.random.default_rng(31)
+    arcs, siblings = (
+        rng.standard_normal((40, n + 1, n + 1)),
+        rng.standard_normal((40, *[n + 1] * 3)),
+    )
+    values = sibling_tree_values(arcs, siblings, projective=False, single_root=single_root)
+    trees = all_trees(n, False, single_root)[values.argmax(1)]
+    heads, scores, _ = integer_program(*as_tensors(arcs, siblings, n), single_root=single_root)
+    assert heads.tolist() == trees.tolist()
+    np.testing.assert_allclose(scores.numpy(), values.max(1), rtol=1e-12, atol=1e-12)
+
+
+@every_root
+@every_order
+def test_twelve_words_as_by_chu_liu_edmonds(order, single_root):
+    n = 12
+    arcs = torch.from_numpy(integer_scores(np.random.default_rng(32), 20, n, spread=9))
+    lengths = torch.tensor([n] * 10 + list(range(10)))
+    siblings = torch.zeros(20, *[n + 1] * 3) if order == 2 else None
+    heads, scores, optimal = integer_program(arcs, siblings, lengths, single_root=single_root)
+    _, expected = chu_liu_edmonds(arcs, lengths, single_root=single_root)
+    assert scores.equal(expected)
+    assert optimal.all()
+    assert ((heads >= 0).sum(1) == lengths).all()
+    if siblings is not None:
+        assert (heads[:, 0] == -1).all()
+
+
+@every_root
+def test_approximate_searches_never_do_better(single_root):
+    """Noise: relaxations with fractions, so that whole programs with cuts are met too."""
+    n = 10
+    rng = np.random.default_rng(33)
+    arcs = torch.from_numpy(rng.integers(-20, 21, (12, n + 1, n + 1)).astype(np.float64))
+    siblings = torch.from_numpy(rng.integers(-20, 21, (12, *[n + 1] * 3)).astype(np.float64))
+    batch = arcs, siblings, torch.full((12,), n)
+    heads, scores, optimal = integer_program(*batch, single_root=single_root)
+    assert optimal.all()
+    climbed = hill_climb(*batch, single_root=single_root)[1]
+    assert (climbed <= scores).all()
+    assert (climbed < scores).any()
+    assert (eisner_sibling(*batch, single_root=single_root)[1] <= climbed).all()
+    # From the best tree on there is no way up.
+    again, values, changes = hill_climb(*batch, start=heads, single_root=single_root)
+    assert again.equal(heads)
+    assert values.equal(scores)
+    assert not changes.any()
+
+
+@every_order
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0**40])
+def test_the_scale_of_the_scores_does_not_matter(order, scale):
+    n = 4
+    arcs, siblings = draw(34, 30, n, order)
+    expected = best_by_enumeration(arcs, siblings, single_root=False)
+    scaled = arcs * np.float32(scale), None if siblings is None else siblings * np.float32(scale)
+    _, scores, _ = integer_program(*as_tensors(*scaled, n))
+    assert (scores.numpy() / np.float32(scale)).tolist() == expected.tolist()
+
+
+@every_order
+def test_padding_and_batch_mates_change_nothing_and_inputs_stay(order):
+    arcs, siblings = draw(35, 6, 6, order)
+    lengths = torch.tensor([6, 0, 3, 1, 5, 4])
+    for b, n in enumerate(lengths.tolist()):
+        arcs[b, n + 1 :] = arcs[b, :, n + 1 :] = np.inf
+        if siblings is not None:
+            for axis in range(3):
+                np.moveaxis(siblings[b], axis, 0)[n + 1 :] = np.inf
+    batch = as_tensors(arcs, siblings, 6)[:2]
+    before = arcs.tobytes()
+    heads, scores, _ = integer_program(*batch, lengths)
+    assert arcs.tobytes() == before
+    for b, n in enumerate(lengths.tolist()):
+        inside = slice(n + 1)
+        alone = (
+            batch[0][b : b + 1, inside, inside],
+            None if siblings is None else batch[1][b : b + 1, inside, inside, inside],
+        )
+        _, value, _ = integer_program(*alone, lengths[b : b + 1])
+        assert value.item() == scores[b].item()
+        assert heads[b, n + 1 :].tolist() == [-1] * (6 - n)
+
+
+@every_order
+def test_empty_batches(order):
+    siblings = torch.zeros(0, 4, 4, 4) if order == 2 else None
+    heads, scores, optimal = integer_program(
+        torch.zeros(0, 4, 4), siblings, torch.zeros(0, dtype=torch.int64)
+    )
+    assert heads.shape == (0, 4)
+    assert scores.shape == optimal.shape == (0,)
+
+
+def test_a_sentence_without_a_tree_is_named():
+    arcs = torch.zeros(3, 4, 4)
+    arcs[2, 0] = -torch.inf
+    lengths = torch.tensor([3, 3, 3])
+    with pytest.raises(NoTreeError, match="sentence 2 of the batch has no tree"):
+        integer_program(arcs, None, lengths)
+    # Two words that like only each other: no cycle of theirs is a tree.
+    arcs = torch.zeros(2, 4, 4)
+    arcs[1, [0, 1], [2, 2]] = arcs[1, [0, 1], [3, 3]] = -torch.inf
+    with pytest.raises(NoTreeError, match="sentence 1 "):
+        integer_program(arcs, torch.zeros(2, 4, 4, 4), lengths[:2])
+    # All arcs are allowed, but no first modifier of the root.
+    siblings = torch.zeros(1, 4, 4, 4)
+    siblings[0, 0, :, 0] = -torch.inf
+    with pytest.raises(NoTreeError, match="sentence 0 "):
+        integer_program(torch.zeros(1, 4, 4), siblings, lengths[:1])
+
+
+def test_time_that_runs_out_is_said():
+    n = 24
+    rng = np.random.default_rng(37)
+    arcs = torch.from_numpy(rng.standard_normal((2, n + 1, n + 1)))
+    siblings = torch.from_numpy(rng.standard_normal((2, *[n + 1] * 3)))
+    lengths = torch.tensor([n, 1])
+    begin = time.perf_counter()
+    heads, scores, optimal = integer_program(arcs, siblings, lengths, time_limit=0.1)
+    assert time.perf_counter() - begin < 5
+    assert optimal.tolist() == [False, True]
+    assert is_tree(tuple(heads[0, 1:].tolist()))
+    assert torch.isfinite(scores).all()
+    no_time = integer_program(arcs, siblings, lengths, single_root=True, time_limit=0.0)
+    assert not no_time[2].any()
+    assert no_time[0][0].tolist().count(0) == 1
+
+
+def test_scores_are_checked():
+    arcs, siblings, lengths = torch.zeros(2, 4, 4), torch.zeros(2, 4, 4, 4), torch.tensor([3, 3])
+    with pytest.raises(ScoreError, match="lengths has type"):
+        integer_program(arcs, None, lengths.float())
+    with pytest.raises(ScoreError, match="sibling_scores has shape"):
+        integer_program(arcs, siblings[:1], lengths)
+    arcs[1, 2, 3] = torch.nan
+    with pytest.raises(ScoreError, match="sentence 1: "):
+        integer_program(arcs, siblings, lengths)
+    with pytest.raises(ScoreError, match="main memory"):
+        integer_program(arcs.to("meta"), None, lengths)
+
+
+def test_without_scipy_it_is_asked_for(monkeypatch):
+    found = builtins.__import__
+
+    def refuse(name, *rest):
+        if name.startswith("scipy"):
+            raise ImportError(name)
+        return found(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ConfigError, match="pip install scipy"):
+        integer_program(torch.zeros(1, 2, 2), None, torch.tensor([1]))
