@@ -289,7 +289,7 @@ class Model:
             scores, lengths = [part.cpu() for part in scores], batch.lengths.cpu()
             found, *_ = decoder.search(*scores, lengths, **options)
         if decoder.gives_graphs:
-            trees = primary_heads(found, scores[0], scores[1], lengths)
+            trees = primary_heads(found)
             return self._graphs_torch(batch, places, trees, found, heads, labels)
         words = (found >= 0).cpu()
         heads[places[words].numpy()] = found.cpu()[words].numpy()

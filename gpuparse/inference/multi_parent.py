@@ -7,7 +7,7 @@ from torch import Tensor
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.hill_climb import change_limit, require_allowed, starting_trees
 from gpuparse.inference.kernels.cpu.arc_gains import make_gain_scratch
-from gpuparse.inference.kernels.cpu.multi_parent import multi_parent_batch, primary_heads_batch
+from gpuparse.inference.kernels.cpu.multi_parent import multi_parent_batch
 from gpuparse.inference.kernels.cpu.threads import run_in_threads
 from gpuparse.inference.scores import check_sibling_scores
 from gpuparse.tensors import NO_HEAD
@@ -69,25 +69,19 @@ def multi_parent(
     return torch.from_numpy(graphs), torch.from_numpy(scores)
 
 
-def primary_heads(
-    arcs: Tensor, arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor
-) -> Tensor:
-    """One head of every word of graphs without cycles; the chosen arcs form a tree.
+def primary_heads(arcs: Tensor) -> Tensor:
+    """One head of every word of graphs: the nearest, the left one of two as near.
 
-    It is the head whose arc's removal would lower the score most, the first of equals.
+    The arcs chosen form a tree where the graph has no cycle and every word a head.
 
     Args:
-        arcs: bool (B, N, N) as `multi_parent` finds them, every word with a head.
-        arc_scores, sibling_scores, lengths: what they were found with, in main memory.
+        arcs: bool (B, N, N), [b, h, m], False in padding.
     Returns:
-        heads int64 (B, N), -1 at position 0 and in padding.
-    Raises:
-        ScoreError: scores that the searches would refuse.
+        heads int64 (B, N), -1 at position 0, in padding, and for a word without a head.
     Cost: O(n^2) a sentence.
     """
-    checked = check_sibling_scores(arc_scores, sibling_scores, lengths)
-    scores, siblings, words = (tensor.numpy() for tensor in checked)
-    heads = np.full(arcs.shape[:2], NO_HEAD, np.int64)
-    gains = np.empty(arcs.shape[1:], scores.dtype)
-    primary_heads_batch(scores, siblings, words, arcs.numpy(), gains, heads)
-    return torch.from_numpy(heads)
+    nodes = torch.arange(arcs.shape[1], device=arcs.device)
+    gap = nodes.unsqueeze(1) - nodes
+    order = 2 * gap.abs() + (gap > 0)
+    heads = order.masked_fill(~arcs, 2 * len(nodes)).argmin(dim=1)
+    return torch.where(arcs.any(dim=1), heads, NO_HEAD)

@@ -124,35 +124,13 @@ def multi_parent_sentence(
 
 
 @compiled
-def fill_primary_heads(n: int, arcs: np.ndarray, gains: np.ndarray, heads: np.ndarray) -> None:
-    """Choose one head of every word: the one whose arc's removal would cost most, the first of
-    equals. The chosen arcs form a tree, for a graph without cycles leads up to the root only.
-
-    Args: arcs and the gains of its arcs, as `multi_parent_sentence` leaves them; heads: filled at
-    1..n.
-    """
+def fill_primary_heads(n: int, arcs: np.ndarray, heads: np.ndarray) -> None:
+    """`gpuparse.inference.multi_parent.primary_heads` of one graph; heads: filled at 1..n."""
     for m in range(1, n + 1):
-        best = np.inf
+        nearest = n + 1
         for h in range(n + 1):
-            if arcs[h, m] and gains[m, h] < best:
-                best, heads[m] = gains[m, h], h
-
-
-@compiled
-def primary_heads_batch(
-    arc_scores: np.ndarray,
-    sibling_scores: np.ndarray,
-    lengths: np.ndarray,
-    arcs: np.ndarray,
-    gains: np.ndarray,
-    heads: np.ndarray,
-) -> None:
-    """`fill_primary_heads` for a batch; shapes as of `multi_parent_batch`, gains (N, N) scratch."""
-    for b in range(len(lengths)):
-        n, siblings = lengths[b], DenseSiblings(sibling_scores[b])
-        for h in range(n + 1):
-            fill_gains(arc_scores[b], siblings, n, h, arcs[b], gains)
-        fill_primary_heads(n, arcs[b], gains, heads[b])
+            if arcs[h, m] and abs(h - m) < nearest:
+                nearest, heads[m] = abs(h - m), h
 
 
 @compiled

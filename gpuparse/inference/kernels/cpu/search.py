@@ -135,9 +135,9 @@ def _choose_search(scores, siblings, n, single_root, scratch, heads):  # type: i
     def by_multi_parent(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
         found = eisner_sibling_sentence(scores, siblings, n, single_root, scratch.chart, heads)
         if found:
-            gains, arcs = scratch.gains, scratch.arcs
-            multi_parent_sentence(scores, siblings, n, single_root, -1, gains, heads, arcs)
-            fill_primary_heads(n, arcs, gains.gains, heads)
+            arcs = scratch.arcs
+            multi_parent_sentence(scores, siblings, n, single_root, -1, scratch.gains, heads, arcs)
+            fill_primary_heads(n, arcs, heads)
         return found
 
     if is_there("arcs"):
