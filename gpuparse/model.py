@@ -23,7 +23,7 @@ from gpuparse.features.plan import LINE, Plan, compile_plan
 from gpuparse.features.templates import TemplateSet, dump_set, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decode import DECODERS, Decoder
 from gpuparse.inference.multi_parent import primary_heads
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_graphs, parse_sentences
@@ -98,6 +98,8 @@ class Model:
             arc has a relation, None for relations that no primary arc may have.
         label_weights: whole-number weights (lines, labels), with `labels` only.
         decoder: a name in `gpuparse.inference.decode.DECODERS`.
+        min_gain: what a single change must raise the score by more than, in the decoders that make
+            such changes.
         single_root: whether every tree gets exactly one modifier of the root.
         config: the YAML text of the run that made the model, kept as a record.
     """
@@ -114,6 +116,7 @@ class Model:
         primary: Sequence[str | None] | None = None,
         label_weights: Weights | None,
         decoder: str,
+        min_gain: float = 0.0,
         single_root: bool,
         config: str,
     ) -> None:
@@ -126,6 +129,7 @@ class Model:
         self.primary = None if primary is None else list(primary)
         self.label_weights = label_weights
         self.decoder = decoder
+        self.min_gain = min_gain
         self.single_root = single_root
         self.config = config
         self.plan: Plan = compile_plan(templates, vocabularies)
@@ -239,7 +243,8 @@ class Model:
         weights, rows = self.arcs.array[:, 0], self.features.rows
         starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
         scratch = make_parse_scratch(self.plan, rows, self.decoder, int(lengths.max()), weights)
-        parser = batch.values.numpy(), starts, lengths, self.plan, weights, rows, self.single_root
+        sentences = batch.values.numpy(), starts, lengths
+        parser = *sentences, self.plan, weights, rows, self.single_root, self.min_gain
         arcs = None
         if DECODERS[self.decoder].gives_graphs:
             sizes = (lengths + 1) ** 2
@@ -277,17 +282,7 @@ class Model:
         self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
     ) -> "_Arcs | None":
         places, batch, decoder = batch.places(), batch.to(device), DECODERS[self.decoder]
-        scores = [arc_scores(batch, self.plan.arcs, self.features, self.arcs, backend="torch")]
-        if self.plan.siblings:
-            scores.append(
-                sibling_scores(batch, self.plan.siblings, self.features, self.arcs, backend="torch")
-            )
-        options = {"single_root": self.single_root}
-        if decoder.has_backends:
-            found, *_ = decoder.search(*scores, batch.lengths, backend="torch", **options)
-        else:  # by single changes, one after the other, in main memory
-            scores, lengths = [part.cpu() for part in scores], batch.lengths.cpu()
-            found, *_ = decoder.search(*scores, lengths, **options)
+        found, *_ = self._decode_torch(batch, decoder)
         if decoder.gives_graphs:
             trees = primary_heads(found)
             return self._graphs_torch(batch, places, trees, found, heads, labels)
@@ -299,6 +294,26 @@ class Model:
             )
             labels[places[words].numpy()] = best.cpu()[words].numpy()
         return None
+
+    def _decode_torch(self, batch: Batch, decoder: Decoder) -> tuple[torch.Tensor, ...]:
+        """What the decoder finds for the torch scores of a batch."""
+        given = self.features, self.arcs
+        arcs = arc_scores(batch, self.plan.arcs, *given, backend="torch")
+        if self.plan.siblings is None:
+            return decoder.search(
+                arcs, batch.lengths, single_root=self.single_root, backend="torch"
+            )
+        siblings, ends = sibling_scores(batch, self.plan.siblings, *given, backend="torch")
+        if decoder.has_backends:
+            return decoder.search(
+                arcs, siblings, batch.lengths, end_scores=ends, single_root=self.single_root,
+                backend="torch",
+            )  # fmt: skip
+        # By single changes, one after the other, in main memory.
+        return decoder.search(
+            arcs.cpu(), siblings.cpu(), batch.lengths.cpu(), end_scores=ends.cpu(),
+            single_root=self.single_root, min_gain=self.min_gain,
+        )  # fmt: skip
 
     def _graphs_torch(
         self,
@@ -354,6 +369,7 @@ class Model:
         facts = {
             "format": FORMAT,
             "decoder": self.decoder,
+            "min_gain": self.min_gain,
             "single_root": self.single_root,
             "table_rows": self.features.rows.rows,
             "sha256": {name: _sha256(text.encode()) for name, text in texts.items()}
@@ -408,6 +424,7 @@ class Model:
             primary=words["primary"],
             label_weights=Weights(tensors["labels"]) if "labels" in tensors else None,
             decoder=facts["decoder"],
+            min_gain=facts["min_gain"],
             single_root=facts["single_root"],
             config=texts[CONFIG],
         )
@@ -472,6 +489,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     wrong = {
         "decoder": facts["decoder"] not in DECODERS,
         "single_root": not isinstance(facts["single_root"], bool),
+        "min_gain": not isinstance(facts["min_gain"], float) or not 0 <= facts["min_gain"] < np.inf,
         "pos_column": words["pos_column"] not in (3, 4),
         "arcs": arcs.dtype not in whole or arcs.ndim != 2 or arcs.shape[1] != 1,
         "values": not isinstance(words["values"], dict)

@@ -227,6 +227,13 @@ class RunConfig:
         " order `eisner_sibling` for projective trees, `hill_climb` for all trees, `multi_parent`"
         " for graphs in which a word may have several heads.",
     )
+    min_gain: float = _key(
+        0.5,
+        "number",
+        "`hill_climb` and `multi_parent`: a change is made only if it raises the score by more than"
+        " so many wrong heads cost.",
+        low=0,
+    )
     seed: int = _key(
         1, "integer", "All that is drawn by chance derives from it.", low=0, high=2**63 - 1
     )

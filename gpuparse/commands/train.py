@@ -273,6 +273,7 @@ def trainer_options(config: RunConfig) -> learning.Options:
     """What the trainer needs to know of a config."""
     return learning.Options(
         decoder=config.decoder,
+        min_gain=config.min_gain,
         single_root=_SINGLE_ROOT[config.data.single_root],
         pos=config.data.pos,
         map_kind=config.feature_map.kind,

@@ -107,6 +107,7 @@ class SiblingPlan(NamedTuple):
 
     pairs: ArcPlan  # of the inner sibling, as if it were the head, and the modifier
     triple: np.ndarray  # of TRIPLE; the code tables are those of `pairs`
+    ends: ArcPlan  # of heads and their outermost modifiers on a side
 
 
 class Plan(NamedTuple):
@@ -118,12 +119,14 @@ class Plan(NamedTuple):
     @property
     def dense_lines(self) -> int:
         """Lines of the dense region, LINE rows each."""
-        return self.siblings.pairs.dense_lines if self.siblings else self.arcs.dense_lines
+        return self.siblings.ends.dense_lines if self.siblings else self.arcs.dense_lines
 
     @property
     def families(self) -> int:
         """How many families a feature may belong to."""
-        parts = [self.arcs, *([self.siblings.pairs] if self.siblings else [])]
+        parts = [self.arcs]
+        if self.siblings:
+            parts += [self.siblings.pairs, self.siblings.ends]
         count = sum(len(part.word) + len(part.pair) + len(part.between) for part in parts)
         return count + (len(self.siblings.triple) if self.siblings else 0)
 
@@ -160,7 +163,13 @@ def compile_plan(templates: TemplateSet, vocabularies: Vocabularies) -> Plan:
     first_seed = 1 + len(_families(templates.arc))
     compiler = _Compiler(templates.distance, vocabularies, first_seed, arcs.dense_lines)
     triple = compiler.triples(triples)
-    return Plan(arcs, SiblingPlan(compiler.plan(pairs), triple))
+    of_two = compiler.plan(pairs)
+    first_seed += len(_families(pairs))
+    ends = _Compiler(templates.distance, vocabularies, first_seed, of_two.dense_lines)
+    return Plan(
+        arcs,
+        SiblingPlan(of_two, triple, ends.plan([_as_arc(template) for template in templates.end])),
+    )
 
 
 def compile_arcs(templates: TemplateSet, vocabularies: Vocabularies) -> ArcPlan:
@@ -173,8 +182,9 @@ def compile_arcs(templates: TemplateSet, vocabularies: Vocabularies) -> ArcPlan:
 
 
 def _as_arc(template: Template) -> Template:
-    """A template of two siblings with the inner one as the head."""
-    atoms = [Atom("h" if a.role == "s" else a.role, a.offset, a.field) for a in template.atoms]
+    """A template of two words with the inner sibling as the head, the end as the modifier."""
+    roles = {"s": "h", "e": "m"}
+    atoms = [Atom(roles.get(a.role, a.role), a.offset, a.field) for a in template.atoms]
     return Template(tuple(atoms), None, template.suffix)
 
 
@@ -345,6 +355,7 @@ def check_exact_keys(plan: Plan, vocabularies: Vocabularies) -> None:
             )
     if plan.siblings:
         _check_sides(plan.siblings.pairs, vocabularies)
+        _check_sides(plan.siblings.ends, vocabularies)
         for triple in plan.siblings.triple[plan.siblings.triple["is_hashed"] == 1]:
             rows = [triple[f"{name}_row"] for name in ("head", "sibling", "modifier")]
             fields = ", ".join(vocabularies.fields[row] for row in rows)

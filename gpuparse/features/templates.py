@@ -16,6 +16,9 @@ Sibling templates look at two successive modifiers of one head on one side of it
 one, `m` the outer one, and `h` the head. Where `m` has no sibling between itself and the head, `s`
 is the root. Their `distance` is that from `s` to `m`, or from `h` to `m` where there is no sibling.
 
+End templates look at a head `h` and the outermost modifier `e` that it has on one side; where it
+has none there, `e` is the root.
+
 Label templates may look at more of the finished tree: `g` the head of the head, `p` and `q`
 the modifiers of the head just before and just after the modifier, `l` and `r` the leftmost
 and rightmost modifiers of the modifier. Where words have several heads, these are the modifiers
@@ -35,10 +38,11 @@ from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 SETS = Path(__file__).parent / "sets"
 ARC_ROLES = ("h", "m")
 SIBLING_ROLES = ("h", "s", "m")
+END_ROLES = ("h", "e")
 LABEL_ROLES = ("h", "m", "g", "p", "q", "l", "r", "o")
 MAX_OFFSET = 3
 SUFFIXES = ("direction", "distance")
-_KEYS = ("name", "distance", "arc", "sibling", "label")
+_KEYS = ("name", "distance", "arc", "sibling", "end", "label")
 _ATOM = re.compile(r"(?P<role>[a-z])(?P<offset>[+-]\d+)?\.(?P<field>.+)")
 
 
@@ -87,9 +91,10 @@ class TemplateSet:
     arc: tuple[Template, ...]
     label: tuple[Template, ...]
     sibling: tuple[Template, ...] = ()
+    end: tuple[Template, ...] = ()
 
     def fields(self, part: str) -> list[str]:
-        """The distinct fields that the templates of "arc", "sibling" or "label" look at."""
+        """The distinct fields that the templates of "arc", "sibling", ... look at."""
         templates: Sequence[Template] = getattr(self, part)
         return sorted({field for template in templates for field in template.fields()})
 
@@ -101,11 +106,12 @@ class TemplateSet:
             tuple(dict.fromkeys(_expand(self.arc, attributes))),
             tuple(dict.fromkeys(_expand(self.label, attributes))),
             tuple(dict.fromkeys(_expand(self.sibling, attributes))),
+            tuple(dict.fromkeys(_expand(self.end, attributes))),
         )
 
     def first_order(self) -> "TemplateSet":
-        """The set without its sibling templates."""
-        return replace(self, sibling=())
+        """The set without its sibling and end templates."""
+        return replace(self, sibling=(), end=())
 
 
 def _expand(templates: Iterable[Template], attributes: Sequence[str]) -> Iterable[Template]:
@@ -157,13 +163,13 @@ def parse_template(text: str, roles: Sequence[str] = ARC_ROLES) -> Template:
     template = Template(tuple(atoms), between, frozenset(suffix))
     if roles is SIBLING_ROLES:
         _check_sibling(template, text)
+    if any(atom.offset for atom in template.of("e")):
+        raise ConfigError(f"template '{text}': e takes no offset, for there may be no modifier")
     return template
 
 
 def _check_sibling(template: Template, text: str) -> None:
     """Only what can be scored once a pair, or looked up by three small numbers, is affordable."""
-    if any(atom.offset for atom in template.of("s")):
-        raise ConfigError(f"template '{text}': s takes no offset, for there may be no sibling")
     if not template.of("h"):
         return
     if any(len(template.of(role)) != 1 for role in SIBLING_ROLES) or any(
@@ -233,12 +239,13 @@ def _build_set(content: object, source: str) -> TemplateSet:
     try:
         arc = _parse_arcs(content.get("arc"))
         sibling = _parse_blocks(content.get("sibling"), SIBLING_ROLES)
+        end = _parse_blocks(content.get("end"), END_ROLES)
         label = _parse_blocks(content.get("label"), LABEL_ROLES)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
     if not (arc or label):
         raise ConfigError(f"{source}: arc or label: at least one template is needed")
-    return TemplateSet(str(content.get("name", source)), tuple(buckets), arc, label, sibling)
+    return TemplateSet(str(content.get("name", source)), tuple(buckets), arc, label, sibling, end)
 
 
 def dump_set(templates: TemplateSet) -> str:
@@ -249,6 +256,7 @@ def dump_set(templates: TemplateSet) -> str:
             "distance": list(templates.distance),
             "arc": [{"templates": [str(template) for template in templates.arc]}],
             "sibling": [{"templates": [str(template) for template in templates.sibling]}],
+            "end": [{"templates": [str(template) for template in templates.end]}],
             "label": [{"templates": [str(template) for template in templates.label]}],
         }
     )
@@ -269,7 +277,7 @@ def _parse_blocks(blocks: object, roles: Sequence[str]) -> tuple[Template, ...]:
     """Blocks are {suffixes: [...], templates: [...]}: every template with every suffix."""
     templates: dict[tuple[frozenset[Atom], str | None, frozenset[str]], Template] = {}
     if not isinstance(blocks, list | None):
-        raise ConfigError("arc, sibling and label: a list of blocks is expected")
+        raise ConfigError("arc, sibling, end and label: a list of blocks is expected")
     for block in blocks or []:
         if not isinstance(block, dict) or set(block) - {"suffixes", "templates"}:
             raise ConfigError("a block of templates has the keys suffixes and templates")

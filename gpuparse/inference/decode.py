@@ -19,7 +19,8 @@ class Decoder:
     """A decoder and what it needs and gives.
 
     search: the public function: (arc_scores, lengths, *, single_root, backend) -> (heads,
-    scores, ...), with sibling_scores after arc_scores if it reads them.
+    scores, ...), with sibling_scores after arc_scores, and the keyword end_scores, if it reads
+    them.
     is_projective: its trees have no crossing arcs.
     has_backends: it takes a backend; otherwise it reads tensors in main memory.
     gives_graphs: arcs come instead of heads, for a word may have several.
@@ -69,6 +70,7 @@ def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str
     if not decoder.has_backends and backend not in ("auto", "cpu"):
         raise ScoreError(f"{name} runs on the CPU only, not with the backend {backend!r}")
     parts = (scores.arc, scores.sibling) if decoder.reads_siblings else (scores.arc,)
-    search = partial(decoder.search, *parts, scores.lengths, single_root=single_root)
+    ends = {"end_scores": scores.end} if decoder.reads_siblings else {}
+    search = partial(decoder.search, *parts, scores.lengths, single_root=single_root, **ends)
     found, values, *_ = search(backend=backend) if decoder.has_backends else search()
     return Parse(None, values, found) if decoder.gives_graphs else Parse(found, values)

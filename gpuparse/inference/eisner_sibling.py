@@ -19,6 +19,7 @@ def eisner_sibling(
     sibling_scores: Tensor,
     lengths: Tensor,
     *,
+    end_scores: Tensor | None = None,
     single_root: bool = False,
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor]:
@@ -30,13 +31,15 @@ def eisner_sibling(
         sibling_scores: (B, N, N, N), [b, h, m, s]: s is the modifier of h just inside m on the same
             side; s == h: there is none. Only h < s < m, m < s < h and s == h are read.
         lengths: words of each sentence, int (B,), 0..N-1.
+        end_scores: (B, N, N), [b, h, m]: m is the outermost modifier of h on its side, read like
+            arc_scores; None: zeros. A side without modifiers scores 0.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto", "torch" or "cpu" (compiled); all give the same trees and the same bits.
 
     Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of arc and sibling
-        score of each word, added one by one in the order of the words. Ties and the order of
-        additions in the charts: as `reference.eisner_sibling` says.
+        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of arc, sibling
+        and end score of each word, added one by one in the order of the words. Ties and the order
+        of additions in the charts: as `reference.eisner_sibling` says.
 
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
@@ -44,18 +47,24 @@ def eisner_sibling(
 
     Cost: O(n^3) time; compiled, O(n^2) memory a sentence beside the scores.
     Source: McDonald & Pereira 2006, sections 2.1 and 2.2 and figure 3 (Eisner 1996); single root:
-    Carreras 2007, section 2.1; differs: arc scores are kept apart and added.
+    Carreras 2007, section 2.1; differs: arc scores are kept apart and added, and a modifier may
+    have a score for being the last one.
     """
     is_cpu = choose_backend(backend, arc_scores.device) == "cpu"
     search = compiled.eisner_sibling if is_cpu else eisner_sibling_torch
-    arcs, siblings, lengths = check_sibling_scores(arc_scores, sibling_scores, lengths)
-    heads, scores = search(arcs, siblings, lengths, single_root=single_root)
+    checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
+    heads, scores = search(*checked, single_root=single_root)
     require_trees(scores)
     return heads, scores
 
 
 def eisner_sibling_torch(
-    arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor, *, single_root: bool
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    end_scores: Tensor,
+    lengths: Tensor,
+    *,
+    single_root: bool,
 ) -> tuple[Tensor, Tensor]:
     """`eisner_sibling` on checked scores, all sentences and all starts of one width at once.
 
@@ -71,9 +80,13 @@ def eisner_sibling_torch(
     first = 1 if single_root else 0
     n_batch, n_nodes = arc_scores.shape[0], arc_scores.shape[1] - first
     arcs, siblings = arc_scores[:, first:, first:], sibling_scores[:, first:, first:, first:]
+    ends = end_scores[:, first:, first:]
     shape = (n_batch, n_nodes + 1, n_nodes)
-    I_R, C_R, C_L, S = arc_scores.new_zeros((4, *shape))
-    I_L_flipped, C_R_flipped, C_L_flipped, S_flipped = arc_scores.new_zeros((4, *shape))
+    # E: incomplete spans with the end of the modifiers on that side
+    I_R, E_R, C_R, C_L, S = arc_scores.new_zeros((5, *shape))
+    I_L_flipped, E_L_flipped, C_R_flipped, C_L_flipped, S_flipped = arc_scores.new_zeros(
+        (5, *shape)
+    )
     split_S, split_I_R, split_I_L, split_R, split_L = [], [], [], [], []
     for w in range(1, n_nodes):
         starts = slice(0, n_nodes - w)
@@ -90,6 +103,7 @@ def eisner_sibling_torch(
         best, split = torch.cat([none[:, None], inner], 1).max(1)
         split_I_R.append(split)
         I_R[:, w, starts] = best + arcs.diagonal(w, 1, 2)
+        E_R[:, w, starts] = I_R[:, w, starts] + ends.diagonal(w, 1, 2)
         # I_L(i,j) = max(C_R(i,j-1) + sib(j,-,i),
         #                max_{i<k<j} (S(i,k) + sib(j,k,i)) + I_L(k,j)) + arc(j,i)
         none = C_R[:, w - 1, starts] + to_left[:, 0]
@@ -97,17 +111,18 @@ def eisner_sibling_torch(
         best, split = torch.cat([none[:, None], inner], 1).max(1)
         split_I_L.append(split)
         I_L_flipped[:, up, starts] = best + arcs.diagonal(-w, 1, 2)
-        # C_R(i,j) = max_{i<r<=j} I_R(i,r) + C_R(r,j)
-        best, split = (I_R[:, 1 : w + 1, starts] + staircase(C_R_flipped, w, 1)).max(1)
+        E_L_flipped[:, up, starts] = I_L_flipped[:, up, starts] + ends.diagonal(-w, 1, 2)
+        # C_R(i,j) = max_{i<r<=j} I_R(i,r) + end(i,r) + C_R(r,j)
+        best, split = (E_R[:, 1 : w + 1, starts] + staircase(C_R_flipped, w, 1)).max(1)
         split_R.append(split + 1)
         C_R[:, w, starts] = C_R_flipped[:, up, starts] = best
-        # C_L(i,j) = max_{i<=r<j} C_L(i,r) + I_L(r,j)
-        best, split = (C_L[:, :w, starts] + staircase(I_L_flipped, w, 0)).max(1)
+        # C_L(i,j) = max_{i<=r<j} C_L(i,r) + I_L(r,j) + end(j,r)
+        best, split = (C_L[:, :w, starts] + staircase(E_L_flipped, w, 0)).max(1)
         split_L.append(split)
         C_L[:, w, starts] = C_L_flipped[:, up, starts] = best
     trace = Trace(n_batch, n_nodes, arc_scores.device)
     if single_root:
-        of_root = sibling_scores[:, 0, 1:, 0], arc_scores[:, 0, 1:]
+        of_root = sibling_scores[:, 0, 1:, 0] + end_scores[:, 0, 1:], arc_scores[:, 0, 1:]
         best, root = best_root(lengths, C_L, C_R, *of_root)
         trace.mark(trace.left, root, 0)
         trace.mark(trace.right, lengths - 1 - root, root)
@@ -119,7 +134,7 @@ def eisner_sibling_torch(
         word = torch.arange(n_nodes + 1, device=heads.device)
         heads = torch.where(word == root[:, None] + 1, 0, heads)
     heads = heads.masked_fill((best == -torch.inf)[:, None] | (lengths == 0)[:, None], NO_HEAD)
-    scores = sibling_tree_scores(arc_scores, sibling_scores, heads, lengths)
+    scores = sibling_tree_scores(arc_scores, sibling_scores, end_scores, heads, lengths)
     return heads, scores.masked_fill((best == -torch.inf) & (lengths > 0), -torch.inf)
 
 

@@ -19,22 +19,26 @@ def hill_climb(
     sibling_scores: Tensor,
     lengths: Tensor,
     *,
+    end_scores: Tensor | None = None,
     start: Tensor | None = None,
     max_changes: int | None = None,
+    min_gain: float = 0.0,
     single_root: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A good tree of every sentence of a batch, crossing arcs allowed; not always the best one.
 
     From the start on, the one change of head is made that raises the score most among those that
-    keep a tree, again and again, until none raises it. Among equal gains the smallest modifier
-    wins, then the smallest new head. With a single root no change can move the root's only
-    modifier, for on the way there would be two or none: it stays that of the start.
+    keep a tree, again and again, until none raises it by more than min_gain. Among equal gains the
+    smallest modifier wins, then the smallest new head. With a single root no change can move the
+    root's only modifier, for on the way there would be two or none: it stays that of the start.
 
     Args:
-        arc_scores, sibling_scores, lengths: as `eisner_sibling` reads them, in main memory.
+        arc_scores, sibling_scores, lengths, end_scores: as `eisner_sibling` reads them, in main
+            memory.
         start: heads int (B, N) of trees without forbidden parts, such as the best first-order ones;
             None: the best projective trees under all scores. Position 0 and padding are not read.
         max_changes: most changes of a sentence; None: no limit.
+        min_gain: a change is made only if it raises the score by more than this, at least 0.
         single_root: exactly one modifier of the root; otherwise one or more.
 
     Returns:
@@ -48,21 +52,23 @@ def hill_climb(
         NoTreeError: no start is given, and a sentence has no projective tree.
 
     Cost: that of `eisner_sibling` without a start, then O(n^2) and O(n^2) for each change.
-    Source: McDonald & Pereira 2006, section 2.3 and figure 4.
+    Source: McDonald & Pereira 2006, section 2.3 and figure 4; differs: end scores, and a least gain
+    as in Bohnet (2010).
     """
     choose_backend("cpu", arc_scores.device)
     limit = change_limit(max_changes)
-    checked = check_sibling_scores(arc_scores, sibling_scores, lengths)
+    least = gain_limit(min_gain)
+    checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)
-    arcs, siblings, words = (tensor.numpy() for tensor in checked)
+    arcs, siblings, ends, words = (tensor.numpy() for tensor in checked)
     trees = heads.numpy()
     scores, changes = np.empty(len(arcs), arcs.dtype), np.empty(len(arcs), np.int64)
 
     def climb(part: slice) -> None:
         scratch = make_gain_scratch(int(words[part].max(initial=0)), arcs.dtype.type)
         hill_climb_batch(
-            arcs[part], siblings[part], words[part], single_root, limit, scratch, trees[part],
-            scores[part], changes[part],
+            arcs[part], siblings[part], ends[part], words[part], single_root, limit, least, scratch,
+            trees[part],            scores[part], changes[part],
         )  # fmt: skip
 
     run_in_threads(climb, words, 2, torch.get_num_threads())
@@ -73,6 +79,7 @@ def hill_climb(
 def starting_trees(
     arc_scores: Tensor,
     sibling_scores: Tensor,
+    end_scores: Tensor,
     lengths: Tensor,
     *,
     start: Tensor | None,
@@ -81,14 +88,15 @@ def starting_trees(
     """The trees to start from, int64 (B, N), in memory of their own.
 
     Args:
-        arc_scores, sibling_scores, lengths: checked. start, single_root: as of `hill_climb`.
+        arc_scores, sibling_scores, end_scores, lengths: checked.
+        start, single_root: as of `hill_climb`.
 
     Raises:
         ScoreError, NoTreeError: as `hill_climb`.
     """
     if start is None:
         heads, scores = compiled.eisner_sibling(
-            arc_scores, sibling_scores, lengths, single_root=single_root
+            arc_scores, sibling_scores, end_scores, lengths, single_root=single_root
         )
         require_trees(scores)
         return heads
@@ -113,6 +121,13 @@ def change_limit(max_changes: int | None) -> int:
     if max_changes < 0:
         raise ScoreError(f"max_changes is {max_changes}, expected None or a number from 0 on")
     return max_changes
+
+
+def gain_limit(min_gain: float) -> float:
+    """Raise ScoreError unless changes with more than this gain all raise the score."""
+    if not 0 <= min_gain < np.inf:
+        raise ScoreError(f"min_gain is {min_gain}, expected a number from 0 on")
+    return float(min_gain)
 
 
 def require_allowed(scores: np.ndarray) -> None:

@@ -50,6 +50,7 @@ def integer_program(
     sibling_scores: Tensor | None,
     lengths: Tensor,
     *,
+    end_scores: Tensor | None = None,
     single_root: bool = False,
     time_limit: float | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -60,7 +61,7 @@ def integer_program(
 
     Args:
         arc_scores, lengths: as `chu_liu_edmonds` reads them, in main memory.
-        sibling_scores: as `eisner_sibling` reads them; None: first order.
+        sibling_scores, end_scores: as `eisner_sibling` reads them; None: first order, no ends.
         single_root: exactly one modifier of the root; otherwise one or more.
         time_limit: seconds on the clock for each sentence; None: no limit.
 
@@ -84,27 +85,34 @@ def integer_program(
     """
     choose_backend("cpu", arc_scores.device)
     _require_scipy()
-    siblings = None
+    siblings, ends = None, None
     if sibling_scores is None:
         checked = check_scores(arc_scores, lengths)
         arcs, words = checked.arc, checked.lengths
     else:
-        arcs, siblings, words = check_sibling_scores(arc_scores, sibling_scores, lengths)
+        arcs, siblings, ends, words = check_sibling_scores(
+            arc_scores, sibling_scores, lengths, end_scores
+        )
     heads = torch.full(arcs.shape[:2], NO_HEAD)
     optimal = torch.ones(len(arcs), dtype=torch.bool)
     for b, n in enumerate(words.tolist()):
         inside = slice(n + 1)
-        of_siblings = None if siblings is None else siblings[b, inside, inside, inside].numpy()
-        program = _build(arcs[b, inside, inside].numpy(), of_siblings, single_root)
+        of_arcs = arcs[b, inside, inside].numpy()
+        if siblings is None or ends is None:
+            program = _build(of_arcs, None, None, single_root)
+        else:
+            of_siblings = siblings[b, inside, inside, inside].numpy()
+            of_ends = ends[b, inside, inside].numpy()
+            program = _build(of_arcs, of_siblings, of_ends, single_root)
         found, optimal[b] = _solve(program, single_root, time_limit)
         if found is None:
             raise NoTreeError(
                 f"sentence {b} of the batch has no tree: too many of its parts are forbidden (-inf)"
             )
         heads[b, 1 : n + 1] = torch.from_numpy(found[1:])
-    if siblings is None:
+    if siblings is None or ends is None:
         return heads, tree_scores(arcs, heads, words), optimal
-    return heads, sibling_tree_scores(arcs, siblings, heads, words), optimal
+    return heads, sibling_tree_scores(arcs, siblings, ends, heads, words), optimal
 
 
 def _require_scipy() -> None:
@@ -133,11 +141,13 @@ class _Program:
     high: np.ndarray
 
 
-def _build(arcs: np.ndarray, siblings: np.ndarray | None, single_root: bool) -> _Program:
+def _build(
+    arcs: np.ndarray, siblings: np.ndarray | None, ends: np.ndarray | None, single_root: bool
+) -> _Program:
     """The program of one sentence, but for the cycles.
 
     Args:
-        arcs: (N, N). siblings: (N, N, N) or None.
+        arcs: (N, N). siblings: (N, N, N) and ends: (N, N), or None.
     """
     n_nodes = len(arcs)
     allowed = np.isfinite(arcs) & ~np.eye(n_nodes, dtype=bool)
@@ -146,32 +156,37 @@ def _build(arcs: np.ndarray, siblings: np.ndarray | None, single_root: bool) -> 
     arc = np.full(arcs.shape, -1)
     arc[h, m] = np.arange(len(h))
     variables = np.arange(len(h))
-    scores, modifiers = arcs[h, m].astype(np.float64), m
+    scores, modifiers = arcs[h, m].astype(np.float64), [m]
     rows = [(m - 1, variables, 1.0)]
     low, high = [np.ones(n_nodes - 1)], [np.ones(n_nodes - 1)]
-    if siblings is not None:
+    if siblings is not None and ends is not None:
         part_h, part_m, s = _parts(siblings, allowed)
         parts = len(h) + np.arange(len(s))
-        modifiers = np.concatenate([m, part_m])
+        modifiers = [m, part_m]
+        inner = s != part_h
+        # The end of an arc is scored with the arc, and taken back from what makes it an inner
+        # sibling; a forbidden end takes no slack instead.
+        may_end = np.isfinite(ends[h, m])
+        of_end = np.where(may_end, ends[h, m], 0.0)
         of_parts = scores[arc[part_h, part_m]] + siblings[part_h, part_m, s]
-        scores = np.concatenate([np.zeros(len(h)), of_parts])
+        of_parts[inner] -= of_end[arc[part_h, s][inner]]
+        scores = np.concatenate([of_end, of_parts])
         # Rows: of an arc's predecessor, of its modifier's successor, of a head's first modifiers.
         predecessor = n_nodes - 1 + variables
         successor = predecessor + len(h)
         first = n_nodes - 1 + 2 * len(h) + 2 * part_h + (part_m > part_h)
-        inner = s != part_h
         rows += [(predecessor, variables, -1.0), (predecessor[arc[part_h, part_m]], parts, 1.0)]
         rows += [(successor, variables, -1.0)]
         rows += [(successor[arc[part_h, s][inner]], parts[inner], 1.0)]
         rows += [(first[~inner], parts[~inner], 1.0)]
-        low += [np.zeros(len(h)), np.full(len(h) + 2 * n_nodes, -np.inf)]
+        low += [np.zeros(len(h)), np.where(may_end, -np.inf, 0.0), np.full(2 * n_nodes, -np.inf)]
         high += [np.zeros(2 * len(h)), np.ones(2 * n_nodes)]
     lows, highs = np.concatenate(low), np.concatenate(high)
     if single_root:
         of_root = variables[h == 0]
         rows += [(np.full(len(of_root), len(lows)), of_root, 1.0)]
         lows, highs = np.append(lows, 1.0), np.append(highs, 1.0)
-    costs = _costs(scores, modifiers, len(h) if siblings is not None else 0)
+    costs = _costs(scores, modifiers)
     return _Program(h, m, arc, costs, _sparse(rows, len(lows), len(costs)), lows, highs)
 
 
@@ -184,15 +199,18 @@ def _parts(siblings: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.nd
     return found[0], found[1], found[2]
 
 
-def _costs(scores: np.ndarray, modifiers: np.ndarray, n_free: int) -> np.ndarray:
-    """What each variable loses against the best one of its modifier, scaled; none for the first.
+def _costs(scores: np.ndarray, modifiers: list[np.ndarray]) -> np.ndarray:
+    """What each variable loses against the best one of its kind and modifier, scaled.
 
-    A word has exactly one arc and one part, so a constant for each modifier changes nothing.
+    A word has exactly one variable of each kind, so a constant for each modifier changes nothing.
     """
-    costs = np.zeros(len(scores))
-    best = np.full(modifiers.max(initial=0) + 1, -np.inf)
-    np.maximum.at(best, modifiers[n_free:], scores[n_free:])
-    costs[n_free:] = best[modifiers[n_free:]] - scores[n_free:]
+    costs, first = np.zeros(len(scores)), 0
+    for of_kind in modifiers:
+        kind = slice(first, first + len(of_kind))
+        best = np.full(of_kind.max(initial=0) + 1, -np.inf)
+        np.maximum.at(best, of_kind, scores[kind])
+        costs[kind] = best[of_kind] - scores[kind]
+        first += len(of_kind)
     largest = costs.max(initial=0.0)
     return costs * LARGEST_COST / largest if largest > 0 else costs
 

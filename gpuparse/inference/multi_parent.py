@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.hill_climb import change_limit, require_allowed, starting_trees
+from gpuparse.inference.hill_climb import change_limit, gain_limit, require_allowed, starting_trees
 from gpuparse.inference.kernels.cpu.arc_gains import make_gain_scratch
 from gpuparse.inference.kernels.cpu.multi_parent import multi_parent_batch
 from gpuparse.inference.kernels.cpu.threads import run_in_threads
@@ -18,8 +18,10 @@ def multi_parent(
     sibling_scores: Tensor,
     lengths: Tensor,
     *,
+    end_scores: Tensor | None = None,
     start: Tensor | None = None,
     max_changes: int | None = None,
+    min_gain: float = 0.0,
     single_root: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """A good graph of every sentence of a batch, without cycles and with a head for every word.
@@ -32,10 +34,12 @@ def multi_parent(
     modifier wins, then the smallest new head, then a replacement, of the smallest head.
 
     Args:
-        arc_scores, sibling_scores, lengths: as `eisner_sibling` reads them, in main memory.
+        arc_scores, sibling_scores, lengths, end_scores: as `eisner_sibling` reads them, in main
+            memory.
         start: heads int (B, N) of trees without forbidden parts; None: the best projective trees,
             as in the paper, whose change of figure 4 leaves the first line as it is.
         max_changes: most changes of a sentence; None: no limit.
+        min_gain: a change is made only if it raises the score by more than this, at least 0.
         single_root: exactly one modifier of the root; otherwise one or more.
 
     Returns:
@@ -47,21 +51,22 @@ def multi_parent(
 
     Cost: that of `eisner_sibling` without a start, then O(n^2) for each change, and O(n^2) for each
     of the few changes that have to be tested for cycles.
-    Source: McDonald & Pereira 2006, section 3.
+    Source: McDonald & Pereira 2006, section 3; differs: end scores, and a least gain.
     """
     choose_backend("cpu", arc_scores.device)
     limit = change_limit(max_changes)
-    checked = check_sibling_scores(arc_scores, sibling_scores, lengths)
+    least = gain_limit(min_gain)
+    checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)
-    arcs, siblings, words = (tensor.numpy() for tensor in checked)
+    arcs, siblings, ends, words = (tensor.numpy() for tensor in checked)
     trees = heads.numpy()
     graphs, scores = np.empty(arcs.shape, np.bool_), np.empty(len(arcs), arcs.dtype)
 
     def climb(part: slice) -> None:
         scratch = make_gain_scratch(int(words[part].max(initial=0)), arcs.dtype.type)
         multi_parent_batch(
-            arcs[part], siblings[part], words[part], single_root, limit, scratch, trees[part],
-            graphs[part], scores[part],
+            arcs[part], siblings[part], ends[part], words[part], single_root, limit, least, scratch,
+            trees[part],            graphs[part], scores[part],
         )  # fmt: skip
 
     run_in_threads(climb, words, 3, torch.get_num_threads())

@@ -87,14 +87,19 @@ def eisner(arc_scores: Matrix, *, single_root: bool = False) -> tuple[list[int],
 
 
 def eisner_sibling(
-    arc_scores: Matrix, sibling_scores: Cube, *, single_root: bool = False
+    arc_scores: Matrix,
+    sibling_scores: Cube,
+    end_scores: Matrix | None = None,
+    *,
+    single_root: bool = False,
 ) -> tuple[list[int], Any]:
-    """Best projective tree under scores of arcs and of siblings.
+    """Best projective tree under scores of arcs, of siblings and of ends.
 
     Args:
         arc_scores: (n+1, n+1), score of head h -> modifier m; column 0 and diagonal are not read.
         sibling_scores: (n+1, n+1, n+1), [h][m][s]: s is the modifier of h just inside m on the same
             side, or h if there is none; other cells are not read.
+        end_scores: (n+1, n+1), [h][m]: m is the outermost modifier of h on its side; None: all 0.
         single_root: exactly one modifier of the root; otherwise one or more.
 
     Returns:
@@ -106,9 +111,10 @@ def eisner_sibling(
 
     Cost: O(n^3).
     Source: McDonald & Pereira 2006, section 2.2 and figure 3; single root: Carreras 2007, section
-    2.1; differs: arc scores are kept apart.
+    2.1; differs: arc scores are kept apart, and a modifier has a score for being the last one.
     """
     arc, sib, n = arc_scores, sibling_scores, len(arc_scores) - 1
+    end = _zeros(arc) if end_scores is None else end_scores
     first = 1 if single_root else 0
     spans = range(n + 1)
     # Charts and splits as in `eisner`; S: between two successive modifiers i and j of one head.
@@ -132,17 +138,22 @@ def eisner_sibling(
                 best, sibling[j, i] = _first_best(none + inner)
                 I_L[i][j] = best + arc[j][i]
             C_R[i][j], split_R[i][j] = _first_best(
-                [(I_R[i][r] + C_R[r][j], r) for r in range(i + 1, j + 1)]
+                [((I_R[i][r] + end[i][r]) + C_R[r][j], r) for r in range(i + 1, j + 1)]
             )
+            # No word has the root as a modifier, and no cell of end says what it would score.
+            lefts = [I_L[r][j] + end[j][r] if r > 0 else FORBIDDEN for r in range(i, j)]
             C_L[i][j], split_L[i][j] = _first_best(
-                [(C_L[i][r] + I_L[r][j], r) for r in range(i, j)]
+                [(C_L[i][i + d] + left, i + d) for d, left in enumerate(lefts)]
             )
     heads = [NO_HEAD] * (n + 1)
     if n == 0:
         return heads, _zero(arc)
     if single_root:
         best, m = _first_best(
-            [(C_L[1][m] + C_R[m][n] + sib[0][m][0] + arc[0][m], m) for m in range(1, n + 1)]
+            [
+                (C_L[1][m] + C_R[m][n] + (sib[0][m][0] + end[0][m]) + arc[0][m], m)
+                for m in range(1, n + 1)
+            ]
         )
         heads[m] = 0
         agenda = [(1, m, False), (m, n, True)]
@@ -169,7 +180,7 @@ def eisner_sibling(
             agenda += [(i, r, True), (r + 1, j, False)]
             heads[s], m = h, s
         agenda.append((h + 1, m, False) if h < m else (m, h - 1, True))
-    return heads, sibling_tree_score(arc_scores, sibling_scores, heads)
+    return heads, sibling_tree_score(arc_scores, sibling_scores, heads, end)
 
 
 def chu_liu_edmonds(arc_scores: Matrix, *, single_root: bool = False) -> tuple[list[int], Any]:
@@ -278,16 +289,20 @@ def _tree_score(arc_scores: Matrix, heads: list[int]) -> Any:
     return total
 
 
-def sibling_tree_score(arc_scores: Matrix, sibling_scores: Cube, heads: Sequence[int]) -> Any:
-    """Sum over words 1, 2, ..., n of arc and sibling score, added one by one from the left."""
-    total = _zero(arc_scores)
-    for m in range(1, len(heads)):
-        h = heads[m]
-        inside = range(m - 1, h, -1) if h < m else range(m + 1, h)
-        s = next((s for s in inside if heads[s] == h), h)
-        total += arc_scores[h][m]
-        total += sibling_scores[h][m][s]
-    return total
+def _zeros(arc_scores: Matrix) -> Matrix:
+    """A matrix of the size of the scores."""
+    return [[_zero(arc_scores)] * len(arc_scores) for _ in arc_scores]
+
+
+def sibling_tree_score(
+    arc_scores: Matrix,
+    sibling_scores: Cube,
+    heads: Sequence[int],
+    end_scores: Matrix | None = None,
+) -> Any:
+    """Sum over words 1, 2, ..., n of arc, sibling and end score, one by one from the left."""
+    arcs = {(h, m) for m, h in enumerate(heads) if m > 0}
+    return sibling_graph_score(arc_scores, sibling_scores, arcs, end_scores)
 
 
 def hill_climb(
@@ -295,15 +310,18 @@ def hill_climb(
     sibling_scores: Cube,
     start: Sequence[int],
     *,
+    end_scores: Matrix | None = None,
     max_changes: int | None = None,
+    min_gain: float = 0,
     single_root: bool = False,
 ) -> tuple[list[int], Any, int]:
     """A tree that no single change of head improves, found from `start` by re-scoring all trees.
 
     Args:
-        arc_scores, sibling_scores: as `eisner_sibling` reads them.
+        arc_scores, sibling_scores, end_scores: as `eisner_sibling` reads them.
         start: heads (n+1) of a tree without forbidden parts.
         max_changes: most changes; None: no limit.
+        min_gain: changes are made that raise the score by more than this.
         single_root: exactly one modifier of the root, in the start too; otherwise one or more.
 
     Returns:
@@ -314,16 +332,16 @@ def hill_climb(
     Source: McDonald & Pereira 2006, figure 4.
     """
     heads, changes = list(start), 0
-    score = sibling_tree_score(arc_scores, sibling_scores, heads)
+    score = sibling_tree_score(arc_scores, sibling_scores, heads, end_scores)
     while changes != max_changes:
-        best, chosen = score, None
+        best, chosen = score + min_gain, None
         for m in range(1, len(heads)):
             for h in range(len(heads)):
                 changed = [*heads[:m], h, *heads[m + 1 :]]
                 arcs = {(k, w) for w, k in enumerate(changed) if w > 0}
                 if _has_cycle(arcs) or (single_root and changed.count(0) > 1):
                     continue
-                value = sibling_tree_score(arc_scores, sibling_scores, changed)
+                value = sibling_tree_score(arc_scores, sibling_scores, changed, end_scores)
                 if value > best:
                     best, chosen = value, changed
         if chosen is None:
@@ -341,7 +359,9 @@ def multi_parent(
     sibling_scores: Cube,
     start: Sequence[int],
     *,
+    end_scores: Matrix | None = None,
     max_changes: int | None = None,
+    min_gain: float = 0,
     single_root: bool = False,
 ) -> tuple[Arcs, Any, int]:
     """A graph that no permitted single change improves, found from `start` by re-scoring.
@@ -357,11 +377,11 @@ def multi_parent(
     Source: McDonald & Pereira 2006, section 3.
     """
     arcs = {(h, m) for m, h in enumerate(start) if m > 0}
-    score, changes = sibling_graph_score(arc_scores, sibling_scores, arcs), 0
+    score, changes = sibling_graph_score(arc_scores, sibling_scores, arcs, end_scores), 0
     while changes != max_changes:
-        best, chosen = score, None
+        best, chosen = score + min_gain, None
         for changed in changed_graphs(arcs, len(start) - 1, single_root=single_root):
-            value = sibling_graph_score(arc_scores, sibling_scores, changed)
+            value = sibling_graph_score(arc_scores, sibling_scores, changed, end_scores)
             if value > best:
                 best, chosen = value, changed
         if chosen is None:
@@ -387,14 +407,19 @@ def changed_graphs(arcs: Arcs, n: int, *, single_root: bool = False) -> Iterator
             yield from (graph for graph in changed if not _has_cycle(graph))
 
 
-def sibling_graph_score(arc_scores: Matrix, sibling_scores: Cube, arcs: Arcs) -> Any:
-    """Sum of arc and sibling score of all arcs, added one by one, by modifier and then by head."""
-    total = _zero(arc_scores)
+def sibling_graph_score(
+    arc_scores: Matrix, sibling_scores: Cube, arcs: Arcs, end_scores: Matrix | None = None
+) -> Any:
+    """Sum of arc, sibling and end score of all arcs, one by one, by modifier and then by head."""
+    total, n = _zero(arc_scores), len(arc_scores) - 1
     for h, m in sorted(arcs, key=lambda arc: arc[::-1]):
         inside = range(m - 1, h, -1) if h < m else range(m + 1, h)
         s = next((s for s in inside if (h, s) in arcs), h)
         total += arc_scores[h][m]
         total += sibling_scores[h][m][s]
+        beyond = range(m + 1, n + 1) if h < m else range(m - 1, 0, -1)
+        if end_scores is not None and not any((h, o) in arcs for o in beyond):
+            total += end_scores[h][m]
     return total
 
 

@@ -16,12 +16,14 @@ class Scores:
 
     arc: head h -> modifier m, float (B, N, N); lengths: words of each sentence, int64 (B,);
     sibling: [b, h, m, s], s the inner sibling of m, or h if there is none, float (B, N, N, N), for
-    the decoders that read it.
+    the decoders that read it; end: [b, h, m], m the outermost modifier of h on its side, float
+    (B, N, N), for the same decoders, None for zeros.
     """
 
     arc: Tensor
     lengths: Tensor
     sibling: Tensor | None = None
+    end: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -76,17 +78,18 @@ def check_scores(arc_scores: Tensor, lengths: Tensor) -> Scores:
 
 
 def check_sibling_scores(
-    arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`check_scores` for decoders that read sibling scores too.
+    arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor, end_scores: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`check_scores` for decoders that read sibling and end scores too.
 
     Args:
         arc_scores, lengths: as there. sibling_scores: (B, N, N, N), under the same rules; read are
-            the cells [b, h, m, s] of words m with h < s < m, m < s < h or s == h. If the types
-            differ, both are used as the wider one.
+            the cells [b, h, m, s] of words m with h < s < m, m < s < h or s == h. end_scores:
+            (B, N, N), read like those of arcs; None: zeros. If the types differ, all are used as
+            the widest one.
 
     Returns:
-        arc scores, sibling scores and lengths, as `Scores` has them; the first two in one type.
+        arc, sibling and end scores and lengths, as `Scores` has them; the scores in one type.
 
     Raises:
         ScoreError: as there.
@@ -105,6 +108,10 @@ def check_sibling_scores(
         )
     siblings = _as_float(sibling_scores, "sibling_scores").detach()
     wider = torch.promote_types(scores.arc.dtype, siblings.dtype)
+    ends = torch.zeros_like(scores.arc)
+    if end_scores is not None:
+        ends = _checked_ends(end_scores, scores, lengths)
+        wider = torch.promote_types(wider, ends.dtype)
     siblings = siblings.to(wider).contiguous()
     if siblings.device.type == "cpu":
         b = first_unusable_siblings(siblings.numpy(), scores.lengths.numpy())
@@ -112,7 +119,19 @@ def check_sibling_scores(
         b = _first_unusable_siblings(siblings, scores.lengths)
     if b >= 0:
         raise ScoreError(_what_is_wrong_with_siblings(siblings[b].cpu(), int(lengths[b]), b))
-    return scores.arc.to(wider), siblings, scores.lengths
+    return scores.arc.to(wider), siblings, ends.to(wider), scores.lengths
+
+
+def _checked_ends(end_scores: Tensor, scores: Scores, lengths: Tensor) -> Tensor:
+    if end_scores.shape != scores.arc.shape or end_scores.device != scores.arc.device:
+        raise ScoreError(
+            f"end_scores has shape {tuple(end_scores.shape)} on {end_scores.device}, expected "
+            f"{tuple(scores.arc.shape)} on {scores.arc.device}, as arc_scores"
+        )
+    try:
+        return check_scores(end_scores, lengths).arc
+    except ScoreError as error:
+        raise ScoreError(f"end_scores: {error}") from None
 
 
 def _as_float(scores: Tensor, name: str) -> Tensor:
@@ -232,12 +251,13 @@ def inner_siblings(heads: Tensor) -> Tensor:
 
 
 def sibling_tree_scores(
-    arc_scores: Tensor, sibling_scores: Tensor, heads: Tensor, lengths: Tensor
+    arc_scores: Tensor, sibling_scores: Tensor, end_scores: Tensor, heads: Tensor, lengths: Tensor
 ) -> Tensor:
-    """Sum over words 1, 2, ..., n of arc and sibling score, added one by one from the left.
+    """Sum over words 1, 2, ..., n of arc, sibling and end score, one by one from the left.
 
     Args:
-        arc_scores: (B, N, N); sibling_scores: (B, N, N, N); heads: (B, N); lengths: (B,).
+        arc_scores, end_scores: (B, N, N); sibling_scores: (B, N, N, N); heads: (B, N);
+        lengths: (B,).
 
     Returns:
         (B,) in the type of `arc_scores`.
@@ -247,10 +267,20 @@ def sibling_tree_scores(
     b, h = torch.arange(len(heads), device=heads.device)[:, None], heads.clamp(min=0)
     arcs = arc_scores[b, h, position].masked_fill(~is_word, 0.0)
     siblings = sibling_scores[b, h, position, inner_siblings(heads)].masked_fill(~is_word, 0.0)
+    ends = end_scores[b, h, position].masked_fill(~is_word | ~_outermost(heads), 0.0)
     total = arc_scores.new_zeros(len(heads))
-    for arc, sibling in zip(arcs.unbind(1), siblings.unbind(1), strict=True):
-        total = (total + arc) + sibling
+    parts = arcs.unbind(1), siblings.unbind(1), ends.unbind(1)
+    for arc, sibling, end in zip(*parts, strict=True):
+        total = ((total + arc) + sibling) + end
     return total
+
+
+def _outermost(heads: Tensor) -> Tensor:
+    """(B, N) whether a word's head has no modifier beyond it."""
+    position = torch.arange(heads.shape[1], device=heads.device)
+    m, o, h = position[:, None], position, heads[:, :, None]
+    is_beyond = torch.where(h < m, o > m, o < m)
+    return ~((heads[:, None, :] == h) & is_beyond).any(2)
 
 
 def require_trees(scores: Tensor) -> None:

@@ -18,7 +18,13 @@ from gpuparse.features.plan import HEAD, LINE, Plan
 from gpuparse.learning.updates import step_size
 from gpuparse.scoring.cpu import arc_rows, fill_parts, find_slot, max_rows
 from gpuparse.scoring.cpu_parse import copy_arcs, parse_sentence
-from gpuparse.scoring.cpu_siblings import NO_SIBLING, max_sibling_rows, sibling_rows
+from gpuparse.scoring.cpu_siblings import (
+    NO_SIBLING,
+    end_rows,
+    fill_sibling_parts,
+    max_sibling_rows,
+    sibling_rows,
+)
 
 DONE, TABLE_FULL, DIFFERENCE_FULL, NO_TREE = 0, 1, 2, 3
 
@@ -27,6 +33,7 @@ class Course(NamedTuple):
     """What stays fixed while learning."""
 
     single_root: bool
+    min_gain: float  # of a single change, in the searches that make them
     rule: int  # as in gpuparse.learning.updates
     cost: float  # what a mistake adds to the scores that are searched with; 0 for plain search
     cap: float  # largest step, infinity for none
@@ -55,11 +62,11 @@ class Difference(NamedTuple):
     counts: np.ndarray  # (capacity,) int32
     used: np.ndarray  # (capacity,) int64: the slots in use, in order
     found: np.ndarray  # rows of one part
-    parts: np.ndarray  # (most, 4) int64: parts of one structure only: sign, h, m, s or NOT_SIBLINGS
+    parts: np.ndarray  # (most, 5) int64: parts of one structure only: sign, kind, h, m, s
     inner: np.ndarray  # (2, N, N) int32: inner siblings of gold and found arcs, NO_ARC if no arc
 
 
-NOT_SIBLINGS = -1  # in the place of s: the arc h -> m itself
+ARC, SIBLINGS, RIGHT_END, LEFT_END = range(4)  # kinds of parts; of ends, m is h for no modifier
 NO_ARC = -1
 
 
@@ -77,7 +84,7 @@ def make_difference(plan: Plan, n: int, *, graphs: bool, capacity: int = 1 << 16
         np.zeros(capacity, np.int32),
         np.empty(capacity, np.int64),
         np.empty(per_part, np.int64),
-        np.empty((4 * arcs, 4), np.int64),
+        np.empty((8 * arcs, 5), np.int64),
         np.empty((2, nodes, nodes), np.int32),
     )
 
@@ -100,8 +107,9 @@ def _count_rows(found, n_found, sign, slots, counts, used, n_used, mask):
 
 
 @compiled
-def _add_part(parts, count, sign, h, m, s):
-    parts[count, 0], parts[count, 1], parts[count, 2], parts[count, 3] = sign, h, m, s
+def _add_part(parts, count, sign, kind, h, m, s):
+    parts[count, 0], parts[count, 1] = sign, kind
+    parts[count, 2], parts[count, 3], parts[count, 4] = h, m, s
     return count + 1
 
 
@@ -111,8 +119,8 @@ def _arcs_that_differ(n, gold, found, parts):
     count = 0
     for m in range(1, n + 1):
         if gold[m] != found[m]:
-            count = _add_part(parts, count, 1, gold[m], m, NOT_SIBLINGS)
-            count = _add_part(parts, count, -1, found[m], m, NOT_SIBLINGS)
+            count = _add_part(parts, count, 1, ARC, gold[m], m, 0)
+            count = _add_part(parts, count, -1, ARC, found[m], m, 0)
     return count
 
 
@@ -160,13 +168,34 @@ def _parts_that_differ(n, inner, parts):
             if of_gold == of_found:
                 continue
             if of_gold == NO_ARC:
-                count = _add_part(parts, count, -1, h, m, NOT_SIBLINGS)
+                count = _add_part(parts, count, -1, ARC, h, m, 0)
             if of_found == NO_ARC:
-                count = _add_part(parts, count, 1, h, m, NOT_SIBLINGS)
+                count = _add_part(parts, count, 1, ARC, h, m, 0)
             if of_gold != NO_ARC:
-                count = _add_part(parts, count, 1, h, m, of_gold)
+                count = _add_part(parts, count, 1, SIBLINGS, h, m, of_gold)
             if of_found != NO_ARC:
-                count = _add_part(parts, count, -1, h, m, of_found)
+                count = _add_part(parts, count, -1, SIBLINGS, h, m, of_found)
+    for h in range(n + 1):
+        count = _add_ends(parts, count, RIGHT_END, h, gold[h], found[h], n)
+        if h > 0:
+            count = _add_ends(parts, count, LEFT_END, h, gold[h], found[h], 1)
+    return count
+
+
+@inlined
+def _add_ends(parts, count, kind, h, gold, found, outermost):
+    """List the ends of h on one side, if they differ."""
+    step = 1 if kind == LEFT_END else -1
+    of_gold, of_found, m = h, h, outermost
+    while m != h and (of_gold == h or of_found == h):
+        if of_gold == h and gold[m] != NO_ARC:
+            of_gold = m
+        if of_found == h and found[m] != NO_ARC:
+            of_found = m
+        m += step
+    if of_gold != of_found:
+        count = _add_part(parts, count, 1, kind, h, of_gold, 0)
+        count = _add_part(parts, count, -1, kind, h, of_found, 0)
     return count
 
 
@@ -211,25 +240,28 @@ def _choose_list_parts(structures, siblings, start, n, difference):
 @inlined
 def _rows_of_part(values, start, n, part, plan, rows, scratch, found):
     """The weight rows of one listed part."""
-    h, m, s = part[1], part[2], part[3]
-    if s == NOT_SIBLINGS:
+    if part[1] == ARC:
+        h, m = part[2], part[3]
         return arc_rows(values, start, n, h, m, plan.arcs, rows, scratch.parts, found)
-    return _rows_of_siblings(
-        values, start, n, h, m, s, plan.siblings, rows, scratch.siblings, found
-    )
+    return _rows_of_siblings(values, start, n, part, plan.siblings, rows, scratch.siblings, found)
 
 
-def _rows_of_siblings(values, start, n, h, m, s, plan, rows, scratch, found):
+def _rows_of_siblings(values, start, n, part, plan, rows, scratch, found):
     raise TypeError("only compiled code can call this")
 
 
 @overload(_rows_of_siblings)
-def _choose_rows(values, start, n, h, m, s, plan, rows, scratch, found):
+def _choose_rows(values, start, n, part, plan, rows, scratch, found):
     if isinstance(plan, types.NoneType):
-        return lambda values, start, n, h, m, s, plan, rows, scratch, found: 0
-    return lambda values, start, n, h, m, s, plan, rows, scratch, found: sibling_rows(
-        values, start, n, h, m, s, plan, rows, scratch.parts, found
-    )
+        return lambda values, start, n, part, plan, rows, scratch, found: 0
+
+    def of_siblings(values, start, n, part, plan, rows, scratch, found):
+        kind, h, m, s = part[1], part[2], part[3], part[4]
+        if kind == SIBLINGS:
+            return sibling_rows(values, start, n, h, m, s, plan, rows, scratch.parts, found)
+        return end_rows(n, h, m, kind == RIGHT_END, plan, rows, scratch.end_parts, found)
+
+    return of_siblings
 
 
 @compiled
@@ -237,8 +269,8 @@ def _n_slots(parts, n_parts, arcs, of_siblings):
     """Slots that leave half of them free, whatever fires: a power of two."""
     of_arc, places = 2 * (len(arcs.word) + len(arcs.pair)), 0
     for p in range(n_parts):
-        if parts[p, 3] == NOT_SIBLINGS:
-            places += of_arc + 2 * len(arcs.between) * abs(parts[p, 1] - parts[p, 2])
+        if parts[p, 1] == ARC:
+            places += of_arc + 2 * len(arcs.between) * abs(parts[p, 2] - parts[p, 3])
         else:
             places += of_siblings
     slots = 2
@@ -256,7 +288,12 @@ def _sibling_rows_at_most(plan):
 def _choose_rows_at_most(plan):
     if isinstance(plan, types.NoneType):
         return lambda plan: 0
-    return lambda plan: 2 * (len(plan.pairs.word) + len(plan.pairs.pair) + len(plan.triple))
+
+    def at_most(plan):
+        of_two = len(plan.pairs.word) + len(plan.pairs.pair) + len(plan.triple)
+        return 2 * max(of_two, len(plan.ends.word) + len(plan.ends.pair))
+
+    return at_most
 
 
 @inlined
@@ -301,7 +338,7 @@ def _choose_predict(values, start, n, plan, weights, rows, course, scratch, stru
     def of_trees(values, start, n, plan, weights, rows, course, scratch, structures):
         return parse_sentence(
             values, start, n, plan, weights, rows, course.single_root,
-            structures.gold[start : start + n + 1], course.cost, scratch,
+            course.min_gain, structures.gold[start : start + n + 1], course.cost, scratch,
             structures.found[start : start + n + 1],
         )  # fmt: skip
 
@@ -309,7 +346,8 @@ def _choose_predict(values, start, n, plan, weights, rows, course, scratch, stru
         first = structures.firsts[start]
         gold = structures.gold[first : first + (n + 1) * (n + 1)].reshape(n + 1, n + 1)
         found = parse_sentence(
-            values, start, n, plan, weights, rows, course.single_root, gold, course.cost, scratch,
+            values, start, n, plan, weights, rows, course.single_root, course.min_gain, gold,
+            course.cost, scratch,
             structures.heads[start : start + n + 1],
         )  # fmt: skip
         copy_arcs(scratch.tree.arcs, n, structures.found[first:])
@@ -340,9 +378,12 @@ def _fill_keys(values, start, n, plan, rows, scratch):
 def _choose_fill(values, start, n, plan, rows, scratch):
     if isinstance(plan, types.NoneType):
         return lambda values, start, n, plan, rows, scratch: None
-    return lambda values, start, n, plan, rows, scratch: fill_parts(
-        values, start, n, plan.pairs, rows, scratch.parts
-    )
+
+    def fill(values, start, n, plan, rows, scratch):
+        fill_sibling_parts(values, start, n, plan.pairs, rows, scratch.parts)
+        fill_parts(values, start, n, plan.ends, rows, scratch.end_parts)
+
+    return fill
 
 
 @compiled
@@ -411,21 +452,25 @@ def _choose_insert(listed, n_parts, plan, n_weights, keys, bases, state, scratch
         if not _has_room(n_parts * families, n_weights, keys, state):
             return False
         for p in range(n_parts):
-            _insert_part(listed[p, 1], listed[p, 2], plan.arcs, scratch.parts, keys, bases, state)
+            _insert_part(listed[p, 2], listed[p, 3], plan.arcs, scratch.parts, keys, bases, state)
         return True
 
     def of_siblings(listed, n_parts, plan, n_weights, keys, bases, state, scratch):
-        arcs, pairs = plan.arcs, plan.siblings.pairs
+        arcs, pairs, ends = plan.arcs, plan.siblings.pairs, plan.siblings.ends
         families = len(arcs.word) + len(arcs.pair) + len(pairs.word) + len(pairs.pair)
+        families = max(families, len(ends.word) + len(ends.pair))
         if not _has_room(n_parts * families, n_weights, keys, state):
             return False
         for p in range(n_parts):
-            h, m, s = listed[p, 1], listed[p, 2], listed[p, 3]
-            if s == NOT_SIBLINGS:
+            kind, h, m, s = listed[p, 1], listed[p, 2], listed[p, 3], listed[p, 4]
+            if kind == ARC:
                 _insert_part(h, m, arcs, scratch.parts, keys, bases, state)
-            else:
+            elif kind == SIBLINGS:
                 inner = NO_SIBLING if s == h else s
                 _insert_part(inner, m, pairs, scratch.siblings.parts, keys, bases, state)
+            else:
+                last = NO_SIBLING if m == h else m
+                _insert_part(h, last, ends, scratch.siblings.end_parts, keys, bases, state)
         return True
 
     return of_siblings if has_siblings else of_arcs

@@ -63,6 +63,7 @@ class Options:
     """How to learn; every field is a key of the config."""
 
     decoder: str
+    min_gain: float  # in words: as much as so many wrong heads cost
     single_root: bool | None  # None: whether all gold trees have one word under the root
     pos: str
     map_kind: str
@@ -156,7 +157,7 @@ class Trainer:
                 " none"
             )
         self._labels = labels.expanded(attributes) if labels else None
-        fields = {*self._arcs.fields("arc"), *self._arcs.fields("sibling")}
+        fields = {field for part in ("arc", "sibling", "end") for field in self._arcs.fields(part)}
         fields |= set(self._labels.fields("label")) if self._labels else set()
         pos_column = choose_pos_column(treebank, options.pos)
         self._vocabularies = Vocabularies.build(treebank, sorted(fields), pos_column)
@@ -333,7 +334,7 @@ class Trainer:
             seen = max(1, self._epochs_done["labels"] * len(self._batch))
             shape = self._label_weights.array.shape
             mean = _average(self._label_weights.array.reshape(-1), self._label_weighted, seen)
-            label_weights = Weights(quantised(mean, bits).reshape(shape))
+            label_weights = Weights(quantised(mean, bits)[0].reshape(shape))
         features = self._features
         if features.is_exact:
             # Room to grow is left out: how much there is depends on where a run was resumed. One
@@ -341,16 +342,18 @@ class Trainer:
             used = next_free_row(features)
             arcs = np.concatenate([arcs[:used], np.zeros(LINE, np.float32)])
             features = frozen_map(*contents(features), len(arcs))
+        whole, scale = quantised(arcs, bits)
         return Model(
             templates=self._arcs,
             label_templates=self._labels,
             vocabularies=self._vocabularies,
             features=features,
-            arcs=Weights(quantised(arcs, bits)[:, np.newaxis]),
+            arcs=Weights(whole[:, np.newaxis]),
             labels=self.label_names,
             primary=self._graphs.primary if self._graphs and label_weights else None,
             label_weights=label_weights,
             decoder=self.options.decoder,
+            min_gain=self.options.min_gain * scale,
             single_root=bool(self.single_root),
             config=config,
         )
@@ -391,7 +394,7 @@ class _ArcLearner:
         options = trainer.options
         self._trainer, self._pool = trainer, pool
         self._course = Course(
-            bool(trainer.single_root), RULES[options.rule],
+            bool(trainer.single_root), options.min_gain, RULES[options.rule],
             float(options.cost_augmented), options.max_step or np.inf,
         )  # fmt: skip
         found = np.full_like(trainer._reachable, -1)

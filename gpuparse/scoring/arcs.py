@@ -74,6 +74,8 @@ class TorchScorer:
         features: FeatureMap,
         weights: Weights,
         rows_at_once: int,
+        *,
+        lone_root: bool = False,
     ) -> None:
         self._values, self._places = batch.values, batch.places()
         self._plan, self._features, self._weights = plan, features, weights
@@ -82,7 +84,8 @@ class TorchScorer:
         self._find = row_finder(features, self._device)
         self._silent = len(weights.array)
         self._codes = torch.from_numpy(plan.codes.astype(np.int64)).to(self._device)
-        self._combination = self._combinations(self._places.shape[1])
+        self.combination = self._combinations(self._places.shape[1])
+        self._lone_root = lone_root  # what stands beside the root is no value
         self._sides = [self._side_key(side) for side in range(len(plan.side_start) - 1)]
         dtype = torch.float64 if weights.is_integer else torch.float32
         self._by_role = self._word_sums(HEAD, dtype), self._word_sums(MODIFIER, dtype)
@@ -94,17 +97,16 @@ class TorchScorer:
         arcs = torch.arange(n_sentences * n_nodes, device=self._device)
         per_head = n_nodes * max(2 * len(self._plan.pair), n_nodes)
         chunks = [
-            self.chunk(heads // n_nodes, heads % n_nodes, heads % n_nodes)
+            self.chunk(heads // n_nodes, heads % n_nodes, self.combination[heads % n_nodes])
             for heads in arcs.split(max(1, self._rows_at_once // per_head))
         ]
         return torch.cat(chunks).reshape(n_sentences, n_nodes, n_nodes)
 
-    def chunk(self, b: Tensor, h: Tensor, place: Tensor) -> Tensor:
+    def chunk(self, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:
         """(G, N) scores of the arcs from head h[g] of sentence b[g].
 
-        place: (G,) the node that direction and distance are counted from, mostly h itself.
+        combination: (G, N) of direction and distance; for arcs that of self.combination[h].
         """
-        combination = self._combination[place]
         # [G, N]  s(h, m) = words(h) + words(m) + pairs(h, m) + between(h, m)
         scores = self._by_role[HEAD][b, h].gather(1, combination)
         scores += self._by_role[MODIFIER][b].gather(2, combination.unsqueeze(2)).squeeze(2)
@@ -182,7 +184,11 @@ class TorchScorer:
     def _side_key(self, side: int) -> tuple[Tensor, Tensor]:
         plan = self._plan
         atoms = plan.atoms[plan.side_start[side] : plan.side_start[side + 1]]
-        return side_keys(self._values, self._places, atoms.tolist(), self._features.is_exact)
+        exact = self._features.is_exact
+        key, on = side_keys(self._values, self._places, atoms.tolist(), exact)
+        if self._lone_root and atoms["offset"].any():
+            on[:, 0] = False
+        return key, on
 
     def _between_value(self, side: int) -> tuple[Tensor, Tensor]:
         """(B, N) the value of a side of one atom or none, and whether it is one."""

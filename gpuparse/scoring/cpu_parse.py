@@ -99,7 +99,7 @@ def _choose_cost(scores, n, gold, cost):
 
 @inlined
 def parse_sentence(
-    values, start, n, plan, weights, rows, single_root, gold, cost, scratch, heads
+    values, start, n, plan, weights, rows, single_root, min_gain, gold, cost, scratch, heads
 ):  # fmt: skip
     """Fill heads[1:n+1] with the best tree of one sentence; return whether there is one.
 
@@ -113,11 +113,13 @@ def parse_sentence(
             scratch.scores[h, m] = scratch.sums[h, m]
     _add_cost(scratch.scores, n, gold, cost)
     siblings = _siblings(values, start, n, plan.siblings, weights, rows, scratch.siblings)
-    return search(scratch.scores, siblings, n, single_root, scratch.tree, heads)
+    return search(scratch.scores, siblings, n, single_root, min_gain, scratch.tree, heads)
 
 
 @compiled
-def parse_sentences(values, starts, lengths, plan, weights, rows, single_root, scratch, heads):
+def parse_sentences(
+    values, starts, lengths, plan, weights, rows, single_root, min_gain, scratch, heads
+):  # fmt: skip
     """Fill heads[start + 1 : start + n + 1] of every sentence with its best tree.
 
     Returns: the index of the first sentence without a tree, or -1.
@@ -125,7 +127,7 @@ def parse_sentences(values, starts, lengths, plan, weights, rows, single_root, s
     for b in range(len(starts)):
         start, n = starts[b], lengths[b]
         if not parse_sentence(
-            values, start, n, plan, weights, rows, single_root, None, 0.0, scratch,
+            values, start, n, plan, weights, rows, single_root, min_gain, None, 0.0, scratch,
             heads[start : start + n + 1],
         ):  # fmt: skip
             return b
@@ -134,7 +136,8 @@ def parse_sentences(values, starts, lengths, plan, weights, rows, single_root, s
 
 @compiled
 def parse_graphs(
-    values, starts, lengths, plan, weights, rows, single_root, scratch, heads, firsts, arcs
+    values, starts, lengths, plan, weights, rows, single_root, min_gain, scratch, heads, firsts,
+    arcs,
 ):  # fmt: skip
     """As `parse_sentences` for graphs, whose arcs are written beside their primary heads.
 
@@ -143,7 +146,7 @@ def parse_graphs(
     for b in range(len(starts)):
         start, n = starts[b], lengths[b]
         if not parse_sentence(
-            values, start, n, plan, weights, rows, single_root, None, 0.0, scratch,
+            values, start, n, plan, weights, rows, single_root, min_gain, None, 0.0, scratch,
             heads[start : start + n + 1],
         ):  # fmt: skip
             return b

@@ -1,8 +1,11 @@
-"""Compiled scoring of sibling parts: what second-order search reads, without n^3 numbers.
+"""Compiled scoring of sibling parts and of ends: what second-order search reads, without n^3 numbers.
 
-A part (h, s, m) has three kinds of features. Those of the two siblings are scored once a pair;
+A sibling part (h, s, m) has three kinds of features. Those of the two siblings are scored once a pair;
 those of a modifier without an inner sibling once a head and modifier; and those of all three words
 are left in the table of weights: search is given where in it to look.
+
+The end (h, m) says that m is the outermost modifier of h on its side. What its features score for
+no modifier at all is taken from those of all modifiers: search takes it to be 0.
 """
 
 from typing import NamedTuple
@@ -25,7 +28,7 @@ from gpuparse.scoring.cpu import (
     sum_words,
 )
 
-NO_SIBLING = 0  # stands for the sibling that is not there: the root is never one
+NO_SIBLING = 0  # stands for the sibling, or modifier, that is not there: the root is never one
 
 
 class SiblingScoreScratch(NamedTuple):
@@ -40,6 +43,8 @@ class SiblingScoreScratch(NamedTuple):
     places: np.ndarray  # (3, P, N) int64
     masks: np.ndarray  # (3, P, N) int64
     gaps: np.ndarray  # (P, 2N + 1) int64
+    end_parts: Scratch  # of heads and outermost modifiers
+    ends: np.ndarray  # (N, N) float64
 
 
 def make_sibling_score_scratch(
@@ -58,6 +63,8 @@ def make_sibling_score_scratch(
         np.zeros((3, len(gaps), nodes), np.int64),
         np.zeros((3, len(gaps), nodes), np.int64),
         gaps,
+        make_scratch(plan.ends, n, exact, sums),
+        np.zeros((nodes, nodes)),
     )
 
 
@@ -109,49 +116,80 @@ def _fill_places(values, start, n, triple, dense, firsts, places, masks):
 
 
 @compiled
-def _sum_alone(n, plan, weights, rows, scratch, alone):
-    """Sum the features of two siblings for modifiers without one, for every combination."""
-    on, codes = scratch.side_on, plan.codes
-    alone[: n + 1] = 0
+def fill_sibling_parts(values, start, n, pairs, rows, parts):
+    """`fill_parts` for two siblings: what stands beside a sibling that is not there is no value."""
+    fill_parts(values, start, n, pairs, rows, parts)
+    for side in range(len(pairs.side_start) - 1):
+        for atom in range(pairs.side_start[side], pairs.side_start[side + 1]):
+            parts.side_on[side, NO_SIBLING] &= pairs.atoms[atom].offset == 0
+
+
+@compiled
+def _score_pairs(n, plan, weights, rows, parts, first, sums, scores):
+    """Score two words, the one in the place of the head from `first` on; `sums` is scratch."""
+    for h in range(first, n + 1):
+        for m in range(1, n + 1):
+            c = parts.combination[n + m - h]
+            sums[h, m] = parts.word_sum[0, h, c] + parts.word_sum[1, m, c]
+            for table in range(len(plan.codes)):
+                parts.code[table, m] = plan.codes[table, c]
+        add_pairs(h, n, plan, weights, rows, parts, sums)
+        for m in range(1, n + 1):
+            scores[h, m] = sums[h, m]
+
+
+@compiled
+def _sum_alone(head, m, plan, weights, rows, parts, alone):
+    """Sum the features of two nodes for every combination of direction and distance."""
+    on, codes = parts.side_on, plan.codes
+    for c in range(codes.shape[1]):
+        alone[c] = parts.word_sum[0, head, c] + parts.word_sum[1, m, c]
     for family in range(len(plan.pair)):
         record = plan.pair[family]
-        if not on[record.head_side, NO_SIBLING]:
-            continue
-        first, second = record.first_codes, record.second_codes
-        for m in range(1, n + 1):
-            if on[record.modifier_side, m]:
-                key = scratch.head_part[family, NO_SIBLING] ^ scratch.modifier_part[family, m]
-                base = find_base(key, rows.rows, rows.is_power, rows.keys, rows.bases)
+        if on[record.head_side, head] and on[record.modifier_side, m]:
+            first, second = record.first_codes, record.second_codes
+            key = parts.head_part[family, head] ^ parts.modifier_part[family, m]
+            base = find_base(key, rows.rows, rows.is_power, rows.keys, rows.bases)
+            for c in range(codes.shape[1]):
+                alone[c] += weights[base ^ codes[first, c]]
+            if second >= 0:
                 for c in range(codes.shape[1]):
-                    alone[m, c] += weights[base ^ codes[first, c]]
-                if second >= 0:
-                    for c in range(codes.shape[1]):
-                        alone[m, c] += weights[base ^ codes[second, c]]
-    for m in range(1, n + 1):
-        for c in range(codes.shape[1]):
-            alone[m, c] += scratch.word_sum[0, NO_SIBLING, c] + scratch.word_sum[1, m, c]
+                    alone[c] += weights[base ^ codes[second, c]]
+
+
+@compiled
+def _score_ends(values, start, n, plan, weights, rows, parts, sums, alone, ends):
+    """Score the ends of one sentence, less what no modifier would score."""
+    if len(plan.word) + len(plan.pair) == 0:
+        ends[: n + 1, : n + 1] = 0
+        return
+    fill_parts(values, start, n, plan, rows, parts)
+    sum_words(n, plan, weights, rows, parts)
+    _score_pairs(n, plan, weights, rows, parts, 0, sums, ends)
+    for h in range(n + 1):
+        # Without a modifier there is a direction, and no distance: the first bucket.
+        _sum_alone(h, NO_SIBLING, plan, weights, rows, parts, alone)
+        for m in range(1, n + 1):
+            ends[h, m] -= alone[0 if h < m else plan.n_buckets]
 
 
 @inlined
 def score_siblings(values, start, n, plan, weights, rows, scratch):
-    """Score the sibling parts of one sentence.
+    """Score the sibling parts and ends of one sentence.
 
     Returns: FactoredSiblings over the scratch, good until the next sentence.
     Cost: O(families n^2) gathers; the triples are gathered by search, n^3 / 3 of each suffix.
     """
-    pairs, parts, sums = plan.pairs, scratch.parts, scratch.sums
-    fill_parts(values, start, n, pairs, rows, parts)
+    pairs, parts = plan.pairs, scratch.parts
+    fill_sibling_parts(values, start, n, pairs, rows, parts)
     sum_words(n, pairs, weights, rows, parts)
-    for s in range(1, n + 1):
-        for m in range(1, n + 1):
-            c = parts.combination[n + m - s]
-            sums[s, m] = parts.word_sum[0, s, c] + parts.word_sum[1, m, c]
-            for table in range(len(pairs.codes)):
-                parts.code[table, m] = pairs.codes[table, c]
-        add_pairs(s, n, pairs, weights, rows, parts, sums)
-        for m in range(1, n + 1):
-            scratch.pair[s, m] = sums[s, m]
-    _sum_alone(n, pairs, weights, rows, parts, scratch.alone)
+    _score_pairs(n, pairs, weights, rows, parts, 1, scratch.sums, scratch.pair)
+    for m in range(1, n + 1):
+        _sum_alone(NO_SIBLING, m, pairs, weights, rows, parts, scratch.alone[m])
+    _score_ends(
+        values, start, n, plan.ends, weights, rows, scratch.end_parts, scratch.sums,
+        scratch.alone[0], scratch.ends,
+    )  # fmt: skip
     _fill_places(
         values, start, n, plan.triple, rows.dense, scratch.firsts, scratch.places, scratch.masks
     )
@@ -168,7 +206,9 @@ def score_siblings(values, start, n, plan, weights, rows, scratch):
                 first[h, m] += weights[
                     np.uint64(scratch.firsts[p] + (place & mask & masks[2, p, m]))
                 ]
-    return FactoredSiblings(first, scratch.pair, weights, scratch.firsts, places, masks, gaps)
+    return FactoredSiblings(
+        first, scratch.pair, scratch.ends, weights, scratch.firsts, places, masks, gaps
+    )
 
 
 @compiled
@@ -197,6 +237,19 @@ def sibling_rows(values, start, n, h, m, s, plan, rows, parts, found):
     return count
 
 
+@compiled
+def end_rows(n, h, m, is_right, plan, rows, parts, found):
+    """Write the weight rows of every feature of the end (h, m); return how many there are.
+
+    m == h where h has no modifier on that side. `fill_parts` of the ends must have been called.
+    """
+    if m == h:
+        c = 0 if is_right else plan.ends.n_buckets
+        return pair_rows(h, NO_SIBLING, c, plan.ends, rows, parts, found)
+    return pair_rows(h, m, parts.combination[n + m - h], plan.ends, rows, parts, found)
+
+
 def max_sibling_rows(plan: SiblingPlan) -> int:
-    """No sibling part has more features than this."""
-    return max_rows(plan.pairs, 0) + 2 * len(plan.triple)
+    """No sibling part or end has more features than this."""
+    pairs = max_rows(plan.pairs, 0) + 2 * len(plan.triple)
+    return max(pairs, max_rows(plan.ends, 0))

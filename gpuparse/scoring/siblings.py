@@ -1,6 +1,6 @@
-"""Sibling scores of a batch as a dense tensor: the public function and its torch form.
+"""Sibling and end scores of a batch as dense tensors: the public function and its torch form.
 
-Parsing on the CPU never makes this tensor; `cpu_siblings.py` says what it reads instead.
+Parsing on the CPU never makes these tensors; `cpu_siblings.py` says what it reads instead.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from torch import Tensor
 from gpuparse.compiled import compiled
 from gpuparse.data.batch import Batch
 from gpuparse.features.keys import WORD, fold_torch, mix_torch
-from gpuparse.features.plan import LINE, NO_CODE, SiblingPlan
+from gpuparse.features.plan import LINE, NO_CODE, ArcPlan, SiblingPlan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.kernels.cpu.siblings import sibling_score
 from gpuparse.inference.kernels.cpu.threads import run_in_threads
@@ -28,8 +28,8 @@ def sibling_scores(
     *,
     backend: str = "auto",
     rows_at_once: int = ROWS_AT_ONCE,
-) -> Tensor:
-    """Scores of all sibling parts of all sentences.
+) -> tuple[Tensor, Tensor]:
+    """Scores of all sibling parts and ends of all sentences.
 
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
@@ -37,8 +37,9 @@ def sibling_scores(
         backend: "cpu" (compiled), "torch" (any device), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns:
-        (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s, [b, h, m, h]
-        without one. float32 for learned weights, and for whole-number weights float64, exact and
+        siblings (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s,
+        [b, h, m, h] without one; ends (B, N, N): [b, h, m] is m as the outermost modifier of h on
+        its side, less what the side would score without any modifier. float32 for learned weights, and for whole-number weights float64, exact and
         the same on every backend. Cells of no part hold nothing of use.
     Cost: families times n^2 gathers a sentence, and n^3 for each suffix of templates of three
     words.
@@ -49,9 +50,13 @@ def sibling_scores(
     return _torch(batch, plan, features, weights, rows_at_once)
 
 
-def _compiled(batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights) -> Tensor:
+def _compiled(
+    batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights
+) -> tuple[Tensor, Tensor]:
     nodes = batch.places().shape[1]
-    out = np.zeros((len(batch), *[nodes] * 3), np.float64 if weights.is_integer else np.float32)
+    dtype = np.float64 if weights.is_integer else np.float32
+    out = np.zeros((len(batch), *[nodes] * 3), dtype)
+    ends = np.zeros((len(batch), nodes, nodes), dtype)
     values, starts, lengths = (part.numpy() for part in (batch.values, batch.starts, batch.lengths))
     sums = np.dtype(np.int32 if weights.is_integer else np.float32)
 
@@ -59,11 +64,11 @@ def _compiled(batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: We
         scratch = make_sibling_score_scratch(plan, nodes - 1, features.is_exact, sums)
         _score_sentences(
             values, starts[part], lengths[part], plan, weights.array[:, 0], features.rows, scratch,
-            out[part],
+            out[part], ends[part],
         )  # fmt: skip
 
     run_in_threads(score, lengths, 3, torch.get_num_threads())
-    return torch.from_numpy(out)
+    return torch.from_numpy(out), torch.from_numpy(ends)
 
 
 @compiled
@@ -76,12 +81,14 @@ def _score_sentences(
     rows: tuple,
     scratch: tuple,
     out: np.ndarray,
+    ends: np.ndarray,
 ) -> None:
     for b in range(len(starts)):
         n = lengths[b]
         siblings = score_siblings(values, starts[b], n, plan, weights, rows, scratch)
         for h in range(n + 1):
             for m in range(1, n + 1):
+                ends[b, h, m] = siblings.ends[h, m]
                 if h != m:
                     out[b, h, m, h] = sibling_score(siblings, h, m, h)
                 for s in range(min(h, m) + 1, max(h, m)):
@@ -90,8 +97,8 @@ def _score_sentences(
 
 def _torch(
     batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights, rows_at_once: int
-) -> Tensor:
-    pairs = TorchScorer(batch, plan.pairs, features, weights, rows_at_once)
+) -> tuple[Tensor, Tensor]:
+    pairs = TorchScorer(batch, plan.pairs, features, weights, rows_at_once, lone_root=True)
     # [b, m, s]
     of_two = pairs.scores().transpose(1, 2)
     n_sentences, n_nodes, _ = of_two.shape
@@ -103,10 +110,32 @@ def _torch(
         b, h = part // n_nodes, part % n_nodes
         none = torch.full_like(h, NO_SIBLING)
         # [G, N, N]  s(h, m, s) = pair(s, m) + triple(h, s, m), or alone(m) + triple(h, -, m)
-        alone = pairs.chunk(b, none, h).unsqueeze(2)
+        alone = pairs.chunk(b, none, pairs.combination[h]).unsqueeze(2)
         scores = torch.where(nodes == h.reshape(-1, 1, 1), alone, of_two[b])
         chunks.append(scores + _triples(batch, plan, features, weights, b, h).to(scores.dtype))
-    return torch.cat(chunks).reshape(n_sentences, n_nodes, n_nodes, n_nodes)
+    siblings = torch.cat(chunks).reshape(n_sentences, n_nodes, n_nodes, n_nodes)
+    of_ends = TorchScorer(batch, plan.ends, features, weights, rows_at_once)
+    return siblings, _ends(of_ends, plan.ends)
+
+
+def _ends(of_two: TorchScorer, plan: ArcPlan) -> Tensor:
+    """(B, N, N) end scores, [b, h, m], less those of no modifier."""
+    ends = of_two.scores()
+    n_sentences, n_nodes, _ = ends.shape
+    if n_sentences == 0:
+        return ends
+    nodes = torch.arange(n_nodes, device=ends.device)
+    heads = torch.arange(n_sentences * n_nodes, device=ends.device)
+    # Without a modifier there is a direction, and no distance: the first bucket.
+    right, left = (
+        of_two.chunk(
+            heads // n_nodes,
+            heads % n_nodes,
+            torch.full_like(heads, c).unsqueeze(1).expand(-1, n_nodes),
+        )[:, NO_SIBLING].reshape(n_sentences, n_nodes, 1)
+        for c in (0, plan.n_buckets)
+    )
+    return ends - torch.where(nodes.unsqueeze(1) < nodes, right, left)
 
 
 def _triples(

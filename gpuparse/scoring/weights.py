@@ -53,8 +53,8 @@ def _make_bag(array: np.ndarray, device: torch.device, dtype: torch.dtype) -> nn
     return bag.requires_grad_(False).to(device)
 
 
-def quantised(averages: np.ndarray, bits: int) -> np.ndarray:
-    """Averages as whole numbers of `bits` bits with one scale, the largest becoming the end.
+def quantised(averages: np.ndarray, bits: int) -> tuple[np.ndarray, float]:
+    """Averages as whole numbers of `bits` bits, the largest becoming the end; and their scale.
 
     A tree's score is multiplied by the scale as a whole, so that no best tree depends on it.
     """
@@ -63,7 +63,8 @@ def quantised(averages: np.ndarray, bits: int) -> np.ndarray:
         raise ValueError("weights that are not finite cannot be stored; learning went astray")
     end = (1 << (bits - 1)) - 1
     scale = end / largest if largest > 0.0 else 1.0
-    return np.rint(averages.astype(np.float64) * scale).astype(np.int8 if bits == 8 else np.int16)
+    whole = np.rint(averages.astype(np.float64) * scale)
+    return whole.astype(np.int8 if bits == 8 else np.int16), scale
 
 
 def sum_bags(bag: nn.EmbeddingBag, rows: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ def factored_siblings(
     return FactoredSiblings(
         draw(n + 1, n + 1),
         draw(n + 1, n + 1),
+        draw(n + 1, n + 1),
         table,
         firsts,
         places,
@@ -36,7 +37,7 @@ def factored_siblings(
 
 def dense(siblings: FactoredSiblings) -> np.ndarray:
     """scores[h, m, s] (N, N, N), NaN where no decoder reads."""
-    first, pair, table, firsts, places, masks, gaps = siblings
+    first, pair, _, table, firsts, places, masks, gaps = siblings
     n_nodes, n_looks = len(first), len(gaps)
     middle = gaps.shape[1] // 2
     scores = np.full((n_nodes,) * 3, np.nan, first.dtype)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse.compiled import compiled, inlined
-from gpuparse.inference.kernels.cpu.siblings import Siblings, sibling_score
+from gpuparse.inference.kernels.cpu.siblings import Siblings, end_score, sibling_score
 
 
 class GainScratch(NamedTuple):
@@ -61,10 +61,13 @@ def fill_gains(
         while 1 <= m <= n:
             has_outer = 1 <= o <= n
             part = sibling_score(siblings, h, o, s) if has_outer else gains.dtype.type(0)
+            end = end_score(siblings, h, s) if s != h else gains.dtype.type(0)
             while m != o and 1 <= m <= n:
                 gain = arc_scores[h, m] + sibling_score(siblings, h, m, s)
                 if has_outer:
                     gain += sibling_score(siblings, h, o, m) - part
+                else:
+                    gain += end_score(siblings, h, m) - end
                 gains[m, h] = gain
                 m += step
             if not has_outer:
@@ -73,5 +76,7 @@ def fill_gains(
             gain = -arc_scores[h, o] - part
             if 1 <= outer <= n:
                 gain += sibling_score(siblings, h, outer, s) - sibling_score(siblings, h, outer, o)
+            else:
+                gain += end - end_score(siblings, h, o)
             gains[o, h] = gain
             s, m, o = o, o + step, outer

@@ -35,7 +35,9 @@ from gpuparse.inference.kernels.cpu.siblings import (
     ROWS,
     DenseSiblings,
     Siblings,
+    copy_ends,
     copy_parts_of_two,
+    end_score,
     part_of_three,
     sibling_score,
     spread_parts_of_three,
@@ -45,8 +47,9 @@ from gpuparse.tensors import NO_HEAD
 
 # Planes of the chart, each (n + 2) rows over j. Until row i is filled, the arcs stand in I_R and
 # I_L, and the pair parts in S_R and S_L: the item S(i,j) plus the part of the modifier j with the
-# sibling i, and of the modifier i with the sibling j.
-I_R, I_L, C_R, C_L, S_R, S_L, FIRST_R, FIRST_L, N_PLANES = range(9)
+# sibling i, and of the modifier i with the sibling j. E_R and E_L are I_R and I_L with the end of
+# the modifiers on that side, which stand there alone until row i is filled.
+I_R, I_L, C_R, C_L, S_R, S_L, FIRST_R, FIRST_L, E_R, E_L, N_PLANES = range(11)
 
 
 class _Ends:
@@ -105,6 +108,7 @@ def _fill_ends(typingctx, chart, plane, stride, i, j, n, right, left):  # type: 
         arcs_R, arcs_L = ends.load(I_R, i), ends.load(I_L, i)
         pairs_R, pairs_L = ends.load(S_R, i), ends.load(S_L, i)
         first_L = ends.load(FIRST_L, i)
+        ends_R, ends_L = ends.load(E_R, i), ends.load(E_L, i)
 
         def smaller(x, y, operator="<"):  # type: ignore[no-untyped-def]
             return builder.select(builder.icmp_signed(operator, x, y), x, y)
@@ -112,16 +116,16 @@ def _fill_ends(typingctx, chart, plane, stride, i, j, n, right, left):  # type: 
         def take(k, values):  # type: ignore[no-untyped-def]
             """The maxima with the split, or the inner sibling, k."""
             i_R, c_R, s, i_L, c_L = values
-            to_k, with_k, before = (ends.everywhere(p, k) for p in (I_R, C_R, C_L))
+            to_k, last_k, with_k, before = (ends.everywhere(p, k) for p in (I_R, E_R, C_R, C_L))
             sibling_R = fadd(ends.load(S_R, k), ends.parts_of_three(right, k))
             sibling_L = fadd(ends.everywhere(S_L, k), ends.parts_of_three(left, k))
             from_k = ends.load(I_L, k)
             return [
                 larger(builder, fadd(to_k, sibling_R), i_R),
-                larger(builder, fadd(to_k, ends.load(C_R, k)), c_R),
+                larger(builder, fadd(last_k, ends.load(C_R, k)), c_R),
                 larger(builder, fadd(with_k, ends.load(C_L, add(k, one))), s),
                 larger(builder, fadd(sibling_L, from_k), i_L),
-                larger(builder, fadd(before, from_k), c_L),
+                larger(builder, fadd(before, ends.load(E_L, k)), c_L),
             ]
 
         def take_first(k, i_L):  # type: ignore[no-untyped-def]
@@ -136,8 +140,11 @@ def _fill_ends(typingctx, chart, plane, stride, i, j, n, right, left):  # type: 
             ends.store(I_L, i_L)
             ends.store(S_R, fadd(s, pairs_R))
             ends.store(S_L, fadd(s, pairs_L))
-            ends.store(C_R, larger(builder, i_R, c_R))
-            ends.store(C_L, larger(builder, i_L, c_L))
+            e_R, e_L = fadd(i_R, ends_R), fadd(i_L, ends_L)
+            ends.store(E_R, e_R)
+            ends.store(E_L, e_L)
+            ends.store(C_R, larger(builder, e_R, c_R))
+            ends.store(C_L, larger(builder, e_L, c_L))
 
         next_L = ends.load(C_L, add(i, one))
         values = [fadd(next_L, ends.load(FIRST_R, i)), nothing, next_L, nothing, nothing]
@@ -193,7 +200,7 @@ def _fill_chart(
 ) -> None:
     """All maxima of the spans over positions first .. n; planes as their names say, [i, j]."""
     plane = (n + 2) * stride
-    for p in (I_R, I_L, S_R):
+    for p in (I_R, I_L, S_R, E_R, E_L):
         beyond = chart[p * plane : (p + 1) * plane]
         beyond[:] = -np.inf
     beyond = chart[C_L * plane + (n + 1) * stride : (C_L + 1) * plane]
@@ -204,6 +211,7 @@ def _fill_chart(
             to_right[np.uint64(m)] = row[np.uint64(m)]
         for m in range(1, h):
             to_left[np.uint64(m * stride)] = row[np.uint64(m)]
+    copy_ends(siblings, n, stride, chart[E_R * plane :], chart[E_L * plane :])
     copy_parts_of_two(
         siblings, n, stride, chart[FIRST_R * plane :], chart[FIRST_L * plane :],
         chart[S_R * plane :], chart[S_L * plane :],
@@ -216,8 +224,8 @@ def _fill_chart(
         #                max_{i<k<j} I_R(i,k) + (S(k,j) + sib(i,k,j))) + arc(i,j)
         # I_L(i,j) = max(C_R(i,j-1) + sib(j,-,i),
         #                max_{i<k<j} (S(i,k) + sib(j,k,i)) + I_L(k,j)) + arc(j,i)
-        # C_R(i,j) = max_{i<r<=j} I_R(i,r) + C_R(r,j)
-        # C_L(i,j) = max_{i<=r<j} C_L(i,r) + I_L(r,j)
+        # C_R(i,j) = max_{i<r<=j} I_R(i,r) + end(i,r) + C_R(r,j)
+        # C_L(i,j) = max_{i<=r<j} C_L(i,r) + I_L(r,j) + end(j,r)
         spread_parts_of_three(siblings, i, n, stride, chart[right:])
         diagonal = C_R * plane + i * stride + i
         chart[diagonal] = 0
@@ -242,6 +250,7 @@ def _trace(
     plane = (n + 2) * stride
     i_R, i_L, c_R, c_L = chart[:plane], chart[plane:], chart[C_R * plane :], chart[C_L * plane :]
     s_R, s_L = chart[S_R * plane :], chart[S_L * plane :]
+    e_R, e_L = chart[E_R * plane :], chart[E_L * plane :]
     first_R, first_L = chart[FIRST_R * plane :], chart[FIRST_L * plane :]
     while depth > 0:
         depth -= 1
@@ -249,16 +258,16 @@ def _trace(
         if i == j:
             continue
         best, r = -np.inf, i
-        if is_right:  # C_R(i,j) -> I_R(i,r) + C_R(r,j)
+        if is_right:  # C_R(i,j) -> I_R(i,r) + end(i,r) + C_R(r,j)
             for k in range(i + 1, j + 1):
-                value = i_R[i * stride + k] + c_R[k * stride + j]
+                value = e_R[i * stride + k] + c_R[k * stride + j]
                 if value > best:
                     best, r = value, k
             depth = _push(stack, depth, r, j, 1)
             h, m = i, r
-        else:  # C_L(i,j) -> C_L(i,r) + I_L(r,j)
+        else:  # C_L(i,j) -> C_L(i,r) + I_L(r,j) + end(j,r)
             for k in range(i, j):
-                value = c_L[i * stride + k] + i_L[k * stride + j]
+                value = c_L[i * stride + k] + e_L[k * stride + j]
                 if value > best:
                     best, r = value, k
             depth = _push(stack, depth, i, r, 0)
@@ -329,11 +338,11 @@ def eisner_sibling_sentence(
     plane = (n + 2) * stride
     depth = 0
     if single_root:
-        # max over m of C_L(1,m) + C_R(m,n) + sib(0,-,m) + arc(0,m)
+        # max over m of C_L(1,m) + C_R(m,n) + sib(0,-,m) + end(0,m) + arc(0,m)
         best, root = -np.inf, 0
         for m in range(1, n + 1):
             value = chart[C_L * plane + stride + m] + chart[C_R * plane + m * stride + n]
-            value += chart[FIRST_R * plane + m]
+            value += chart[FIRST_R * plane + m] + end_score(siblings, 0, m)
             value += arc_scores[0, m]
             if value > best:
                 best, root = value, m
@@ -361,15 +370,27 @@ def inner_sibling(heads: np.ndarray, m: int) -> int:
     return s
 
 
+@inlined
+def is_outermost(heads: np.ndarray, n: int, m: int) -> bool:
+    """Whether m's head has no modifier beyond m."""
+    step = 1 if heads[m] < m else -1
+    o = m + step
+    while 1 <= o <= n and heads[o] != heads[m]:
+        o += step
+    return not 1 <= o <= n
+
+
 @compiled
 def sibling_tree_score(
     arc_scores: np.ndarray, siblings: Siblings, n: int, heads: np.ndarray
 ) -> float:
-    """Sum over words 1, 2, ..., n of arc and sibling score, added one by one from the left."""
+    """Sum over words 1, 2, ..., n of arc, sibling and end score, one by one from the left."""
     total = arc_scores.dtype.type(0)
     for m in range(1, n + 1):
         total += arc_scores[heads[m], m]
         total += sibling_score(siblings, heads[m], m, inner_sibling(heads, m))
+        if is_outermost(heads, n, m):
+            total += end_score(siblings, heads[m], m)
     return total
 
 
@@ -377,6 +398,7 @@ def sibling_tree_score(
 def eisner_sibling_batch(
     arc_scores: np.ndarray,
     sibling_scores: np.ndarray,
+    end_scores: np.ndarray,
     lengths: np.ndarray,
     single_root: bool,
     scratch: SiblingScratch,
@@ -385,16 +407,16 @@ def eisner_sibling_batch(
 ) -> None:
     """Best projective trees of a batch, unchecked, on arrays that the caller provides.
 
-    Args: arc_scores float (B, N, N), sibling_scores (B, N, N, N), C order; lengths int64 (B,);
-    scratch for the longest sentence; heads int (B, N) and scores float (B,): filled. A sentence
-    without a tree gets the score -inf and no heads.
+    Args: arc_scores, end_scores float (B, N, N), sibling_scores (B, N, N, N), C order; lengths
+    int64 (B,); scratch for the longest sentence; heads int (B, N) and scores float (B,): filled. A
+    sentence without a tree gets the score -inf and no heads.
     """
     for b in range(len(lengths)):
         n = lengths[b]
         heads[b] = NO_HEAD
         scores[b] = 0
         if n > 0:
-            siblings = DenseSiblings(sibling_scores[b])
+            siblings = DenseSiblings(sibling_scores[b], end_scores[b])
             if eisner_sibling_sentence(arc_scores[b], siblings, n, single_root, scratch, heads[b]):
                 scores[b] = sibling_tree_score(arc_scores[b], siblings, n, heads[b])
             else:
@@ -404,6 +426,7 @@ def eisner_sibling_batch(
 def eisner_sibling(
     arc_scores: torch.Tensor,
     sibling_scores: torch.Tensor,
+    end_scores: torch.Tensor,
     lengths: torch.Tensor,
     *,
     single_root: bool,
@@ -413,15 +436,18 @@ def eisner_sibling(
     Returns:
         As there; a sentence without a tree gets the score -inf.
     """
-    arcs, siblings, words = arc_scores.numpy(), sibling_scores.numpy(), lengths.numpy()
+    arcs, siblings, ends, words = (
+        part.numpy() for part in (arc_scores, sibling_scores, end_scores, lengths)
+    )
     heads = np.empty(arcs.shape[:2], np.int64)
     scores = np.empty(len(arcs), arcs.dtype)
 
     def search(part: slice) -> None:
         scratch = make_sibling_scratch(int(words[part].max(initial=0)), arcs.dtype.type)
         eisner_sibling_batch(
-            arcs[part], siblings[part], words[part], single_root, scratch, heads[part], scores[part]
-        )
+            arcs[part], siblings[part], ends[part], words[part], single_root, scratch, heads[part],
+            scores[part],
+        )  # fmt: skip
 
     # Each of the n^3 steps costs about three times as much as one of the first order.
     run_in_threads(search, words, 3, torch.get_num_threads(), WORTH_A_THREAD // 3)

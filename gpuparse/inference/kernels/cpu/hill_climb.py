@@ -18,11 +18,11 @@ def _is_below(heads: np.ndarray, word: int, m: int) -> bool:
 
 @inlined
 def _best_change(
-    n: int, single_root: bool, gains: np.ndarray, heads: np.ndarray
+    n: int, single_root: bool, min_gain: float, gains: np.ndarray, heads: np.ndarray
 ) -> tuple[int, int]:
-    """The change (m, new head) with the highest gain; (0, 0) if none is above 0."""
+    """The change (m, new head) with the highest gain; (0, 0) if none is above the least."""
     first = 1 if single_root else 0
-    best, chosen, head = gains.dtype.type(0), 0, 0
+    best, chosen, head = gains.dtype.type(min_gain), 0, 0
     for m in range(1, n + 1):
         h = heads[m]
         removal = gains[m, h]
@@ -40,15 +40,16 @@ def hill_climb_sentence(
     n: int,
     single_root: bool,
     max_changes: int,
+    min_gain: float,
     scratch: GainScratch,
     heads: np.ndarray,
 ) -> int:
     """Improve a tree by single changes, for other compiled code to call.
 
     Args: arc_scores (>= n+1, >= n+1), n >= 1, in the type of the sibling scores and the scratch,
-    which is from `make_gain_scratch(n)` or for more words; max_changes: -1 for no limit; heads: a
-    tree without forbidden parts at 1..n, with a single modifier of the root if single_root; changed
-    in place. `gpuparse.inference.hill_climb` says what is searched for.
+    which is from `make_gain_scratch(n)` or for more words; max_changes: -1 for no limit; min_gain:
+    every change raises the score by more; heads: a tree without forbidden parts at 1..n, with a
+    single modifier of the root if single_root; changed in place. `gpuparse.inference.hill_climb` says what is searched for.
     Returns: the number of changes.
     """
     gains, arcs = scratch.gains, scratch.arcs
@@ -60,13 +61,15 @@ def hill_climb_sentence(
     score = sibling_tree_score(arc_scores, siblings, n, heads)
     changes = 0
     while changes != max_changes:
-        m, k = _best_change(n, single_root, gains, heads)
+        m, k = _best_change(n, single_root, min_gain, gains, heads)
         if m == 0:
             break
         h = heads[m]
         heads[m] = k
         raised = sibling_tree_score(arc_scores, siblings, n, heads)
-        if not raised > score:  # all that is left is rounding, which could go round in circles
+        if (
+            not raised > score + min_gain
+        ):  # all that is left is rounding, which could go round in circles
             heads[m] = h
             break
         arcs[h, m], arcs[k, m] = False, True
@@ -81,9 +84,11 @@ def hill_climb_sentence(
 def hill_climb_batch(
     arc_scores: np.ndarray,
     sibling_scores: np.ndarray,
+    end_scores: np.ndarray,
     lengths: np.ndarray,
     single_root: bool,
     max_changes: int,
+    min_gain: float,
     scratch: GainScratch,
     heads: np.ndarray,
     scores: np.ndarray,
@@ -91,17 +96,18 @@ def hill_climb_batch(
 ) -> None:
     """`hill_climb_sentence` for a batch, unchecked, on arrays that the caller provides.
 
-    Args: arc_scores float (B, N, N), sibling_scores (B, N, N, N), C order; lengths int64 (B,);
+    Args: arc_scores, end_scores float (B, N, N), sibling_scores (B, N, N, N), C order; lengths
+    int64 (B,);
     scratch for the longest sentence; heads int64 (B, N): changed; scores float (B,), changes int64
     (B,): filled. A sentence whose start has a forbidden part gets the score -inf.
     """
     for b in range(len(lengths)):
-        n, siblings = lengths[b], DenseSiblings(sibling_scores[b])
+        n, siblings = lengths[b], DenseSiblings(sibling_scores[b], end_scores[b])
         changes[b] = 0
         scores[b] = sibling_tree_score(arc_scores[b], siblings, n, heads[b])
         if n > 0 and scores[b] > -np.inf:
             changes[b] = hill_climb_sentence(
-                arc_scores[b], siblings, n, single_root, max_changes, scratch, heads[b]
+                arc_scores[b], siblings, n, single_root, max_changes, min_gain, scratch, heads[b]
             )
             scores[b] = sibling_tree_score(arc_scores[b], siblings, n, heads[b])
 

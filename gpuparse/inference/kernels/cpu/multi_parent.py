@@ -5,7 +5,12 @@ import numpy as np
 from gpuparse.compiled import compiled, inlined
 from gpuparse.inference.kernels.cpu.arc_gains import GainScratch, fill_gains
 from gpuparse.inference.kernels.cpu.eisner_sibling import sibling_tree_score
-from gpuparse.inference.kernels.cpu.siblings import DenseSiblings, Siblings, sibling_score
+from gpuparse.inference.kernels.cpu.siblings import (
+    DenseSiblings,
+    Siblings,
+    end_score,
+    sibling_score,
+)
 
 ADDITION = -1  # in the place of the head that is replaced
 
@@ -34,11 +39,11 @@ def _is_above(
 
 @inlined
 def _best_change(
-    n: int, single_root: bool, arcs: np.ndarray, scratch: GainScratch
+    n: int, single_root: bool, min_gain: float, arcs: np.ndarray, scratch: GainScratch
 ) -> tuple[int, int, int]:
     """The change (m, new head, replaced head or `ADDITION`) that gains most; m = 0 if none does."""
     gains = scratch.gains
-    best = gains.dtype.type(0)
+    best = gains.dtype.type(min_gain)
     chosen, head, replaced = 0, 0, ADDITION
     for m in range(1, n + 1):
         n_heads, removal, old = 0, gains.dtype.type(-np.inf), 0
@@ -63,7 +68,7 @@ def _best_change(
 def sibling_graph_score(
     arc_scores: np.ndarray, siblings: Siblings, n: int, arcs: np.ndarray
 ) -> float:
-    """Sum of arc and sibling score of all arcs h -> m, one by one, by m and then by h."""
+    """Sum of arc, sibling and end score of all arcs h -> m, one by one, by m and then by h."""
     total = arc_scores.dtype.type(0)
     for m in range(1, n + 1):
         for h in range(n + 1):
@@ -74,6 +79,11 @@ def sibling_graph_score(
                     s += step
                 total += arc_scores[h, m]
                 total += sibling_score(siblings, h, m, s)
+                o = m - step
+                while 1 <= o <= n and not arcs[h, o]:
+                    o -= step
+                if not 1 <= o <= n:
+                    total += end_score(siblings, h, m)
     return total
 
 
@@ -84,6 +94,7 @@ def multi_parent_sentence(
     n: int,
     single_root: bool,
     max_changes: int,
+    min_gain: float,
     scratch: GainScratch,
     heads: np.ndarray,
     arcs: np.ndarray,
@@ -103,14 +114,16 @@ def multi_parent_sentence(
     score = sibling_graph_score(arc_scores, siblings, n, arcs)
     changes = 0
     while changes != max_changes:
-        m, k, h = _best_change(n, single_root, arcs, scratch)
+        m, k, h = _best_change(n, single_root, min_gain, arcs, scratch)
         if m == 0:
             break
         arcs[k, m] = True
         if h != ADDITION:
             arcs[h, m] = False
         raised = sibling_graph_score(arc_scores, siblings, n, arcs)
-        if not raised > score:  # all that is left is rounding, which could go round in circles
+        if (
+            not raised > score + min_gain
+        ):  # all that is left is rounding, which could go round in circles
             arcs[k, m] = False
             if h != ADDITION:
                 arcs[h, m] = True
@@ -137,9 +150,11 @@ def fill_primary_heads(n: int, arcs: np.ndarray, heads: np.ndarray) -> None:
 def multi_parent_batch(
     arc_scores: np.ndarray,
     sibling_scores: np.ndarray,
+    end_scores: np.ndarray,
     lengths: np.ndarray,
     single_root: bool,
     max_changes: int,
+    min_gain: float,
     scratch: GainScratch,
     heads: np.ndarray,
     arcs: np.ndarray,
@@ -147,16 +162,25 @@ def multi_parent_batch(
 ) -> None:
     """`multi_parent_sentence` for a batch, unchecked, on arrays that the caller provides.
 
-    Args: arc_scores float (B, N, N), sibling_scores (B, N, N, N), C order; lengths int64 (B,);
+    Args: arc_scores, end_scores float (B, N, N), sibling_scores (B, N, N, N), C order; lengths
+    int64 (B,);
     scratch for the longest sentence; heads int64 (B, N); arcs bool (B, N, N), scores float (B,):
     filled. A sentence whose start has a forbidden part gets the score -inf.
     """
     for b in range(len(lengths)):
-        n, siblings = lengths[b], DenseSiblings(sibling_scores[b])
+        n, siblings = lengths[b], DenseSiblings(sibling_scores[b], end_scores[b])
         arcs[b] = False
         scores[b] = sibling_tree_score(arc_scores[b], siblings, n, heads[b])
         if n > 0 and scores[b] > -np.inf:
             multi_parent_sentence(
-                arc_scores[b], siblings, n, single_root, max_changes, scratch, heads[b], arcs[b]
+                arc_scores[b],
+                siblings,
+                n,
+                single_root,
+                max_changes,
+                min_gain,
+                scratch,
+                heads[b],
+                arcs[b],
             )
             scores[b] = sibling_graph_score(arc_scores[b], siblings, n, arcs[b])

@@ -89,16 +89,17 @@ def search(
     siblings: Siblings | None,
     n: int,
     single_root: bool,
+    min_gain: float,
     scratch: SearchScratch,
     heads: np.ndarray,
 ) -> bool:
     """Fill heads[1:n+1] with the tree that is found; return whether there is one.
 
     Args: scores (>= n+1, >= n+1), n >= 1, in the type of the scratch, which decides the decoder;
-    siblings: None for decoders of the first order. Where graphs are searched for, the graph is in
-    scratch.arcs, and heads are its primary ones.
+    siblings: None for decoders of the first order; min_gain: of searches that make single changes.
+    Where graphs are searched for, the graph is in scratch.arcs, and heads are its primary ones.
     """
-    return _search(scores, siblings, n, single_root, scratch, heads)
+    return _search(scores, siblings, n, single_root, min_gain, scratch, heads)
 
 
 def _search(
@@ -106,6 +107,7 @@ def _search(
     siblings: Siblings | None,
     n: int,
     single_root: bool,
+    min_gain: float,
     scratch: SearchScratch,
     heads: np.ndarray,
 ) -> bool:
@@ -113,30 +115,33 @@ def _search(
 
 
 @overload(_search)
-def _choose_search(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+def _choose_search(scores, siblings, n, single_root, min_gain, scratch, heads):  # type: ignore[no-untyped-def]
     def is_there(field):  # type: ignore[no-untyped-def]
         return not isinstance(scratch.types[scratch.fields.index(field)], types.NoneType)
 
-    def by_eisner(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+    def by_eisner(scores, siblings, n, single_root, min_gain, scratch, heads):  # type: ignore[no-untyped-def]
         return eisner_sentence(scores, n, single_root, scratch.floats, scratch.stack, heads)
 
-    def by_chu_liu_edmonds(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+    def by_chu_liu_edmonds(scores, siblings, n, single_root, min_gain, scratch, heads):  # type: ignore[no-untyped-def]
         return chu_liu_edmonds_sentence(scores, n, single_root, scratch.floats, scratch.ints, heads)
 
-    def by_eisner_sibling(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+    def by_eisner_sibling(scores, siblings, n, single_root, min_gain, scratch, heads):  # type: ignore[no-untyped-def]
         return eisner_sibling_sentence(scores, siblings, n, single_root, scratch.chart, heads)
 
-    def by_hill_climb(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+    def by_hill_climb(scores, siblings, n, single_root, min_gain, scratch, heads):  # type: ignore[no-untyped-def]
         found = eisner_sibling_sentence(scores, siblings, n, single_root, scratch.chart, heads)
         if found:
-            hill_climb_sentence(scores, siblings, n, single_root, -1, scratch.gains, heads)
+            gains = scratch.gains
+            hill_climb_sentence(scores, siblings, n, single_root, -1, min_gain, gains, heads)
         return found
 
-    def by_multi_parent(scores, siblings, n, single_root, scratch, heads):  # type: ignore[no-untyped-def]
+    def by_multi_parent(scores, siblings, n, single_root, min_gain, scratch, heads):  # type: ignore[no-untyped-def]
         found = eisner_sibling_sentence(scores, siblings, n, single_root, scratch.chart, heads)
         if found:
             arcs = scratch.arcs
-            multi_parent_sentence(scores, siblings, n, single_root, -1, scratch.gains, heads, arcs)
+            multi_parent_sentence(
+                scores, siblings, n, single_root, -1, min_gain, scratch.gains, heads, arcs
+            )
             fill_primary_heads(n, arcs, heads)
         return found
 

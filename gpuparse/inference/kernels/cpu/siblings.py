@@ -9,11 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
+from gpuparse.compiled import compiled, inlined
+
 
 class DenseSiblings(NamedTuple):
-    """A number for each part: scores (N, N, N), [h, m, s], s == h where there is no sibling."""
+    """A number for each part: scores (N, N, N), [h, m, s], s == h where there is no sibling.
+
+    ends: (N, N), [h, s], the score of s being the outermost modifier of h on its side.
+    """
 
     scores: np.ndarray
+    ends: np.ndarray
 
 
 class FactoredSiblings(NamedTuple):
@@ -29,11 +35,13 @@ class FactoredSiblings(NamedTuple):
     places: int64 (3, P, N). masks: int64 (3, P, N), -1 or 0: a word that has no value for a look
     leads to its first cell, which is 0. gaps: int64 (P, 2 * middle + 1), for every difference of
     positions.
-    `first` and `pair` have one type. What stands in cells of no part does not matter.
+    ends: (N, N), as of DenseSiblings.
+    `first`, `pair` and `ends` have one type. What stands in cells of no part does not matter.
     """
 
     first: np.ndarray
     pair: np.ndarray
+    ends: np.ndarray
     table: np.ndarray
     firsts: np.ndarray
     places: np.ndarray
@@ -132,6 +140,26 @@ def _copy_parts_of_two(siblings, n, stride, first_right, first_left, pair_right,
                 of_left[np.uint64(j * stride)] = pair[np.uint64(j)]
 
     return copy_factored
+
+
+@inlined
+def end_score(siblings: Siblings, h: int, s: int) -> float:
+    """Score of s being the outermost modifier of h on its side."""
+    return siblings.ends[h, s]
+
+
+@compiled
+def copy_ends(
+    siblings: Siblings, n: int, stride: int, to_right: np.ndarray, to_left: np.ndarray
+) -> None:
+    """Write the ends of i < j to [i * stride + j]: to_right of j under i, to_left of i under j."""
+    for i in range(n + 1):
+        row, left = siblings.ends[i], to_left[i:]
+        right = to_right[i * stride :]
+        for j in range(i + 1, n + 1):
+            right[np.uint64(j)] = row[np.uint64(j)]
+        for j in range(1, i):
+            left[np.uint64(j * stride)] = row[np.uint64(j)]
 
 
 ROWS = 2
