@@ -114,7 +114,8 @@ def _draw(n: int, n_classes: int) -> tuple[np.ndarray, FactoredSiblings, np.ndar
     siblings = pair.transpose(0, 2, 1)[:, None] + of_three
     siblings = np.where(s == h, first[:, :, :, None], siblings)
     masks, firsts = np.full_like(places, -1), np.zeros(1, np.int64)
-    return arcs, FactoredSiblings(first, pair, table, firsts, places, masks, gaps), siblings
+    ends = np.zeros_like(pair)
+    return arcs, FactoredSiblings(first, pair, ends, table, firsts, places, masks, gaps), siblings
 
 
 @compiled
@@ -122,6 +123,7 @@ def _search_tables(
     arcs: np.ndarray,
     first: np.ndarray,
     pair: np.ndarray,
+    ends: np.ndarray,
     table: np.ndarray,
     firsts: np.ndarray,
     places: np.ndarray,
@@ -135,10 +137,12 @@ def _search_tables(
     heads: np.ndarray,
 ) -> None:
     for b in range(len(arcs)):
-        siblings = FactoredSiblings(first[b], pair[b], table[b], firsts, places[b], masks[b], gaps)
+        siblings = FactoredSiblings(
+            first[b], pair[b], ends[b], table[b], firsts, places[b], masks[b], gaps
+        )
         eisner_sibling_sentence(arcs[b], siblings, n, False, scratch, heads[b])
         if climbs:
-            changes[b] = hill_climb_sentence(arcs[b], siblings, n, False, -1, gains, heads[b])
+            changes[b] = hill_climb_sentence(arcs[b], siblings, n, False, -1, 0.0, gains, heads[b])
 
 
 def _supar_argmax(

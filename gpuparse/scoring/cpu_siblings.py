@@ -1,8 +1,8 @@
-"""Compiled scoring of sibling parts and of ends: what second-order search reads, without n^3 numbers.
+"""Compiled scoring of sibling parts and ends: what second-order search reads, not n^3 numbers.
 
-A sibling part (h, s, m) has three kinds of features. Those of the two siblings are scored once a pair;
-those of a modifier without an inner sibling once a head and modifier; and those of all three words
-are left in the table of weights: search is given where in it to look.
+A sibling part (h, s, m) has three kinds of features. Those of the two siblings are scored once a
+pair; those of a modifier without an inner sibling once a head and modifier; and those of all three
+words are left in the table of weights: search is given where in it to look.
 
 The end (h, m) says that m is the outermost modifier of h on its side. What its features score for
 no modifier at all is taken from those of all modifiers: search takes it to be 0.

@@ -39,8 +39,9 @@ def sibling_scores(
     Returns:
         siblings (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s,
         [b, h, m, h] without one; ends (B, N, N): [b, h, m] is m as the outermost modifier of h on
-        its side, less what the side would score without any modifier. float32 for learned weights, and for whole-number weights float64, exact and
-        the same on every backend. Cells of no part hold nothing of use.
+        its side, less what the side would score without any modifier. float32 for learned weights,
+        and for whole-number weights float64, exact and the same on every backend. Cells of no part
+        hold nothing of use.
     Cost: families times n^2 gathers a sentence, and n^3 for each suffix of templates of three
     words.
     Source: McDonald & Pereira (2006), sections 2.2 and 5.

@@ -188,7 +188,7 @@ def test_long_sentences_from_small_tables_are_the_same(single_root, dtype):
     for n, n_classes in [(70, 12), (1, 2), (16, 17), (15, 3), (31, 32), (70, 71), (8, 9), (40, 1)]:
         arcs = rng.integers(-9, 10, (n + 1, n + 1)).astype(dtype)
         siblings = factored_siblings(rng, n, n_classes, dtype)
-        as_one = DenseSiblings(dense(siblings))
+        as_one = DenseSiblings(dense(siblings), siblings.ends)
         with_junk(arcs, as_one.scores, np.nan)
         got = factored_heads(arcs, siblings, n, single_root, scratch)
         assert got == factored_heads(arcs, as_one, n, single_root, scratch)

@@ -150,7 +150,7 @@ def test_small_tables_are_climbed_like_dense_scores(single_root, dtype):
     for n, n_classes in [(40, 9), (1, 1), (17, 5), (30, 31), (8, 2), (40, 3)]:
         arcs = rng.integers(-9, 10, (n + 1, n + 1)).astype(dtype)
         siblings = factored_siblings(rng, n, n_classes, dtype)
-        as_one = DenseSiblings(dense(siblings))
+        as_one = DenseSiblings(dense(siblings), siblings.ends)
         with_junk(arcs, as_one.scores, np.nan)
         start, _ = chu_liu_edmonds(
             torch.from_numpy(arcs[None]), torch.tensor([n]), single_root=single_root
@@ -159,8 +159,8 @@ def test_small_tables_are_climbed_like_dense_scores(single_root, dtype):
         for source in (siblings, as_one):
             heads = start[0].numpy().astype(np.int32)
             graph = np.zeros((n + 1, n + 1), bool)
-            multi_parent_sentence(arcs, source, n, single_root, 30, scratch, heads, graph)
-            changes = hill_climb_sentence(arcs, source, n, single_root, -1, scratch, heads)
+            multi_parent_sentence(arcs, source, n, single_root, 30, 0.0, scratch, heads, graph)
+            changes = hill_climb_sentence(arcs, source, n, single_root, -1, 0.0, scratch, heads)
             results.append((heads.tolist(), graph.tolist(), changes))
             total += changes
         assert results[0] == results[1]
@@ -349,7 +349,7 @@ def test_a_chain_of_three_hundred_words_is_climbed():
     arcs = np.zeros((n + 1, n + 1))
     arcs[0, 1:] = 40
     heads = np.arange(-1, n)
-    changes = hill_climb_sentence(arcs, siblings, n, False, -1, make_gain_scratch(n), heads)
+    changes = hill_climb_sentence(arcs, siblings, n, False, -1, 0.0, make_gain_scratch(n), heads)
     assert heads[1:].tolist() == [0] * n
     assert changes == n - 1
 

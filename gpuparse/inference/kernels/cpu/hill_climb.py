@@ -49,7 +49,8 @@ def hill_climb_sentence(
     Args: arc_scores (>= n+1, >= n+1), n >= 1, in the type of the sibling scores and the scratch,
     which is from `make_gain_scratch(n)` or for more words; max_changes: -1 for no limit; min_gain:
     every change raises the score by more; heads: a tree without forbidden parts at 1..n, with a
-    single modifier of the root if single_root; changed in place. `gpuparse.inference.hill_climb` says what is searched for.
+    single modifier of the root if single_root; changed in place. `gpuparse.inference.hill_climb`
+    says what is searched for.
     Returns: the number of changes.
     """
     gains, arcs = scratch.gains, scratch.arcs
