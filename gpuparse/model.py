@@ -160,7 +160,7 @@ class Model:
                 raise ConfigError(
                     f"decoder {name}: the model's weights were learned with {self.decoder}, and"
                     " weights learned from the mistakes of one search mislead another: projective"
-                    " models lose 4 to 10 points of UAS under hill_climb; train a model with"
+                    " models lose 1 to 10 points of UAS under hill_climb; train a model with"
                     f" decoder={name}, or give --force-decoder to search with {name} all the same"
                 )
         other = copy.copy(self)

@@ -71,8 +71,10 @@ class _Stopwatch(event.Listener):
 
 
 @contextmanager
-def compilation_announced(tell: Callable[[str], None] = say) -> Iterator[None]:
+def compilation_announced(tell: Callable[[str], None] = say) -> Iterator[Callable[[], float]]:
     """Say so when the work inside has to wait for kernels to be compiled.
+
+    Yields: a function that says how many seconds it has waited so far.
 
     Args:
         tell: where the two lines go: one as soon as compiling has taken PATIENCE seconds, one at
@@ -80,7 +82,7 @@ def compilation_announced(tell: Callable[[str], None] = say) -> Iterator[None]:
     """
     stopwatch = _Stopwatch(tell)
     with event.install_listener("numba:compile", stopwatch):
-        yield
+        yield lambda: stopwatch.seconds
     stopwatch.close()
 
 
