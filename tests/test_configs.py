@@ -10,6 +10,7 @@ import pytest
 from gpuparse.commands import train
 from gpuparse.commands.config import known_keys, load_config
 from gpuparse.commands.console import run
+from gpuparse.commands.tables import load_tables
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.decode import FIRST_ORDER
 from gpuparse.model import Model
@@ -47,6 +48,7 @@ def test_all_are_there():
         if kind != "multi-parent" or language in WITH_GRAPHS
     }
     assert wanted | {"configs/quickstart.yaml"} <= names
+    assert "configs/papers/mcdonald-pereira-2006.yaml" in map(name, PAPERS)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name)
@@ -101,8 +103,30 @@ def test_it_differs_from_the_first_order_in_what_is_searched_alone(path):
     assert config == searched
 
 
+@pytest.mark.parametrize("path", PAPERS, ids=name)
+def test_every_key_of_a_papers_runs_is_written_out_and_its_commands_are_right(path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    content = read_yaml(path).value
+    sections = {key: value for key, value in content.items() if isinstance(value, dict)}
+    assert {"systems", "tables"} <= set(sections)
+    keys = set(content) - set(sections)
+    for section in set(sections) - {"systems", "tables"}:
+        keys |= {f"{section}.{key}" for key in sections[section]}
+    assert keys == set(known_keys())
+    commands = [line for line in head_comment(path).splitlines() if "python -m" in line]
+    assert commands
+    for command in commands:
+        words = shlex.split(command.removeprefix("#"))
+        assert words[:5] == ["python", "-m", "gpuparse", "tables", name(path)]
+        paper = load_tables(path, [word for word in words[5:] if "=" in word])
+        for config in paper.systems.values():
+            templates = load_templates(config.features)
+            assert templates.sibling or config.decoder in FIRST_ORDER
+
+
 def test_no_two_write_into_the_same_folder():
     outputs = [load_config(path).output for path in CONFIGS]
+    outputs += [config.output for path in PAPERS for config in load_tables(path).systems.values()]
     assert len(set(outputs)) == len(outputs)
 
 

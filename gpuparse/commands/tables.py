@@ -218,7 +218,7 @@ def load_tables(path: str | Path, overrides: Sequence[str] = ()) -> Paper:
     settings = Settings.of_file(PlainYaml(rest, content.lines), source, folder=folder_of(path))
     for override in overrides:
         settings.override(override)
-    reader = _Reader(source, content, list(settings.errors))
+    reader = _Reader(source, content, settings.errors + settings.missing())
     changed = reader.systems(settings, folder_of(path))
     tables = reader.tables(list(changed))
     if settings.values.get("data.test") is None and "data.test" not in reader.wrong(settings):
@@ -265,6 +265,7 @@ class _Reader:
     def systems(self, common: Settings, folder: str) -> dict[str, Settings]:
         """The settings of every system."""
         found = {}
+        clashes: dict[str, list[str]] = {}
         for name, changes in self._section((SYSTEMS,), self.content.value).items():
             path = (SYSTEMS, name)
             if not _NAME.fullmatch(name):
@@ -278,13 +279,13 @@ class _Reader:
                 if key in COMMON:
                     self._fault((*path, key), "must be the same for all systems")
                 elif common.places.get(key) == COMMAND_LINE:
-                    own.errors.append(
-                        f"{COMMAND_LINE}: {key}: cannot be overridden, for system {name} sets it"
-                        f" ({place})"
-                    )
+                    clashes.setdefault(key, []).append(name)
                 else:
                     own.set(key, value, place, folder)
             self.errors += own.errors + own.missing()
+        for key, names in clashes.items():
+            what = f"cannot be overridden, for some systems set it: {', '.join(names)}"
+            self.errors.append(f"{COMMAND_LINE}: {key}: {what}")
         return found
 
     def tables(self, systems: Sequence[str]) -> dict[str, Table]:
