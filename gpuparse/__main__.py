@@ -15,6 +15,7 @@ COMMANDS = {
     "parse": ("gpuparse.commands.parse", "parse CoNLL files with a trained model"),
     "evaluate": ("gpuparse.commands.evaluate", "score a parsed file against the gold file"),
     "compile": ("gpuparse.commands.kernels", "compile all kernels now, once after installation"),
+    "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
     "config": ("gpuparse.commands.config", "check a config file, or print all keys"),
 }
 

@@ -1,5 +1,6 @@
 """A trained model: all that parsing needs, and nothing else; its folder, without pickle."""
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -97,7 +98,7 @@ class Model:
         primary: of a parser of graphs that predicts relations: what DEPREL says where a primary
             arc has a relation, None for relations that no primary arc may have.
         label_weights: whole-number weights (lines, labels), with `labels` only.
-        decoder: a name in `gpuparse.inference.decode.DECODERS`.
+        decoder: a name in `gpuparse.inference.decode.DECODERS`, the one learned with.
         min_gain: what a single change must raise the score by more than, in the decoders that make
             such changes.
         single_root: whether every tree gets exactly one modifier of the root.
@@ -129,6 +130,7 @@ class Model:
         self.primary = None if primary is None else list(primary)
         self.label_weights = label_weights
         self.decoder = decoder
+        self.searched_with = decoder  # another one only after `with_decoder`
         self.min_gain = min_gain
         self.single_root = single_root
         self.config = config
@@ -143,6 +145,59 @@ class Model:
         """What DEPREL says for each relation, in UTF-8, as `write_predictions` takes it."""
         names = self.labels if self.primary is None else self.primary
         return [(name or "").encode() for name in names]
+
+    def with_decoder(self, name: str, *, force: bool = False) -> "Model":
+        """This model, searching with another decoder; saved, it still names its own.
+
+        Args:
+            name: a decoder; the model's own gives the model as it was loaded.
+            force: whether to search with one that the weights were not learned with.
+        Raises:
+            ConfigError: no such decoder; another one that is not forced; or one that the model
+                lacks something for, forced or not.
+        """
+        if name not in DECODERS:
+            raise ConfigError(f"unknown decoder {name!r}: expected one of {', '.join(DECODERS)}")
+        if name != self.decoder:
+            self._check_decoder(name)
+            if not force:
+                raise ConfigError(
+                    f"decoder {name}: the model's weights were learned with {self.decoder}, and"
+                    " weights learned from the mistakes of one search mislead another: projective"
+                    " models lose 1 to 10 points of UAS under hill_climb; train a model with"
+                    f" decoder={name}, or give --force-decoder to search with {name} all the same"
+                )
+        other = copy.copy(self)
+        other.searched_with = name
+        other._encoder = Encoder(self.vocabularies)
+        return other
+
+    def _check_decoder(self, name: str) -> None:
+        """Refuse decoders that need, or would ignore, a part of the model."""
+        mine, other = DECODERS[self.decoder], DECODERS[name]
+        if other.gives_graphs and not mine.gives_graphs:
+            why = (
+                "finds graphs, and the model was learned from trees: nothing says what a further"
+                " head of a word is worth, nor how its arc is labelled"
+            )
+        elif mine.gives_graphs and not other.gives_graphs:
+            why = (
+                "finds trees, and the model was learned from graphs: its scores count arcs"
+                " beside one another, and its relations are those of DEPS"
+            )
+        elif other.reads_siblings and not mine.reads_siblings:
+            why = "reads sibling scores, and the model is of the first order: it has none"
+        elif mine.reads_siblings and not other.reads_siblings:
+            why = (
+                "is of the first order, and the model of the second: without its sibling scores"
+                " the others are but a part of what was learned"
+            )
+        else:
+            return
+        raise ConfigError(
+            f"decoder {name}: it {why}; the model was trained with {self.decoder}, and no option"
+            f" changes that; train a model with decoder={name}"
+        )
 
     def parse(
         self,
@@ -229,7 +284,7 @@ class Model:
         with ThreadPoolExecutor(threads if compiled else 1) as pool:
             for done in pool.map(work, parts):
                 progress(done)
-        if not DECODERS[self.decoder].gives_graphs:
+        if not DECODERS[self.searched_with].gives_graphs:
             return Found(heads, labels)
         arcs = _Arcs(*(np.concatenate(parts) for parts in zip(_NO_ARCS, *found, strict=True)))
         order = np.argsort(arcs.places, kind="stable")
@@ -242,11 +297,13 @@ class Model:
     ) -> "_Arcs | None":
         weights, rows = self.arcs.array[:, 0], self.features.rows
         starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
-        scratch = make_parse_scratch(self.plan, rows, self.decoder, int(lengths.max()), weights)
+        scratch = make_parse_scratch(
+            self.plan, rows, self.searched_with, int(lengths.max()), weights
+        )
         sentences = batch.values.numpy(), starts, lengths
         parser = *sentences, self.plan, weights, rows, self.single_root, self.min_gain
         arcs = None
-        if DECODERS[self.decoder].gives_graphs:
+        if DECODERS[self.searched_with].gives_graphs:
             sizes = (lengths + 1) ** 2
             firsts, cells = np.cumsum(sizes) - sizes, np.zeros(sizes.sum(), np.bool_)
             failed = parse_graphs(*parser, scratch, heads, firsts, cells)
@@ -281,7 +338,7 @@ class Model:
     def _search_torch(
         self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
     ) -> "_Arcs | None":
-        places, batch, decoder = batch.places(), batch.to(device), DECODERS[self.decoder]
+        places, batch, decoder = batch.places(), batch.to(device), DECODERS[self.searched_with]
         found, *_ = self._decode_torch(batch, decoder)
         if decoder.gives_graphs:
             trees = primary_heads(found)

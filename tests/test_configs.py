@@ -1,5 +1,6 @@
 """The shipped configs: complete, valid, as their head comments say; the quickstart runs."""
 
+import dataclasses
 import re
 import shlex
 from pathlib import Path
@@ -9,13 +10,24 @@ import pytest
 from gpuparse.commands import train
 from gpuparse.commands.config import known_keys, load_config
 from gpuparse.commands.console import run
+from gpuparse.commands.tables import load_tables
 from gpuparse.features.templates import load_templates
+from gpuparse.inference.decode import FIRST_ORDER
 from gpuparse.model import Model
 from gpuparse.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
-CONFIGS = sorted((ROOT / "configs").rglob("*.y*ml"))
+PAPERS = sorted((ROOT / "configs" / "papers").rglob("*.y*ml"))
+CONFIGS = sorted(set((ROOT / "configs").rglob("*.y*ml")) - set(PAPERS))
 LANGUAGES = ("ancient-greek", "danish-ddt", "english-ewt", "spanish")
+WITH_GRAPHS = ("danish-ddt", "english-ewt")
+DECODERS = {
+    "first-order-projective": "eisner",
+    "first-order-non-projective": "chu_liu_edmonds",
+    "second-order-projective": "eisner_sibling",
+    "second-order-non-projective": "hill_climb",
+    "multi-parent": "multi_parent",
+}
 OF_A_LANGUAGE = [path for path in CONFIGS if path.parent.name in LANGUAGES]
 
 
@@ -30,11 +42,13 @@ def head_comment(path: Path) -> str:
 def test_all_are_there():
     names = {name(path) for path in CONFIGS}
     wanted = {
-        f"configs/{language}/first-order-{kind}.yaml"
+        f"configs/{language}/{kind}.yaml"
         for language in LANGUAGES
-        for kind in ("projective", "non-projective")
+        for kind in DECODERS
+        if kind != "multi-parent" or language in WITH_GRAPHS
     }
     assert wanted | {"configs/quickstart.yaml"} <= names
+    assert "configs/papers/mcdonald-pereira-2006.yaml" in map(name, PAPERS)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name)
@@ -50,7 +64,9 @@ def test_every_key_is_written_out(path):
 @pytest.mark.parametrize("path", CONFIGS, ids=name)
 def test_it_can_be_loaded_with_its_templates(path):
     config = load_config(path)
-    assert load_templates(config.features).arc
+    templates = load_templates(config.features)
+    assert templates.arc
+    assert templates.sibling or config.decoder in FIRST_ORDER
     assert load_templates(config.labels.features).label
 
 
@@ -69,13 +85,48 @@ def test_the_head_comment_shows_a_command_that_is_right(path, monkeypatch):
 
 @pytest.mark.parametrize("path", OF_A_LANGUAGE, ids=name)
 def test_the_name_says_what_is_searched(path):
-    projective = path.stem.endswith("-projective") and "non-projective" not in path.stem
-    assert load_config(path).decoder == ("eisner" if projective else "chu_liu_edmonds")
-    assert load_config(path).features == "extended"
+    config = load_config(path)
+    assert config.decoder == DECODERS[path.stem]
+    assert config.features == "extended"
+    graphs = path.stem == "multi-parent"
+    assert config.labels.features == ("graph-labels" if graphs else "labels")
+
+
+@pytest.mark.parametrize("path", OF_A_LANGUAGE, ids=name)
+def test_it_differs_from_the_first_order_in_what_is_searched_alone(path):
+    first = load_config(path.with_name("first-order-projective.yaml"))
+    config = load_config(path)
+    labels = dataclasses.replace(first.labels, features=config.labels.features)
+    searched = dataclasses.replace(
+        first, output=config.output, decoder=config.decoder, labels=labels
+    )
+    assert config == searched
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=name)
+def test_every_key_of_a_papers_runs_is_written_out_and_its_commands_are_right(path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    content = read_yaml(path).value
+    sections = {key: value for key, value in content.items() if isinstance(value, dict)}
+    assert {"systems", "tables"} <= set(sections)
+    keys = set(content) - set(sections)
+    for section in set(sections) - {"systems", "tables"}:
+        keys |= {f"{section}.{key}" for key in sections[section]}
+    assert keys == set(known_keys())
+    commands = [line for line in head_comment(path).splitlines() if "python -m" in line]
+    assert commands
+    for command in commands:
+        words = shlex.split(command.removeprefix("#"))
+        assert words[:5] == ["python", "-m", "gpuparse", "tables", name(path)]
+        paper = load_tables(path, [word for word in words[5:] if "=" in word])
+        for config in paper.systems.values():
+            templates = load_templates(config.features)
+            assert templates.sibling or config.decoder in FIRST_ORDER
 
 
 def test_no_two_write_into_the_same_folder():
     outputs = [load_config(path).output for path in CONFIGS]
+    outputs += [config.output for path in PAPERS for config in load_tables(path).systems.values()]
     assert len(set(outputs)) == len(outputs)
 
 

@@ -13,6 +13,7 @@ from gpuparse import errors
 from gpuparse.__main__ import COMMANDS
 from gpuparse.commands.config import load_config, schema_table
 from gpuparse.commands.console import INTERRUPTED, MEANINGS
+from gpuparse.commands.tables import load_tables
 from gpuparse.features.templates import SETS, parse_set
 
 ROOT = Path(__file__).parents[1]
@@ -98,6 +99,10 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
         case ["python", "parse.py", _, *rest]:
             assert Path("parse.py").is_file()
             assert_options_known("parse", rest, capsys)
+        case ["python", "-m", "gpuparse", "tables", file, *rest]:
+            assert_options_known("tables", rest, capsys)
+            tables = load_tables(file, [word for word in rest if "=" in word]).tables
+            assert all(rest[i + 1] in tables for i, word in enumerate(rest) if word == "--only")
         case ["python", "-m", "gpuparse", command, *rest]:
             assert_options_known(command, rest, capsys)
         case _:

@@ -15,8 +15,9 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch_file
 
-from gpuparse.errors import ModelError
+from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
+from gpuparse.inference.decode import DECODERS
 from gpuparse.learning.trainer import Options, Trainer
 from gpuparse.model import CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS, Model
 from tests.oracles import brute_force
@@ -32,14 +33,27 @@ ARCS = parse_set(
     ),
     "arcs",
 )  # fmt: skip
+SIBLINGS = parse_set(
+    template_set_text(arc=["h.form m.form direction", "h.pos m.pos direction distance"])
+    + "sibling: [{templates: [h.pos s.pos m.pos direction, s.pos m.pos, s.form m.form]}]\n",
+    "siblings",
+)
 LABELS = parse_set(template_set_text(label=["m.form h.pos direction", "g.pos m.pos"]), "labels")
 TRAIN = random_sentences(100, 40, 9, projective=False)
+GRAPHS = [
+    [
+        [*word[:8], f"{word[6]}:{word[7]}" + ("|0:also" if word[6] == "1" else ""), "_"]
+        for word in words
+    ]
+    for words in TRAIN
+]
 TEST = treebank_of(random_sentences(101, 30, 14))
 KINDS = {
     "hashed": {},
     "any size": {"map_rows": 100_003},
     "exact": {"map_kind": "exact"},
     "non-projective": {"decoder": "chu_liu_edmonds", "single_root": True},
+    "second order": {"decoder": "hill_climb", "templates": SIBLINGS},
 }
 
 
@@ -429,3 +443,91 @@ def test_relations_that_no_column_can_hold_are_refused(tmp_path: Path, label: ob
     changed.save(tmp_path)
     with pytest.raises(ModelError):
         Model.load(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def of_decoders() -> dict[str, Model]:
+    """A model trained with each decoder."""
+    return {
+        "eisner": trained(),
+        "chu_liu_edmonds": trained(decoder="chu_liu_edmonds"),
+        "eisner_sibling": trained(decoder="eisner_sibling", templates=SIBLINGS),
+        "hill_climb": trained(decoder="hill_climb", templates=SIBLINGS),
+        "multi_parent": trained(decoder="multi_parent", templates=SIBLINGS, sentences=GRAPHS),
+    }
+
+
+PAIRS = [("eisner", "chu_liu_edmonds"), ("eisner_sibling", "hill_climb")]
+SEARCHABLE = [*PAIRS, *[(other, own) for own, other in PAIRS]]
+
+
+@pytest.mark.parametrize(("own", "other"), SEARCHABLE)
+def test_another_decoder_is_refused_unless_forced(
+    own: str, other: str, of_decoders: dict[str, Model], tmp_path: Path
+) -> None:
+    model = of_decoders[own]
+    with pytest.raises(ConfigError, match="weights were learned with") as caught:
+        model.with_decoder(other)
+    assert all(word in str(caught.value) for word in (own, other, "1 to 10", "--force-decoder"))
+    forced = model.with_decoder(other, force=True)
+    # The same weights in a model that says it was trained with the other decoder.
+    model.save(tmp_path)
+    facts, tensors = facts_of(tmp_path)
+    rewrite(tmp_path, facts | {"decoder": other}, tensors)
+    found, expected = forced.parse(TEST), Model.load(tmp_path).parse(TEST)
+    assert np.array_equal(found.heads, expected.heads)
+    assert np.array_equal(found.labels, expected.labels)
+    assert not np.array_equal(found.heads, model.parse(TEST).heads)
+    assert np.array_equal(forced.parse(TEST, backend="torch").heads, found.heads)
+
+
+@pytest.mark.parametrize("own", DECODERS)
+@pytest.mark.parametrize("other", DECODERS)
+def test_decoders_that_a_model_lacks_something_for(
+    own: str, other: str, of_decoders: dict[str, Model]
+) -> None:
+    model = of_decoders[own]
+    if own == other:
+        found, expected = model.with_decoder(other).parse(TEST), model.parse(TEST)
+        assert np.array_equal(found.heads, expected.heads)
+    elif (own, other) not in SEARCHABLE:
+        for force in (False, True):
+            with pytest.raises(ConfigError, match="no option changes that") as caught:
+                model.with_decoder(other, force=force)
+            assert own in str(caught.value)
+            why = str(caught.value)
+            assert ("graphs" in why) == ("multi_parent" in (own, other))
+            assert ("order" in why) == ("multi_parent" not in (own, other))
+
+
+def test_an_unknown_decoder(of_decoders: dict[str, Model]) -> None:
+    with pytest.raises(ConfigError, match="unknown decoder 'best'"):
+        of_decoders["eisner"].with_decoder("best", force=True)
+
+
+def test_a_model_searched_with_another_decoder_is_saved_with_its_own(
+    of_decoders: dict[str, Model], tmp_path: Path
+) -> None:
+    model = of_decoders["eisner"].with_decoder("chu_liu_edmonds", force=True)
+    model.save(tmp_path)
+    assert Model.load(tmp_path).decoder == "eisner"
+    back = model.with_decoder("eisner")
+    assert np.array_equal(back.parse(TEST).heads, of_decoders["eisner"].parse(TEST).heads)
+
+
+def test_graphs_do_not_depend_on_how_they_are_found(
+    of_decoders: dict[str, Model], tmp_path: Path
+) -> None:
+    model = of_decoders["multi_parent"]
+    model.save(tmp_path)
+    expected = model.parse(TEST, batch_size=1)
+    assert expected.graphs is not None
+    assert len(expected.graphs.heads) > expected.graphs.n_words
+    for each in (model, Model.load(tmp_path)):
+        for threads, backend in ((1, "torch"), (3, "cpu")):
+            found = each.parse(TEST, batch_size=7, threads=threads, backend=backend)
+            assert found.graphs is not None
+            for name in ("starts", "heads", "relations"):
+                assert np.array_equal(getattr(found.graphs, name), getattr(expected.graphs, name))
+            assert np.array_equal(found.heads, expected.heads)
+            assert np.array_equal(found.labels, expected.labels)

@@ -101,7 +101,9 @@ def read_checkpoint(output: Path, origin: Origin) -> dict[str, np.ndarray]:
         raise ModelError(f"{path}: damaged or of another version; give --force to start anew")
     other = Origin(facts["config"], facts["treebank"], facts["templates"])
     if other != origin:
-        raise ConfigError("\n".join(f"{output}: {line}" for line in _differences(other, origin)))
+        lines = [f"cannot resume: {difference}" for difference in differences(other, origin)]
+        lines.append("give what the unfinished run had, or --force to start anew")
+        raise ConfigError("\n".join(f"{output}: {line}" for line in lines))
     return tensors
 
 
@@ -116,21 +118,22 @@ def _sums(tensors: dict[str, np.ndarray]) -> dict[str, str]:
     return {name: hashlib.sha256(tensor.data).hexdigest() for name, tensor in tensors.items()}
 
 
-def _differences(before: Origin, now: Origin) -> list[str]:
+def differences(before: Origin, now: Origin) -> list[str]:
+    """What differs between two origins, a line each, such as "seed was 1 and is now 2"."""
     old, new = (
         _flat(parse_yaml(before.config, "before").value),
         _flat(parse_yaml(now.config, "now").value),
     )
     lines = [
-        f"cannot resume: {key} was {old.get(key)!r} and is now {new.get(key)!r}"
+        f"{key} was {old.get(key)!r} and is now {new.get(key)!r}"
         for key in {**old, **new}
         if old.get(key) != new.get(key)
     ]
     if before.treebank != now.treebank:
-        lines.append("cannot resume: the training treebank (data.train) has other content")
+        lines.append("the training treebank (data.train) has other content")
     if before.templates != now.templates:
-        lines.append("cannot resume: the template sets (features, labels.features) have changed")
-    return [*lines, "give what the unfinished run had, or --force to start anew"]
+        lines.append("the template sets (features, labels.features) have changed")
+    return lines
 
 
 def _flat(tree: dict, prefix: str = "") -> dict[str, object]:

@@ -289,7 +289,7 @@ class RunConfig:
         Raises:
             ConfigError: as `load_config`.
         """
-        return _build(_Settings.of_file(parse_yaml(text, source), source, folder=""))
+        return Settings.of_file(parse_yaml(text, source), source, folder="").config()
 
 
 _SECTIONS: dict[str, type] = {
@@ -317,12 +317,16 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         ConfigError: whatever is wrong with any key, all of it, one line each.
     Cost: O(size of the file).
     """
-    # The real folder: with links in its path, `..` behind it could be taken away only on the disk.
-    folder = os.path.relpath(os.path.realpath(os.path.dirname(path) or "."))
-    settings = _Settings.of_file(read_yaml(path), str(path), folder=folder)
+    settings = Settings.of_file(read_yaml(path), str(path), folder=folder_of(path))
     for override in overrides:
         settings.override(override)
-    return _build(settings)
+    return settings.config()
+
+
+def folder_of(path: str | Path) -> str:
+    """The folder that relative paths in a config file count from, as seen from where we stand."""
+    # The real folder: with links in its path, `..` behind it could be taken away only on the disk.
+    return os.path.relpath(os.path.realpath(os.path.dirname(path) or "."))
 
 
 def known_keys() -> dict[str, Key]:
@@ -346,8 +350,12 @@ def _defaults() -> dict[str, Value]:
     return defaults
 
 
-class _Settings:
-    """Dotted keys with the values given to them, where each was given, and all that is wrong."""
+class Settings:
+    """Dotted keys with the values given to them, where each was given, and all that is wrong.
+
+    One that stands alone is asked for its config; a family of runs that differ in some keys is
+    `varied` from what they have in common.
+    """
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -356,7 +364,7 @@ class _Settings:
         self.errors: list[str] = []
 
     @classmethod
-    def of_file(cls, content: PlainYaml, source: str, *, folder: str) -> _Settings:
+    def of_file(cls, content: PlainYaml, source: str, *, folder: str) -> Settings:
         """The settings of a YAML file whose paths count from `folder`."""
         settings = cls(source)
         if not isinstance(content.value, Mapping):
@@ -412,25 +420,38 @@ class _Settings:
         else:
             self.values[name] = _resolved(key, value, folder)
 
+    def varied(self) -> Settings:
+        """A copy to be changed, with all that was given and nothing of what was wrong."""
+        copy = Settings(self.source)
+        copy.values, copy.places = dict(self.values), dict(self.places)
+        return copy
 
-def _build(settings: _Settings) -> RunConfig:
-    """Make the config of checked settings, or raise all that is wrong with them."""
-    values = _defaults() | settings.values
-    for name in known_keys():
-        if name not in values and name not in settings.places:
-            settings.errors.append(
-                f"{settings.source}: {name}: missing; expected {known_keys()[name].expected()}"
-            )
-    if settings.errors:
-        raise ConfigError("\n".join(settings.errors))
-    sections: dict[str, Any] = {
-        section: kind(**{f.name: values[f"{section}.{f.name}"] for f in fields(kind)})
-        for section, kind in _SECTIONS.items()
-    }
-    top: dict[str, Any] = {
-        f.name: values[f.name] for f in fields(RunConfig) if f.name not in _SECTIONS
-    }
-    return RunConfig(**top, **sections)
+    def missing(self) -> list[str]:
+        """What is wrong with keys that must be given and are not."""
+        return [
+            f"{self.source}: {name}: missing; expected {key.expected()}"
+            for name, key in known_keys().items()
+            if name not in _defaults() and name not in self.places
+        ]
+
+    def config(self) -> RunConfig:
+        """The config.
+
+        Raises:
+            ConfigError: all that is wrong.
+        """
+        errors = self.errors + self.missing()
+        if errors:
+            raise ConfigError("\n".join(errors))
+        values = _defaults() | self.values
+        sections: dict[str, Any] = {
+            section: kind(**{f.name: values[f"{section}.{f.name}"] for f in fields(kind)})
+            for section, kind in _SECTIONS.items()
+        }
+        top: dict[str, Any] = {
+            f.name: values[f.name] for f in fields(RunConfig) if f.name not in _SECTIONS
+        }
+        return RunConfig(**top, **sections)
 
 
 def _did_you_mean(name: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from numba.core import event
 
-from gpuparse.commands.config import load_config
+from gpuparse.commands.config import known_keys, load_config
 from gpuparse.commands.console import say, silent
 from gpuparse.commands.resources import available_processors
 from gpuparse.compiled import cache_folder
@@ -22,7 +22,7 @@ from gpuparse.data.synthetic import generate
 
 _TINY_RUN = """
 output: model
-features: mcdonald-2005
+features: mcdonald-pereira-2006
 device: cpu
 data: {train: "synthetic:40:1", dev: "synthetic:5:2"} # with dev, weights of 8 and 16 bits are tried
 feature_map: {rows: 4096}
@@ -71,8 +71,10 @@ class _Stopwatch(event.Listener):
 
 
 @contextmanager
-def compilation_announced(tell: Callable[[str], None] = say) -> Iterator[None]:
+def compilation_announced(tell: Callable[[str], None] = say) -> Iterator[Callable[[], float]]:
     """Say so when the work inside has to wait for kernels to be compiled.
+
+    Yields: a function that says how many seconds it has waited so far.
 
     Args:
         tell: where the two lines go: one as soon as compiling has taken PATIENCE seconds, one at
@@ -80,7 +82,7 @@ def compilation_announced(tell: Callable[[str], None] = say) -> Iterator[None]:
     """
     stopwatch = _Stopwatch(tell)
     with event.install_listener("numba:compile", stopwatch):
-        yield
+        yield lambda: stopwatch.seconds
     stopwatch.close()
 
 
@@ -113,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
         arguments: `[--all | --parsing DECODER] [--quiet]`.
     Returns:
         0.
-    Cost: some ten seconds after installation, one or two later.
+    Cost: some ten seconds after installation, one or two later; a minute or more with `--all`.
     """
     parser = argparse.ArgumentParser(
         prog="python -m gpuparse compile",
@@ -123,14 +125,15 @@ def main(arguments: Sequence[str]) -> int:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--parsing",
-        choices=("eisner", "chu_liu_edmonds"),
+        choices=[str(name) for name in known_keys()["decoder"].choices],
         metavar="DECODER",
         help="only what parsing with this decoder needs",
     )
     which.add_argument(
         "--all",
         action="store_true",
-        help="also what feature_map.kind=exact and learning.batch_size above 1 need",
+        help="also what the second order, graphs with several heads a word, feature_map.kind=exact"
+        " and learning.batch_size above 1 need",
     )
     parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
     options = parser.parse_args(arguments)
@@ -139,10 +142,11 @@ def main(arguments: Sequence[str]) -> int:
         if options.parsing:
             _parse_untrained(options.parsing)
         else:
-            _train_and_parse([])
+            _train_and_parse([], second_order=options.all)
         if options.all:
-            _train_and_parse(["learning.batch_size=2"])
-            _train_and_parse(["learning.batch_size=2", "feature_map.kind=exact"])
+            _train_and_parse(["learning.batch_size=2"], second_order=True)
+            exact = ["learning.batch_size=2", "feature_map.kind=exact"]
+            _train_and_parse(exact, second_order=True)
     if not options.quiet:
         say(f"all kernels are ready ({time.monotonic() - started:.1f} s)")
     return 0
@@ -166,16 +170,18 @@ def _parse_untrained(decoder: str) -> None:
         parse.main([*words, "--device", "cpu", "--quiet"])
 
 
-def _train_and_parse(overrides: list[str]) -> None:
+def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
     # Imported here: the commands import this module, and `evaluate` does without torch.
     from gpuparse.commands import parse, train
-    from gpuparse.inference.decode import FIRST_ORDER
+    from gpuparse.inference.decode import DECODERS
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "run.yaml").write_text(_TINY_RUN)
         (folder / "text.conllu").write_bytes(generate(5, 3))
-        for decoder in FIRST_ORDER:
+        for decoder in DECODERS:
+            if DECODERS[decoder].reads_siblings and not second_order:
+                continue
             model, output = folder / decoder, folder / f"{decoder}-output"
             words = [f"output={model}", f"decoder={decoder}", *overrides]
             run = train.Run(load_config(folder / "run.yaml", words), silent, quiet=True)

@@ -21,6 +21,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import replace_file
+from gpuparse.inference.decode import DECODERS
 from gpuparse.model import Model
 
 STANDARD = "-"
@@ -46,6 +47,8 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_intermixed_args(arguments)
     files = options.files or [STANDARD]
+    if options.force_decoder and not options.decoder:
+        raise ConfigError("--force-decoder is nothing without --decoder NAME")
     outputs = _outputs(files, options.output, force=options.force)
     tell = silent if options.quiet else say
     with nullcontext() if options.quiet else compilation_announced():
@@ -53,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         compiled = device == "cpu" and options.backend != "torch"
         limit_torch_threads(threads, compiled=compiled)
         job = _Job(
-            model=Model.load(Path(options.model)),
+            model=_model(options, tell),
             batch_size=options.batch_size,
             threads=threads,
             device=device,
@@ -117,6 +120,19 @@ def _parser() -> argparse.ArgumentParser:
         help="cpu: compiled; torch: tensors on any device; the output is the same",
     )
     parser.add_argument(
+        "--decoder",
+        choices=tuple(DECODERS),
+        metavar="NAME",
+        help="the search; the default is the one the model was trained with, and another one is"
+        f" refused without --force-decoder ({', '.join(DECODERS)})",
+    )
+    parser.add_argument(
+        "--force-decoder",
+        action="store_true",
+        help="search with a --decoder that the weights were not learned with, if they can be"
+        " searched with it at all; expect much worse trees",
+    )
+    parser.add_argument(
         "--on-error",
         choices=("fail", "skip", "keep"),
         default="fail",
@@ -137,6 +153,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--force", action="store_true", help="replace files in DIR")
     parser.add_argument("--quiet", action="store_true", help="no progress and warnings on stderr")
     return parser
+
+
+def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
+    """The model, with the decoder asked for."""
+    model = Model.load(Path(options.model))
+    if options.decoder is None:
+        return model
+    if options.decoder != model.decoder and options.force_decoder:
+        tell(f"searching with {options.decoder}; the weights were learned with {model.decoder}")
+    return model.with_decoder(options.decoder, force=options.force_decoder)
 
 
 def _count(text: str) -> int:

@@ -113,9 +113,7 @@ class Run:
         trainer = self._trainer(gold.treebank)
         with lock_folder(self.output):
             check_output(self.output, resume=resume, force=force)
-            origin = Origin(
-                self.config.recorded().to_yaml(), gold.sha256, _sha256(self.arcs, self.labels)
-            )
+            origin = self.origin(gold.sha256)
             if resume:
                 trainer.restore(read_checkpoint(self.output, origin))
             else:
@@ -128,6 +126,10 @@ class Run:
             f"{self.output}: model of {bits}-bit weights written,"
             f" {time.monotonic() - started:.1f} s in all"
         )
+
+    def origin(self, treebank: str) -> Origin:
+        """What the model is made of; `treebank` is the SHA-256 of the training treebank."""
+        return Origin(self.config.recorded().to_yaml(), treebank, _sha256(self.arcs, self.labels))
 
     def _read(self, name: str, *, single_root: bool = False) -> Gold:
         gold = read_gold(
@@ -250,10 +252,19 @@ def _rest_of_epoch(
 
 
 def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
-    """The arc templates of a config, and its label templates unless it wants heads only."""
+    """The arc templates of a config, and its label templates unless it wants heads only.
+
+    Raises:
+        ConfigError: a set that cannot be read, or lacks what the config wants of it.
+    """
     arcs = load_templates(config.features)
     if not arcs.arc:
         raise ConfigError(f"features: the set {config.features!r} has no arc templates")
+    if DECODERS[config.decoder].reads_siblings and not arcs.sibling:
+        raise ConfigError(
+            f"features: the set {config.features!r} has no sibling templates, which decoder"
+            f" {config.decoder} needs"
+        )
     if config.labels.kind == "none":
         return arcs, None
     labels = load_templates(config.labels.features)

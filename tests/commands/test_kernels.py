@@ -1,9 +1,11 @@
 """Who has to wait for kernels is told so, and who need not is not."""
 
 import numba
+import pytest
 
 from gpuparse.commands import kernels
 from gpuparse.commands.kernels import compilation_announced
+from gpuparse.inference.decode import DECODERS
 from tests.commands.conftest import program
 
 
@@ -24,8 +26,9 @@ def compile_something() -> int:
 def test_a_long_compilation_is_told_while_it_lasts_and_at_its_end(monkeypatch):
     monkeypatch.setattr(kernels, "PATIENCE", 0.001)
     said = []
-    with compilation_announced(said.append):
+    with compilation_announced(said.append) as seconds:
         assert compile_something() == 4
+        assert 0 < seconds() < 100
         assert said == ["compiling kernels, once after installation; this takes some seconds"]
         compile_something()
     assert len(said) == 2
@@ -65,6 +68,23 @@ def test_after_the_compile_command_nothing_is_left_to_compile(trained, tmp_path)
     assert b"kernels" not in done.stderr
 
 
+def test_all_of_the_second_order_is_compiled_with_the_rest(trained, tmp_path):
+    call = "kernels._train_and_parse([], second_order=True)"  # what --all begins with
+    done = program("-c", f"from gpuparse.commands import kernels; {call}")
+    assert done.returncode == 0, done.stderr
+    code = (
+        "import sys; from gpuparse.commands import kernels, train, parse; kernels.PATIENCE = 0.0;"
+        "train.main(sys.argv[1:7]); parse.main(sys.argv[7:])"
+    )
+    for decoder in ("eisner_sibling", "hill_climb", "multi_parent"):
+        model = f"{tmp_path}/{decoder}"
+        words = [f"output={model}", f"decoder={decoder}", "features=extended"]
+        words += ["feature_map.rows=1048576", "learning.epochs=1"]
+        done = program("-c", code, trained.config, *words, model, trained.test)
+        assert done.returncode == 0, done.stderr
+        assert b"kernels" not in done.stderr
+
+
 def test_a_second_process_compiles_only_where_nothing_is_compiled_yet(monkeypatch, tmp_path):
     started = []
 
@@ -91,6 +111,7 @@ def test_a_second_process_compiles_only_where_nothing_is_compiled_yet(monkeypatc
     assert len(started) == 2
 
 
-def test_compiling_for_parsing_only_is_a_command():
-    done = program("-m", "gpuparse", "compile", "--parsing", "chu_liu_edmonds")
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_compiling_for_parsing_only_is_a_command(decoder):
+    done = program("-m", "gpuparse", "compile", "--parsing", decoder)
     assert done.returncode == 0, done.stderr

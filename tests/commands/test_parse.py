@@ -215,6 +215,36 @@ def test_a_model_without_labels_leaves_relations_alone(trained, parse_run, tmp_p
     assert [row[6:7] for row in columns(out)] != [row[6:7] for row in gold]
 
 
+def test_another_decoder_than_the_models(trained, expected, parse_run):
+    assert parse_run(trained.test, "--decoder", "chu_liu_edmonds")[:2] == (0, expected)
+    code, out, lines = parse_run(trained.test, "--decoder", "eisner")
+    assert (code, out) == (2, b"")
+    [line] = [line for line in lines if "error: " in line]
+    assert all(word in line for word in ("eisner", "chu_liu_edmonds", "--force-decoder"))
+    code, out, lines = parse_run(trained.test, "--decoder", "eisner", "--force-decoder")
+    assert code == 0
+    said = "gpuparse: searching with eisner; the weights were learned with chu_liu_edmonds"
+    assert said in lines
+    treebank = read_treebank(trained.test)
+    model = Model.load(trained.model).with_decoder("eisner", force=True)
+    found = model.parse(treebank)
+    assert out == write_predictions(treebank, found.heads, model.label_names, found.labels)
+    assert out != expected
+
+
+def test_decoders_that_cannot_be_forced(trained, parse_run):
+    for name in ("eisner_sibling", "hill_climb", "multi_parent"):
+        code, out, lines = parse_run(trained.test, "--decoder", name, "--force-decoder")
+        assert (code, out) == (2, b"")
+        assert f"gpuparse: error: decoder {name}: it " in lines[-1]
+
+
+def test_forcing_no_decoder(trained, parse_run):
+    code, out, lines = parse_run(trained.test, "--force-decoder")
+    assert (code, out) == (2, b"")
+    assert lines == ["gpuparse: error: --force-decoder is nothing without --decoder NAME"]
+
+
 def test_a_reader_that_goes_away(trained, tmp_path):
     (tmp_path / "long.conllu").write_bytes(trained.test.read_bytes() * 40)
     process = subprocess.Popen(
@@ -288,7 +318,14 @@ def test_missing_inputs_and_devices(trained, parse_run, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [["--threads", "-1"], ["--threads", "many"], ["--batch-size", "0"], ["--device", "x"]]
+    "words",
+    [
+        ["--threads", "-1"],
+        ["--threads", "many"],
+        ["--batch-size", "0"],
+        ["--device", "x"],
+        ["--decoder", "best"],
+    ],
 )
 def test_wrong_options_end_with_2(parse_run, words):
     with pytest.raises(SystemExit) as caught:

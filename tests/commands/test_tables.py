@@ -1,0 +1,397 @@
+"""The tables of a paper: systems trained once, figures that `evaluate` confirms, errors in time."""
+
+import io
+import json
+import re
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gpuparse.commands import evaluate, parse, tables, train
+from gpuparse.commands.console import run
+from gpuparse.commands.tables import load_tables
+from gpuparse.data.synthetic import generate
+from gpuparse.errors import ConfigError
+from gpuparse.model import WEIGHTS, Model
+from tests.commands.conftest import ROOT, program
+
+PAPER = ROOT / "configs" / "papers" / "mcdonald-pereira-2006.yaml"
+SMALL = ["threads=1", "device=cpu", "feature_map.rows=32771", "learning.epochs=2"]
+SYSTEMS = ["first-order-projective", "second-order-projective", "first-order-non-projective",
+           "second-order-non-projective", "multi-parent"]  # fmt: skip
+
+
+def call(*words: object) -> SimpleNamespace:
+    """The command in this process: exit code, stdout, lines of stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run(tables.main, [str(word) for word in words])
+    return SimpleNamespace(code=code, out=out.getvalue(), err=err.getvalue().splitlines())
+
+
+def figures(text: str) -> dict[str, list[float]]:
+    """The numbers of each row of a table as text, ours and the paper's in turn."""
+    rows = re.findall(r"^(\S.*?)((?: +[\d.]+){4,})$", text, re.MULTILINE)
+    return {title: [float(figure) for figure in numbers.split()] for title, numbers in rows}
+
+
+def without_graphs(text: bytes) -> bytes:
+    """The text with `_` in the column DEPS of every word."""
+    rows = [line.split(b"\t") for line in text.split(b"\n")]
+    return b"\n".join(b"\t".join([*row[:8], b"_", row[9]] if row[1:] else row) for row in rows)
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory) -> SimpleNamespace:
+    """The shipped file run on a tiny treebank with graphs: data, output folder, what it said."""
+    folder = tmp_path_factory.mktemp("tables")
+    (folder / "train.conllu").write_bytes(generate(120, 1))
+    (folder / "test.conllu").write_bytes(generate(60, 3))
+    words = [PAPER, f"data.train={folder}/train.conllu", f"data.test={folder}/test.conllu", *SMALL]
+    words.append(f"output={folder}/runs")
+    done = call(*words)
+    assert done.code == 0, done.err
+    return SimpleNamespace(
+        folder=folder, words=words, test=folder / "test.conllu", runs=folder / "runs",
+        out=done.out, err=done.err,
+    )  # fmt: skip
+
+
+def evaluated(printed, system: str, *options: str) -> dict:
+    """What parse and evaluate say of a system's model."""
+    output = printed.folder / "parsed"
+    words = [printed.runs / system, printed.test, "--output", output, "--force", "--quiet"]
+    assert run(parse.main, [str(word) for word in words]) == 0
+    out = io.StringIO()
+    with redirect_stdout(out):
+        words = [printed.test, output / "test.conllu", "--json", *options]
+        assert run(evaluate.main, [str(word) for word in words]) == 0
+    return json.loads(out.getvalue())
+
+
+def test_every_table_has_the_papers_shape_and_figures(printed):
+    first, second, third = printed.out.split("\n\nTable ")
+    paper = [{title: row[1::2] for title, row in figures(text).items()}
+             for text in (first, second, third)]  # fmt: skip
+    assert paper == [
+        {"1st-order-projective": [90.7, 36.7], "2nd-order-projective": [91.5, 42.1]},
+        {
+            "1st-order-projective": [83.0, 30.6],
+            "2nd-order-projective": [84.2, 33.1],
+            "1st-order-non-projective": [84.1, 32.2],
+            "2nd-order-non-projective": [85.2, 35.9],
+        },
+        {
+            "2nd-order-projective": [86.4, 81.7, 83.9],
+            "2nd-order-non-projective": [86.9, 82.2, 84.4],
+            "2nd-order-non-projective w/ multiple parents": [86.2, 84.9, 85.6],
+        },
+    ]
+    assert "Words that are punctuation are not counted." in first
+    assert "Words that are punctuation" not in second + third
+    for text in (first, second, third):
+        assert "of the paper's data, not of these files" in text
+
+
+def test_the_figures_are_those_of_evaluate(printed):
+    first, second, third = (figures(text) for text in printed.out.split("\n\nTable "))
+    systems = load_tables(PAPER).tables
+    for name, rows, options in [
+        ("1", first, ["--ignore-punct"]), ("2", second, []), ("3", third, None)
+    ]:  # fmt: skip
+        for row in systems[name].rows:
+            ours = rows[row.title][::2]
+            if options is None:
+                graphs = "deps" if row.system == "multi-parent" else "heads"
+                arcs = evaluated(printed, row.system, "--graphs", graphs)["unlabelled"]
+                expected = [arcs["precision"], arcs["recall"], arcs["f"]]
+            else:
+                scores = evaluated(printed, row.system, *options)
+                expected = [scores["uas"]["percent"], scores["complete"]["percent"]]
+            assert ours == pytest.approx(expected, abs=0.00501)
+    assert first != {title: second[title] for title in first}
+    assert len({tuple(row) for row in third.values()}) == 3
+
+
+def test_every_system_has_the_decoder_of_its_name(printed):
+    decoders = {name: Model.load(printed.runs / name).decoder for name in SYSTEMS}
+    assert decoders == {
+        "first-order-projective": "eisner",
+        "first-order-non-projective": "chu_liu_edmonds",
+        "second-order-projective": "eisner_sibling",
+        "second-order-non-projective": "hill_climb",
+        "multi-parent": "multi_parent",
+    }
+
+
+def trained_by(monkeypatch) -> list[str]:
+    """The systems that are trained from now on."""
+    names, original = [], train.Run.train
+
+    def counted(self, **options):
+        names.append(self.output.name)
+        return original(self, **options)
+
+    monkeypatch.setattr(train.Run, "train", counted)
+    return names
+
+
+def test_a_second_run_trains_nothing_and_prints_the_same(printed, monkeypatch):
+    names = trained_by(monkeypatch)
+    again = call(*printed.words, "--quiet")
+    assert (again.code, again.out, again.err, names) == (0, printed.out, [], [])
+
+
+def test_only_one_table_in_json(printed, monkeypatch):
+    done = call(*printed.words, "--only", "3", "--json")
+    assert done.code == 0
+    found = json.loads(done.out)
+    assert (list(found["tables"]), found["left_out"]) == (["3"], {})
+    [*_, last] = found["tables"]["3"]["rows"]
+    arcs = evaluated(printed, "multi-parent", "--graphs", "deps")["unlabelled"]
+    assert last["F"] == {"here": arcs["f"], "paper": 85.6}
+    assert last["system"] == "multi-parent"
+
+
+def copy_of(printed, folder: Path) -> list:
+    """The words of a run into another folder."""
+    return [*printed.words[:-1], f"output={folder}"]
+
+
+def test_only_the_systems_of_the_tables_asked_for_are_trained(printed, tmp_path, monkeypatch):
+    names = trained_by(monkeypatch)
+    words = copy_of(printed, tmp_path)
+    assert call(*words, "--only", "1").code == 0
+    assert names == ["first-order-projective", "second-order-projective"]
+    for name in names:
+        ours, theirs = (folder / name / WEIGHTS for folder in (tmp_path, printed.runs))
+        assert ours.read_bytes() == theirs.read_bytes()
+    assert call(*words, "--only", "1", "--only", "2").code == 0
+    assert names[2:] == ["first-order-non-projective", "second-order-non-projective"]
+    assert call(*words, "--only", "1", "--force").code == 0
+    assert names[4:] == names[:2]
+
+
+def test_a_model_of_another_config_is_not_used(printed, monkeypatch):
+    names = trained_by(monkeypatch)
+    done = call(*printed.words, "seed=2", "learning.epochs=3", "--only", "1")
+    assert (done.code, done.out, names) == (2, "", [])
+    for system in SYSTEMS[:2]:
+        start = f"gpuparse: error: {printed.runs}/{system}: "
+        assert f"{start}seed was 1 and is now 2" in done.err
+        assert f"{start}learning.epochs was 2 and is now 3" in done.err
+
+
+def test_a_model_of_another_treebank_of_the_same_name_is_not_used(printed, tmp_path):
+    (tmp_path / "train.conllu").write_bytes(generate(120, 2))
+    done = call(*printed.words, f"data.train={tmp_path}/train.conllu", "--only", "1")
+    assert done.code == 2
+    assert any("(data.train) has other content" in line for line in done.err)
+
+
+def test_another_test_treebank_needs_no_training(printed, tmp_path, monkeypatch):
+    names = trained_by(monkeypatch)
+    (tmp_path / "other.conllu").write_bytes(generate(30, 4))
+    done = call(*printed.words, f"data.test={tmp_path}/other.conllu", "--only", "2")
+    assert (done.code, names) == (0, [])
+    assert done.out not in printed.out
+
+
+def test_a_model_of_somebody_else_is_not_used(printed, tmp_path):
+    words = copy_of(printed, tmp_path)
+    name = "first-order-projective"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / WEIGHTS).write_bytes((printed.runs / name / WEIGHTS).read_bytes())
+    done = call(*words, "--only", "1")
+    assert (done.code, done.out) == (2, "")
+    assert "holds a model that this command did not train; give --force" in done.err[-1]
+    (tmp_path / f"{name}.json").write_text("{}")
+    assert call(*words, "--only", "1").code == 2
+
+
+class Cut(BaseException):
+    pass
+
+
+def test_an_interrupted_run_goes_on_and_its_time_is_not_known(printed, tmp_path, monkeypatch):
+    words = copy_of(printed, tmp_path)
+    timed = tmp_path / "timed.yaml"
+    text = PAPER.read_text().replace("columns: [accuracy, complete]", "columns: [training_time]")
+    timed.write_text(re.sub(r"paper: \[[\d.]+, [\d.]+\]", "paper: [1]", text))
+    words[0], original, calls = timed, train.write_checkpoint, []
+
+    def cut(*arguments):
+        original(*arguments)
+        calls.append(1)
+        if len(calls) == 3:  # in the middle of the second system
+            raise Cut
+
+    monkeypatch.setattr(train, "write_checkpoint", cut)
+    with pytest.raises(Cut):
+        call(*words, "--only", "1")
+    other = call(*words, "--only", "1", "seed=7")
+    assert other.code == 2
+    assert any("cannot resume: seed was 1 and is now 7" in line for line in other.err)
+    done = call(*words, "--only", "1", "--json")
+    assert done.code == 0
+    assert len(calls) == 4
+    seconds = [row["training_time"]["here"] for row in json.loads(done.out)["tables"]["1"]["rows"]]
+    assert 0 < seconds[0] < 600
+    assert seconds[1] is None
+    assert re.search(r"^2nd-order-projective +- +1$", call(*words, "--only", "1").out, re.MULTILINE)
+    name = "second-order-projective"
+    weights = [(folder / name / WEIGHTS).read_bytes() for folder in (tmp_path, printed.runs)]
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize("which", ["data.train", "data.test"])
+def test_treebanks_without_graphs(printed, tmp_path, monkeypatch, which):
+    names = trained_by(monkeypatch)
+    part = "train" if which == "data.train" else "test"
+    bare = tmp_path / f"{part}.conllu"
+    bare.write_bytes(without_graphs((printed.folder / bare.name).read_bytes()))
+    words = [*copy_of(printed, tmp_path / "runs"), f"{which}={bare}"]
+    done = call(*words, "--only", "3")
+    assert (done.code, done.out, names) == (3, "", [])
+    assert f"{bare}: DEPS (column 9) is _ in every word" in done.err[-1]
+    assert "table 3 is about graphs" in done.err[-1]
+    done = call(*words)
+    assert done.code == 0
+    assert "Table 2" in done.out
+    assert "Table 3" not in done.out
+    assert any(line.startswith("gpuparse: table 3 is left out: ") for line in done.err)
+    assert names == [name for name in load_tables(PAPER).systems if name != "multi-parent"]
+
+
+def test_graphs_that_cannot_be_read_are_told_like_those_that_are_not_there(printed, tmp_path):
+    faulty = tmp_path / "test.conllu"
+    faulty.write_bytes(printed.test.read_bytes().replace(b"\t0:root\t", b"\t3\t"))
+    done = call(*printed.words, f"data.test={faulty}", "--only", "3")
+    assert done.code == 3
+    assert "has the item '3', without a ':'" in done.err[-1]
+    done = call(*printed.words, f"data.test={faulty}")
+    assert done.code == 0
+    assert "Table 3" not in done.out
+
+
+def test_features_for_all_systems_are_checked_before_any_is_trained(printed, tmp_path):
+    done = call(*copy_of(printed, tmp_path / "runs"), "features=mcdonald-2005")
+    assert (done.code, done.out) == (2, "")
+    assert [line.split(":")[2] for line in done.err if "error" in line] == [
+        " system second-order-projective", " system second-order-non-projective",
+        " system multi-parent",
+    ]  # fmt: skip
+    assert not (tmp_path / "runs").exists()
+
+
+def test_missing_treebanks_are_told_at_once(printed, tmp_path):
+    done = call(PAPER, f"data.train={tmp_path}/no", f"data.test={tmp_path}/none")
+    assert done.code == 3
+    assert [line.split(":")[2] for line in done.err if "error" in line] == [
+        " data.train", " data.test",
+    ]  # fmt: skip
+
+
+def test_an_unknown_table(printed):
+    done = call(*printed.words, "--only", "4")
+    assert (done.code, done.err[-1]) == (2, "gpuparse: error: --only 4: expected one of 1, 2, 3")
+
+
+WRONG = """\
+output: runs/x
+data: {train: train.conllu, test: test.conllu, tset: no}
+learning:
+  epochs: 0
+systems:
+  good: {decoder: eisner}
+  bad/name: {decoder: eisner}
+  bad: {decoder: best, output: elsewhere, data.test: other}
+  worse:
+    learning.epoch: 3
+    features: none-such
+  none: 5
+tables:
+  a:
+    title: A
+    columns: [accuracy, beauty]
+    rows: {one: {system: good, paper: [1]}}
+  b:
+    columns: [accuracy]
+    rwos: {}
+    ignore_punctuation: perhaps
+    note: 5
+    rows:
+      one: {system: nobody}
+      two: {system: good, paper: [1, 2]}
+      three: {system: good, papers: [1]}
+      four: good
+  c: 3
+"""
+
+
+def errors_of(path: Path, *overrides: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_tables(path, overrides)
+    return [line.removeprefix(f"{path}:") for line in str(caught.value).splitlines()]
+
+
+def test_all_that_is_wrong_is_told_at_once_with_its_line(tmp_path):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(WRONG)
+    errors = errors_of(path, "learning.epochs=5", "seed=x", "decoder=eisner")
+    told = [": ".join(error.split(": ")[:2]) for error in errors]
+    assert told == [
+        "2: data.tset", "4: learning.epochs", "command line: seed",
+        "7: systems.bad/name", "8: systems.bad.output", "8: systems.bad.data.test",
+        "10: learning.epoch", "11: features", "12: systems.none", "command line: decoder",
+        "16: tables.a.columns", "17: tables.a.rows.one.paper",
+        "20: tables.b.rwos",
+        "24: tables.b.rows.one.system", "25: tables.b.rows.two.paper",
+        "26: tables.b.rows.three.papers", "27: tables.b.rows.four",
+        "22: tables.b.note", "21: tables.b.ignore_punctuation", "28: tables.c",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "output: x\n", "systems: {}\ntables: 5\n"])
+def test_a_file_without_systems_and_tables(tmp_path, text):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+    errors = errors_of(path)
+    assert any("systems" in error for error in errors)
+    assert any("tables" in error for error in errors)
+    if text.startswith(("output", "systems")):
+        assert any("data.train: missing" in error for error in errors)
+        assert any("data.test: missing" in error for error in errors)
+
+
+def test_what_systems_differ_in_cannot_be_overridden():
+    errors = errors_of(PAPER, "decoder=eisner", "labels.features=labels")
+    start = "cannot be overridden, for some systems set it: "
+    assert errors[0].startswith(f"command line: decoder: {start}first-order-projective, ")
+    assert errors[1:] == [f"command line: labels.features: {start}multi-parent"]
+
+
+def test_overrides_are_for_all_systems():
+    systems = load_tables(PAPER, ["features=extended", "seed=5", "output=there"]).systems
+    assert sorted(systems) == sorted(SYSTEMS)
+    for name, config in systems.items():
+        assert (config.features, config.seed) == ("extended", 5)
+        assert config.output == f"there/{name}"
+        assert config.data.test is None
+
+
+def test_paths_count_from_the_file(tmp_path, monkeypatch):
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "file.yaml").write_text(PAPER.read_text())
+    monkeypatch.chdir(tmp_path)
+    paper = load_tables("papers/file.yaml")
+    assert paper.test == "papers/test.conllu"
+    assert {config.data.train for config in paper.systems.values()} == {"papers/train.conllu"}
+
+
+def test_it_can_be_called_as_a_command(printed):
+    done = program("-m", "gpuparse", "tables", *printed.words, "--only", "2", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode() in printed.out + "\n"
