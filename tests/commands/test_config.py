@@ -17,7 +17,7 @@ from gpuparse.commands.config import (
     schema_table,
 )
 from gpuparse.errors import ConfigError
-from gpuparse.inference.decode import FIRST_ORDER
+from gpuparse.inference.decode import DECODERS
 from gpuparse.plain_yaml import dump_yaml
 
 MINIMAL = "output: runs/x\ndata:\n  train: train.conllu\n"
@@ -101,8 +101,8 @@ def test_no_key_is_named_where_none_is_near(config_file):
 def test_a_template_set_that_is_not_shipped_is_told_with_all_other_errors(config_file):
     errors = errors_of(config_file(MINIMAL), "features=extendet", "labels.features=x", "sead=1")
     assert errors[0] == (
-        "command line: features: expected extended or graph-labels or labels or mcdonald-2005 or a"
-        " YAML file's path, not 'extendet'"
+        "command line: features: expected extended or graph-labels or labels or mcdonald-2005 or"
+        " mcdonald-pereira-2006 or a YAML file's path, not 'extendet'"
     )
     assert [error.split(":")[1] for error in errors] == [" features", " labels.features", " sead"]
 
@@ -297,7 +297,7 @@ def test_the_resolved_file_names_every_key_and_is_ordinary_yaml():
 
 
 def test_the_decoders_are_those_of_inference():
-    assert set(known_keys()["decoder"].choices) == set(FIRST_ORDER)
+    assert set(known_keys()["decoder"].choices) == set(DECODERS)
 
 
 def test_what_changes_nothing_in_a_model_is_not_recorded(config_file):
