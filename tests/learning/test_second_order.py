@@ -48,7 +48,7 @@ from tests.samples import (
 DECODERS = ["eisner_sibling", "hill_climb", "multi_parent"]
 OPTIONS = Options(
     decoder="eisner_sibling", single_root=False, pos="coarse", map_kind="hashed",
-    map_rows=1 << 18, rule="mira", epochs=2, batch_size=1, cost_augmented=False, max_step=None,
+    map_rows=1 << 20, rule="mira", epochs=2, batch_size=1, cost_augmented=False, max_step=None,
     shuffle=True, unreachable="oracle", seed=1, label_rows=1 << 16, label_epochs=1,
 )  # fmt: skip
 ARC = [
@@ -171,6 +171,7 @@ class Literal:
             free[frozenset(parts.items())].append(models_row[found])
         rows = {name: free[frozenset(p.items())].pop() for name, p in parts_of_name.items()}
         assert not any(free.values())
+        assert model.features.is_exact or len(set(rows.values())) == len(rows), "a collision"
         return rows
 
     def predict(self, weights: Weights, sentence: int) -> Arcs:
