@@ -467,7 +467,8 @@ class Model:
         else:
             dense_lines = compile_plan(templates, vocabularies).dense_lines
             features = hashed_map(facts["table_rows"], dense_lines)
-        if features.n_rows != len(arcs.array):
+        reads_siblings = DECODERS[facts["decoder"]].reads_siblings
+        if features.n_rows != len(arcs.array) or bool(templates.sibling) != reads_siblings:
             raise ValueError("its parts do not belong together")
         return cls(
             templates=templates,

@@ -27,6 +27,36 @@ def random_graph(draw: random.Random, sentence: Sentence, share: float = 0.4) ->
     return Graph(heads, arcs)
 
 
+def acyclic_graph(draw: random.Random, sentence: Sentence, share: float = 0.4) -> Graph:
+    """The sentence's tree, and up to two further heads for some of its words, without cycles."""
+    heads = [int(word[6]) for word in sentence]
+
+    def depth(m: int) -> int:
+        return 1 + depth(heads[m - 1]) if m else 0
+
+    arcs = []
+    for m, primary in enumerate(heads, start=1):
+        # All arcs lead downwards, or to the right between words of one depth.
+        above = [h for h in range(1, len(heads) + 1) if (depth(h), h) < (depth(m), m)]
+        others = [h for h in above if h != primary]
+        count = draw.randint(1, 2) if draw.random() < share else 0
+        arcs += [(h, m) for h in sorted([primary, *draw.sample(others, min(count, len(others)))])]
+    return Graph(heads, arcs)
+
+
+def with_deps(sentence: Sentence, graph: Graph) -> Sentence:
+    """The sentence with a graph in DEPS; an arc's relation is DEPREL, or tells the head's side."""
+    rows = []
+    for m, word in enumerate(sentence, start=1):
+        items = [
+            f"{h}:{word[7] if h == graph.heads[m - 1] else 'left' if h < m else 'right'}"
+            for h, modifier in graph.arcs
+            if modifier == m
+        ]
+        rows.append([*word[:8], "|".join(items), word[9]])
+    return rows
+
+
 def tree_of(graph: Graph) -> Graph:
     """Its primary arcs alone."""
     return Graph(graph.heads, [(h, m) for m, h in enumerate(graph.heads, start=1)])

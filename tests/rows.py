@@ -1,4 +1,4 @@
-"""Weight rows of arcs, as the kernels find them: the one place of the tests that knows how."""
+"""Weight rows of arcs and siblings as the kernels find them: the tests know how here alone."""
 
 from itertools import pairwise
 
@@ -8,10 +8,11 @@ import torch
 from gpuparse.data.batch import Batch
 from gpuparse.features.keys import part_keys, side_keys
 from gpuparse.features.label_plan import LabelPlan
-from gpuparse.features.plan import LINE, ArcPlan
+from gpuparse.features.plan import LINE, ArcPlan, Plan
 from gpuparse.scoring.cpu import arc_rows, fill_parts, make_scratch, max_rows
 from gpuparse.scoring.cpu_graph_labels import turn_to_arc
 from gpuparse.scoring.cpu_labels import fill_lines, fill_positions, make_label_scratch
+from gpuparse.scoring.cpu_siblings import max_sibling_rows, sibling_rows
 from gpuparse.scoring.feature_map import FeatureMap, frozen_map
 
 
@@ -32,8 +33,50 @@ def rows_of_arcs(
     return rows
 
 
-def full_exact_map(batch: Batch, plan: ArcPlan) -> FeatureMap:
+def sibling_parts(n: int) -> list[tuple[int, int, int]]:
+    """All parts (h, m, s) over n words, s == h where there is no inner sibling."""
+    return [
+        (h, m, s)
+        for h in range(n + 1)
+        for m in range(1, n + 1)
+        if h != m
+        for s in (h, *range(min(h, m) + 1, max(h, m)))
+    ]
+
+
+def rows_of_siblings(
+    batch: Batch, b: int, plan: Plan, features: FeatureMap
+) -> dict[tuple[int, int, int], list[int]]:
+    """The rows of every sibling part (h, m, s) of sentence b."""
+    assert plan.siblings is not None
+    values, start, n = batch.values.numpy(), int(batch.starts[b]), int(batch.lengths[b])
+    pairs = plan.siblings.pairs
+    scratch = make_scratch(pairs, n, features.is_exact, np.dtype(np.float32))
+    fill_parts(values, start, n, pairs, features.rows, scratch)
+    found = np.empty(max_sibling_rows(plan.siblings), np.int64)
+    rows = {}
+    for h, m, s in sibling_parts(n):
+        count = sibling_rows(
+            values, start, n, h, m, s, plan.siblings, features.rows, scratch, found
+        )
+        rows[h, m, s] = found[:count].tolist()
+    return rows
+
+
+def full_exact_map(batch: Batch, plan: ArcPlan | Plan) -> FeatureMap:
     """An exact map with the features of every arc of every sentence, a line for each value."""
+    plans = [plan] if isinstance(plan, ArcPlan) else [plan.arcs]
+    if isinstance(plan, Plan) and plan.siblings:
+        plans.append(plan.siblings.pairs)
+    keys = np.concatenate([_keys(batch, each) for each in plans])
+    assert len(np.unique(keys)) == len(keys), "two families have a key in common"
+    first_row = LINE + plan.dense_lines * LINE
+    bases = first_row + LINE * np.arange(len(keys))
+    return frozen_map(keys, bases, first_row + LINE * len(keys))
+
+
+def _keys(batch: Batch, plan: ArcPlan) -> np.ndarray:
+    """The exact keys of all words and pairs of words."""
     places = batch.places()
     sides = []
     for first, end in pairwise(plan.side_start.tolist()):
@@ -47,19 +90,20 @@ def full_exact_map(batch: Batch, plan: ArcPlan) -> FeatureMap:
     for head, modifier, seed in zip(*pairs, strict=True):
         parts = part_keys(sides[head], seed, 0, True), part_keys(sides[modifier], seed, 1, True)
         found.append((parts[0].unsqueeze(2) ^ parts[1].unsqueeze(1)).unique())
-    keys = torch.cat(found).numpy()
-    assert len(np.unique(keys)) == len(keys), "two families have a key in common"
-    first_row = LINE + plan.dense_lines * LINE
-    bases = first_row + LINE * np.arange(len(keys))
-    return frozen_map(keys, bases, first_row + LINE * len(keys))
+    return torch.cat(found).numpy()
 
 
-def silence(weights: np.ndarray, plan: ArcPlan, features: FeatureMap) -> np.ndarray:
+def silence(weights: np.ndarray, plan: ArcPlan | Plan, features: FeatureMap) -> np.ndarray:
     """A copy of weights (R,) with zeros where learning never writes, as kernels rely on.
 
-    These are the lines of words in between that have no value, and the line of unknown exact keys.
+    These are the lines of words in between that have no value, the line of unknown exact keys, and
+    the first line of every family of three words.
     """
     weights = weights.copy()
+    if isinstance(plan, Plan):
+        for line in plan.siblings.triple["line"].tolist() if plan.siblings else []:
+            weights[features.rows.dense + line * LINE :][:LINE] = 0
+        plan = plan.arcs
     if features.is_exact:
         weights[:LINE] = 0
     sizes = (plan.between[name].tolist() for name in ("n_heads", "n_middles", "n_modifiers"))

@@ -88,11 +88,14 @@ def treebank_of(sentences: list[Sentence]) -> Treebank:
 
 
 def template_set_text(
-    arc: list[str] = (), label: list[str] = (), distance: tuple[int, ...] = (1, 2, 5)
+    arc: list[str] = (),
+    label: list[str] = (),
+    distance: tuple[int, ...] = (1, 2, 5),
+    sibling: list[str] = (),
 ) -> str:
     """YAML of a set with the given templates."""
     lines = [f"distance: {list(distance)}"]
-    for part, templates in (("arc", arc), ("label", label)):
+    for part, templates in (("arc", arc), ("sibling", sibling), ("label", label)):
         if templates:
             lines += [f"{part}:", "  - templates:"]
             lines += [f"      - '{template}'" for template in templates]

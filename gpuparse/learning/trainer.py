@@ -63,7 +63,6 @@ class Options:
     """How to learn; every field is a key of the config."""
 
     decoder: str
-    min_gain: float  # in words: as much as so many wrong heads cost
     single_root: bool | None  # None: whether all gold trees have one word under the root
     pos: str
     map_kind: str
@@ -78,6 +77,7 @@ class Options:
     seed: int
     label_rows: int
     label_epochs: int
+    min_gain: float = 0.0  # of single changes; in words: as much as so many wrong heads cost
 
 
 @dataclass(frozen=True)
@@ -230,9 +230,11 @@ class Trainer:
 
     def _grow(self) -> None:
         """Make room in the exact map for twice the values of the longest sentence's trees, or as
-        many again as there are."""
+        many again as there are; and for twice as many as there was room for, since graphs may
+        differ in more arcs than any tree has."""
         known, least = n_values(self._features), 8 * self._longest * self._plan.families
-        self._features = grown(self._features, max(known, least))
+        spare = (len(self._weighted) - next_free_row(self._features)) // LINE
+        self._features = grown(self._features, max(known, least, 2 * spare))
         weights = np.zeros((self._features.n_rows, 1), np.float32)
         weights[: len(self._weighted)] = self._weights.array
         self._weights = Weights(weights)

@@ -69,4 +69,4 @@ def quantised(averages: np.ndarray, bits: int) -> tuple[np.ndarray, float]:
 
 def sum_bags(bag: nn.EmbeddingBag, rows: Tensor) -> Tensor:
     """Sum bags of rows: (..., F) int64 to (..., D)."""
-    return bag(rows.reshape(-1, rows.shape[-1])).reshape(*rows.shape[:-1], -1)
+    return bag(rows.reshape(-1, rows.shape[-1])).reshape(*rows.shape[:-1], bag.embedding_dim)

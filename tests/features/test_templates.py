@@ -12,6 +12,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.templates import (
     LABEL_ROLES,
     SETS,
+    SIBLING_ROLES,
     Atom,
     Template,
     TemplateSet,
@@ -54,6 +55,48 @@ def test_label_templates_look_at_more_of_the_tree(role: str) -> None:
     if role not in "hm":
         with pytest.raises(ConfigError, match=f"cannot read '{role}.pos'.*a role of h, m"):
             parse_template(f"{role}.pos")
+
+
+def test_sibling_templates_look_at_three_words() -> None:
+    template = parse_template("h.pos s.cpos m.form[:2] distance direction", SIBLING_ROLES)
+    assert template.of("h") == (Atom("h", 0, "pos"),)
+    assert template.of("s") == (Atom("s", 0, "cpos"),)
+    assert template.of("m") == (Atom("m", 0, "form[:2]"),)
+    assert str(template) == "h.pos s.cpos m.form[:2] direction distance"
+    for text in ("s.pos s.feats m-1.form m.pos m+3.lemma", "s.pos", "m+1.pos", "direction"):
+        assert str(parse_template(text, SIBLING_ROLES)) == text
+    with pytest.raises(ConfigError, match=r"cannot read 's.pos'.*a role of h, m"):
+        parse_template("s.pos m.pos")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("s+1.pos m.pos", "s takes no offset, for there may be no sibling"),
+        ("s-1.pos", "s takes no offset"),
+        ("h.pos s-1.pos m.pos", "s takes no offset"),
+        ("h.pos", "takes one atom of each of h, s and m, without offsets"),
+        ("h.pos m.pos", "one atom of each of h, s and m"),
+        ("h.pos s.pos", "one atom of each of h, s and m"),
+        ("h.pos h.form s.pos m.pos", "one atom of each of h, s and m"),
+        ("h.pos s.pos s.form m.pos", "one atom of each of h, s and m"),
+        ("h.pos s.pos m.pos m.form", "one atom of each of h, s and m"),
+        ("h+1.pos s.pos m.pos", "without offsets"),
+        ("h.pos s.pos m-1.pos", "without offsets"),
+        ("s.pos between.pos m.pos", "between.FIELD is for arc templates only"),
+        ("g.pos m.pos", "cannot read 'g.pos'; write ROLE.FIELD with a role of h, s, m"),
+        ("s.pos m+4.pos", "looks further than 3 words"),
+        ("s.pos m.word", "unknown field 'word'"),
+        ("s.pos s.pos", "an atom stands twice"),
+        (" ", "empty template"),
+    ],
+)
+def test_faulty_sibling_templates(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        parse_template(text, SIBLING_ROLES)
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
+        parse_set(f"arc: [{{templates: [h.pos]}}]\nsibling: [{{templates: ['{text}']}}]\n", "a")
+    assert str(caught.value).startswith("a: ")
 
 
 @pytest.mark.parametrize(
@@ -113,6 +156,14 @@ def test_faulty_templates(text: str, message: str) -> None:
         ("arc:\n  - {templates: [h.pos]}\ndistance: [true]\n", "whole numbers"),
         ("arc:\n  - {templates: [h.pos]}\ndistance: [1.5]\n", "whole numbers"),
         ("arc:\n  - {templates: [h.pos]}\ndistance: 3\n", "whole numbers"),
+        ("arc: mcdonald-2006\n", "one of extended, graph-labels, labels, mcdonald-2005, mcdonald"),
+        ("arc: a.yaml\n", "a list of blocks is expected, or one of"),
+        ("arc: 7\n", "a list of blocks is expected"),
+        ("arc: mcdonald-2005\nsibling: extended\n", "a list of blocks is expected"),
+        ("arc: labels\n", "at least one template"),
+        ("sibling:\n  - {templates: [s.pos m.pos]}\n", "at least one template"),
+        ("arc: extended\nsibling: [{templates: [s.pos m.pos, m.pos s.pos]}]\n", "stands twice"),
+        ("arc: extended\nsiblings: []\n", "has the keys name, distance, arc, sibling, label"),
         ("arc: {\n", "a.yaml"),
         ("arc: []\narc: []\n", "stands already in line 1"),
     ],
@@ -161,6 +212,18 @@ def template_lists(draw: st.DrawFn, roles: str, *, between: bool) -> tuple[Templ
     return tuple(draw(st.lists(whole, min_size=1, max_size=6, unique=True)))
 
 
+@st.composite
+def sibling_templates(draw: st.DrawFn) -> Template:
+    """Of siblings and what stands around the outer one, or of one field of each of three words."""
+    suffix = draw(st.frozensets(st.sampled_from(["direction", "distance"])))
+    if draw(st.booleans()):
+        looks = [Atom(role, 0, draw(st.sampled_from(FIELDS))) for role in SIBLING_ROLES]
+    else:
+        inner = st.builds(Atom, st.just("s"), st.just(0), st.sampled_from(FIELDS))
+        looks = draw(st.lists(inner | atoms("m"), min_size=1, max_size=4, unique=True))
+    return Template(tuple(sorted(looks)), None, suffix)
+
+
 @settings(deadline=None)
 @given(
     st.builds(
@@ -169,6 +232,7 @@ def template_lists(draw: st.DrawFn, roles: str, *, between: bool) -> tuple[Templ
         st.lists(st.integers(1, 30), max_size=6, unique=True).map(lambda ends: tuple(sorted(ends))),
         template_lists("hm", between=True),
         template_lists("hmgpqlr", between=False),
+        st.lists(sibling_templates(), max_size=5, unique=True).map(tuple),
     )
 )
 def test_a_set_written_is_the_set_read(templates: TemplateSet) -> None:
@@ -202,6 +266,44 @@ def test_every_attribute_in_turn() -> None:
     assert [str(t) for t in templates.expanded([]).arc] == [str(t) for t in templates.arc]
 
 
+def test_every_attribute_in_turn_of_siblings_too() -> None:
+    templates = parse_set(
+        "name: a\narc: [{templates: [h.pos]}]\n"
+        "sibling: [{templates: [s.feats.* m.feats.* direction, h.pos s.feats.* m.pos]}]\n",
+        "a",
+    )
+    expanded = templates.expanded(["Case", "Number"])
+    assert [str(t) for t in expanded.sibling] == [
+        "s.feats.Case m.feats.Case direction",
+        "s.feats.Number m.feats.Number direction",
+        "h.pos s.feats.Case m.pos",
+        "h.pos s.feats.Number m.pos",
+    ]
+    assert expanded.fields("sibling") == ["feats.Case", "feats.Number", "pos"]
+    assert expanded.arc == templates.arc
+    assert templates.expanded([]).sibling == ()
+    assert parse_set(dump_set(expanded), "again") == expanded
+
+
+def test_the_first_order_part_has_all_but_the_siblings() -> None:
+    whole = load_templates("extended")
+    first = whole.first_order()
+    assert (first.name, first.distance, first.arc) == (whole.name, whole.distance, whole.arc)
+    assert first.label == whole.label
+    assert first.sibling == () != whole.sibling
+    assert first.first_order() == first
+    assert parse_set(dump_set(first), "again") == first
+
+
+@pytest.mark.parametrize("name", ["mcdonald-2005", "extended", "mcdonald-pereira-2006"])
+def test_the_arcs_of_a_shipped_set_by_name(name: str) -> None:
+    templates = parse_set(f"arc: {name}\nsibling: [{{templates: [s.pos m.pos]}}]\n", "mine")
+    assert templates.arc == load_templates(name).arc
+    assert [str(t) for t in templates.sibling] == ["s.pos m.pos"]
+    assert templates.distance == ()  # the buckets are the set's own
+    assert parse_set(dump_set(templates), "again") == templates
+
+
 SHIPPED = sorted(path.stem for path in SETS.glob("*.yaml"))
 
 
@@ -209,7 +311,7 @@ SHIPPED = sorted(path.stem for path in SETS.glob("*.yaml"))
 def test_shipped_sets_load_and_repeat_no_template(name: str) -> None:
     templates = load_templates(name)
     assert templates.name == name
-    for part in (templates.arc, templates.label):
+    for part in (templates.arc, templates.sibling, templates.label):
         conjunctions = [(frozenset(t.atoms), t.between, t.suffix) for t in part]
         assert len(set(conjunctions)) == len(conjunctions)
     assert templates.arc or templates.label
@@ -266,6 +368,34 @@ def test_mcdonald_2005_is_table_1_of_the_paper() -> None:
     }
     assert found == expected
     assert load_templates("mcdonald-2005").label == ()
+
+
+def test_mcdonald_pereira_2006_is_section_5_of_the_paper() -> None:
+    # "s-POS, x_i-pos x_k-pos x_j-pos; x_k-pos x_j-pos; x_k-word x_j-word; x_k-word x_j-pos;
+    # x_k-pos x_j-word", with x_k the inner sibling of x_j, each "also conjoined with the direction
+    # and distance between the two siblings"
+    words = [
+        "h.pos s.pos m.pos", "s.pos m.pos", "s.form m.form", "s.form m.pos", "s.pos m.form",
+    ]  # fmt: skip
+    templates = load_templates("mcdonald-pereira-2006")
+    expected = {f"{line}{suffix}" for line in words for suffix in ("", " direction distance")}
+    assert {str(template) for template in templates.sibling} == expected
+    first = load_templates("mcdonald-2005")
+    assert (templates.arc, templates.distance) == (first.arc, first.distance)
+    assert templates.label == ()
+
+
+def test_extended_has_the_siblings_of_the_paper_or_their_like() -> None:
+    """Every pair and the triple of the paper, each at least with the direction."""
+    looks = {
+        frozenset(str(atom) for atom in template.atoms)
+        for template in load_templates("extended").sibling
+        if "direction" in template.suffix
+    }
+    assert {
+        frozenset(str(atom) for atom in template.atoms)
+        for template in load_templates("mcdonald-pereira-2006").sibling
+    } <= looks
 
 
 def ours(word: str) -> str:

@@ -1,0 +1,580 @@
+"""Learning of the second order and of graphs, against the literal algorithm over named features."""
+
+import random
+import tempfile
+from collections import Counter, defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuparse.data.graphs import read_graphs
+from gpuparse.data.vocabulary import Encoder
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.features import plan as plan_module
+from gpuparse.features.templates import TemplateSet, load_templates, parse_set
+from gpuparse.inference import reference
+from gpuparse.learning import trainer as trainer_module
+from gpuparse.learning.online import make_difference
+from gpuparse.learning.trainer import Options, Progress, Trainer
+from gpuparse.model import Model
+from gpuparse.scoring.feature_map import contents
+from gpuparse.scoring.weights import quantised
+from tests.graphs_by_place import acyclic_graph, with_deps
+from tests.oracles import brute_force
+from tests.oracles.arc_features import arc_features, known_values
+from tests.oracles.online_parts import (
+    Arcs,
+    Weights,
+    averaged_weights,
+    feature_vector,
+    mistakes,
+    score,
+    score_tables,
+)
+from tests.oracles.sibling_features import sibling_features
+from tests.rows import full_exact_map, rows_of_arcs, rows_of_siblings, sibling_parts, silence
+from tests.samples import (
+    Sentence,
+    any_heads,
+    projective_heads,
+    random_sentences,
+    row,
+    template_set_text,
+    treebank_of,
+)
+
+DECODERS = ["eisner_sibling", "hill_climb", "multi_parent"]
+OPTIONS = Options(
+    decoder="eisner_sibling", single_root=False, pos="coarse", map_kind="hashed",
+    map_rows=1 << 20, rule="mira", epochs=2, batch_size=1, cost_augmented=False, max_step=None,
+    shuffle=True, unreachable="oracle", seed=1, label_rows=1 << 16, label_epochs=1,
+)  # fmt: skip
+ARC = [
+    "h.form m.form", "h.pos m.pos direction distance", "m.form direction",
+    "h.pos between.pos m.pos",
+]  # fmt: skip
+SIBLING = [
+    "s.form m.form", "s.pos m.pos direction distance", "s.pos m.form", "m.pos",
+    "h.pos s.pos m.pos", "h.pos s.pos m.pos direction distance", "h.form s.pos m.form",
+]  # fmt: skip
+TEMPLATES = parse_set(template_set_text(arc=ARC, sibling=SIBLING), "siblings")
+LABELS = parse_set(
+    template_set_text(label=["m.form direction", "h.form m.form", "o.pos"]), "labels"
+)
+FORMS = [f"w{number}" for number in range(14)]
+
+
+def treebank_for(
+    decoder: str, seed: int, count: int, longest: int, *, single_root: bool = False
+) -> list[Sentence]:
+    """Sentences no two words of which are alike, with the trees or graphs of a decoder.
+
+    So no two trees have the same features, and random weights leave no ties.
+    """
+    draw, sentences = random.Random(seed), []
+    for _ in range(count):
+        n = draw.randint(1, longest)
+        is_plain = decoder == "eisner_sibling" or single_root
+        heads = (projective_heads if is_plain else any_heads)(draw, n)
+        forms = draw.sample(FORMS, n)
+        sentence = [
+            row(m, forms[m - 1], heads[m - 1], draw.choice("ab"), cpos=draw.choice("NVP"))
+            for m in range(1, n + 1)
+        ]
+        sentences.append(with_deps(sentence, acyclic_graph(draw, sentence)))
+    return sentences
+
+
+def gold_arcs(sentence: Sentence, decoder: str) -> Arcs:
+    if decoder != "multi_parent":
+        return {(int(word[6]), m) for m, word in enumerate(sentence, start=1)}
+    items = [(item, m) for m, word in enumerate(sentence, start=1) for item in word[8].split("|")]
+    return {(int(item.partition(":")[0]), m) for item, m in items}
+
+
+def trained(
+    options: Options, sentences: list[Sentence], *, threads: int = 1,
+    templates: TemplateSet = TEMPLATES, labels: TemplateSet | None = None,
+) -> Trainer:  # fmt: skip
+    trainer = Trainer(treebank_of(sentences), templates, labels, options, threads)
+    for _ in trainer.learn():
+        pass
+    return trainer
+
+
+def fingerprint(model: Model) -> dict[str, bytes]:
+    """The bytes of the model's files."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder))
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+
+
+def seen_orders(options: Options, count: int) -> list[list[int]]:
+    """The order of every epoch: as documented, drawn from seed, stage and epoch."""
+    return [
+        np.random.Generator(np.random.PCG64(np.random.SeedSequence([options.seed, 0, epoch])))
+        .permutation(count)
+        .tolist()
+        for epoch in range(options.epochs)
+    ]
+
+
+class Literal:
+    """The literal algorithm over the oracles' features, and where a trained model keeps them."""
+
+    def __init__(self, sentences: list[Sentence], options: Options) -> None:
+        self.options = options
+        self.gold = [gold_arcs(sentence, options.decoder) for sentence in sentences]
+        self.graphs = options.decoder == "multi_parent"
+        self.lengths = [len(sentence) for sentence in sentences]
+        self.sentences = sentences
+        self.features = self._features()
+
+    def _features(self) -> list[dict]:
+        known = known_values(self.sentences, ["form", "pos"], 3)
+        found: list[dict] = []
+        for sentence in self.sentences:
+            of_parts = {}
+            for h, m, s in sibling_parts(len(sentence)):
+                arc = arc_features(ARC, sentence, h, m, known, 3, TEMPLATES.distance)
+                of_parts[h, m] = Counter({("arc", *name): k for name, k in arc.items()})
+                siblings = sibling_features(
+                    SIBLING, sentence, (h, m, s), known, 3, TEMPLATES.distance
+                )
+                of_parts[h, m, s] = Counter({("siblings", *name): 1 for name in siblings})
+            found.append(of_parts)
+        return found
+
+    def rows_in(self, model: Model) -> dict[tuple, int]:
+        """Name of a feature -> the row of a model: names are paired with the rows of a map without
+        collisions that they share all their parts with, and those stand in the model's order."""
+        batch = Encoder(model.vocabularies).encode(treebank_of(self.sentences))
+        exact = full_exact_map(batch, model.plan)
+        parts_of_row, parts_of_name = defaultdict(Counter), defaultdict(Counter)
+        models_row: dict[int, int] = {}
+        for b in range(len(batch)):
+            ours, theirs = (
+                rows_of_arcs(batch, b, model.plan.arcs, features)
+                | rows_of_siblings(batch, b, model.plan, features)
+                for features in (exact, model.features)
+            )
+            for part, rows in ours.items():
+                models_row.update(zip(rows, theirs[part], strict=True))
+                for found in rows:
+                    parts_of_row[found][b, part] += 1
+                for name, times in self.features[b][part].items():
+                    parts_of_name[name][b, part] += times
+        free = defaultdict(list)
+        for found, parts in parts_of_row.items():
+            free[frozenset(parts.items())].append(models_row[found])
+        rows = {name: free[frozenset(p.items())].pop() for name, p in parts_of_name.items()}
+        assert not any(free.values())
+        assert model.features.is_exact or len(set(rows.values())) == len(rows), "a collision"
+        return rows
+
+    def predict(self, weights: Weights, sentence: int) -> Arcs:
+        """By the textbook loops; projective trees of few words by enumeration too."""
+        options, n, gold = self.options, self.lengths[sentence], self.gold[sentence]
+        features, single_root = self.features[sentence], bool(options.single_root)
+        every = {part for part in features if len(part) == 2}
+        arcs, siblings = score_tables(
+            weights, features, n,
+            wrong=every - gold if options.cost_augmented else set(),
+            right=gold if options.cost_augmented and self.graphs else set(),
+        )  # fmt: skip
+        heads, best = reference.eisner_sibling(arcs, siblings, single_root=single_root)
+        if n < 5:
+            most = brute_force.best_sibling_values(
+                arcs[np.newaxis], siblings[np.newaxis], projective=True, single_root=single_root
+            )
+            assert best == pytest.approx(most[0], abs=1e-9)
+        if self.graphs:
+            return reference.multi_parent(arcs, siblings, heads, single_root=single_root)[0]
+        if options.decoder == "hill_climb":
+            heads, *_ = reference.hill_climb(arcs, siblings, heads, single_root=single_root)
+        return {(h, m) for m, h in enumerate(heads) if m > 0}
+
+    def average(self, start: Weights) -> tuple[Weights, int]:
+        return averaged_weights(
+            self.features, self.gold, self.predict,
+            seen_orders(self.options, len(self.sentences)),
+            rule=self.options.rule, graphs=self.graphs, start=start,
+            cap=self.options.max_step or np.inf, batch_size=self.options.batch_size,
+        )  # fmt: skip
+
+
+def with_random_weights(trainer: Trainer, seed: int) -> np.ndarray:
+    """Let a trainer start from random weights; returns them (rows,)."""
+    model, state = trainer.model(16), trainer.state()
+    weights = np.random.default_rng(seed).normal(0, 0.5, len(state["arcs"])).astype(np.float32)
+    weights = silence(weights, model.plan, model.features)
+    trainer.restore(state | {"arcs": weights[:, np.newaxis].copy()})
+    return weights
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("rule", ["perceptron", "mira"])
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"cost_augmented": True},
+        {"single_root": True, "max_step": 0.01},
+        {"single_root": True, "cost_augmented": True, "epochs": 1},
+    ],
+    ids=["plain", "cost augmented", "capped, one root", "cost augmented, one root"],
+)
+def test_from_random_weights_the_average_is_the_literal_one(
+    decoder: str, rule: str, batch_size: int, change: dict
+) -> None:
+    options = replace(OPTIONS, decoder=decoder, rule=rule, batch_size=batch_size, **change)
+    sentences = treebank_for(decoder, 1, 9, 6, single_root=bool(options.single_root))
+    trainer = Trainer(treebank_of(sentences), TEMPLATES, None, options)
+    start = with_random_weights(trainer, 2)
+    events = list(trainer.learn())
+    literal = Literal(sentences, options)
+    rows = literal.rows_in(trainer.model(16))
+    average, wrong = literal.average({name: float(start[found]) for name, found in rows.items()})
+    expected = start.astype(np.float64)
+    expected[list(rows.values())] = [average[name] for name in rows]
+    assert np.count_nonzero(np.abs(expected - start) > 1e-4) > 100
+    state, seen = trainer.state(), options.epochs * len(sentences)
+    found = state["arcs"][:, 0] - state["arcs_weighted"] / seen
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+    of_model = trainer.model(16).arcs.array[:, 0].astype(int)
+    assert np.abs(of_model - quantised(expected, 16)).max() <= 1
+    assert events[-1].wrong == wrong > 0
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize(
+    ("map_kind", "cells"),
+    [("hashed", 1 << 22), ("hashed", 0), ("exact", 1 << 22)],
+    ids=["hashed", "hashed triples", "exact"],
+)
+@pytest.mark.parametrize("cost_augmented", [False, True])
+def test_from_nothing_the_average_is_the_literal_one_to_the_tie(
+    decoder: str, map_kind: str, cells: int, cost_augmented: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the perceptron, whose weights are whole numbers: ties, of which there are many, too."""
+    monkeypatch.setattr(plan_module, "MAX_TRIPLE_CELLS", cells)
+    options = replace(
+        OPTIONS, decoder=decoder, map_kind=map_kind, rule="perceptron",
+        cost_augmented=cost_augmented,
+    )  # fmt: skip
+    projective = decoder == "eisner_sibling"
+    draw = random.Random(3)
+    sentences = [
+        with_deps(s, acyclic_graph(draw, s))
+        for s in random_sentences(50, 10, 5, projective=projective)
+    ]
+    trainer = trained(options, sentences)
+    literal = Literal(sentences, options)
+    rows = literal.rows_in(trainer.model(16))
+    average, _ = literal.average({})
+    found = trainer.model(16).arcs.array[:, 0].astype(int)
+    largest = max(abs(weight) for weight in average.values())
+    expected = np.zeros(len(found))
+    for name, weight in average.items():
+        # An exact map knows no feature that never was in a difference.
+        expected[rows[name]] += weight * 32767 / largest
+    assert np.count_nonzero(expected) > 100
+    assert np.abs(found - expected).max() <= 1
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("max_step", [None, 1e-3])
+@pytest.mark.parametrize("cost_augmented", [False, True])
+def test_after_a_mira_step_the_margin_is_at_least_the_cost(
+    decoder: str, max_step: float | None, cost_augmented: bool
+) -> None:
+    changed = 0
+    for seed in range(8):
+        options = replace(
+            OPTIONS, decoder=decoder, max_step=max_step, epochs=1, cost_augmented=cost_augmented
+        )
+        sentences = treebank_for(decoder, 60 + seed, 1, 7)
+        trainer = Trainer(treebank_of(sentences), TEMPLATES, None, options)
+        start = with_random_weights(trainer, seed)
+        literal = Literal(sentences, options)
+        rows = literal.rows_in(trainer.model(16))
+        before = {name: float(start[found]) for name, found in rows.items()}
+        guess, gold = literal.predict(before, 0), literal.gold[0]
+        for _ in trainer.learn():
+            pass
+        learned = trainer.state()["arcs"][:, 0]
+        after = {name: float(learned[found]) for name, found in rows.items()}
+        difference = feature_vector(literal.features[0], gold)
+        difference.subtract(feature_vector(literal.features[0], guess))
+        cost = mistakes(gold, guess, graphs=decoder == "multi_parent")
+        margin = score(before, difference)
+        if cost == 0 or margin >= cost:
+            assert np.array_equal(learned, start)
+            continue
+        changed += 1
+        if max_step is None:
+            assert score(after, difference) == pytest.approx(cost, abs=1e-4)
+        else:
+            length = sum(times**2 for times in difference.values())
+            step = min(max_step, (cost - margin) / length)
+            assert score(after, difference) == pytest.approx(margin + step * length, abs=1e-4)
+    assert changed > 3
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("map_kind", ["hashed", "exact"])
+@pytest.mark.parametrize("batch_size", [3, 64])
+def test_threads_change_nothing(decoder: str, map_kind: str, batch_size: int) -> None:
+    sentences = treebank_for(decoder, 70, 60, 11)
+    options = replace(OPTIONS, decoder=decoder, map_kind=map_kind, batch_size=batch_size)
+    one = trained(options, sentences, labels=LABELS)
+    for threads in (2, 5):
+        more = trained(options, sentences, labels=LABELS, threads=threads)
+        assert fingerprint(more.model(16)) == fingerprint(one.model(16))
+
+
+@pytest.mark.parametrize("decoder", ["eisner_sibling", "multi_parent"])
+def test_a_batch_of_one_sentence_learns_as_one_after_the_other(decoder: str) -> None:
+    """The way over a whole batch, with a batch that is a sentence: all is found beforehand."""
+    sentences = treebank_for(decoder, 71, 1, 11)
+    one, many = (
+        trained(replace(OPTIONS, decoder=decoder, batch_size=size, epochs=5), sentences)
+        for size in (1, 8)
+    )
+    assert fingerprint(one.model(16)) == fingerprint(many.model(16))
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("batch_size", [1, 8])
+def test_a_difference_that_must_grow_changes_nothing(
+    decoder: str, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentences = treebank_for(decoder, 72, 20, 10)
+    options = replace(OPTIONS, decoder=decoder, batch_size=batch_size)
+    whole = trained(options, sentences).model(16)
+    capacities = []
+
+    def small_at_first(plan, n, *, graphs, capacity):
+        capacities.append(2 if capacity == 1 << 16 else capacity)
+        return make_difference(plan, n, graphs=graphs, capacity=capacities[-1])
+
+    monkeypatch.setattr(trainer_module, "make_difference", small_at_first)
+    assert fingerprint(trained(options, sentences).model(16)) == fingerprint(whole)
+    assert capacities[:8] == [2 << k for k in range(8)]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_hashed_without_collisions_equals_exact(decoder: str) -> None:
+    sentences = treebank_for(decoder, 90, 25, 9)
+    options = replace(OPTIONS, decoder=decoder, map_rows=1 << 22)
+    hashed = trained(options, sentences).model(16)
+    exact = trained(replace(options, map_kind="exact"), sentences).model(16)
+    assert np.count_nonzero(hashed.arcs.array) == np.count_nonzero(exact.arcs.array) > 500
+    assert sorted(hashed.arcs.array[hashed.arcs.array != 0]) == sorted(
+        exact.arcs.array[exact.arcs.array != 0]
+    )
+    fresh = treebank_of(random_sentences(91, 40, 12))
+    assert hashed.parse(fresh).heads.tolist() == exact.parse(fresh).heads.tolist()
+
+
+def new_forms(seed: int, count: int, n: int) -> list[Sentence]:
+    """Every word a new form: far more features than an exact map has room for at first."""
+    draw, sentences = random.Random(seed), []
+    for _ in range(count):
+        sentence = [
+            row(m, f"f{draw.random()}", h, cpos=draw.choice("NVAP"))
+            for m, h in enumerate(projective_heads(draw, n), start=1)
+        ]
+        sentences.append(with_deps(sentence, acyclic_graph(draw, sentence)))
+    return sentences
+
+
+@pytest.mark.parametrize("decoder", ["eisner_sibling", "multi_parent"])
+def test_the_exact_map_grows(decoder: str) -> None:
+    options = replace(OPTIONS, decoder=decoder, map_kind="exact", epochs=1)
+    templates = load_templates("mcdonald-pereira-2006")
+    model = trained(options, new_forms(3, 130, 12), templates=templates).model(16)
+    keys, bases = contents(model.features)
+    assert len(keys) > 1 << 15  # half the first capacity
+    assert len(np.unique(bases)) == len(bases)
+    assert np.count_nonzero(model.arcs.array[: bases.min()]) > 10  # of the triples
+
+
+def test_the_exact_map_has_room_for_graphs_that_differ_in_very_many_arcs() -> None:
+    """More than the trees of the longest sentence could differ in."""
+    (sentence,) = new_forms(6, 1, 30)
+    full = [[*word] for word in sentence]
+    for m, word in enumerate(full, start=1):  # every arc to the right that there is
+        word[6], word[8] = str(m - 1), "|".join(f"{h}:x" for h in range(m))
+    options = replace(OPTIONS, decoder="multi_parent", map_kind="exact", batch_size=1)
+    model = trained(options, [full]).model(16)
+    assert len(contents(model.features)[0]) > 8 * len(full)
+
+
+def resumed(
+    options: Options, sentences: list[Sentence], after: int, templates: TemplateSet = TEMPLATES
+) -> Model:
+    """Train in two goes, the second from the state that the first left after some epochs."""
+    first = Trainer(treebank_of(sentences), templates, LABELS, options)
+    epochs = 0
+    for progress in first.learn():
+        epochs += progress.epoch_is_over
+        if epochs == after:
+            break
+    state = {name: array.copy() for name, array in first.state().items()}
+    second = Trainer(treebank_of(sentences), templates, LABELS, options)
+    second.restore(state)
+    for _ in second.learn():
+        pass
+    return second.model(16)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("map_kind", ["hashed", "exact"])
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+def test_a_resumed_run_ends_with_the_same_model(decoder: str, map_kind: str, after: int) -> None:
+    sentences = treebank_for(decoder, 93, 25, 9)
+    options = replace(
+        OPTIONS, decoder=decoder, map_kind=map_kind, label_epochs=2, batch_size=1 + 3 * (after % 2)
+    )
+    whole = trained(options, sentences, labels=LABELS).model(16)
+    assert fingerprint(resumed(options, sentences, after)) == fingerprint(whole)
+
+
+def test_a_resumed_run_may_have_other_room_to_grow() -> None:
+    options = replace(OPTIONS, decoder="multi_parent", map_kind="exact", epochs=2)
+    sentences, templates = new_forms(4, 80, 12), load_templates("mcdonald-pereira-2006")
+    whole = trained(options, sentences, labels=LABELS, templates=templates).model(16)
+    assert fingerprint(resumed(options, sentences, 1, templates)) == fingerprint(whole)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("rule", ["perceptron", "mira"])
+def test_a_separable_treebank_is_learned_without_a_mistake(decoder: str, rule: str) -> None:
+    """Each form names its heads and their relations."""
+    sentences = []
+    for number, sentence in enumerate(treebank_for(decoder, 5, 20, 8)):
+        sentences.append([[w[0], f"{w[1]}.{number}", *w[2:]] for w in sentence])
+    options = replace(OPTIONS, decoder=decoder, rule=rule, epochs=80, label_epochs=60)
+    treebank = treebank_of(sentences)
+    model = trained(options, sentences, labels=LABELS).model(16)
+    found = model.parse(treebank)
+    if decoder != "multi_parent":
+        assert found.graphs is None
+        assert found.heads.tolist() == [int(word[6]) for s in sentences for word in s]
+        assert [model.labels[i] for i in found.labels] == [w[7] for s in sentences for w in s]
+        return
+    gold = read_graphs(treebank)
+    assert len(gold.heads) > len(found.heads) * 1.1
+    assert np.array_equal(found.graphs.starts, gold.starts)
+    assert np.array_equal(found.graphs.heads, gold.heads)
+    modifiers = gold.modifiers()
+    primary = [gold.heads == of_all[modifiers] for of_all in (found.heads, treebank.heads)]
+    alike = primary[0] == primary[1]  # others may have no relation of the other kind
+    ours, theirs = (
+        np.array([g.names[i] for i in g.relations])[alike] for g in (found.graphs, gold)
+    )
+    assert np.array_equal(ours, theirs)
+    assert alike.mean() > 0.5
+    assert len(set(theirs)) > 3
+
+
+def test_progress_of_graphs_counts_wrong_and_missing_arcs() -> None:
+    sentences = treebank_for("multi_parent", 94, 300, 4)
+    trainer = Trainer(
+        treebank_of(sentences), TEMPLATES, LABELS, replace(OPTIONS, decoder="multi_parent")
+    )
+    events: list[Progress] = list(trainer.learn())
+    assert [(e.stage, e.epoch, e.done) for e in events] == [
+        ("arcs", 1, 256), ("arcs", 1, 300), ("arcs", 2, 256), ("arcs", 2, 300),
+        ("labels", 1, 256), ("labels", 1, 300),
+    ]  # fmt: skip
+    assert {e.words for e in events if e.epoch_is_over} == {sum(map(len, sentences))}
+    assert 0 < events[3].wrong < events[1].wrong
+
+
+@pytest.mark.parametrize(
+    ("decoder", "count"), [("eisner_sibling", 1), ("hill_climb", 0), ("multi_parent", 0)]
+)
+def test_unreachable_trees_are_counted_and_replaced(decoder: str, count: int) -> None:
+    crossing = [row(m, "a", h, cpos="N") for m, h in enumerate([4, 4, 1, 0], start=1)]
+    replaced = [[*word] for word in crossing]
+    replaced[2][6] = "4"
+    others = treebank_for("eisner_sibling", 95, 6, 5)
+    options = replace(OPTIONS, decoder=decoder)
+    trainer = trained(options, [crossing, *others])
+    assert trainer.n_unreachable == count
+    same = trained(options, [replaced, *others])
+    assert same.n_unreachable == 0
+    equal = fingerprint(trainer.model(16)) == fingerprint(same.model(16))
+    assert equal == (decoder == "eisner_sibling")
+
+
+def test_arcs_that_close_a_cycle_are_left_out_and_counted() -> None:
+    sentences = treebank_for("multi_parent", 96, 6, 5)
+    cycle = [row(m, "a", h, cpos="N") for m, h in enumerate([0, 1, 2], start=1)]
+    for word, deps in zip(cycle, ["0:r|3:x", "1:a", "2:a|1:b"], strict=True):
+        word[8] = deps
+    broken = [[*word] for word in cycle]
+    broken[0][8] = "0:r"
+    options = replace(OPTIONS, decoder="multi_parent")
+    trainer, same = trained(options, [cycle, *sentences]), trained(options, [broken, *sentences])
+    assert (trainer.n_unreachable, same.n_unreachable) == (1, 0)
+    assert fingerprint(trainer.model(16)) == fingerprint(same.model(16))
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_set_without_sibling_templates_is_refused(decoder: str) -> None:
+    sentences = treebank_for(decoder, 97, 3, 4)
+    for templates in (TEMPLATES.first_order(), load_templates("mcdonald-2005")):
+        with pytest.raises(ConfigError, match=f"decoder {decoder} needs sibling templates.*set '"):
+            Trainer(treebank_of(sentences), templates, None, replace(OPTIONS, decoder=decoder))
+
+
+@pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds"])
+def test_the_first_order_is_learned_as_if_there_were_no_sibling_templates(decoder: str) -> None:
+    sentences = random_sentences(98, 15, 8)
+    options = replace(OPTIONS, decoder=decoder)
+    with_siblings, without = (
+        trained(options, sentences, templates=templates).model(16)
+        for templates in (TEMPLATES, TEMPLATES.first_order())
+    )
+    assert with_siblings.plan.siblings is None
+    assert fingerprint(with_siblings) == fingerprint(without)
+
+
+def test_a_treebank_without_graphs_is_refused() -> None:
+    sentences = random_sentences(99, 3, 4)
+    with pytest.raises(DataError, match=r"sample.conllu: DEPS, column 9, is _ in every word"):
+        Trainer(treebank_of(sentences), TEMPLATES, None, replace(OPTIONS, decoder="multi_parent"))
+
+
+def test_zero_sibling_weights_give_first_order_trees() -> None:
+    """Without a change to the weights of siblings, parsing is that of the first order."""
+    sentences = treebank_for("eisner_sibling", 100, 20, 8)
+    trees = {}
+    for decoder in ("eisner", "eisner_sibling"):
+        trainer = Trainer(
+            treebank_of(sentences), TEMPLATES, None, replace(OPTIONS, decoder=decoder)
+        )
+        state = trainer.state()
+        weights = np.zeros_like(state["arcs"])
+        arcs = trained(replace(OPTIONS, decoder="eisner"), sentences)
+        model = arcs.model(16)
+        batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
+        rows = sorted(
+            {
+                found
+                for b in range(len(batch))
+                for of_arc in rows_of_arcs(batch, b, model.plan.arcs, model.features).values()
+                for found in of_arc
+            }
+        )
+        weights[rows] = arcs.state()["arcs"][rows]
+        trainer.restore(state | {"arcs": weights})
+        trees[decoder] = trainer.model(16).parse(treebank_of(sentences)).heads.tolist()
+    assert trees["eisner_sibling"] == trees["eisner"]
+    assert np.count_nonzero(weights) > 100
