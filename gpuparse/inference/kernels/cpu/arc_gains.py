@@ -10,20 +10,28 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse.compiled import compiled, inlined
-from gpuparse.inference.kernels.cpu.siblings import Siblings, end_score, sibling_score
+from gpuparse.inference.kernels.cpu.siblings import (
+    Siblings,
+    end_score,
+    fill_sibling_rows,
+    sibling_score,
+)
 
 
 class GainScratch(NamedTuple):
     """Working memory of searches by single changes; contents do not matter.
 
     gains: (N, N), [m, h]: what the arc h -> m adds to the score if it is not there, what its
-    removal adds if it is. arcs: bool (N, N), [h, m]. stack, seen: int64 (N,).
+    removal adds if it is. arcs: bool (N, N), [h, m]. stack, seen: int64 (N,). near: int64 (2, N).
+    rows: (2, N).
     """
 
     gains: np.ndarray
     arcs: np.ndarray
     stack: np.ndarray
     seen: np.ndarray
+    near: np.ndarray
+    rows: np.ndarray
 
 
 def make_gain_scratch(
@@ -31,16 +39,34 @@ def make_gain_scratch(
 ) -> GainScratch:
     """Working memory for scores of this type and sentences of up to n words."""
     shape = (n + 1, n + 1)
-    ints = np.empty((2, n + 1), np.int64)
-    return GainScratch(np.empty(shape, dtype), np.empty(shape, np.bool_), ints[0], ints[1])
+    ints, rows = np.empty((4, n + 1), np.int64), np.empty((2, n + 1), dtype)
+    gains, arcs = np.empty(shape, dtype), np.empty(shape, np.bool_)
+    return GainScratch(gains, arcs, ints[0], ints[1], ints[2:], rows)
 
 
 @inlined
-def _next_modifier(of_h: np.ndarray, m: int, n: int, step: int) -> int:
-    """The first modifier from m on, outwards; a position without a word if there is none."""
-    while 1 <= m <= n and not of_h[m]:
-        m += step
-    return m
+def _fill_neighbours(n: int, h: int, arcs: np.ndarray, near: np.ndarray) -> None:
+    """near[0, m] = the modifier of h just inside m, or h; near[1, m] = that just beyond, or -1."""
+    s = h
+    for m in range(h + 1, n + 1):
+        near[0, m] = s
+        if arcs[h, m]:
+            s = m
+    s = h
+    for m in range(h - 1, 0, -1):
+        near[0, m] = s
+        if arcs[h, m]:
+            s = m
+    o = -1
+    for m in range(n, h, -1):
+        near[1, m] = o
+        if arcs[h, m]:
+            o = m
+    o = -1
+    for m in range(1, h):
+        near[1, m] = o
+        if arcs[h, m]:
+            o = m
 
 
 @compiled
@@ -50,33 +76,26 @@ def fill_gains(
     n: int,
     h: int,
     arcs: np.ndarray,
-    gains: np.ndarray,
+    scratch: GainScratch,
 ) -> None:
     """Fill gains[m, h] for all words m (-inf for h itself), under arcs[h, m] of a graph."""
-    of_h = arcs[h]
-    gains[h, h] = -np.inf
-    for step in (1, -1):
-        s, m = h, h + step
-        o = _next_modifier(of_h, m, n, step)
-        while 1 <= m <= n:
-            has_outer = 1 <= o <= n
-            part = sibling_score(siblings, h, o, s) if has_outer else gains.dtype.type(0)
-            end = end_score(siblings, h, s) if s != h else gains.dtype.type(0)
-            while m != o and 1 <= m <= n:
-                gain = arc_scores[h, m] + sibling_score(siblings, h, m, s)
-                if has_outer:
-                    gain += sibling_score(siblings, h, o, m) - part
-                else:
-                    gain += end_score(siblings, h, m) - end
-                gains[m, h] = gain
-                m += step
-            if not has_outer:
-                break
-            outer = _next_modifier(of_h, o + step, n, step)
-            gain = -arc_scores[h, o] - part
-            if 1 <= outer <= n:
-                gain += sibling_score(siblings, h, outer, s) - sibling_score(siblings, h, outer, o)
+    gains, near, rows = scratch.gains, scratch.near, scratch.rows
+    zero = gains.dtype.type(0)
+    _fill_neighbours(n, h, arcs, near)
+    fill_sibling_rows(siblings, n, h, near, rows)
+    for m in range(1, n + 1):
+        if m == h:
+            gains[h, h] = -np.inf
+            continue
+        s, o = near[0, m], near[1, m]
+        end = end_score(siblings, h, s) if s != h else zero
+        if arcs[h, m]:
+            gain = -arc_scores[h, m] - rows[0, m]
+            if o >= 0:
+                gain += sibling_score(siblings, h, o, s) - rows[1, m]
             else:
-                gain += end - end_score(siblings, h, o)
-            gains[o, h] = gain
-            s, m, o = o, o + step, outer
+                gain += end - end_score(siblings, h, m)
+        else:
+            gain = arc_scores[h, m] + rows[0, m]
+            gain += rows[1, m] - rows[0, o] if o >= 0 else end_score(siblings, h, m) - end
+        gains[m, h] = gain

@@ -58,13 +58,14 @@ def hill_climb_sentence(
     for m in range(1, n + 1):
         arcs[heads[m], m] = True
     for h in range(n + 1):
-        fill_gains(arc_scores, siblings, n, h, arcs, gains)
-    score = sibling_tree_score(arc_scores, siblings, n, heads)
-    changes = 0
+        fill_gains(arc_scores, siblings, n, h, arcs, scratch)
+    score, changes = gains.dtype.type(0), 0
     while changes != max_changes:
         m, k = _best_change(n, single_root, min_gain, gains, heads)
         if m == 0:
             break
+        if changes == 0:
+            score = sibling_tree_score(arc_scores, siblings, n, heads)
         h = heads[m]
         heads[m] = k
         raised = sibling_tree_score(arc_scores, siblings, n, heads)
@@ -74,8 +75,8 @@ def hill_climb_sentence(
             heads[m] = h
             break
         arcs[h, m], arcs[k, m] = False, True
-        fill_gains(arc_scores, siblings, n, h, arcs, gains)
-        fill_gains(arc_scores, siblings, n, k, arcs, gains)
+        fill_gains(arc_scores, siblings, n, h, arcs, scratch)
+        fill_gains(arc_scores, siblings, n, k, arcs, scratch)
         score = raised
         changes += 1
     return changes

@@ -110,13 +110,14 @@ def multi_parent_sentence(
     for m in range(1, n + 1):
         arcs[heads[m], m] = True
     for h in range(n + 1):
-        fill_gains(arc_scores, siblings, n, h, arcs, gains)
-    score = sibling_graph_score(arc_scores, siblings, n, arcs)
-    changes = 0
+        fill_gains(arc_scores, siblings, n, h, arcs, scratch)
+    score, changes = gains.dtype.type(0), 0
     while changes != max_changes:
         m, k, h = _best_change(n, single_root, min_gain, arcs, scratch)
         if m == 0:
             break
+        if changes == 0:
+            score = sibling_graph_score(arc_scores, siblings, n, arcs)
         arcs[k, m] = True
         if h != ADDITION:
             arcs[h, m] = False
@@ -128,9 +129,9 @@ def multi_parent_sentence(
             if h != ADDITION:
                 arcs[h, m] = True
             break
-        fill_gains(arc_scores, siblings, n, k, arcs, gains)
+        fill_gains(arc_scores, siblings, n, k, arcs, scratch)
         if h != ADDITION:
-            fill_gains(arc_scores, siblings, n, h, arcs, gains)
+            fill_gains(arc_scores, siblings, n, h, arcs, scratch)
         score = raised
         changes += 1
     return changes

@@ -95,6 +95,58 @@ def _part_of_three(siblings, h, m, s):  # type: ignore[no-untyped-def]
     return look_up
 
 
+def fill_sibling_rows(
+    siblings: Siblings, n: int, h: int, near: np.ndarray, rows: np.ndarray
+) -> None:
+    """Write the score of every modifier m of h to rows[0, m], that of the next one to rows[1, m].
+
+    Args: near: (2, N): the inner sibling s of m, h for none; and the modifier o beyond it, for
+    which m is the inner sibling, -1 for none. rows: (2, N) floats.
+    """
+    raise TypeError("only compiled code can call this")
+
+
+@overload(fill_sibling_rows)
+def _fill_sibling_rows(siblings, n, h, near, rows):  # type: ignore[no-untyped-def]
+    if _is_dense(siblings):
+
+        def copy(siblings, n, h, near, rows):  # type: ignore[no-untyped-def]
+            for m in range(1, n + 1):
+                if m != h:
+                    rows[0, m] = siblings.scores[h, m, near[0, m]]
+                    if near[1, m] >= 0:
+                        rows[1, m] = siblings.scores[h, near[1, m], m]
+
+        return copy
+
+    def gather(siblings, n, h, near, rows):  # type: ignore[no-untyped-def]
+        places, masks, gaps, table = siblings.places, siblings.masks, siblings.gaps, siblings.table
+        middle = gaps.shape[1] // 2
+        rows[:, : n + 1] = 0
+        for p in range(len(gaps)):
+            if masks[0, p, h] == 0:
+                continue
+            of_head, first = places[0, p, h], siblings.firsts[p]
+            for m in range(1, n + 1):
+                s, o = near[0, m], near[1, m]
+                if m != h and s != h:
+                    place = of_head ^ places[1, p, s] ^ places[2, p, m] ^ gaps[p, middle + m - s]
+                    place &= masks[1, p, s] & masks[2, p, m]
+                    rows[0, m] += table[np.uint64(first + place)]
+                if m != h and o >= 0:
+                    place = of_head ^ places[1, p, m] ^ places[2, p, o] ^ gaps[p, middle + o - m]
+                    place &= masks[1, p, m] & masks[2, p, o]
+                    rows[1, m] += table[np.uint64(first + place)]
+        for m in range(1, n + 1):
+            if m != h:
+                s, o = near[0, m], near[1, m]
+                rows[0, m] = siblings.first[h, m] if s == h else siblings.pair[s, m] + rows[0, m]
+                if o >= 0:
+                    rows[1, m] += siblings.pair[m, o]
+
+    return gather
+
+
 def copy_parts_of_two(
     siblings: Siblings,
     n: int,
@@ -193,37 +245,38 @@ def _spread_parts_of_three(siblings, i, n, stride, rows):  # type: ignore[no-unt
 
         return turn
 
+    # No slices of arrays in the loops: each costs as much as several cells.
     def gather(siblings, i, n, stride, rows):  # type: ignore[no-untyped-def]
-        places, masks, gaps = siblings.places, siblings.masks, siblings.gaps
-        middle = gaps.shape[1] // 2
+        places, masks, gaps, table = siblings.places, siblings.masks, siblings.gaps, siblings.table
+        middle, head, sibling, modifier = (
+            gaps.shape[1] // 2,
+            np.uint64(0),
+            np.uint64(1),
+            np.uint64(2),
+        )
+        start = np.uint64(i)
         for k in range(i + 1, n):
-            right_row = rows[k * stride : (k + 1) * stride]
-            left_row = rows[(n + 1 + k) * stride : (n + 2 + k) * stride]
+            right, left, inner = k * stride, (n + 1 + k) * stride, np.uint64(k)
             for j in range(k + 1, n + 1):
-                right_row[np.uint64(j)] = 0
-                left_row[np.uint64(j)] = 0
-            for p in range(len(gaps)):
-                table, gap = siblings.table[siblings.firsts[p] :], gaps[p, middle - k :]
-                if masks[1, p, k] == 0:
+                rows[np.uint64(right + j)] = 0
+                rows[np.uint64(left + j)] = 0
+            for look in range(len(gaps)):
+                p = np.uint64(look)
+                first, of_inner = siblings.firsts[p], places[sibling, p, inner]
+                if masks[sibling, p, inner] == 0:
                     continue
-                if masks[0, p, i] != 0:
-                    fixed, place, mask = (
-                        places[0, p, i] ^ places[1, p, k],
-                        places[2, p],
-                        masks[2, p],
-                    )
+                if masks[head, p, start] != 0:
+                    fixed = places[head, p, start] ^ of_inner
+                    for j in range(k + 1, n + 1):
+                        at, gap = np.uint64(j), gaps[p, np.uint64(middle - k + j)]
+                        place = (fixed ^ places[modifier, p, at] ^ gap) & masks[modifier, p, at]
+                        rows[np.uint64(right + j)] += table[np.uint64(first + place)]
+                if masks[modifier, p, start] != 0:
+                    fixed = of_inner ^ places[modifier, p, start]
+                    fixed ^= gaps[p, np.uint64(middle + i - k)]
                     for j in range(k + 1, n + 1):
                         at = np.uint64(j)
-                        right_row[at] += table[np.uint64((fixed ^ place[at] ^ gap[at]) & mask[at])]
-                if masks[2, p, i] != 0:
-                    fixed, place, mask = (
-                        places[1, p, k] ^ places[2, p, i],
-                        places[0, p],
-                        masks[0, p],
-                    )
-                    fixed ^= gaps[p, middle + i - k]
-                    for j in range(k + 1, n + 1):
-                        at = np.uint64(j)
-                        left_row[at] += table[np.uint64((fixed ^ place[at]) & mask[at])]
+                        place = (fixed ^ places[head, p, at]) & masks[head, p, at]
+                        rows[np.uint64(left + j)] += table[np.uint64(first + place)]
 
     return gather
