@@ -19,7 +19,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling, hill_climb
 from gpuparse.inference.integer_program import integer_program
-from gpuparse.inference.kernels.cpu.siblings import sibling_score
+from gpuparse.inference.kernels.cpu.siblings import end_score, sibling_score
 from gpuparse.model import Model
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.cpu_siblings import make_sibling_score_scratch, score_siblings
@@ -29,8 +29,8 @@ GATE = (
     "tests/inference/test_single_changes.py",
     "tests/benchmarks/test_gaps.py",
 )
-ScoredSentence = tuple[Tensor, Tensor]
-"""Arc scores (N, N) and sibling scores (N, N, N) of one sentence."""
+ScoredSentence = tuple[Tensor, Tensor, Tensor]
+"""Arc scores (N, N), sibling scores (N, N, N) and end scores (N, N) of one sentence."""
 DRAWN = (10, 20, 30, 40)
 """Words of the sentences that are drawn where no scores are given."""
 BONUS = {"clear": 5000.0, "unclear": 2500.0, "noisy": 1500.0}
@@ -113,17 +113,17 @@ def gap_table(
     Raises:
         AssertionError: an approximate search found a better tree than the exact one.
     """
-    for arcs, siblings in drawn_sentences(3, 0.0, 1):  # loads the kernels and the solver
-        first = arcs[None], siblings[None], torch.tensor([3])
-        integer_program(*first)
+    for first in _Taken(3, 1).select(drawn_sentences(3, 0.0, 1)):
+        # Loads the kernels and the solver.
+        integer_program(*first.parts, end_scores=first.ends)
         _approximate(first, single_root)
     taken = _Taken(max_words, max_sentences)
     searches = {PROJECTIVE: _Search(), f"{PROJECTIVE}, climbed": _Search()}
     searches |= {CROSSING: _Search(), f"{CROSSING}, climbed": _Search()}
     exact = _Search()
     for batch in taken.select(scored_sentences):
-        find = partial(integer_program, *batch, single_root=single_root, time_limit=time_limit)
-        best, seconds = _timed(find)
+        find = partial(integer_program, *batch.parts, end_scores=batch.ends)
+        best, seconds = _timed(partial(find, single_root=single_root, time_limit=time_limit))
         if not best[2].item():
             taken.unsolved += 1
             continue
@@ -171,34 +171,40 @@ def scored_sentences(model: Model, treebank: Treebank) -> Iterator[ScoredSentenc
         scratch = make_sibling_score_scratch(
             plan.siblings, n, model.features.is_exact, np.dtype(np.int32)
         )
-        siblings = np.zeros((n + 1,) * 3)
+        siblings, ends = np.zeros((n + 1,) * 3), np.zeros((n + 1,) * 2)
         _score_all_siblings(
             values, int(batch.starts[b]), n, plan.siblings, weights.array[:, 0], rows, scratch,
-            siblings,
+            siblings, ends,
         )  # fmt: skip
-        yield arcs.double(), torch.from_numpy(siblings)
+        yield arcs.double(), torch.from_numpy(siblings), torch.from_numpy(ends)
 
 
 @compiled
-def _score_all_siblings(values, start, n, plan, weights, rows, scratch, scores):
-    """Write the score of every sibling part of one sentence to scores[h, m, s]."""
+def _score_all_siblings(values, start, n, plan, weights, rows, scratch, scores, ends):
+    """Write the score of every sibling part of one sentence to scores[h, m, s], and the ends."""
     factored = score_siblings(values, start, n, plan, weights, rows, scratch)
     for h in range(n + 1):
         for m in range(1, n + 1):
             if h != m:
+                ends[h, m] = end_score(factored, h, m)
                 scores[h, m, h] = sibling_score(factored, h, m, h)
                 for s in range(min(h, m) + 1, max(h, m)):
                     scores[h, m, s] = sibling_score(factored, h, m, s)
 
 
 def stored_sentences(path: Path) -> Iterator[ScoredSentence]:
-    """The sentences of a safetensors file with `arc_scores`, `sibling_scores` and `lengths`."""
+    """The sentences of a safetensors file with `arc_scores`, `sibling_scores` and `lengths`.
+
+    `end_scores` may be there too; without them they are zeros.
+    """
     tensors = load_file(path)
+    ends = tensors.get("end_scores", torch.zeros_like(tensors["arc_scores"]))
     for b, n in enumerate(tensors["lengths"].tolist()):
         words = slice(n + 1)
         yield (
             tensors["arc_scores"][b, words, words],
             tensors["sibling_scores"][b, words, words, words],
+            ends[b, words, words],
         )
 
 
@@ -221,7 +227,16 @@ def drawn_sentences(n: int, bonus: float, count: int) -> Iterator[ScoredSentence
         triple, of = rng.normal(0, 500, (2, 10, 10, 10)), rng.integers(0, 10, n + 1)
         siblings = pair.T[None] + triple[(h > m) * 1, of[h], of[s], of[m]]
         siblings = np.where(s == h, first[:, :, None], siblings)
-        yield torch.from_numpy(arcs.round()), torch.from_numpy(siblings.round())
+        no_ends = torch.zeros(n + 1, n + 1, dtype=torch.float64)
+        yield torch.from_numpy(arcs.round()), torch.from_numpy(siblings.round()), no_ends
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch of one sentence: arc scores, sibling scores and lengths; and its end scores."""
+
+    parts: tuple[Tensor, Tensor, Tensor]
+    ends: Tensor
 
 
 @dataclass
@@ -235,9 +250,9 @@ class _Taken:
     unsolved: int = 0
     there_are_more: bool = False
 
-    def select(self, sentences: Iterable[ScoredSentence]) -> Iterator[tuple[Tensor, ...]]:
-        """Batches of one sentence: arc scores, sibling scores, lengths."""
-        for arcs, siblings in sentences:
+    def select(self, sentences: Iterable[ScoredSentence]) -> Iterator[_Batch]:
+        """Batches of one sentence each."""
+        for arcs, siblings, ends in sentences:
             n = len(arcs) - 1
             if self.taken == self.max_sentences:
                 self.there_are_more = True
@@ -246,7 +261,8 @@ class _Taken:
                 self.too_long += 1
             elif n > 0:
                 self.taken += 1
-                yield arcs[None].double(), siblings[None].double(), torch.tensor([n])
+                parts = arcs[None].double(), siblings[None].double(), torch.tensor([n])
+                yield _Batch(parts, ends[None].double())
 
     def note(self, source: str) -> str:
         text = f"{source}: {self.taken - self.unsolved} sentences; {self.too_long} left out that "
@@ -306,18 +322,19 @@ class _Search:
 
 
 def _approximate(
-    batch: tuple[Tensor, ...], single_root: bool
+    batch: _Batch, single_root: bool
 ) -> dict[str, tuple[Tensor, Tensor, int, float]]:
     """Heads, score, changes and seconds of every start and of what is climbed from it."""
-    arcs, _, lengths = batch
+    arcs, _, lengths = batch.parts
+    of_ends = {"end_scores": batch.ends, "single_root": single_root}
     starts = {
-        PROJECTIVE: partial(eisner_sibling, *batch, single_root=single_root),
+        PROJECTIVE: partial(eisner_sibling, *batch.parts, **of_ends),
         CROSSING: partial(chu_liu_edmonds, arcs, lengths, single_root=single_root),
     }
     found = {}
     for name, search in starts.items():
         (start, *_), seconds = _timed(search)
-        climb = partial(hill_climb, *batch, start=start, single_root=single_root)
+        climb = partial(hill_climb, *batch.parts, start=start, **of_ends)
         still = climb(max_changes=0)
         found[name] = start, still[1], 0, seconds
         (heads, scores, changes), more = _timed(climb)

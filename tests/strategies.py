@@ -20,11 +20,12 @@ class Batch:
 
 @dataclass(frozen=True)
 class SiblingBatch:
-    """As Batch, with sibling scores (B, N, N, N)."""
+    """As Batch, with sibling scores (B, N, N, N) and end scores (B, N, N) or None."""
 
     arc_scores: Tensor
     sibling_scores: Tensor
     lengths: Tensor
+    end_scores: Tensor | None = None
 
 
 def integer_scores(
@@ -45,8 +46,17 @@ def integer_siblings(
     return scores
 
 
-def with_junk(arc_scores: np.ndarray, sibling_scores: np.ndarray, junk: float) -> None:
+def with_junk(
+    arc_scores: np.ndarray,
+    sibling_scores: np.ndarray,
+    junk: float,
+    end_scores: np.ndarray | None = None,
+) -> None:
     """Write `junk` to every cell of (..., N, N) and (..., N, N, N) that no decoder reads."""
+    if end_scores is not None:
+        end_scores[..., 0] = junk
+        for h in range(end_scores.shape[-1]):
+            end_scores[..., h, h] = junk
     n_nodes = arc_scores.shape[-1]
     for h in range(n_nodes):
         for m in range(n_nodes):
@@ -72,9 +82,10 @@ def score_batches(draw: st.DrawFn, max_batch: int = 4, max_words: int = 7) -> Ba
 
 @st.composite
 def sibling_batches(draw: st.DrawFn, max_batch: int = 4, max_words: int = 7) -> SiblingBatch:
-    """As `score_batches`; the many sibling scores come from a seed."""
+    """As `score_batches`; the many sibling scores, and those of ends, come from a seed."""
     batch = draw(score_batches(max_batch, max_words))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_batch, n_nodes = batch.arc_scores.shape[:2]
     siblings = torch.from_numpy(integer_siblings(rng, n_batch, n_nodes - 1))
-    return SiblingBatch(batch.arc_scores, siblings, batch.lengths)
+    ends = torch.from_numpy(integer_scores(rng, n_batch, n_nodes - 1))
+    return SiblingBatch(batch.arc_scores, siblings, batch.lengths, ends)

@@ -29,8 +29,17 @@ def scored(count=40, n=N):
     return arcs, rng.integers(-9, 10, (count, *[n + 1] * 3)).astype(np.float64)
 
 
-def pairs(arcs, siblings):
-    return [(torch.from_numpy(a), torch.from_numpy(s)) for a, s in zip(arcs, siblings, strict=True)]
+def ends_of(arcs, spread=5):
+    rng = np.random.default_rng(42)
+    return rng.integers(-spread, spread + 1, arcs.shape).astype(np.float64)
+
+
+def sentences_of(arcs, siblings, ends=None):
+    ends = np.zeros_like(arcs) if ends is None else ends
+    return [
+        tuple(map(torch.from_numpy, sentence))
+        for sentence in zip(arcs, siblings, ends, strict=True)
+    ]
 
 
 def by_search(report):
@@ -40,12 +49,18 @@ def by_search(report):
 @pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 def test_shares_and_gaps_are_those_of_a_direct_count(single_root):
     arcs, siblings = scored()
-    best = best_sibling_values(arcs, siblings, projective=False, single_root=single_root)
-    start = best_sibling_values(arcs, siblings, projective=True, single_root=single_root)
+    ends = ends_of(arcs)
+    best, start = (
+        best_sibling_values(arcs, siblings, ends, projective=projective, single_root=single_root)
+        for projective in (False, True)
+    )
     batch = torch.from_numpy(arcs), torch.from_numpy(siblings), torch.full((len(arcs),), N)
-    _, climbed, changes = hill_climb(*batch, single_root=single_root)
+    _, climbed, changes = hill_climb(
+        *batch, end_scores=torch.from_numpy(ends), single_root=single_root
+    )
     climbed = climbed.numpy()
-    report = gaps.gap_table(pairs(arcs, siblings), source="drawn", single_root=single_root)
+    sentences = sentences_of(arcs, siblings, ends)
+    report = gaps.gap_table(sentences, source="drawn", single_root=single_root)
     rows = by_search(report)
     for name, values in [
         ("projective optimum", start),
@@ -73,7 +88,7 @@ def test_shares_and_gaps_are_those_of_a_direct_count(single_root):
 
 def test_without_sibling_scores_the_first_order_tree_is_exact():
     arcs, siblings = scored()
-    rows = by_search(gaps.gap_table(pairs(arcs, 0 * siblings), source="drawn"))
+    rows = by_search(gaps.gap_table(sentences_of(arcs, 0 * siblings), source="drawn"))
     assert rows["first-order tree"]["exact %"] == 100
     assert rows["first-order tree, climbed"]["changes"] == 0
     best = best_values(arcs, projective=False, single_root=False)
@@ -83,10 +98,10 @@ def test_without_sibling_scores_the_first_order_tree_is_exact():
 
 def test_what_is_left_out_is_said():
     sentences = [
-        *pairs(*scored(3)),
-        *pairs(*scored(2, n=6)),
-        *pairs(*scored(4)),
-        *pairs(*scored(1)),
+        *sentences_of(*scored(3)),
+        *sentences_of(*scored(2, n=6)),
+        *sentences_of(*scored(4)),
+        *sentences_of(*scored(1)),
     ]
     report = gaps.gap_table(sentences, source="drawn", max_words=5, max_sentences=6)
     assert report.notes == [
@@ -105,11 +120,13 @@ def test_what_is_left_out_is_said():
 def test_a_better_tree_than_the_best_one_is_an_error(monkeypatch):
     monkeypatch.setattr(gaps, "integer_program", with_all_solved)
     with pytest.raises(AssertionError, match="the best one has"):
-        gaps.gap_table(pairs(*scored()), source="drawn")
+        gaps.gap_table(sentences_of(*scored()), source="drawn")
 
 
-def with_all_solved(arcs, siblings, lengths, *, single_root=False, time_limit=None):
-    found = eisner_sibling(arcs, siblings, lengths, single_root=single_root)
+def with_all_solved(
+    arcs, siblings, lengths, *, end_scores=None, single_root=False, time_limit=None
+):
+    found = eisner_sibling(arcs, siblings, lengths, end_scores=end_scores, single_root=single_root)
     assert time_limit is None
     return (*found, torch.tensor([True]))
 
@@ -120,8 +137,13 @@ def test_files_of_scores_and_drawn_ones_are_reported(tmp_path):
     path = tmp_path / "some.safetensors"
     tensors = {"arc_scores": torch.from_numpy(arcs), "sibling_scores": torch.from_numpy(siblings)}
     save_file(tensors | {"lengths": lengths}, path)
-    sizes = [arcs.shape[0] for arcs, _ in gaps.stored_sentences(path)]
+    sizes = [arcs.shape[0] for arcs, _, ends in gaps.stored_sentences(path) if not ends.any()]
     assert sizes == [5, 4, 1, 2, 5]
+    ends = torch.from_numpy(ends_of(arcs))
+    save_file(tensors | {"lengths": lengths, "end_scores": ends}, tmp_path / "ends.safetensors")
+    stored = [found for _, _, found in gaps.stored_sentences(tmp_path / "ends.safetensors")]
+    assert [part.shape for part in stored] == [(n, n) for n in sizes]
+    assert stored[1].equal(ends[1, :4, :4])
     parser = argparse.ArgumentParser()
     gaps.add_arguments(parser)
     report = gaps.run(parser.parse_args([str(path)]))
@@ -134,8 +156,8 @@ def test_files_of_scores_and_drawn_ones_are_reported(tmp_path):
 
 
 def trained(treebank, decoder):
-    options = replace(options_for(1 << 16, epochs=1), decoder=decoder)
-    trainer = Trainer(treebank, load_templates("mcdonald-pereira-2006"), None, options)
+    options = replace(options_for(1 << 16, epochs=1), decoder=decoder, min_gain=0.5)
+    trainer = Trainer(treebank, load_templates("extended"), None, options)
     for _ in trainer.learn():
         pass
     return trainer.model(16)
@@ -146,17 +168,20 @@ def test_models_score_as_they_parse(tmp_path):
     treebank = treebank_from_bytes(text, "generated")
     model = trained(treebank, "hill_climb")
     batch = model.encode(treebank)
-    heads, _ = model.search(batch)
+    heads = model.search(batch).heads
     scored_ones = list(gaps.scored_sentences(model, treebank))
     assert len(scored_ones) == len(treebank)
-    for b, (arcs, siblings) in enumerate(scored_ones):
+    for b, (arcs, siblings, ends) in enumerate(scored_ones):
         n, start = len(arcs) - 1, int(batch.starts[b])
         assert n == batch.lengths[b]
         found, _, _ = hill_climb(
-            arcs[None], siblings[None], torch.tensor([n]), single_root=model.single_root
-        )
+            arcs[None], siblings[None], torch.tensor([n]), end_scores=ends[None],
+            min_gain=model.min_gain, single_root=model.single_root,
+        )  # fmt: skip
         assert found[0, 1:].tolist() == heads[start + 1 : start + n + 1].tolist()
     assert siblings.count_nonzero() > siblings.shape[0]
+    assert ends.count_nonzero() > ends.shape[0]
+    assert model.min_gain > 0
     model.save(tmp_path)
     (tmp_path / "text.conllu").write_bytes(text)
     parser = argparse.ArgumentParser()

@@ -123,8 +123,8 @@ def good_and_bad_values(key):
         good = [key.low, key.high]
         bad += [key.low - 1, key.high + 1, 1.5, True, "5"]
     elif key.kind == "number":
-        good = [0.25, 3, 1e-3]
-        bad += [0, -1, True, "x", ".inf"]
+        good = [0.25, 3, 1e-3, *([] if key.low is None else [key.low])]
+        bad += [-1, True, "x", ".inf", *([] if key.above is None else [key.above])]
     elif key.kind == "template set":
         good = ["mcdonald-2005", "no.yaml", "5.yml", "æ/set"]
         bad += [5, True, 1.5, "", "no", "extendet"]

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import (
+    ARC_ROLES,
+    END_ROLES,
     LABEL_ROLES,
     SETS,
     SIBLING_ROLES,
@@ -63,18 +65,58 @@ def test_sibling_templates_look_at_three_words() -> None:
     assert template.of("s") == (Atom("s", 0, "cpos"),)
     assert template.of("m") == (Atom("m", 0, "form[:2]"),)
     assert str(template) == "h.pos s.cpos m.form[:2] direction distance"
-    for text in ("s.pos s.feats m-1.form m.pos m+3.lemma", "s.pos", "m+1.pos", "direction"):
+    for text in (
+        "s.pos s.feats m-1.form m.pos m+3.lemma", "s.pos", "m+1.pos", "direction",
+        "s-1.pos s+3.form m.pos", "s+1.pos distance",
+    ):  # fmt: skip
         assert str(parse_template(text, SIBLING_ROLES)) == text
     with pytest.raises(ConfigError, match=r"cannot read 's.pos'.*a role of h, m"):
         parse_template("s.pos m.pos")
 
 
+def test_end_templates_look_at_a_head_and_its_outermost_modifier() -> None:
+    for text in (
+        "h.pos e.pos", "h-1.pos h.form h+3.lemma e.pos e.feats.Case direction distance", "e.pos",
+        "h+1.pos", "direction",
+    ):  # fmt: skip
+        assert str(parse_template(text, END_ROLES)) == text
+    template = parse_template("h.pos e.form[-2:] distance", END_ROLES)
+    assert template.of("h") == (Atom("h", 0, "pos"),)
+    assert template.of("e") == (Atom("e", 0, "form[-2:]"),)
+    for roles in (ARC_ROLES, SIBLING_ROLES, LABEL_ROLES):
+        with pytest.raises(ConfigError, match=r"cannot read 'e.pos'"):
+            parse_template("e.pos", roles)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("s+1.pos m.pos", "s takes no offset, for there may be no sibling"),
-        ("s-1.pos", "s takes no offset"),
-        ("h.pos s-1.pos m.pos", "s takes no offset"),
+        ("h.pos e+1.pos", "e takes no offset, for there may be no modifier"),
+        ("e-1.form", "e takes no offset, for there may be no modifier"),
+        ("e.pos e-1.pos", "e takes no offset"),
+        ("h.pos between.pos e.pos", "between.FIELD is for arc templates only"),
+        ("h.pos m.pos", "cannot read 'm.pos'; write ROLE.FIELD with a role of h, e"),
+        ("s.pos e.pos", "cannot read 's.pos'; write ROLE.FIELD with a role of h, e"),
+        ("h+4.pos e.pos", "looks further than 3 words"),
+        ("h.pos e.word", "unknown field 'word'"),
+        ("e.pos e.pos", "an atom stands twice"),
+        (" ", "empty template"),
+    ],
+)
+def test_faulty_end_templates(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        parse_template(text, END_ROLES)
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
+        parse_set(f"arc: [{{templates: [h.pos]}}]\nend: [{{templates: ['{text}']}}]\n", "a")
+    assert str(caught.value).startswith("a: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("h.pos s-1.pos m.pos", "one atom of each of h, s and m, without offsets"),
+        ("s-4.pos m.pos", "looks further than 3 words"),
+        ("e.pos m.pos", "cannot read 'e.pos'; write ROLE.FIELD with a role of h, s, m"),
         ("h.pos", "takes one atom of each of h, s and m, without offsets"),
         ("h.pos m.pos", "one atom of each of h, s and m"),
         ("h.pos s.pos", "one atom of each of h, s and m"),
@@ -141,8 +183,8 @@ def test_faulty_templates(text: str, message: str) -> None:
     [
         ("arc: []\n", "at least one template"),
         ("{}\n", "at least one template"),
-        ("- 1\n", "has the keys name, distance, arc, sibling, label"),
-        ("arcs: []\n", "has the keys name, distance, arc, sibling, label"),
+        ("- 1\n", "has the keys name, distance, arc, sibling, end, label"),
+        ("arcs: []\n", "has the keys name, distance, arc, sibling, end, label"),
         ("arc:\n  - {template: [h.pos]}\n", "has the keys suffixes and templates"),
         ("arc:\n  - h.pos\n", "has the keys suffixes and templates"),
         ("arc:\n  - {templates: [h.pos, h.pos]}\n", "'h.pos' stands twice"),
@@ -160,10 +202,14 @@ def test_faulty_templates(text: str, message: str) -> None:
         ("arc: a.yaml\n", "a list of blocks is expected, or one of"),
         ("arc: 7\n", "a list of blocks is expected"),
         ("arc: mcdonald-2005\nsibling: extended\n", "a list of blocks is expected"),
+        ("arc: mcdonald-2005\nend: extended\n", "a list of blocks is expected"),
+        ("arc: extended\nend: [{templates: [h.pos e.pos, e.pos h.pos]}]\n", "stands twice"),
+        ("arc: extended\nends: []\n", "has the keys name, distance, arc, sibling, end, label"),
+        ("end:\n  - {templates: [h.pos e.pos]}\n", "at least one template"),
         ("arc: labels\n", "at least one template"),
         ("sibling:\n  - {templates: [s.pos m.pos]}\n", "at least one template"),
         ("arc: extended\nsibling: [{templates: [s.pos m.pos, m.pos s.pos]}]\n", "stands twice"),
-        ("arc: extended\nsiblings: []\n", "has the keys name, distance, arc, sibling, label"),
+        ("arc: extended\nsiblings: []\n", "has the keys name, distance, arc, sibling, end, label"),
         ("arc: {\n", "a.yaml"),
         ("arc: []\narc: []\n", "stands already in line 1"),
     ],
@@ -219,8 +265,16 @@ def sibling_templates(draw: st.DrawFn) -> Template:
     if draw(st.booleans()):
         looks = [Atom(role, 0, draw(st.sampled_from(FIELDS))) for role in SIBLING_ROLES]
     else:
-        inner = st.builds(Atom, st.just("s"), st.just(0), st.sampled_from(FIELDS))
-        looks = draw(st.lists(inner | atoms("m"), min_size=1, max_size=4, unique=True))
+        looks = draw(st.lists(atoms("sm"), min_size=1, max_size=4, unique=True))
+    return Template(tuple(sorted(looks)), None, suffix)
+
+
+@st.composite
+def end_templates(draw: st.DrawFn) -> Template:
+    """Of what stands around a head and of its outermost modifier."""
+    suffix = draw(st.frozensets(st.sampled_from(["direction", "distance"])))
+    last = st.builds(Atom, st.just("e"), st.just(0), st.sampled_from(FIELDS))
+    looks = draw(st.lists(last | atoms("h"), min_size=1, max_size=4, unique=True))
     return Template(tuple(sorted(looks)), None, suffix)
 
 
@@ -233,6 +287,7 @@ def sibling_templates(draw: st.DrawFn) -> Template:
         template_lists("hm", between=True),
         template_lists("hmgpqlr", between=False),
         st.lists(sibling_templates(), max_size=5, unique=True).map(tuple),
+        st.lists(end_templates(), max_size=5, unique=True).map(tuple),
     )
 )
 def test_a_set_written_is_the_set_read(templates: TemplateSet) -> None:
@@ -269,7 +324,8 @@ def test_every_attribute_in_turn() -> None:
 def test_every_attribute_in_turn_of_siblings_too() -> None:
     templates = parse_set(
         "name: a\narc: [{templates: [h.pos]}]\n"
-        "sibling: [{templates: [s.feats.* m.feats.* direction, h.pos s.feats.* m.pos]}]\n",
+        "sibling: [{templates: [s.feats.* m.feats.* direction, h.pos s.feats.* m.pos]}]\n"
+        "end: [{templates: [h.feats.* e.feats.* distance, e.lemma]}]\n",
         "a",
     )
     expanded = templates.expanded(["Case", "Number"])
@@ -280,17 +336,25 @@ def test_every_attribute_in_turn_of_siblings_too() -> None:
         "h.pos s.feats.Number m.pos",
     ]
     assert expanded.fields("sibling") == ["feats.Case", "feats.Number", "pos"]
+    assert [str(t) for t in expanded.end] == [
+        "h.feats.Case e.feats.Case distance",
+        "h.feats.Number e.feats.Number distance",
+        "e.lemma",
+    ]
+    assert expanded.fields("end") == ["feats.Case", "feats.Number", "lemma"]
+    assert [str(t) for t in templates.expanded([]).end] == ["e.lemma"]
     assert expanded.arc == templates.arc
     assert templates.expanded([]).sibling == ()
     assert parse_set(dump_set(expanded), "again") == expanded
 
 
-def test_the_first_order_part_has_all_but_the_siblings() -> None:
+def test_the_first_order_part_has_all_but_the_siblings_and_ends() -> None:
     whole = load_templates("extended")
     first = whole.first_order()
     assert (first.name, first.distance, first.arc) == (whole.name, whole.distance, whole.arc)
     assert first.label == whole.label
     assert first.sibling == () != whole.sibling
+    assert first.end == () != whole.end
     assert first.first_order() == first
     assert parse_set(dump_set(first), "again") == first
 
@@ -311,7 +375,7 @@ SHIPPED = sorted(path.stem for path in SETS.glob("*.yaml"))
 def test_shipped_sets_load_and_repeat_no_template(name: str) -> None:
     templates = load_templates(name)
     assert templates.name == name
-    for part in (templates.arc, templates.sibling, templates.label):
+    for part in (templates.arc, templates.sibling, templates.end, templates.label):
         conjunctions = [(frozenset(t.atoms), t.between, t.suffix) for t in part]
         assert len(set(conjunctions)) == len(conjunctions)
     assert templates.arc or templates.label
@@ -382,7 +446,7 @@ def test_mcdonald_pereira_2006_is_section_5_of_the_paper() -> None:
     assert {str(template) for template in templates.sibling} == expected
     first = load_templates("mcdonald-2005")
     assert (templates.arc, templates.distance) == (first.arc, first.distance)
-    assert templates.label == ()
+    assert templates.label == templates.end == ()
 
 
 def test_extended_has_the_siblings_of_the_paper_or_their_like() -> None:
@@ -396,6 +460,16 @@ def test_extended_has_the_siblings_of_the_paper_or_their_like() -> None:
         frozenset(str(atom) for atom in template.atoms)
         for template in load_templates("mcdonald-pereira-2006").sibling
     } <= looks
+
+
+def test_extended_looks_at_ends_by_tags_and_words_of_both() -> None:
+    """Without the direction the two sides of a head, which are alike in nothing, would be one."""
+    ends = load_templates("extended").end
+    assert all("direction" in template.suffix for template in ends)
+    assert all(template.of("h") and template.of("e") for template in ends)
+    looks = {" ".join(map(str, template.atoms)) for template in ends}
+    assert {"h.pos e.pos", "h.lemma e.pos", "h.pos e.lemma"} <= looks
+    assert any("distance" in template.suffix for template in ends)
 
 
 def ours(word: str) -> str:

@@ -18,7 +18,7 @@ from gpuparse.inference.kernels.cpu.eisner_sibling import (
 from gpuparse.inference.kernels.cpu.siblings import DenseSiblings
 from tests.inference.decoders import BACKENDS
 from tests.inference.siblings import dense, factored_siblings
-from tests.oracles.brute_force import all_trees, best_sibling_values, parts_of
+from tests.oracles.brute_force import all_trees, best_sibling_values, ends_of, parts_of
 from tests.strategies import (
     SiblingBatch,
     integer_scores,
@@ -37,9 +37,17 @@ def search(batch, single_root=False, backend="cpu"):
         batch.arc_scores,
         batch.sibling_scores,
         batch.lengths,
+        end_scores=batch.end_scores,
         single_root=single_root,
         backend=backend,
     )
+
+
+def value_of(tree, arcs, siblings, ends):
+    """The sum of the parts of a tree, which the enumerator names."""
+    tree = np.array(tree)
+    value = sum(arcs[h, m] + siblings[h, m, s] for h, m, s in parts_of(tree))
+    return value + sum(ends[h, m] for h, m in ends_of(tree))
 
 
 @every_root
@@ -48,18 +56,28 @@ def test_textbook_equals_enumeration(single_root):
     for n, forbidden in [(n, p) for n in range(1, 6) for p in (0.0, 0.1, 0.3)]:
         arcs = integer_scores(rng, 40, n, forbidden=forbidden)
         siblings = integer_siblings(rng, 40, n, forbidden=forbidden)
-        best = best_sibling_values(arcs, siblings, projective=True, single_root=single_root)
+        ends = integer_scores(rng, 40, n, forbidden=forbidden)
+        best = best_sibling_values(arcs, siblings, ends, projective=True, single_root=single_root)
         trees = all_trees(n, True, single_root).tolist()
-        with_junk(arcs, siblings, np.nan)
-        for arc, sibling, value in zip(arcs, siblings, best, strict=True):
+        with_junk(arcs, siblings, np.nan, ends)
+        for arc, sibling, end, value in zip(arcs, siblings, ends, best, strict=True):
             if value == -np.inf:
                 with pytest.raises(NoTreeError):
-                    reference.eisner_sibling(arc, sibling, single_root=single_root)
+                    reference.eisner_sibling(arc, sibling, end, single_root=single_root)
                 continue
-            heads, score = reference.eisner_sibling(arc, sibling, single_root=single_root)
+            heads, score = reference.eisner_sibling(arc, sibling, end, single_root=single_root)
             assert heads in trees
-            parts = parts_of(np.array(heads))
-            assert score == value == sum(arc[h, m] + sibling[h, m, s] for h, m, s in parts)
+            assert score == value == value_of(heads, arc, sibling, end)
+
+
+@every_root
+def test_the_textbook_without_ends_equals_enumeration(single_root):
+    rng = np.random.default_rng(11)
+    for n in range(1, 6):
+        arcs, siblings = integer_scores(rng, 20, n), integer_siblings(rng, 20, n)
+        best = best_sibling_values(arcs, siblings, projective=True, single_root=single_root)
+        for arc, sibling, value in zip(arcs, siblings, best, strict=True):
+            assert reference.eisner_sibling(arc, sibling, single_root=single_root)[1] == value
 
 
 @every_root
@@ -76,10 +94,11 @@ def test_every_backend_equals_the_textbook(single_root, backend, device, kind):
             forbidden = 0.1 * (kind == "forbidden")
             arcs = integer_scores(rng, n_batch, n, forbidden=forbidden)
             siblings = integer_siblings(rng, n_batch, n, forbidden=forbidden)
+            ends = integer_scores(rng, n_batch, n, forbidden=forbidden)
         else:
-            arcs = rng.standard_normal((n_batch, n + 1, n + 1)).astype(kind)
+            arcs, ends = rng.standard_normal((2, n_batch, n + 1, n + 1)).astype(kind)
             siblings = rng.standard_normal((n_batch, n + 1, n + 1, n + 1)).astype(kind)
-        with_junk(arcs, siblings, np.nan)
+        with_junk(arcs, siblings, np.nan, ends)
         kept, expected = [], []
         for b in range(n_batch):
             length = int(rng.integers(0, n + 1)) if b else n
@@ -89,6 +108,7 @@ def test_every_backend_equals_the_textbook(single_root, backend, device, kind):
                     reference.eisner_sibling(
                         arcs[b, nodes, nodes],
                         siblings[b, nodes, nodes, nodes],
+                        ends[b, nodes, nodes],
                         single_root=single_root,
                     )
                 )
@@ -100,6 +120,7 @@ def test_every_backend_equals_the_textbook(single_root, backend, device, kind):
             torch.from_numpy(arcs[chosen]).to(device),
             torch.from_numpy(siblings[chosen]).to(device),
             torch.tensor([length for _, length in kept], dtype=torch.int64),
+            torch.from_numpy(ends[chosen]).to(device),
         )
         heads, values = search(batch, single_root, backend)
         assert heads.dtype == torch.int64
@@ -123,27 +144,27 @@ def test_ten_thousand_cases_have_the_value_of_enumeration(single_root, backend, 
     arcs, siblings = integer_scores(rng, 2 * half, n), integer_siblings(rng, 2 * half, n)
     arcs[:half] = integer_scores(rng, half, n, forbidden=0.15)
     siblings[:half] = integer_siblings(rng, half, n, forbidden=0.15)
-    best = best_sibling_values(arcs, siblings, projective=True, single_root=single_root)
+    ends = integer_scores(rng, 2 * half, n)
+    ends[:half:2] = integer_scores(rng, (half + 1) // 2, n, forbidden=0.15)
+    best = best_sibling_values(arcs, siblings, ends, projective=True, single_root=single_root)
     has_tree = best > -np.inf
     assert has_tree.any()
-    with_junk(arcs, siblings, np.nan)
-    arcs_left, siblings_left = (
-        torch.from_numpy(arcs[has_tree]),
-        torch.from_numpy(siblings[has_tree]),
+    with_junk(arcs, siblings, np.nan, ends)
+    arcs_left, siblings_left, ends_left = (
+        torch.from_numpy(part[has_tree]) for part in (arcs, siblings, ends)
     )
-    batch = SiblingBatch(arcs_left, siblings_left, torch.full((len(arcs_left),), n))
+    batch = SiblingBatch(arcs_left, siblings_left, torch.full((len(arcs_left),), n), ends_left)
     heads, values = search(batch, single_root, backend)
     assert values.tolist() == best[has_tree].tolist()
     trees = {tuple(tree) for tree in all_trees(n, True, single_root).tolist()}
-    for arc, sibling, tree, value in zip(
-        arcs[has_tree], siblings[has_tree], heads.numpy(), values.tolist(), strict=True
-    ):
+    left = arcs[has_tree], siblings[has_tree], ends[has_tree]
+    for *scores, tree, value in zip(*left, heads.numpy(), values.tolist(), strict=True):
         assert tuple(tree.tolist()) in trees
-        assert sum(arc[h, m] + sibling[h, m, s] for h, m, s in parts_of(tree)) == value
+        assert value_of(tree, *scores) == value
     for b in np.flatnonzero(~has_tree)[:20]:
-        alone = torch.from_numpy(arcs[b : b + 1]), torch.from_numpy(siblings[b : b + 1])
+        arc, sibling, end = (torch.from_numpy(part[b : b + 1]) for part in (arcs, siblings, ends))
         with pytest.raises(NoTreeError, match="sentence 0"):
-            search(SiblingBatch(*alone, torch.tensor([n])), single_root, backend)
+            search(SiblingBatch(arc, sibling, torch.tensor([n]), end), single_root, backend)
 
 
 def factored_heads(arcs, siblings, n, single_root, scratch):
@@ -166,10 +187,13 @@ def test_ten_thousand_cases_from_small_tables_are_the_same(single_root, n):
         siblings.table[rng.random(siblings.table.shape) < 0.1] = -np.inf
         siblings.table[siblings.firsts] = 0
         siblings.first[rng.random(siblings.first.shape) < 0.1] = -np.inf
+        siblings.ends[rng.random(siblings.ends.shape) < 0.1] = -np.inf
         as_one = dense(siblings)
-        with_junk(arcs, as_one, np.nan)
+        with_junk(arcs, as_one, np.nan, siblings.ends)
         got = factored_heads(arcs, siblings, n, single_root, scratch)
-        batch = torch.from_numpy(arcs[None]), torch.from_numpy(as_one[None]), torch.tensor([n])
+        tensors = (torch.from_numpy(part[None]) for part in (arcs, as_one, siblings.ends))
+        arc, sibling, end = tensors
+        batch = arc, sibling, torch.tensor([n]), end
         if got is None:
             with pytest.raises(NoTreeError):
                 search(SiblingBatch(*batch), single_root)
@@ -189,11 +213,14 @@ def test_long_sentences_from_small_tables_are_the_same(single_root, dtype):
         arcs = rng.integers(-9, 10, (n + 1, n + 1)).astype(dtype)
         siblings = factored_siblings(rng, n, n_classes, dtype)
         as_one = DenseSiblings(dense(siblings), siblings.ends)
-        with_junk(arcs, as_one.scores, np.nan)
+        with_junk(arcs, as_one.scores, np.nan, siblings.ends)
         got = factored_heads(arcs, siblings, n, single_root, scratch)
         assert got == factored_heads(arcs, as_one, n, single_root, scratch)
-        batch = torch.from_numpy(arcs[None]), torch.from_numpy(as_one.scores[None])
-        heads, _ = search(SiblingBatch(*batch, torch.tensor([n])), single_root, "torch")
+        arc, sibling, end = (
+            torch.from_numpy(part[None]) for part in (arcs, as_one.scores, siblings.ends)
+        )
+        batch = SiblingBatch(arc, sibling, torch.tensor([n]), end)
+        heads, _ = search(batch, single_root, "torch")
         assert [got] == heads.tolist()
         arcs[:, n] = -np.inf
         assert factored_heads(arcs, siblings, n, single_root, scratch) is None
@@ -204,10 +231,40 @@ def test_long_sentences_from_small_tables_are_the_same(single_root, dtype):
 @examples
 @given(batch=sibling_batches())
 def test_zero_sibling_scores_give_first_order(single_root, backend, batch):
-    zero = SiblingBatch(batch.arc_scores, torch.zeros_like(batch.sibling_scores), batch.lengths)
+    nothing = torch.zeros_like(batch.sibling_scores)
+    zero = SiblingBatch(batch.arc_scores, nothing, batch.lengths, nothing[:, 0])
     _, values = search(zero, single_root, backend)
     _, expected = eisner(batch.arc_scores, batch.lengths, single_root=single_root)
     assert values.equal(expected)
+
+
+@every_root
+@every_backend
+@examples
+@given(batch=sibling_batches(), dtype=st.sampled_from([torch.float32, torch.float64]))
+def test_zero_end_scores_give_what_no_end_scores_give(single_root, backend, batch, dtype):
+    """The same bits: numbers that are no sums of powers of two."""
+    parts = (batch.arc_scores / 7).to(dtype), (batch.sibling_scores / 7).to(dtype), batch.lengths
+    heads, values = search(SiblingBatch(*parts), single_root, backend)
+    zeros = SiblingBatch(*parts, torch.zeros_like(parts[0]))
+    zero_heads, zero_values = search(zeros, single_root, backend)
+    assert zero_heads.equal(heads)
+    assert zero_values.equal(values)
+
+
+@every_backend
+@every_root
+def test_ends_decide_who_comes_last(single_root, backend):
+    """Words 2 and 3 hang on 1 or in a chain, as the end scores of 1 and 2 say."""
+    arcs = torch.full((1, 4, 4), -5.0)
+    arcs[0, 0, 1] = arcs[0, 1, 2] = arcs[0, 1, 3] = arcs[0, 2, 3] = 1
+    length, siblings = torch.tensor([3]), torch.zeros(1, 4, 4, 4)
+    for last, head in [((1, 3), 1), ((1, 2), 2), ((2, 3), 2)]:
+        ends = torch.zeros(1, 4, 4)
+        ends[0][last] = 2
+        heads, values = search(SiblingBatch(arcs, siblings, length, ends), single_root, backend)
+        assert heads.tolist() == [[-1, 0, 1, head]]
+        assert values.tolist() == [5]
 
 
 @every_root
@@ -219,13 +276,15 @@ def test_cells_that_are_not_read_and_padding_change_nothing(single_root, backend
     n_batch, n_nodes = heads.shape
     arcs = torch.full((n_batch, *[n_nodes + 3] * 2), junk)
     siblings = torch.full((n_batch, *[n_nodes + 3] * 3), junk)
+    ends = torch.full_like(arcs, junk)
     for b, n in enumerate(batch.lengths.tolist()):
         words = slice(n + 1)
         arcs[b, words, words] = batch.arc_scores[b, words, words]
         siblings[b, words, words, words] = batch.sibling_scores[b, words, words, words]
-    with_junk(arcs.numpy(), siblings.numpy(), junk)
+        ends[b, words, words] = batch.end_scores[b, words, words]
+    with_junk(arcs.numpy(), siblings.numpy(), junk, ends.numpy())
     wide_heads, wide_values = search(
-        SiblingBatch(arcs, siblings, batch.lengths), single_root, backend
+        SiblingBatch(arcs, siblings, batch.lengths, ends), single_root, backend
     )
     assert wide_heads[:, :n_nodes].equal(heads)
     assert (wide_heads[:, n_nodes:] == -1).all()
@@ -238,19 +297,20 @@ def test_cells_that_are_not_read_and_padding_change_nothing(single_root, backend
 @given(batch=sibling_batches(), data=st.data())
 def test_batch_mates_and_their_order_change_nothing(single_root, backend, batch, data):
     arcs, siblings = batch.arc_scores.clone(), batch.sibling_scores.clone()
-    lengths = batch.lengths.clone()
+    lengths, ends = batch.lengths.clone(), batch.end_scores.clone()
     heads, values = search(batch, single_root, backend)
     order = torch.tensor(data.draw(st.permutations(range(len(heads)))))
-    shuffled = SiblingBatch(arcs[order], siblings[order], lengths[order])
+    shuffled = SiblingBatch(arcs[order], siblings[order], lengths[order], ends[order])
     other_heads, other_values = search(shuffled, single_root, backend)
     assert other_heads.equal(heads[order])
     assert other_values.equal(values[order])
-    alone = SiblingBatch(arcs[:1], siblings[:1], lengths[:1])
+    alone = SiblingBatch(arcs[:1], siblings[:1], lengths[:1], ends[:1])
     assert search(alone, single_root, backend)[0].equal(heads[:1])
     # And the inputs are as they were.
     assert batch.arc_scores.equal(arcs)
     assert batch.sibling_scores.equal(siblings)
     assert batch.lengths.equal(lengths)
+    assert batch.end_scores.equal(ends)
 
 
 @every_root
@@ -263,7 +323,7 @@ def test_a_constant_added_to_one_column_moves_no_head(single_root, backend, batc
     constant = data.draw(st.integers(-50, 50))
     siblings = batch.sibling_scores.clone()
     siblings[0, :, m] += constant
-    moved = SiblingBatch(batch.arc_scores, siblings, batch.lengths)
+    moved = SiblingBatch(batch.arc_scores, siblings, batch.lengths, batch.end_scores)
     moved_heads, moved_values = search(moved, single_root, backend)
     assert moved_heads.equal(heads)
     assert moved_values[0] == values[0] + constant
@@ -276,16 +336,19 @@ def test_a_constant_added_to_one_column_moves_no_head(single_root, backend, batc
 def test_mirrored_words_mirror_the_parse(single_root, backend, n, seed):
     """Scores without ties, so that the best tree is the only one."""
     rng = np.random.default_rng(seed)
-    arcs = torch.from_numpy(rng.standard_normal((1, n + 1, n + 1)))
+    arcs, ends = torch.from_numpy(rng.standard_normal((2, 1, n + 1, n + 1)))
     siblings = torch.from_numpy(rng.standard_normal((1, n + 1, n + 1, n + 1)))
     if not single_root:
-        siblings[:, 0] = 0  # the root stays to the left: its nearest modifier becomes the furthest
+        # The root stays to the left: its nearest modifier becomes the furthest.
+        siblings[:, 0] = ends[:, 0] = 0
     mirror = torch.tensor([0, *range(n, 0, -1)])
     length = torch.tensor([n])
-    heads, value = search(SiblingBatch(arcs, siblings, length), single_root, backend)
-    arcs = arcs[:, mirror][:, :, mirror]
+    heads, value = search(SiblingBatch(arcs, siblings, length, ends), single_root, backend)
+    arcs, ends = arcs[:, mirror][:, :, mirror], ends[:, mirror][:, :, mirror]
     siblings = siblings[:, mirror][:, :, mirror][:, :, :, mirror]
-    mirrored, mirrored_value = search(SiblingBatch(arcs, siblings, length), single_root, backend)
+    mirrored, mirrored_value = search(
+        SiblingBatch(arcs, siblings, length, ends), single_root, backend
+    )
     assert mirror[mirrored[0, 1:]].flip(0).equal(heads[0, 1:])
     assert torch.isclose(mirrored_value, value)
 
@@ -306,6 +369,7 @@ def test_empty_sentences_and_batches(single_root, backend):
             torch.zeros(shape),
             torch.zeros(*shape, n_nodes),
             torch.tensor(lengths, dtype=torch.int64),
+            torch.zeros(shape),
         )
         heads, values = search(batch, single_root, backend)
         assert heads.shape == (n_batch, n_nodes)
@@ -336,14 +400,37 @@ def test_sibling_scores_are_checked(backend):
 
 
 @every_backend
+def test_end_scores_are_checked(backend):
+    shape = (3, 5, 5)
+    arcs, siblings, lengths = torch.zeros(shape), torch.zeros(3, 5, 5, 5), torch.tensor([4, 3, 4])
+
+    def refused(message, ends):
+        with pytest.raises(ScoreError, match=message):
+            search(SiblingBatch(arcs, siblings, lengths, ends), False, backend)
+
+    refused(r"end_scores has shape \(3, 5, 4\) on cpu, expected \(3, 5, 5\)", torch.zeros(3, 5, 4))
+    refused(r"end_scores has shape \(2, 5, 5\)", torch.zeros(2, 5, 5))
+    refused(r"end_scores has shape \(5, 5\)", torch.zeros(5, 5))
+    refused("end_scores has shape .* on meta", torch.zeros(shape, device="meta"))
+    refused("end_scores.*type torch.bool, expected floats or integers", torch.zeros(shape).bool())
+    refused("end_scores.*complex64, expected floats", torch.zeros(shape, dtype=torch.complex64))
+    for bad in (torch.nan, torch.inf, 3e38, -3e38):
+        ends = torch.zeros(shape)
+        ends[1, :, 4] = ends[1, 4] = ends[:, 2, 2] = ends[:, :, 0] = bad  # not read
+        search(SiblingBatch(arcs, siblings, lengths, ends), False, backend)
+        ends[1, 2, 3] = bad
+        refused("end_scores: sentence 1: the score of head 2 -> modifier 3 is", ends)
+
+
+@every_backend
 def test_the_largest_scores_do_not_overflow(backend):
     n = 30
     rng, largest = np.random.default_rng(0), 2.0**120
-    arcs = torch.from_numpy(rng.choice([1.0, -1.0], (2, n + 1, n + 1)).astype(np.float32))
+    arcs, ends = torch.from_numpy(rng.choice([1.0, -1.0], (2, 2, n + 1, n + 1)).astype(np.float32))
     siblings = torch.from_numpy(rng.choice([1.0, -1.0], (2, *[n + 1] * 3)).astype(np.float32))
     lengths = torch.tensor([n, n])
-    heads, _ = search(SiblingBatch(arcs, siblings, lengths), False, backend)
-    huge = SiblingBatch(arcs * largest, siblings * largest, lengths)
+    heads, _ = search(SiblingBatch(arcs, siblings, lengths, ends), False, backend)
+    huge = SiblingBatch(arcs * largest, siblings * largest, lengths, ends * largest)
     huge_heads, values = search(huge, False, backend)
     assert values.isfinite().all()
     assert huge_heads.equal(heads)
@@ -351,24 +438,30 @@ def test_the_largest_scores_do_not_overflow(backend):
 
 @every_backend
 @pytest.mark.parametrize(
-    ("of_arcs", "of_siblings", "result"),
+    ("of_arcs", "of_siblings", "of_ends", "result"),
     [
-        (torch.float16, torch.float32, torch.float32),
-        (torch.bfloat16, torch.bfloat16, torch.float32),
-        (torch.float32, torch.float64, torch.float64),
-        (torch.int8, torch.float32, torch.float64),
-        (torch.int64, torch.int32, torch.float64),
+        (torch.float16, torch.float32, torch.float16, torch.float32),
+        (torch.bfloat16, torch.bfloat16, torch.bfloat16, torch.float32),
+        (torch.float32, torch.float64, torch.float32, torch.float64),
+        (torch.float32, torch.float32, torch.float64, torch.float64),
+        (torch.float32, torch.float32, torch.int16, torch.float64),
+        (torch.int8, torch.float32, torch.float32, torch.float64),
+        (torch.int64, torch.int32, torch.int64, torch.float64),
     ],
 )
-def test_other_number_types_are_widened(backend, of_arcs, of_siblings, result):
+def test_other_number_types_are_widened(backend, of_arcs, of_siblings, of_ends, result):
     rng = np.random.default_rng(5)
     arcs = torch.from_numpy(integer_scores(rng, 4, 6))
     siblings = torch.from_numpy(integer_siblings(rng, 4, 6))
+    ends = torch.from_numpy(integer_scores(rng, 4, 6))
     lengths = torch.tensor([6, 4, 5, 6], dtype=torch.int32)
-    heads, values = search(SiblingBatch(arcs, siblings, lengths), False, backend)
-    other = SiblingBatch(arcs.to(of_arcs), siblings.to(of_siblings).requires_grad_(False), lengths)
+    heads, values = search(SiblingBatch(arcs, siblings, lengths, ends), False, backend)
+    if of_ends.is_floating_point:
+        ends.requires_grad_()
+    other = SiblingBatch(arcs.to(of_arcs), siblings.to(of_siblings), lengths, ends.to(of_ends))
     other_heads, other_values = search(other, False, backend)
     assert other_values.dtype == result
+    assert not other_values.requires_grad
     assert other_values.tolist() == values.tolist()
     assert other_heads.equal(heads)
 
@@ -414,6 +507,7 @@ def test_thread_counts_change_nothing(monkeypatch):
         torch.from_numpy(rng.standard_normal((700, n + 1, n + 1)).astype(np.float32)),
         torch.from_numpy(rng.standard_normal((700, *[n + 1] * 3)).astype(np.float32)),
         torch.from_numpy(rng.integers(n // 2, n + 1, 700)),
+        torch.from_numpy(rng.standard_normal((700, n + 1, n + 1)).astype(np.float32)),
     )
     before = torch.get_num_threads()
     results = []

@@ -22,7 +22,7 @@ def test_every_public_decoder_has_a_row():
     rows = ROWS | SIBLING_ROWS
     assert list(inference.DECODERS) == list(rows)
     assert set(inference.__all__) - NOT_DECODERS == set(rows)
-    assert list(SCRATCH) == list(ROWS)
+    assert list(SCRATCH) == list(rows)
     for name, decoder in inference.DECODERS.items():
         assert decoder.search is rows[name].search
         assert decoder.is_projective == rows[name].projective

@@ -145,8 +145,8 @@ def test_the_search_for_compiled_callers_is_the_same(name, single_root):
         for n in [40, 1, 3, 17, 16, 15, 40, 2]:
             arcs = rng.standard_normal((n + 1, n + 1)).astype(dtype)
             heads = np.full(n + 1, -1, np.int32)
-            assert search(arcs, n, single_root, scratch, heads)
+            assert search(arcs, None, n, single_root, 0.0, scratch, heads)
             expected, _ = ROWS[name].textbook(arcs, single_root=single_root)
             assert heads.tolist() == expected
         arcs[:, 2] = -np.inf
-        assert not search(arcs, 2, single_root, scratch, heads)
+        assert not search(arcs, None, 2, single_root, 0.0, scratch, heads)

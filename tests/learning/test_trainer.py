@@ -167,7 +167,7 @@ def test_the_average_is_the_literal_one(rule: str, batch_size: int, change: dict
     found = trainer.model(16).arcs.array[:, 0]
     ours, theirs = np.array(list(literal.model_rows.items())).T
     assert np.count_nonzero(found[theirs]) > 50
-    expected = quantised(average.astype(np.float32), 16)[ours].astype(int)
+    expected = quantised(average.astype(np.float32), 16)[0][ours].astype(int)
     assert np.abs(found[theirs] - expected).max() <= 1
     if options.map_kind == "exact":
         # No feature in two rows, and nothing learned that the literal algorithm did not.

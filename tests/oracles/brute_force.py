@@ -61,6 +61,27 @@ def parts_of(tree: np.ndarray) -> list[tuple[int, int, int]]:
     return parts
 
 
+def ends_of(tree: np.ndarray) -> list[tuple[int, int]]:
+    """(h, m) of every m of a heads vector (n+1,) beyond which its head h has no modifier."""
+    ends = []
+    for h in range(len(tree)):
+        modifiers = [m for m in range(1, len(tree)) if tree[m] == h]
+        ends += [(h, m) for m in modifiers if m > h and m == max(modifiers)]
+        ends += [(h, m) for m in modifiers if m < h and m == min(modifiers)]
+    return ends
+
+
+@cache
+def _all_ends(n: int, projective: bool, single_root: bool) -> np.ndarray:
+    """bool (T, n+1, n+1): whether (h, m) is an end in each of the trees."""
+    trees = all_trees(n, projective, single_root)
+    is_end = np.zeros((len(trees), n + 1, n + 1), bool)
+    for t, tree in enumerate(trees):
+        for h, m in ends_of(tree):
+            is_end[t, h, m] = True
+    return is_end
+
+
 @cache
 def _all_parts(n: int, projective: bool, single_root: bool) -> np.ndarray:
     trees = all_trees(n, projective, single_root)
@@ -68,20 +89,38 @@ def _all_parts(n: int, projective: bool, single_root: bool) -> np.ndarray:
 
 
 def sibling_tree_values(
-    arc_scores: np.ndarray, sibling_scores: np.ndarray, *, projective: bool, single_root: bool
+    arc_scores: np.ndarray,
+    sibling_scores: np.ndarray,
+    end_scores: np.ndarray | None = None,
+    *,
+    projective: bool,
+    single_root: bool,
 ) -> np.ndarray:
-    """Scores (B, T) of all trees with sibling scores (B, n+1, n+1, n+1), as in `all_trees`."""
+    """Scores (B, T) of all trees, as in `all_trees`.
+
+    Sibling scores are (B, n+1, n+1, n+1), end scores (B, n+1, n+1).
+    """
     parts = _all_parts(arc_scores.shape[1] - 1, projective, single_root)
     total = np.zeros((len(arc_scores), len(parts)), arc_scores.dtype)
     for h, m, s in parts.transpose(1, 2, 0):
         total += arc_scores[:, h, m] + sibling_scores[:, h, m, s]
+    if end_scores is not None:
+        is_end = _all_ends(arc_scores.shape[1] - 1, projective, single_root)
+        for h, m in np.argwhere(is_end.any(axis=0)):
+            trees = np.flatnonzero(is_end[:, h, m])
+            total[:, trees] += end_scores[:, h, m, np.newaxis]
     return total
 
 
 def best_sibling_values(
-    arc_scores: np.ndarray, sibling_scores: np.ndarray, *, projective: bool, single_root: bool
+    arc_scores: np.ndarray,
+    sibling_scores: np.ndarray,
+    end_scores: np.ndarray | None = None,
+    *,
+    projective: bool,
+    single_root: bool,
 ) -> np.ndarray:
-    """Highest score (B,) of a tree with sibling scores; -inf where there is no tree."""
+    """Highest score (B,) of a tree with sibling and end scores; -inf where there is no tree."""
     return sibling_tree_values(
-        arc_scores, sibling_scores, projective=projective, single_root=single_root
+        arc_scores, sibling_scores, end_scores, projective=projective, single_root=single_root
     ).max(axis=1)

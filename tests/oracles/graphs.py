@@ -15,7 +15,12 @@ def is_acyclic(arcs: np.ndarray) -> bool:
     return True
 
 
-def graph_value(arc_scores: np.ndarray, sibling_scores: np.ndarray, arcs: np.ndarray) -> float:
+def graph_value(
+    arc_scores: np.ndarray,
+    sibling_scores: np.ndarray,
+    arcs: np.ndarray,
+    end_scores: np.ndarray | None = None,
+) -> float:
     """Sum of the parts, head by head, outwards on each side."""
     total = 0.0
     for h in range(len(arcs)):
@@ -25,6 +30,8 @@ def graph_value(arc_scores: np.ndarray, sibling_scores: np.ndarray, arcs: np.nda
             for m in side:
                 total += arc_scores[h, m] + sibling_scores[h, m, s]
                 s = m
+            if end_scores is not None and s != h:
+                total += end_scores[h, s]
     return total
 
 

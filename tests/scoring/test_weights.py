@@ -58,19 +58,23 @@ AVERAGES = st.just(0.0) | MAGNITUDES | MAGNITUDES.map(lambda x: -x)
     st.sampled_from([8, 16]),
 )
 def test_whole_numbers_keep_the_ratios_to_half_a_step(averages: np.ndarray, bits: int) -> None:
-    found = quantised(averages, bits)
+    found, scale = quantised(averages, bits)
     end = 2 ** (bits - 1) - 1
     assert found.dtype == (np.int8 if bits == 8 else np.int16)
     largest = np.abs(averages).max()
     if largest == 0:
         assert not found.any()
+        assert scale == 1
         return
     assert np.abs(found.astype(int)).max() == end
     exact = averages.astype(np.float64) / largest * end
     assert np.abs(found - exact).max() <= 0.5 + 0.01
+    assert scale == pytest.approx(end / largest)
     assert np.array_equal(np.sign(found) * np.sign(averages) >= 0, np.full(len(found), True))
     assert not found[averages == 0].any()
 
 
 def test_no_weights_at_all_are_zeros() -> None:
-    assert quantised(np.zeros(4, np.float32), 8).tolist() == [0, 0, 0, 0]
+    found, scale = quantised(np.zeros(4, np.float32), 8)
+    assert found.tolist() == [0, 0, 0, 0]
+    assert scale == 1
