@@ -12,7 +12,12 @@ from gpuparse.features.plan import LINE, ArcPlan, Plan
 from gpuparse.scoring.cpu import arc_rows, fill_parts, make_scratch, max_rows
 from gpuparse.scoring.cpu_graph_labels import turn_to_arc
 from gpuparse.scoring.cpu_labels import fill_lines, fill_positions, make_label_scratch
-from gpuparse.scoring.cpu_siblings import max_sibling_rows, sibling_rows
+from gpuparse.scoring.cpu_siblings import (
+    end_rows,
+    fill_sibling_parts,
+    max_sibling_rows,
+    sibling_rows,
+)
 from gpuparse.scoring.feature_map import FeatureMap, frozen_map
 
 
@@ -52,7 +57,7 @@ def rows_of_siblings(
     values, start, n = batch.values.numpy(), int(batch.starts[b]), int(batch.lengths[b])
     pairs = plan.siblings.pairs
     scratch = make_scratch(pairs, n, features.is_exact, np.dtype(np.float32))
-    fill_parts(values, start, n, pairs, features.rows, scratch)
+    fill_sibling_parts(values, start, n, pairs, features.rows, scratch)
     found = np.empty(max_sibling_rows(plan.siblings), np.int64)
     rows = {}
     for h, m, s in sibling_parts(n):
@@ -63,11 +68,37 @@ def rows_of_siblings(
     return rows
 
 
+def end_parts(n: int) -> list[tuple[int, int, str]]:
+    """All ends (h, m, side) over n words, m == h where h has no modifier on that side."""
+    found = [(h, m, "right" if h < m else "left") for h in range(n + 1) for m in range(1, n + 1)]
+    none = [
+        (h, h, side) for h in range(n + 1) for side in ("right", "left") if (h, side) != (0, "left")
+    ]
+    return [part for part in found if part[0] != part[1]] + none
+
+
+def rows_of_ends(
+    batch: Batch, b: int, plan: Plan, features: FeatureMap
+) -> dict[tuple[int, int, str], list[int]]:
+    """The rows of every end (h, m, side) of sentence b."""
+    assert plan.siblings is not None
+    values, start, n = batch.values.numpy(), int(batch.starts[b]), int(batch.lengths[b])
+    ends = plan.siblings.ends
+    scratch = make_scratch(ends, n, features.is_exact, np.dtype(np.float32))
+    fill_parts(values, start, n, ends, features.rows, scratch)
+    found = np.empty(max_sibling_rows(plan.siblings), np.int64)
+    rows = {}
+    for h, m, side in end_parts(n):
+        count = end_rows(n, h, m, side == "right", plan.siblings, features.rows, scratch, found)
+        rows[h, m, side] = found[:count].tolist()
+    return rows
+
+
 def full_exact_map(batch: Batch, plan: ArcPlan | Plan) -> FeatureMap:
     """An exact map with the features of every arc of every sentence, a line for each value."""
     plans = [plan] if isinstance(plan, ArcPlan) else [plan.arcs]
     if isinstance(plan, Plan) and plan.siblings:
-        plans.append(plan.siblings.pairs)
+        plans += [plan.siblings.pairs, plan.siblings.ends]
     keys = np.concatenate([_keys(batch, each) for each in plans])
     assert len(np.unique(keys)) == len(keys), "two families have a key in common"
     first_row = LINE + plan.dense_lines * LINE

@@ -92,10 +92,11 @@ def template_set_text(
     label: list[str] = (),
     distance: tuple[int, ...] = (1, 2, 5),
     sibling: list[str] = (),
+    end: list[str] = (),
 ) -> str:
     """YAML of a set with the given templates."""
     lines = [f"distance: {list(distance)}"]
-    for part, templates in (("arc", arc), ("sibling", sibling), ("label", label)):
+    for part, templates in (("arc", arc), ("sibling", sibling), ("end", end), ("label", label)):
         if templates:
             lines += [f"{part}:", "  - templates:"]
             lines += [f"      - '{template}'" for template in templates]

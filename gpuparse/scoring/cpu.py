@@ -174,7 +174,7 @@ def sum_words(n, plan, weights, rows, scratch):
         record = plan.word[family]
         role, side, seed = record.role, record.side, record.seed
         first, second = record.first_codes, record.second_codes
-        for i in range(role, n + 1):
+        for i in range(n + 1):  # the root too: an end that is not there has it for a modifier
             if scratch.side_on[side, i]:
                 key = _part(scratch.side_key[side, i], seed, 0, rows.mask, rows.keys)
                 base = find_base(key, rows.rows, rows.is_power, rows.keys, rows.bases)

@@ -1,4 +1,4 @@
-"""Features of siblings against a naive extractor that works on strings."""
+"""Features of siblings and of ends against a naive extractor that works on strings."""
 
 from collections import Counter, defaultdict
 
@@ -15,8 +15,16 @@ from gpuparse.scoring.feature_map import FeatureMap, hashed_map
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights
 from tests.oracles.arc_features import known_values
-from tests.oracles.sibling_features import sibling_features
-from tests.rows import full_exact_map, rows_of_arcs, rows_of_siblings, sibling_parts, silence
+from tests.oracles.sibling_features import end_features, sibling_features
+from tests.rows import (
+    end_parts,
+    full_exact_map,
+    rows_of_arcs,
+    rows_of_ends,
+    rows_of_siblings,
+    sibling_parts,
+    silence,
+)
 from tests.samples import Sentence, random_sentences, row, template_set_text, treebank_of
 
 ARCS = ["h.form m.form", "h.pos m.pos direction distance", "h.pos between.pos m.pos"]
@@ -32,6 +40,9 @@ EVERY_ATOM = [
     "s.pos m-1.pos m.pos m+1.pos",
     "s.pos m+3.form distance",
     "m-2.lemma",
+    "s-1.pos",
+    "s+1.pos m.pos direction",
+    "s-3.form s.pos s+1.pos m-1.pos m.pos distance",
     "s.form s.pos m.form m.pos",
     "h.pos s.pos m.pos",
     "h.pos s.pos m.pos direction distance",
@@ -40,9 +51,29 @@ EVERY_ATOM = [
     "direction",
     "direction distance",
 ]
+EVERY_END = [
+    "h.form",
+    "e.lower direction",
+    "h.lemma e.lemma distance",
+    "h.cpos e.fpos direction distance",
+    "h.pos e.pos",
+    "h.feats e.feats.Case direction",
+    "h.feats.Number e.feats.Number direction",
+    "h.form[:5] e.lower[:1]",
+    "h-1.pos h.pos h+1.pos e.pos direction",
+    "h+3.form e.pos distance",
+    "h-2.lemma",
+    "h.form h.pos e.form e.pos",
+    "direction",
+    "distance",
+]
 SETS = {
-    "every atom": (EVERY_ATOM, (1, 2, 5)),
-    "no buckets": (["s.pos m.pos direction distance", "h.pos s.pos m.pos distance"], ()),
+    "every atom": (EVERY_ATOM, (1, 2, 5), EVERY_END),
+    "no buckets": (
+        ["s.pos m.pos direction distance", "h.pos s.pos m.pos distance"],
+        (),
+        ["h.pos e.pos direction distance"],
+    ),
     "every suffix": (
         [
             f"{words} {suffix}"
@@ -50,16 +81,24 @@ SETS = {
             for suffix in ("", "direction", "distance", "direction distance")
         ],
         (1, 2),
+        [
+            f"{words} {suffix}"
+            for words in ("h.pos e.pos", "h.form", "e.pos")
+            for suffix in ("", "direction", "distance", "direction distance")
+        ],
     ),
-    "triples only": (["h.form s.pos m.pos", "h.pos s.lemma m.pos direction"], (1,)),
-    "pairs only": (["s.form m.pos", "s.pos m.form direction"], (1,)),
+    "triples only": (["h.form s.pos m.pos", "h.pos s.lemma m.pos direction"], (1,), []),
+    "pairs only": (["s.form m.pos", "s.pos m.form direction"], (1,), []),
+    "ends beside triples": (["h.form s.pos m.pos"], (1,), ["h.form e.pos", "e.form direction"]),
     "mcdonald-pereira-2006": (
         [str(t) for t in load_templates("mcdonald-pereira-2006").sibling],
         load_templates("mcdonald-pereira-2006").distance,
+        [],
     ),
     "extended": (
         [str(t) for t in load_templates("extended").sibling],
         load_templates("extended").distance,
+        [str(t) for t in load_templates("extended").end],
     ),
 }
 # Which triple families are found by shifts: all, those of small fields, none.
@@ -67,16 +106,20 @@ CELLS = {"direct": 1 << 26, "mixed": 1 << 12, "hashed": 0}
 
 
 def compiled(
-    sibling: list[str], train: list[Sentence], distance: tuple[int, ...], pos_column: int = 3
+    sibling: list[str],
+    train: list[Sentence],
+    distance: tuple[int, ...],
+    end: list[str] = (),
+    pos_column: int = 3,
 ) -> tuple[Vocabularies, Plan]:
-    text = template_set_text(arc=ARCS, sibling=sibling, distance=distance)
+    text = template_set_text(arc=ARCS, sibling=sibling, end=end, distance=distance)
     return of_set(parse_set(text, "test"), train, pos_column)
 
 
 def of_set(
     templates: TemplateSet, train: list[Sentence], pos_column: int = 3
 ) -> tuple[Vocabularies, Plan]:
-    fields = sorted({*templates.fields("arc"), *templates.fields("sibling")})
+    fields = sorted({f for part in ("arc", "sibling", "end") for f in templates.fields(part)})
     vocabularies = Vocabularies.build(treebank_of(train), fields, pos_column)
     return vocabularies, compile_plan(templates, vocabularies)
 
@@ -90,23 +133,28 @@ def of_every_part(
     sentences: list[Sentence],
     train: list[Sentence],
     distance: tuple[int, ...],
+    end: list[str] = (),
     pos_column: int = 3,
-) -> dict[tuple[int, int, int, int], Counter]:
-    """The oracle's features of each part (sentence, h, m, s)."""
-    words = {word for text in sibling for word in text.split() if "." in word}
+) -> dict[tuple, Counter]:
+    """The oracle's features of each part (sentence, h, m, s) and end (sentence, h, m, side)."""
+    words = {word for text in [*sibling, *end] for word in text.split() if "." in word}
     known = known_values(train, sorted({w.partition(".")[2] for w in words}), pos_column)
-    return {
-        (b, *part): sibling_features(sibling, sentence, part, known, pos_column, distance)
-        for b, sentence in enumerate(sentences)
-        for part in sibling_parts(len(sentence))
-    }
+    how = known, pos_column, distance
+    found: dict[tuple, Counter] = {}
+    for b, sentence in enumerate(sentences):
+        for part in sibling_parts(len(sentence)):
+            found[b, *part] = sibling_features(sibling, sentence, part, *how)
+        for last in end_parts(len(sentence)):
+            found[b, *last] = end_features(end, sentence, last, *how)
+    return found
 
 
 def of_every_row(batch: Batch, plan: Plan, features: FeatureMap) -> dict:
     return {
         (b, *part): Counter(rows)
         for b in range(len(batch))
-        for part, rows in rows_of_siblings(batch, b, plan, features).items()
+        for rows_of in (rows_of_siblings, rows_of_ends)
+        for part, rows in rows_of(batch, b, plan, features).items()
     }
 
 
@@ -128,15 +176,15 @@ def test_parts_share_weight_rows_just_when_they_share_features(
     monkeypatch.setattr(plan_module, "MAX_TRIPLE_CELLS", CELLS[cells])
     # So many that no two features of so small a sample meet.
     monkeypatch.setattr(plan_module, "HASHED_TRIPLE_CELLS", 1 << 30)
-    sibling, distance = SETS[name]
+    sibling, distance, end = SETS[name]
     train, test = random_sentences(1, 4, 6), random_sentences(2, 3, 6)
-    vocabularies, plan = compiled(sibling, train[:3], distance, pos_column)
+    vocabularies, plan = compiled(sibling, train[:3], distance, end, pos_column)
     hashed = plan.siblings.triple["is_hashed"]
     assert len(hashed) == 0 or cells == "mixed" or set(hashed) == {cells == "hashed"}
     sentences = train + test  # words of train[3:] and test may be unknown
     batch = encoded(sentences, vocabularies)
     by_row = of_every_row(batch, plan, full_exact_map(batch, plan))
-    by_name = of_every_part(sibling, sentences, train[:3], distance, pos_column)
+    by_name = of_every_part(sibling, sentences, train[:3], distance, end, pos_column)
     assert incidence(by_row) == incidence(by_name)
     assert len(incidence(by_name)) > 2
 
@@ -150,13 +198,16 @@ def test_both_kinds_of_triples_were_met(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("map_rows", [1 << 28, 200_000_003])
 def test_a_huge_table_keeps_features_apart_as_well(map_rows: int) -> None:
     """Those of siblings from each other and from those of arcs, in keys of 32 bits."""
-    sibling, distance = SETS["mcdonald-pereira-2006"]
+    sibling, distance, _ = SETS["mcdonald-pereira-2006"]
+    end = SETS["extended"][2]
     sentences = random_sentences(5, 4, 7)
-    vocabularies, plan = compiled(sibling, sentences, distance)
+    vocabularies, plan = compiled(sibling, sentences, distance, end)
     batch = encoded(sentences, vocabularies)
     features = hashed_map(map_rows, plan.dense_lines)
     by_row = of_every_row(batch, plan, features)
-    assert incidence(by_row) == incidence(of_every_part(sibling, sentences, sentences, distance))
+    assert incidence(by_row) == incidence(
+        of_every_part(sibling, sentences, sentences, distance, end)
+    )
     of_arcs = {
         found
         for b in range(len(batch))
@@ -171,16 +222,21 @@ def test_a_huge_table_keeps_features_apart_as_well(map_rows: int) -> None:
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
 def test_part_has_as_many_features_as_the_oracle_says(name: str, backend: str) -> None:
-    sibling, distance = SETS[name]
+    sibling, distance, end = SETS[name]
     train, sentences = random_sentences(3, 3, 7), random_sentences(4, 6, 8)
-    vocabularies, plan = compiled(sibling, train, distance)
+    vocabularies, plan = compiled(sibling, train, distance, end)
     features = hashed_map(64, plan.dense_lines)
     ones = silence(np.ones(features.n_rows, np.int8), plan, features)[:, np.newaxis]
-    counts = sibling_scores(
+    siblings, ends = sibling_scores(
         encoded(sentences, vocabularies), plan.siblings, features, Weights(ones), backend=backend
     )
-    for part, found in of_every_part(sibling, sentences, train, distance).items():
-        assert counts[part] == found.total(), part
+    of_parts = of_every_part(sibling, sentences, train, distance, end)
+    for part, found in of_parts.items():
+        b, h, m, s = part
+        if s not in ("right", "left"):
+            assert siblings[part] == found.total(), part
+        elif m != h:
+            assert ends[b, h, m] == found.total() - of_parts[b, h, h, s].total(), part
 
 
 def test_features_of_a_sentence_written_out_by_hand() -> None:
@@ -244,6 +300,78 @@ def test_features_of_a_sentence_written_out_by_hand() -> None:
     rows = rows_of_siblings(batch, 0, plan, full_exact_map(batch, plan))
     for part, features in expected.items():
         assert len(rows[part]) == len(set(rows[part])) == len(features)
+
+
+def test_features_of_ends_written_out_by_hand() -> None:
+    sentence = [
+        row(1, "Dogs", 2, cpos="N", feats="Number=Plur"),
+        row(2, "bark", 0, cpos="V"),
+        row(3, "very", 4, cpos="A"),
+        row(4, "loudly", 2, cpos="A"),
+    ]
+    end = [
+        "h.pos e.pos direction distance",  # 0
+        "h+1.form e.pos",  # 1
+        "h.form e.feats.Number distance",  # 2
+        "e.form direction",  # 3
+    ]
+    word = lambda text: ("word", text)  # noqa: E731
+    root, after = ("<root>",), ("<after>",)
+    expected = {
+        (2, 1, "left"): [
+            ("end", 0, word("V"), word("N"), "left", 0),
+            ("end", 1, word("very"), word("N")),
+            ("end", 2, word("bark"), word("Plur"), 0),
+            ("end", 3, word("Dogs"), "left"),
+        ],
+        (2, 4, "right"): [
+            ("end", 0, word("V"), word("A"), "right", 1),
+            ("end", 1, word("very"), word("A")),
+            ("end", 3, word("loudly"), "right"),  # it has no number
+        ],
+        (0, 2, "right"): [
+            ("end", 0, root, word("V"), "right", 1),
+            ("end", 1, word("Dogs"), word("V")),
+            ("end", 3, word("bark"), "right"),
+        ],
+        # no modifier: the root in its place, at the smallest distance
+        (4, 4, "right"): [
+            ("end", 0, word("A"), root, "right", 0),
+            ("end", 1, after, root),
+            ("end", 2, word("loudly"), root, 0),
+            ("end", 3, root, "right"),
+        ],
+        (3, 3, "left"): [
+            ("end", 0, word("A"), root, "left", 0),
+            ("end", 1, word("loudly"), root),
+            ("end", 2, word("very"), root, 0),
+            ("end", 3, root, "left"),
+        ],
+        (0, 0, "right"): [
+            ("end", 0, root, root, "right", 0),
+            ("end", 1, word("Dogs"), root),
+            ("end", 2, root, root, 0),
+            ("end", 3, root, "right"),
+        ],
+    }
+    found = of_every_part(["s.pos"], [sentence], [sentence], (1,), end)
+    for part, features in expected.items():
+        assert found[0, *part] == Counter(features), part
+    vocabularies, plan = compiled(["s.pos"], [sentence], (1,), end)
+    batch = encoded([sentence], vocabularies)
+    rows = rows_of_ends(batch, 0, plan, full_exact_map(batch, plan))
+    for part, features in expected.items():
+        assert len(rows[part]) == len(set(rows[part])) == len(features)
+
+
+def test_what_stands_beside_no_sibling_is_silent() -> None:
+    sentence = [row(m, f"w{m}", m - 1, cpos="N") for m in range(1, 5)]
+    sibling = ["s-1.form m.pos", "s+1.form", "s.form m.pos", "s-1.form distance"]
+    vocabularies, plan = compiled(sibling, [sentence], (1,))
+    batch = encoded([sentence], vocabularies)
+    rows = rows_of_siblings(batch, 0, plan, full_exact_map(batch, plan))
+    for (h, _, s), found in rows.items():
+        assert len(found) == (1 if s == h else 4)
 
 
 def test_few_cells_are_shared_and_the_first_line_stays_silent(

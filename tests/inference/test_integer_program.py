@@ -28,23 +28,33 @@ CASES = {1: 10, 2: 20, 3: 60, 4: 60, 5: 12}
 
 
 def draw(seed, n_batch, n, order, forbidden=0.0):
-    """Arc scores and sibling scores, None for the first order; NaN where nothing is read."""
+    """Arc, sibling and end scores, None for the first order; NaN where nothing is read."""
     rng = np.random.default_rng(seed)
     arcs = integer_scores(rng, n_batch, n, forbidden=forbidden)
     siblings = integer_siblings(rng, n_batch, n, forbidden=forbidden)
-    with_junk(arcs, siblings, np.nan)
-    return arcs, siblings if order == 2 else None
+    ends = integer_scores(rng, n_batch, n, forbidden=forbidden)
+    with_junk(arcs, siblings, np.nan, ends)
+    return (arcs, siblings, ends) if order == 2 else (arcs, None, None)
 
 
-def as_tensors(arcs, siblings, n):
-    lengths = torch.full((len(arcs),), n)
-    return torch.from_numpy(arcs), None if siblings is None else torch.from_numpy(siblings), lengths
+def solve(arcs, siblings, ends, lengths, **options):
+    """The search on arrays; lengths: those of the sentences, or one number for all of them."""
+    arcs, siblings, ends = (
+        None if part is None else torch.from_numpy(part) for part in (arcs, siblings, ends)
+    )
+    if isinstance(lengths, int):
+        lengths = torch.full((len(arcs),), lengths)
+    return integer_program(arcs, siblings, lengths, end_scores=ends, **options)
 
 
-def best_by_enumeration(arcs, siblings, single_root):
+def chosen(scores, which):
+    return [None if part is None else part[which] for part in scores]
+
+
+def best_by_enumeration(arcs, siblings, ends, single_root):
     if siblings is None:
         return best_values(arcs, projective=False, single_root=single_root)
-    return best_sibling_values(arcs, siblings, projective=False, single_root=single_root)
+    return best_sibling_values(arcs, siblings, ends, projective=False, single_root=single_root)
 
 
 @every_root
@@ -52,12 +62,11 @@ def best_by_enumeration(arcs, siblings, single_root):
 @pytest.mark.parametrize("forbidden", [0.0, 0.15, 0.4])
 @pytest.mark.parametrize("n", CASES)
 def test_the_best_of_all_trees_is_found(order, single_root, forbidden, n):
-    arcs, siblings = draw(n, CASES[n], n, order, forbidden)
-    expected = best_by_enumeration(arcs, siblings, single_root)
+    scores_of = draw(n, CASES[n], n, order, forbidden)
+    expected = best_by_enumeration(*scores_of, single_root)
     has_tree = expected > -np.inf
     assert has_tree.any()
-    found = [arcs[has_tree], None if siblings is None else siblings[has_tree]]
-    heads, scores, optimal = integer_program(*as_tensors(*found, n), single_root=single_root)
+    heads, scores, optimal = solve(*chosen(scores_of, has_tree), n, single_root=single_root)
     assert scores.tolist() == expected[has_tree].tolist()
     assert optimal.all()
     for tree in heads.tolist():
@@ -65,22 +74,30 @@ def test_the_best_of_all_trees_is_found(order, single_root, forbidden, n):
         assert is_tree(tuple(tree[1:]))
         assert not single_root or tree.count(0) == 1
     for b in np.flatnonzero(~has_tree):
-        alone = arcs[b : b + 1], None if siblings is None else siblings[b : b + 1]
         with pytest.raises(NoTreeError, match="sentence 0 "):
-            integer_program(*as_tensors(*alone, n), single_root=single_root)
+            solve(*chosen(scores_of, slice(b, b + 1)), n, single_root=single_root)
+
+
+@every_root
+def test_siblings_without_ends_and_zero_ends(single_root):
+    n = 4
+    arcs, siblings, _ = draw(36, 30, n, 2)
+    expected = best_by_enumeration(arcs, siblings, None, single_root)
+    for ends in (None, np.zeros_like(arcs)):
+        _, scores, optimal = solve(arcs, siblings, ends, n, single_root=single_root)
+        assert scores.tolist() == expected.tolist()
+        assert optimal.all()
 
 
 @every_root
 def test_a_unique_best_tree_is_the_one_found(single_root):
     n = 4
     rng = np.random.default_rng(31)
-    arcs, siblings = (
-        rng.standard_normal((40, n + 1, n + 1)),
-        rng.standard_normal((40, *[n + 1] * 3)),
-    )
-    values = sibling_tree_values(arcs, siblings, projective=False, single_root=single_root)
+    arcs, ends = rng.standard_normal((2, 40, n + 1, n + 1))
+    siblings = rng.standard_normal((40, *[n + 1] * 3))
+    values = sibling_tree_values(arcs, siblings, ends, projective=False, single_root=single_root)
     trees = all_trees(n, False, single_root)[values.argmax(1)]
-    heads, scores, _ = integer_program(*as_tensors(arcs, siblings, n), single_root=single_root)
+    heads, scores, _ = solve(arcs, siblings, ends, n, single_root=single_root)
     assert heads.tolist() == trees.tolist()
     np.testing.assert_allclose(scores.numpy(), values.max(1), rtol=1e-12, atol=1e-12)
 
@@ -109,14 +126,16 @@ def test_approximate_searches_never_do_better(single_root):
     arcs = torch.from_numpy(rng.integers(-20, 21, (12, n + 1, n + 1)).astype(np.float64))
     siblings = torch.from_numpy(rng.integers(-20, 21, (12, *[n + 1] * 3)).astype(np.float64))
     batch = arcs, siblings, torch.full((12,), n)
-    heads, scores, optimal = integer_program(*batch, single_root=single_root)
+    ends = torch.from_numpy(rng.integers(-20, 21, (12, n + 1, n + 1)).astype(np.float64))
+    options = {"end_scores": ends, "single_root": single_root}
+    heads, scores, optimal = integer_program(*batch, **options)
     assert optimal.all()
-    climbed = hill_climb(*batch, single_root=single_root)[1]
+    climbed = hill_climb(*batch, **options)[1]
     assert (climbed <= scores).all()
     assert (climbed < scores).any()
-    assert (eisner_sibling(*batch, single_root=single_root)[1] <= climbed).all()
+    assert (eisner_sibling(*batch, **options)[1] <= climbed).all()
     # From the best tree on there is no way up.
-    again, values, changes = hill_climb(*batch, start=heads, single_root=single_root)
+    again, values, changes = hill_climb(*batch, start=heads, **options)
     assert again.equal(heads)
     assert values.equal(scores)
     assert not changes.any()
@@ -126,33 +145,34 @@ def test_approximate_searches_never_do_better(single_root):
 @pytest.mark.parametrize("scale", [2.0**-40, 2.0**40])
 def test_the_scale_of_the_scores_does_not_matter(order, scale):
     n = 4
-    arcs, siblings = draw(34, 30, n, order)
-    expected = best_by_enumeration(arcs, siblings, single_root=False)
-    scaled = arcs * np.float32(scale), None if siblings is None else siblings * np.float32(scale)
-    _, scores, _ = integer_program(*as_tensors(*scaled, n))
+    drawn = draw(34, 30, n, order)
+    expected = best_by_enumeration(*drawn, single_root=False)
+    scaled = [None if part is None else part * np.float32(scale) for part in drawn]
+    _, scores, _ = solve(*scaled, n)
     assert (scores.numpy() / np.float32(scale)).tolist() == expected.tolist()
 
 
 @every_order
 def test_padding_and_batch_mates_change_nothing_and_inputs_stay(order):
-    arcs, siblings = draw(35, 6, 6, order)
+    arcs, siblings, ends = draw(35, 6, 6, order)
     lengths = torch.tensor([6, 0, 3, 1, 5, 4])
     for b, n in enumerate(lengths.tolist()):
         arcs[b, n + 1 :] = arcs[b, :, n + 1 :] = np.inf
         if siblings is not None:
+            ends[b, n + 1 :] = ends[b, :, n + 1 :] = np.inf
             for axis in range(3):
                 np.moveaxis(siblings[b], axis, 0)[n + 1 :] = np.inf
-    batch = as_tensors(arcs, siblings, 6)[:2]
-    before = arcs.tobytes()
-    heads, scores, _ = integer_program(*batch, lengths)
-    assert arcs.tobytes() == before
+    batch = [part for part in (arcs, siblings, ends) if part is not None]
+    before = [part.tobytes() for part in batch]
+    heads, scores, _ = solve(arcs, siblings, ends, lengths)
+    assert [part.tobytes() for part in batch] == before
     for b, n in enumerate(lengths.tolist()):
         inside = slice(n + 1)
-        alone = (
-            batch[0][b : b + 1, inside, inside],
-            None if siblings is None else batch[1][b : b + 1, inside, inside, inside],
-        )
-        _, value, _ = integer_program(*alone, lengths[b : b + 1])
+        alone = [
+            None if part is None else part[(slice(b, b + 1), *[inside] * (part.ndim - 1))]
+            for part in (arcs, siblings, ends)
+        ]
+        _, value, _ = solve(*alone, lengths[b : b + 1])
         assert value.item() == scores[b].item()
         assert heads[b, n + 1 :].tolist() == [-1] * (6 - n)
 
@@ -183,6 +203,12 @@ def test_a_sentence_without_a_tree_is_named():
     siblings[0, 0, :, 0] = -torch.inf
     with pytest.raises(NoTreeError, match="sentence 0 "):
         integer_program(torch.zeros(1, 4, 4), siblings, lengths[:1])
+    # No word may be the last one on its side of its head.
+    arcs, siblings, ends = torch.zeros(1, 4, 4), torch.zeros(1, 4, 4, 4), torch.zeros(2, 4, 4)
+    ends[0, :, 3] = ends[0, 3] = -torch.inf
+    with pytest.raises(NoTreeError, match="sentence 0 "):
+        integer_program(arcs, siblings, lengths[:1], end_scores=ends[:1])
+    integer_program(arcs, siblings, lengths[:1], end_scores=ends[1:])
 
 
 def test_time_that_runs_out_is_said():
@@ -208,6 +234,10 @@ def test_scores_are_checked():
         integer_program(arcs, None, lengths.float())
     with pytest.raises(ScoreError, match="sibling_scores has shape"):
         integer_program(arcs, siblings[:1], lengths)
+    with pytest.raises(ScoreError, match="end_scores has shape"):
+        integer_program(arcs, siblings, lengths, end_scores=arcs[:1])
+    with pytest.raises(ScoreError, match="end_scores: sentence 0: "):
+        integer_program(arcs, siblings, lengths, end_scores=torch.full_like(arcs, torch.nan))
     arcs[1, 2, 3] = torch.nan
     with pytest.raises(ScoreError, match="sentence 1: "):
         integer_program(arcs, siblings, lengths)

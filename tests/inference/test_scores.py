@@ -154,15 +154,19 @@ def test_views_and_scores_that_require_gradients(name, backend):
 
 def test_decode_by_name():
     arcs, siblings = torch.randn(2, 6, 6), torch.randn(2, 6, 6, 6)
-    lengths = torch.tensor([5, 4])
-    scores = Scores(arcs, lengths, siblings)
+    lengths, ends = torch.tensor([5, 4]), torch.randn(2, 6, 6)
+    scores = Scores(arcs, lengths, siblings, ends)
     for name, decoder in DECODERS.items():
         backend = "torch" if decoder.has_backends else "cpu"
         parse = decode(name, scores, single_root=True, backend=backend)
         assert isinstance(parse, Parse)
         read = (arcs, siblings, lengths) if decoder.reads_siblings else (arcs, lengths)
-        found, values, *_ = decoder.search(*read, single_root=True)
+        of_ends = {"end_scores": ends} if decoder.reads_siblings else {}
+        found, values, *_ = decoder.search(*read, single_root=True, **of_ends)
         assert parse.scores.equal(values)
+        without = decode(name, Scores(arcs, lengths, siblings), single_root=True)
+        assert without.scores.equal(decoder.search(*read, single_root=True)[1])
+        assert without.scores.equal(values) != decoder.reads_siblings
         if decoder.gives_graphs:
             assert parse.heads is None
             assert parse.arcs.equal(found)

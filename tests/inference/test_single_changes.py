@@ -32,66 +32,90 @@ examples = settings(max_examples=40, deadline=None)
 CASES = {1: 500, 2: 1500, 3: 2500, 4: 3000, 5: 2500}
 
 
+GAINS = [0.0, 1.5, 4.0, 2.0**100]
+"""Least gains; scores are whole numbers, so that some changes gain just as much as the third."""
+
+
 def with_projective_tree(rng, n, n_cases, single_root):
-    """Scores with ties, half of the cases with forbidden parts: (arcs, siblings, lengths)."""
-    arcs, siblings = [], []
+    """Scores with ties, half of the cases with forbidden parts: (arcs, siblings, lengths), ends."""
+    arcs, siblings, ends = [], [], []
     while sum(map(len, arcs)) < n_cases:
         forbidden = 0.1 * (len(arcs) % 2)
         some = integer_scores(rng, n_cases // 2, n, forbidden=forbidden)
         more = integer_siblings(rng, n_cases // 2, n, forbidden=forbidden)
-        values = sibling_tree_values(some, more, projective=True, single_root=single_root)
+        last = integer_scores(rng, n_cases // 2, n, forbidden=forbidden)
+        values = sibling_tree_values(some, more, last, projective=True, single_root=single_root)
         has_tree = values.max(axis=1) > -np.inf
         arcs.append(some[has_tree])
         siblings.append(more[has_tree])
-    batch = np.concatenate(arcs)[:n_cases], np.concatenate(siblings)[:n_cases]
-    return torch.from_numpy(batch[0]), torch.from_numpy(batch[1]), torch.full((n_cases,), n)
+        ends.append(last[has_tree])
+    arcs, siblings, ends = (
+        torch.from_numpy(np.concatenate(part)[:n_cases]) for part in (arcs, siblings, ends)
+    )
+    return (arcs, siblings, torch.full((n_cases,), n)), ends
 
 
 @every_root
 @pytest.mark.parametrize("n", CASES)
-def test_ten_thousand_climbs_end_on_a_hill(single_root, n):
-    """Over n = 1..5: never below the start; all trees that differ in one head are no better."""
+@pytest.mark.parametrize("min_gain", GAINS)
+def test_ten_thousand_climbs_end_on_a_hill(single_root, n, min_gain):
+    """Over n = 1..5: never below the start; no tree that differs in one head gains more."""
     assert sum(CASES.values()) == 10_000
-    batch = with_projective_tree(np.random.default_rng(n), n, CASES[n], single_root)
-    heads, values, changes = hill_climb(*batch, single_root=single_root)
+    batch, ends = with_projective_tree(np.random.default_rng(n), n, CASES[n], single_root)
+    options = {"end_scores": ends, "single_root": single_root}
+    heads, values, changes = hill_climb(*batch, min_gain=min_gain, **options)
     trees = all_trees(n, False, single_root)
     of_trees = sibling_tree_values(
-        batch[0].numpy(), batch[1].numpy(), projective=False, single_root=single_root
+        batch[0].numpy(), batch[1].numpy(), ends.numpy(), projective=False, single_root=single_root
     )
     number = {tuple(tree): t for t, tree in enumerate(trees.tolist())}
     found = np.array([number[tuple(tree)] for tree in heads.tolist()])
     assert of_trees[np.arange(len(found)), found].tolist() == values.tolist()
     is_neighbour = (trees[:, None] != trees).sum(axis=2) <= 1
     around = np.where(is_neighbour[found], of_trees, -np.inf).max(axis=1)
-    assert around.tolist() == values.tolist()
-    start, start_values = eisner_sibling(*batch, single_root=single_root)
+    assert (around <= values.numpy() + min_gain).all()
+    start, start_values = eisner_sibling(*batch, **options)
     moved = heads.ne(start).any(1)
-    assert (values >= start_values).all()
+    assert (values - start_values >= changes * (min_gain if moved.any() else 0)).all()
     assert (values > start_values).equal(moved)
     assert (changes > 0).equal(moved)
-    assert moved.any() == (n > 2)  # only from three words on can arcs cross
+    # Only from three words on can arcs cross, and no gain is a very large one.
+    assert moved.any() == (n > 2 and min_gain < 2.0**100)
+    if n > 3 and 0 < min_gain < 2.0**100:
+        better = around - values.numpy()
+        assert ((better > 0) & (better <= min_gain)).any()
+        assert (better == 4).any() == (min_gain == 4)
 
 
 @every_root
+@pytest.mark.parametrize(("min_gain", "n_cases"), [(0.0, CASES), (2.0, dict.fromkeys(CASES, 300))])
 @pytest.mark.parametrize("n", CASES)
-def test_ten_thousand_graphs_end_on_a_hill(single_root, n):
-    """Over n = 1..5: acyclic, a head for every word, the root's rules, and no change is better."""
-    batch = with_projective_tree(np.random.default_rng(n), n, CASES[n], single_root)
-    graphs, values = multi_parent(*batch, single_root=single_root)
-    _, start_values = eisner_sibling(*batch, single_root=single_root)
+def test_ten_thousand_graphs_end_on_a_hill(single_root, n, min_gain, n_cases):
+    """Over n = 1..5: acyclic, a head for every word, the root's rules, no change gains more."""
+    batch, ends = with_projective_tree(np.random.default_rng(n), n, n_cases[n], single_root)
+    options = {"end_scores": ends, "single_root": single_root}
+    graphs, values = multi_parent(*batch, min_gain=min_gain, **options)
+    start, start_values = eisner_sibling(*batch, **options)
     assert (values >= start_values).all()
+    unchanged, same_values = multi_parent(*batch, min_gain=2.0**100, **options)
+    assert same_values.equal(start_values)
+    assert unchanged.sum((1, 2)).tolist() == [n] * len(start)
+    assert unchanged.gather(1, start[:, None].clamp(min=0))[:, 0, 1:].all()
     assert (graphs[:, :, 1:].sum(1) >= 1).all()
     assert not graphs[:, :, 0].any()
     if single_root:
         assert (graphs[:, 0].sum(1) == 1).all()
     if n > 1 + single_root:
         assert (graphs.sum((1, 2)) > n).any()
-    arcs, siblings = batch[0].numpy(), batch[1].numpy()
+    arcs, siblings, lasts = batch[0].numpy(), batch[1].numpy(), ends.numpy()
+    most = 0.0
     for b, graph in enumerate(graphs.numpy()):
         assert is_acyclic(graph)
-        assert graph_value(arcs[b], siblings[b], graph) == values[b]
+        assert graph_value(arcs[b], siblings[b], graph, lasts[b]) == values[b]
         for changed in single_changes(graph, single_root=single_root):
-            assert graph_value(arcs[b], siblings[b], changed) <= values[b]
+            gain = graph_value(arcs[b], siblings[b], changed, lasts[b]) - values[b]
+            most = max(most, gain)
+    assert most == (min_gain if n > 1 + single_root else 0)
 
 
 def textbook_arcs(arcs, n_nodes):
@@ -109,32 +133,36 @@ def test_the_textbook_twins_find_the_same(single_root, kind):
     for n in [1, 2, 3, 4, 6, 9]:
         for _ in range(4):
             if kind == "ties":
-                arcs = integer_scores(rng, 1, n)[0]
+                arcs, ends = integer_scores(rng, 2, n)
                 siblings = integer_siblings(rng, 1, n)[0]
             else:
-                arcs = rng.standard_normal((n + 1, n + 1)).astype(kind)
+                arcs, ends = rng.standard_normal((2, n + 1, n + 1)).astype(kind)
                 siblings = rng.standard_normal((n + 1, n + 1, n + 1)).astype(kind)
             batch = (
                 torch.from_numpy(arcs[None]),
                 torch.from_numpy(siblings[None]),
                 torch.tensor([n]),
             )
-            start = eisner_sibling(*batch, single_root=single_root)[0]
+            with_ends = rng.random() < 0.8
+            of_ends = {"end_scores": torch.from_numpy(ends[None]) if with_ends else None}
+            of_textbook = {"end_scores": ends if with_ends else None}
+            start = eisner_sibling(*batch, **of_ends, single_root=single_root)[0]
             if rng.random() < 0.5:
                 start = chu_liu_edmonds(batch[0], batch[2], single_root=single_root)[0]
             limit = None if rng.random() < 0.5 else int(rng.integers(0, 4))
             options = {"max_changes": limit, "single_root": single_root}
-            heads, value, changes = hill_climb(*batch, start=start, **options)
+            options["min_gain"] = float(rng.choice([0.0, 0.75, 2.0]))
+            heads, value, changes = hill_climb(*batch, start=start, **of_ends, **options)
             tree, expected, count = reference.hill_climb(
-                arcs, siblings, start[0].tolist(), **options
+                arcs, siblings, start[0].tolist(), **of_textbook, **options
             )
             assert heads[0].tolist() == tree
             assert value.item() == expected
             assert changes.item() == count
             assert limit is None or count <= limit
-            graph, value = multi_parent(*batch, start=start, **options)
+            graph, value = multi_parent(*batch, start=start, **of_ends, **options)
             found, expected, _ = reference.multi_parent(
-                arcs, siblings, start[0].tolist(), **options
+                arcs, siblings, start[0].tolist(), **of_textbook, **options
             )
             assert (graph[0].numpy() == textbook_arcs(found, n + 1)).all()
             assert value.item() == expected
@@ -151,7 +179,7 @@ def test_small_tables_are_climbed_like_dense_scores(single_root, dtype):
         arcs = rng.integers(-9, 10, (n + 1, n + 1)).astype(dtype)
         siblings = factored_siblings(rng, n, n_classes, dtype)
         as_one = DenseSiblings(dense(siblings), siblings.ends)
-        with_junk(arcs, as_one.scores, np.nan)
+        with_junk(arcs, as_one.scores, np.nan, siblings.ends)
         start, _ = chu_liu_edmonds(
             torch.from_numpy(arcs[None]), torch.tensor([n]), single_root=single_root
         )
@@ -159,8 +187,8 @@ def test_small_tables_are_climbed_like_dense_scores(single_root, dtype):
         for source in (siblings, as_one):
             heads = start[0].numpy().astype(np.int32)
             graph = np.zeros((n + 1, n + 1), bool)
-            multi_parent_sentence(arcs, source, n, single_root, 30, 0.0, scratch, heads, graph)
-            changes = hill_climb_sentence(arcs, source, n, single_root, -1, 0.0, scratch, heads)
+            multi_parent_sentence(arcs, source, n, single_root, 30, 1.0, scratch, heads, graph)
+            changes = hill_climb_sentence(arcs, source, n, single_root, -1, 1.0, scratch, heads)
             results.append((heads.tolist(), graph.tolist(), changes))
             total += changes
         assert results[0] == results[1]
@@ -205,6 +233,66 @@ def test_siblings_are_taken_among_all_modifiers_of_a_head():
     assert values.tolist() == [28]
 
 
+def test_the_first_modifier_beyond_all_others_takes_over_the_end():
+    """Word 3 as a second modifier of 1 is outermost there, and 2 no more."""
+    arcs = torch.full((1, 4, 4), -9.0)
+    for h, m in [(0, 1), (1, 2), (2, 3)]:
+        arcs[0, h, m] = 9
+    arcs[0, 1, 3] = 0
+    ends = torch.zeros(1, 4, 4)
+    ends[0, 1, 2], ends[0, 1, 3] = -1, 2
+    batch = arcs, torch.zeros(1, 4, 4, 4), torch.tensor([3])
+    graphs, values = multi_parent(*batch, end_scores=ends, min_gain=2.5)
+    assert graphs[0].nonzero().tolist() == [[0, 1], [1, 2], [1, 3], [2, 3]]
+    assert values.tolist() == [29]
+    graphs, values = multi_parent(*batch, end_scores=ends, min_gain=3)  # just what it gains
+    assert graphs[0].nonzero().tolist() == [[0, 1], [1, 2], [2, 3]]
+    assert values.tolist() == [26]
+
+
+@every_root
+@every_search
+def test_zero_ends_and_no_least_gain_are_the_defaults(search, single_root):
+    rng = np.random.default_rng(26)
+    n = 9
+    arcs = torch.from_numpy(rng.standard_normal((40, n + 1, n + 1)))
+    siblings = torch.from_numpy(rng.standard_normal((40, *[n + 1] * 3)))
+    batch = arcs, siblings, torch.from_numpy(rng.integers(1, n + 1, 40))
+    found = search(*batch, single_root=single_root)
+    zeros = search(*batch, end_scores=torch.zeros_like(arcs), min_gain=0, single_root=single_root)
+    for ours, theirs in zip(found, zeros, strict=True):
+        assert ours.equal(theirs)
+
+
+@every_search
+@pytest.mark.parametrize("min_gain", [-1e-9, -1, np.nan, np.inf, -np.inf])
+def test_least_gains_that_are_refused(search, min_gain):
+    with pytest.raises(ScoreError, match="expected a number from 0 on"):
+        search(*zeros(), min_gain=min_gain)
+
+
+@every_search
+def test_end_scores_are_checked(search):
+    arcs, siblings, lengths = zeros()
+    for ends, message in [
+        (arcs[:, 1:], "end_scores has shape"),
+        (arcs.bool(), "end_scores.*type torch.bool"),
+        (arcs.to("meta"), "end_scores has shape .* on meta"),
+        (torch.full_like(arcs, torch.nan), "end_scores: sentence 0"),
+    ]:
+        with pytest.raises(ScoreError, match=message):
+            search(arcs, siblings, lengths, end_scores=ends)
+    start = torch.tensor([[-1, 0, 1, 2, 3]] * 3)
+    ends = torch.zeros_like(arcs)
+    ends[1, 2, 3] = -torch.inf
+    with pytest.raises(ScoreError, match="start of sentence 1 has a forbidden part"):
+        search(arcs, siblings, lengths, end_scores=ends, start=start)
+    search(arcs, siblings, lengths, end_scores=ends)
+    ends[2, :, 4] = -torch.inf  # the last word is the outermost modifier of whatever it modifies
+    with pytest.raises(NoTreeError, match="sentence 2 "):
+        search(arcs, siblings, lengths, end_scores=ends)
+
+
 @every_root
 @every_search
 def test_a_hill_is_not_left(search, single_root):
@@ -240,21 +328,26 @@ def test_a_hill_is_not_left(search, single_root):
 @given(batch=sibling_batches(), junk=st.sampled_from([torch.nan, torch.inf, -torch.inf, 1e38]))
 def test_unread_cells_padding_and_batch_mates_change_nothing(search, single_root, batch, junk):
     arcs, siblings = batch.arc_scores.clone(), batch.sibling_scores.clone()
-    found, values = search(arcs, siblings, batch.lengths, single_root=single_root)[:2]
+    ends, options = batch.end_scores.clone(), {"min_gain": 1.0, "single_root": single_root}
+    found, values = search(arcs, siblings, batch.lengths, end_scores=ends, **options)[:2]
+    assert ends.equal(batch.end_scores)
     assert arcs.equal(batch.arc_scores)
     assert siblings.equal(batch.sibling_scores)
     n_batch, n_nodes = arcs.shape[:2]
     wide_arcs = torch.full((n_batch, *[n_nodes + 2] * 2), junk)
     wide_siblings = torch.full((n_batch, *[n_nodes + 2] * 3), junk)
+    wide_ends = torch.full_like(wide_arcs, junk)
     for b, n in enumerate(batch.lengths.tolist()):
         words = slice(n + 1)
         wide_arcs[b, words, words] = arcs[b, words, words]
         wide_siblings[b, words, words, words] = siblings[b, words, words, words]
-    with_junk(wide_arcs.numpy(), wide_siblings.numpy(), junk)
+        wide_ends[b, words, words] = ends[b, words, words]
+    with_junk(wide_arcs.numpy(), wide_siblings.numpy(), junk, wide_ends.numpy())
     order = torch.arange(n_batch - 1, -1, -1)
     wide, wide_values = search(
-        wide_arcs[order], wide_siblings[order], batch.lengths[order], single_root=single_root
-    )[:2]
+        wide_arcs[order], wide_siblings[order], batch.lengths[order],
+        end_scores=wide_ends[order], **options,
+    )[:2]  # fmt: skip
     inside = (slice(None), *[slice(n_nodes)] * (found.dim() - 1))
     assert wide[order][inside].equal(found)
     assert wide_values[order].equal(values)
@@ -269,14 +362,17 @@ def test_rounding_neither_loops_nor_lowers_the_score(search, dtype):
     """Numbers so unlike in size that gains and sums disagree about what rises."""
     generator = torch.Generator().manual_seed(23)
     n = 12
-    arcs, siblings = (
+    arcs, siblings, ends = (
         torch.randn(200, *[n + 1] * k, generator=generator, dtype=dtype)
         * 10 ** torch.randint(0, 12, (200, *[n + 1] * k), generator=generator).to(dtype)
-        for k in (2, 3)
+        for k in (2, 3, 2)
     )
     lengths = torch.full((200,), n)
-    _, start = eisner_sibling(arcs, siblings, lengths)
-    assert (search(arcs, siblings, lengths)[1] >= start).all()
+    for min_gain in (0.0, 1e3):
+        _, start = eisner_sibling(arcs, siblings, lengths, end_scores=ends)
+        found = search(arcs, siblings, lengths, end_scores=ends, min_gain=min_gain)
+        assert (found[1] >= start).all()
+        assert ((found[1] == start) | (found[1] >= start + 0.9 * min_gain)).all()
 
 
 @every_search
@@ -368,6 +464,7 @@ def test_thread_counts_change_nothing(search, monkeypatch):
     n = 12
     arcs = torch.from_numpy(rng.standard_normal((300, n + 1, n + 1)))
     siblings = torch.from_numpy(rng.standard_normal((300, *[n + 1] * 3)))
+    ends = torch.from_numpy(rng.standard_normal((300, n + 1, n + 1)))
     lengths = torch.from_numpy(rng.integers(1, n + 1, 300))
     trees, _ = chu_liu_edmonds(arcs, lengths)
     before = torch.get_num_threads()
@@ -376,7 +473,7 @@ def test_thread_counts_change_nothing(search, monkeypatch):
     try:
         for n_threads in (1, 2, 3):
             torch.set_num_threads(n_threads)
-            found = search(arcs, siblings, lengths, start=trees)
+            found = search(arcs, siblings, lengths, end_scores=ends, start=trees, min_gain=0.1)
             results.append(tuple(tensor.numpy().tobytes() for tensor in found))
     finally:
         torch.set_num_threads(before)

@@ -1,4 +1,4 @@
-"""Sibling scores: factored equals dense equals torch equals a plain sum over a part's rows."""
+"""Sibling and end scores: factored equals dense equals torch equals a plain sum over rows."""
 
 import random
 
@@ -19,7 +19,14 @@ from gpuparse.scoring.feature_map import FeatureMap, hashed_map
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights
 from tests.inference.siblings import dense
-from tests.rows import full_exact_map, rows_of_siblings, sibling_parts, silence
+from tests.rows import (
+    end_parts,
+    full_exact_map,
+    rows_of_ends,
+    rows_of_siblings,
+    sibling_parts,
+    silence,
+)
 from tests.samples import random_sentence, random_sentences, template_set_text, treebank_of
 
 ARCS = ["h.form m.form", "h.pos between.pos m.pos direction", "m.pos distance"]
@@ -32,6 +39,11 @@ MIXED = parse_set(
             "s.pos m.pos distance", "s.pos m-1.pos m.pos m+1.pos distance", "distance",
             "h.pos s.pos m.pos", "h.pos s.pos m.pos direction distance",
             "h.lemma s.feats.Case m.form direction", "h.form s.form m.form",
+            "s-1.pos m.pos direction", "s+1.form distance", "s-2.pos s.pos m.pos m+1.pos",
+        ],
+        end=[
+            "h.form", "e.form[-3:] direction", "h.lemma e.lemma direction distance", "h.pos e.pos",
+            "h-1.pos h.pos h+1.pos e.pos distance", "e.feats.Case", "direction",
         ],
         distance=(1, 2, 5),
     ),
@@ -42,6 +54,10 @@ TEMPLATES = {
     "mcdonald-pereira-2006": load_templates("mcdonald-pereira-2006"),
     "extended": load_templates("extended"),
     "pairs": parse_set(template_set_text(arc=ARCS, sibling=["s.pos m.pos distance"]), "pairs"),
+    "ends": parse_set(
+        template_set_text(arc=ARCS, sibling=["h.pos s.pos m.pos"], end=["h.form e.pos distance"]),
+        "ends",
+    ),
     "triples": parse_set(template_set_text(arc=ARCS, sibling=["h.pos s.form m.pos"]), "triples"),
 }
 MAPS = [1 << 14, 100_003, 100, "exact"]
@@ -50,7 +66,9 @@ CELLS = {"direct": (1 << 26, 0), "hashed": (1 << 10, 1 << 8)}
 TRAIN = random_sentences(10, 6, 9)
 SENTENCES = random_sentences(11, 9, 10) + random_sentences(12, 2, 1)
 
-Part = tuple[int, int, int, int]
+Part = tuple[int, int, int, int] | tuple[int, int, int]
+"""Siblings (sentence, h, m, s) or an end (sentence, h, m)."""
+Scores = tuple[torch.Tensor, torch.Tensor]
 
 
 @pytest.fixture(params=CELLS)
@@ -64,7 +82,7 @@ def cells(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def prepared(
     templates: TemplateSet, kind: int | str, sentences: list = SENTENCES
 ) -> tuple[Batch, Plan, FeatureMap]:
-    fields = sorted({*templates.fields("arc"), *templates.fields("sibling")})
+    fields = sorted({f for part in ("arc", "sibling", "end") for f in templates.fields(part)})
     vocabularies = Vocabularies.build(treebank_of(TRAIN), fields, 3)
     plan = compile_plan(templates, vocabularies)
     encoder = Encoder(vocabularies)
@@ -90,12 +108,23 @@ def random_weights(
 
 
 def parts_of(batch: Batch) -> list[Part]:
-    return [(b, *part) for b, n in enumerate(batch.lengths.tolist()) for part in sibling_parts(n)]
+    return [part for b, n in enumerate(batch.lengths.tolist()) for part in parts_over(n, b)]
 
 
-def values_at(scores: torch.Tensor, parts: list[Part]) -> np.ndarray:
-    b, h, m, s = np.array(parts).T
-    return scores.numpy()[b, h, m, s]
+def parts_over(n: int, b: int = 0) -> list[Part]:
+    ends = [(b, h, m) for h, m, _ in end_parts(n) if h != m]
+    return [*[(b, *part) for part in sibling_parts(n)], *ends]
+
+
+def values_at(scores: Scores, parts: list[Part]) -> np.ndarray:
+    siblings, ends = (part.numpy() for part in scores)
+    assert ends.shape == siblings.shape[:3]
+    assert ends.dtype == siblings.dtype
+    return np.array([(siblings if len(part) == 4 else ends)[part] for part in parts])
+
+
+def of_sentence(scores: Scores, b: int) -> Scores:
+    return scores[0][b : b + 1], scores[1][b : b + 1]
 
 
 def summed(
@@ -104,7 +133,18 @@ def summed(
     """The plain sums over the rows of parts."""
     wide = weights.array[:, 0].astype(np.float64)
     rows = [rows_of_siblings(batch, b, plan, features) for b in range(len(batch))]
-    return np.array([wide[rows[b][part]].sum() for b, *part in parts for part in [tuple(part)]])
+    ends = [rows_of_ends(batch, b, plan, features) for b in range(len(batch))]
+
+    def value(part: Part) -> float:
+        if len(part) == 4:
+            b, *siblings = part
+            return wide[rows[b][tuple(siblings)]].sum()
+        b, h, m = part
+        side = "right" if h < m else "left"
+        # A side without modifiers is to score 0, so that what it has is taken from all others.
+        return wide[ends[b][h, m, side]].sum() - wide[ends[b][h, h, side]].sum()
+
+    return np.array([value(part) for part in parts])
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -120,12 +160,12 @@ def test_compiled_equals_torch_equals_the_sum_over_rows(
     assert len(np.unique(expected)) > 15
     for backend in ("cpu", "torch"):
         scores = sibling_scores(batch, plan.siblings, features, weights, backend=backend)
-        assert scores.shape == (len(batch), *[longest + 1] * 3)
+        assert scores[0].shape == (len(batch), *[longest + 1] * 3)
         if dtype is np.float32:
-            assert scores.dtype == torch.float32
+            assert scores[0].dtype == torch.float32
             np.testing.assert_allclose(values_at(scores, parts), expected, rtol=1e-5, atol=2e-4)
         else:
-            assert scores.dtype == torch.float64
+            assert scores[0].dtype == torch.float64
             np.testing.assert_array_equal(values_at(scores, parts), expected)
 
 
@@ -135,7 +175,7 @@ def test_the_factored_scores_are_the_dense_ones(name: str, dtype: type, cells: s
     """What search reads, added up as its definition says; one scratch for all sentences."""
     batch, plan, features = prepared(TEMPLATES[name].expanded(["Case"]), 100_003)
     weights = random_weights(dtype, plan, features)
-    whole = sibling_scores(batch, plan.siblings, features, weights, backend="cpu")
+    whole, ends = sibling_scores(batch, plan.siblings, features, weights, backend="cpu")
     sums = np.dtype(np.float32 if dtype is np.float32 else np.int32)
     longest = int(batch.lengths.max())
     scratch = make_sibling_score_scratch(plan.siblings, longest + 3, features.is_exact, sums)
@@ -147,12 +187,17 @@ def test_the_factored_scores_are_the_dense_ones(name: str, dtype: type, cells: s
         cut = factored._replace(
             first=factored.first[: n + 1, : n + 1],
             pair=factored.pair[: n + 1, : n + 1],
+            ends=factored.ends[: n + 1, : n + 1],
             places=factored.places[:, :, : n + 1],
             masks=factored.masks[:, :, : n + 1],
         )
         scores = dense(cut)
         parts = np.array(sibling_parts(n)).T
         expected = whole[b].numpy()[tuple(parts)]
+        words = [(h, m) for h, m, _ in end_parts(n) if h != m]
+        for h, m in words:
+            assert cut.ends[h, m] == ends[b, h, m]
+        assert (n > 1 and len(plan.siblings.ends.pair) > 0) <= any(cut.ends[part] for part in words)
         if dtype is np.float32:  # the factored ones are added in float64
             np.testing.assert_allclose(scores[tuple(parts)], expected, rtol=1e-5, atol=1e-5)
         else:
@@ -168,7 +213,7 @@ def test_batch_mates_padding_and_order_change_nothing(
     batch, plan, features = prepared(MIXED, kind)
     weights = random_weights(dtype, plan, features)
 
-    def score(batch: Batch) -> torch.Tensor:
+    def score(batch: Batch) -> Scores:
         return sibling_scores(batch, plan.siblings, features, weights, backend=backend)
 
     together = score(batch)
@@ -177,11 +222,11 @@ def test_batch_mates_padding_and_order_change_nothing(
     for place, b in enumerate(order.tolist()):
         n = int(batch.lengths[b])
         alone = score(batch.select(torch.tensor([b])))
-        assert alone.shape == (1, *[n + 1] * 3)
-        parts = [(0, *part) for part in sibling_parts(n)]
+        assert alone[0].shape == (1, *[n + 1] * 3)
+        parts = parts_over(n)
         expected = values_at(alone, parts)
-        assert np.array_equal(values_at(together[b : b + 1], parts), expected)
-        assert np.array_equal(values_at(shuffled[place : place + 1], parts), expected)
+        assert np.array_equal(values_at(of_sentence(together, b), parts), expected)
+        assert np.array_equal(values_at(of_sentence(shuffled, place), parts), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.int16, np.float32])
@@ -212,8 +257,8 @@ def test_threads_change_nothing(threads: int) -> None:
         alone = sibling_scores(
             batch.select(torch.tensor([b])), plan.siblings, features, weights, backend="cpu"
         )
-        parts = [(0, *part) for part in sibling_parts(int(batch.lengths[b]))]
-        assert np.array_equal(values_at(scores[b : b + 1], parts), values_at(alone, parts))
+        parts = parts_over(int(batch.lengths[b]))
+        assert np.array_equal(values_at(of_sentence(scores, b), parts), values_at(alone, parts))
 
 
 def test_a_long_sentence_at_the_extremes_stays_exact(cells: str) -> None:
@@ -231,11 +276,12 @@ def test_a_long_sentence_at_the_extremes_stays_exact(cells: str) -> None:
 def test_a_word_alone(cells: str) -> None:
     batch, plan, features = prepared(MIXED, 1 << 12, random_sentences(1, 1, 1))
     weights = random_weights(np.int16, plan, features)
-    (expected,) = summed(batch, plan, features, weights, [(0, 0, 1, 0)])
+    expected, end = summed(batch, plan, features, weights, [(0, 0, 1, 0), (0, 0, 1)])
     for backend in ("cpu", "torch"):
         scores = sibling_scores(batch, plan.siblings, features, weights, backend=backend)
-        assert scores.shape == (1, 2, 2, 2)
-        assert scores[0, 0, 1, 0] == expected != 0
+        assert scores[0].shape == (1, 2, 2, 2)
+        assert scores[0][0, 0, 1, 0] == expected != 0
+        assert scores[1][0, 0, 1] == end != 0
 
 
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
@@ -244,13 +290,13 @@ def test_no_sentences(backend: str) -> None:
     weights = random_weights(np.int16, plan, features)
     none = batch.select(torch.tensor([], dtype=torch.int64))
     scores = sibling_scores(none, plan.siblings, features, weights, backend=backend)
-    assert scores.shape[0] == 0
-    assert scores.ndim == 4
+    assert [part.ndim for part in scores] == [4, 3]
+    assert [len(part) for part in scores] == [0, 0]
 
 
 def test_arc_scores_are_those_of_a_set_without_siblings() -> None:
     batch, plan, features = prepared(MIXED, 1 << 12)
-    fields = sorted({*MIXED.fields("arc"), *MIXED.fields("sibling")})
+    fields = sorted({f for part in ("arc", "sibling", "end") for f in MIXED.fields(part)})
     bare = compile_plan(MIXED.first_order(), Vocabularies.build(treebank_of(TRAIN), fields, 3))
     weights = random_weights(np.int16, plan, features)
     few = hashed_map(1 << 12, bare.dense_lines)
@@ -277,13 +323,14 @@ def test_the_batch_and_the_weights_are_not_written_to(cells: str) -> None:
 @settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.sampled_from([str(t) for t in MIXED.sibling]), min_size=1, unique=True),
+    st.lists(st.sampled_from([str(t) for t in MIXED.end]), unique=True),
     st.sampled_from([16, 1000, 1 << 12, "exact"]),
     st.integers(0, 1000),
 )
 def test_any_templates_score_alike_on_all_backends(
-    sibling: list[str], kind: int | str, seed: int
+    sibling: list[str], end: list[str], kind: int | str, seed: int
 ) -> None:
-    templates = parse_set(template_set_text(arc=ARCS, sibling=sibling), "some")
+    templates = parse_set(template_set_text(arc=ARCS, sibling=sibling, end=end), "some")
     batch, plan, features = prepared(templates, kind, random_sentences(seed, 3, 6))
     weights = random_weights(np.int8, plan, features, seed)
     parts = parts_of(batch)
@@ -300,6 +347,8 @@ def test_cuda_equals_compiled(kind: int | str, cells: str) -> None:
     batch, plan, features = prepared(MIXED, kind)
     weights = random_weights(np.int16, plan, features)
     parts = parts_of(batch)
-    on_cuda = sibling_scores(batch.to(torch.device("cuda")), plan.siblings, features, weights).cpu()
+    on_cuda = sibling_scores(batch.to(torch.device("cuda")), plan.siblings, features, weights)
     compiled = sibling_scores(batch, plan.siblings, features, weights, backend="cpu")
-    assert np.array_equal(values_at(on_cuda, parts), values_at(compiled, parts))
+    assert np.array_equal(
+        values_at((on_cuda[0].cpu(), on_cuda[1].cpu()), parts), values_at(compiled, parts)
+    )
