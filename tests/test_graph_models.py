@@ -73,6 +73,8 @@ def test_every_graph_is_acyclic_and_every_word_has_a_head_in_the_primary_tree(
         assert is_acyclic(arcs)
         assert arcs[:, 1:].any(axis=0).all()
         assert arcs[heads, np.arange(1, n + 1)].all()
+        for m in range(1, n + 1):  # the nearest one, the left one of two
+            assert heads[m - 1] == min(np.flatnonzero(arcs[:, m]), key=lambda h: (abs(h - m), h))
         assert brute_force.is_tree(tuple(heads.tolist()))
         several += (arcs.sum(axis=0) > 1).sum()
         assert not model.single_root or arcs[0].sum() == 1

@@ -33,8 +33,9 @@ ARCS = parse_set(
         ],
         sibling=[
             "s.form m.form", "s.pos m.pos direction distance", "s.feats.* m.feats.*",
-            "h.pos s.pos m.pos", "h.lemma s.pos m.pos direction",
+            "h.pos s.pos m.pos", "h.lemma s.pos m.pos direction", "s-1.pos m.pos",
         ],
+        end=["h.pos e.pos direction distance", "h.feats.* e.feats.*", "e.form", "h+1.pos e.lemma"],
     ),
     "arcs",
 )  # fmt: skip
@@ -62,9 +63,9 @@ def trained(
 ) -> Model:  # fmt: skip
     """A model of little training; `change` are Options that differ from the usual."""
     options = {
-        "decoder": "eisner", "single_root": None, "pos": "auto", "map_kind": "hashed",
-        "map_rows": 1 << 16, "rule": "mira", "epochs": 2, "batch_size": 1, "cost_augmented": False,
-        "max_step": None, "shuffle": True, "unreachable": "oracle", "seed": 1,
+        "decoder": "eisner", "min_gain": 0.5, "single_root": None, "pos": "auto",
+        "map_kind": "hashed", "map_rows": 1 << 16, "rule": "mira", "epochs": 2,
+        "batch_size": 1, "cost_augmented": False, "max_step": None, "shuffle": True, "unreachable": "oracle", "seed": 1,
         "label_rows": 1 << 12, "label_epochs": 1,
     } | change  # fmt: skip
     second_stage = label_templates if labels else None
@@ -106,6 +107,7 @@ def test_save_and_load_lose_nothing(model: Model, tmp_path: Path) -> None:
     assert again.arcs.array.dtype == model.arcs.array.dtype
     assert again.label_weights is not None
     assert np.array_equal(again.label_weights.array, model.label_weights.array)
+    assert again.min_gain == model.min_gain > 0.5
     assert (again.labels, again.decoder, again.single_root, again.config) == (
         model.labels, model.decoder, model.single_root, "seed: 1\n",
     )  # fmt: skip
@@ -248,6 +250,47 @@ def says_the_same(folder: Path, other: Path) -> bool:
 def rewrite(folder: Path, facts: object, tensors: dict[str, np.ndarray]) -> None:
     text = facts if isinstance(facts, str) else json.dumps(facts)
     save_file(tensors, folder / WEIGHTS, metadata={"gpuparse": text})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "missing", -0.5, float("nan"), float("inf"), float("-inf"), 1, 0, True, None, "0.5", [0.5],
+        {},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_least_gains_that_are_missing_or_wrong_are_refused(folder: Path, value: object) -> None:
+    facts, tensors = facts_of(folder)
+    rewrite(folder, facts | {"min_gain": 0.0}, tensors)
+    assert Model.load(folder).min_gain == 0
+    changed = facts | {"min_gain": value}
+    if value == "missing":
+        del changed["min_gain"]
+    rewrite(folder, changed, tensors)
+    assert "min_gain" in refused(folder)
+
+
+@pytest.mark.parametrize("decoder", ["hill_climb", "multi_parent"])
+def test_a_large_least_gain_leaves_the_projective_trees(decoder: str, tmp_path: Path) -> None:
+    """Put into the facts of a model, also one that no sum of weights reaches."""
+    trained(decoder=decoder).save(tmp_path)
+    facts, tensors = facts_of(tmp_path)
+    found = {}
+    for gain in (0.0, 1e5, 1e30):
+        rewrite(tmp_path, facts | {"min_gain": gain}, tensors)
+        model = Model.load(tmp_path)
+        for backend in ("cpu", "torch"):
+            parse = model.parse(TEST, backend=backend)
+            arcs = parse.heads if parse.graphs is None else parse.graphs.heads
+            found[gain, backend] = arcs.tolist()
+        assert found[gain, "cpu"] == found[gain, "torch"]
+    assert found[0.0, "cpu"] != found[1e5, "cpu"]
+    first = 0
+    for sentence in TEST:
+        heads = found[1e30, "cpu"][first : first + len(sentence.forms)]
+        first += len(heads)
+        assert brute_force.is_projective(tuple(heads))
 
 
 @pytest.mark.parametrize("value", [0, 2, "1", None, [1], {}])
@@ -460,7 +503,7 @@ def of_decoders() -> dict[str, Model]:
     return {
         "eisner": trained(),
         "chu_liu_edmonds": trained(decoder="chu_liu_edmonds"),
-        "eisner_sibling": trained(decoder="eisner_sibling"),
+        "eisner_sibling": trained(decoder="eisner_sibling", min_gain=0.0),
         "hill_climb": trained(decoder="hill_climb"),
         "multi_parent": trained(decoder="multi_parent"),
     }

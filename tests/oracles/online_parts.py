@@ -11,8 +11,9 @@ import numpy as np
 
 Arcs = set[tuple[int, int]]
 Weights = dict[tuple, float]
-Features = dict[tuple[int, ...], Counter]
-"""Named features of arcs (h, m) and of siblings (h, m, s), s == h where there is none."""
+Features = dict[tuple, Counter]
+"""Named features of arcs (h, m), of siblings (h, m, s), s == h where there is none, and of ends
+(h, m, "right" or "left"), m == h where there is none."""
 
 
 def inner_sibling(arcs: Arcs, h: int, m: int) -> int:
@@ -21,11 +22,21 @@ def inner_sibling(arcs: Arcs, h: int, m: int) -> int:
     return min(inside, key=lambda s: abs(s - m), default=h)
 
 
+def outermost(arcs: Arcs, h: int, side: str) -> int:
+    """The modifier of h that is furthest from it on a side; h if there is none."""
+    modifiers = [m for k, m in arcs if k == h and (m > h) == (side == "right")]
+    return max(modifiers, key=lambda m: abs(m - h), default=h)
+
+
 def feature_vector(features: Features, arcs: Arcs) -> Counter:
     total: Counter = Counter()
     for h, m in arcs:
         total.update(features[h, m])
         total.update(features[h, m, inner_sibling(arcs, h, m)])
+    for part in features:
+        if part[-1] in ("right", "left") and part[0] == part[1]:  # every head and side once
+            h, _, side = part
+            total.update(features[h, outermost(arcs, h, side), side])
     return total
 
 
@@ -40,17 +51,21 @@ def score_tables(
     *,
     wrong: Arcs | None = None,
     right: Arcs = frozenset(),
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of all arcs (N, N) and siblings (N, N, N); arcs of `wrong` get 1 more, of `right` 1
-    less."""
-    arcs, siblings = np.zeros((n + 1,) * 2), np.zeros((n + 1,) * 3)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores of all arcs (N, N), siblings (N, N, N) and ends (N, N); arcs of `wrong` get 1 more, of
+    `right` 1 less, and ends what they score above no modifier at all."""
+    arcs, siblings, ends = np.zeros((n + 1,) * 2), np.zeros((n + 1,) * 3), np.zeros((n + 1,) * 2)
     for part, found in features.items():
         if len(part) == 2:
             h, m = part
             arcs[h, m] = score(weights, found) + (part in wrong) - (part in right)
+        elif part[2] in ("right", "left"):
+            h, m, side = part
+            if h != m:
+                ends[h, m] = score(weights, found) - score(weights, features[h, h, side])
         else:
             siblings[part] = score(weights, found)
-    return arcs, siblings
+    return arcs, siblings, ends
 
 
 def mistakes(gold: Arcs, found: Arcs, *, graphs: bool) -> int:
