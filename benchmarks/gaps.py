@@ -321,9 +321,7 @@ class _Search:
         ]
 
 
-def _approximate(
-    batch: _Batch, single_root: bool
-) -> dict[str, tuple[Tensor, Tensor, int, float]]:
+def _approximate(batch: _Batch, single_root: bool) -> dict[str, tuple[Tensor, Tensor, int, float]]:
     """Heads, score, changes and seconds of every start and of what is climbed from it."""
     arcs, _, lengths = batch.parts
     of_ends = {"end_scores": batch.ends, "single_root": single_root}
