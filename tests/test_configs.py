@@ -98,7 +98,11 @@ def test_it_differs_from_the_first_order_in_what_is_searched_alone(path):
     config = load_config(path)
     labels = dataclasses.replace(first.labels, features=config.labels.features)
     searched = dataclasses.replace(
-        first, output=config.output, decoder=config.decoder, labels=labels
+        first,
+        output=config.output,
+        decoder=config.decoder,
+        min_gain=config.min_gain,
+        labels=labels,
     )
     assert config == searched
 

@@ -57,8 +57,7 @@ def hill_climb_sentence(
     arcs[: n + 1, : n + 1] = False
     for m in range(1, n + 1):
         arcs[heads[m], m] = True
-    for h in range(n + 1):
-        fill_gains(arc_scores, siblings, n, h, arcs, scratch)
+    fill_gains(arc_scores, siblings, n, 0, n, arcs, scratch)
     score, changes = gains.dtype.type(0), 0
     while changes != max_changes:
         m, k = _best_change(n, single_root, min_gain, gains, heads)
@@ -75,8 +74,8 @@ def hill_climb_sentence(
             heads[m] = h
             break
         arcs[h, m], arcs[k, m] = False, True
-        fill_gains(arc_scores, siblings, n, h, arcs, scratch)
-        fill_gains(arc_scores, siblings, n, k, arcs, scratch)
+        fill_gains(arc_scores, siblings, n, h, h, arcs, scratch)
+        fill_gains(arc_scores, siblings, n, k, k, arcs, scratch)
         score = raised
         changes += 1
     return changes

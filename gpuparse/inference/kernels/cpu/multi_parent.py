@@ -109,8 +109,7 @@ def multi_parent_sentence(
     arcs[: n + 1, : n + 1] = False
     for m in range(1, n + 1):
         arcs[heads[m], m] = True
-    for h in range(n + 1):
-        fill_gains(arc_scores, siblings, n, h, arcs, scratch)
+    fill_gains(arc_scores, siblings, n, 0, n, arcs, scratch)
     score, changes = gains.dtype.type(0), 0
     while changes != max_changes:
         m, k, h = _best_change(n, single_root, min_gain, arcs, scratch)
@@ -129,9 +128,9 @@ def multi_parent_sentence(
             if h != ADDITION:
                 arcs[h, m] = True
             break
-        fill_gains(arc_scores, siblings, n, k, arcs, scratch)
+        fill_gains(arc_scores, siblings, n, k, k, arcs, scratch)
         if h != ADDITION:
-            fill_gains(arc_scores, siblings, n, h, arcs, scratch)
+            fill_gains(arc_scores, siblings, n, h, h, arcs, scratch)
         score = raised
         changes += 1
     return changes

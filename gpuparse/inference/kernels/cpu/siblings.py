@@ -96,53 +96,60 @@ def _part_of_three(siblings, h, m, s):  # type: ignore[no-untyped-def]
 
 
 def fill_sibling_rows(
-    siblings: Siblings, n: int, h: int, near: np.ndarray, rows: np.ndarray
+    siblings: Siblings, n: int, first: int, last: int, near: np.ndarray, rows: np.ndarray
 ) -> None:
-    """Write the score of every modifier m of h to rows[0, m], that of the next one to rows[1, m].
+    """For the heads h = first..last and every word m, two scores with what stands next to m.
 
-    Args: near: (2, N): the inner sibling s of m, h for none; and the modifier o beyond it, for
-    which m is the inner sibling, -1 for none. rows: (2, N) floats.
+    Args: near: (2, N, N): near[0, h, m], the inner sibling that m has or would have as a modifier
+    of h, h for none; near[1, h, m], the modifier beyond, -1 for none. rows: (2, N, N) floats, to
+    fill: the score of m at [0, h, m], that of the modifier beyond, its sibling m, at [1, h, m].
     """
     raise TypeError("only compiled code can call this")
 
 
 @overload(fill_sibling_rows)
-def _fill_sibling_rows(siblings, n, h, near, rows):  # type: ignore[no-untyped-def]
+def _fill_sibling_rows(siblings, n, first, last, near, rows):  # type: ignore[no-untyped-def]
     if _is_dense(siblings):
 
-        def copy(siblings, n, h, near, rows):  # type: ignore[no-untyped-def]
-            for m in range(1, n + 1):
-                if m != h:
-                    rows[0, m] = siblings.scores[h, m, near[0, m]]
-                    if near[1, m] >= 0:
-                        rows[1, m] = siblings.scores[h, near[1, m], m]
+        def copy(siblings, n, first, last, near, rows):  # type: ignore[no-untyped-def]
+            for h in range(first, last + 1):
+                for m in range(1, n + 1):
+                    if m != h:
+                        rows[0, h, m] = siblings.scores[h, m, near[0, h, m]]
+                        if near[1, h, m] >= 0:
+                            rows[1, h, m] = siblings.scores[h, near[1, h, m], m]
 
         return copy
 
-    def gather(siblings, n, h, near, rows):  # type: ignore[no-untyped-def]
+    def gather(siblings, n, first, last, near, rows):  # type: ignore[no-untyped-def]
         places, masks, gaps, table = siblings.places, siblings.masks, siblings.gaps, siblings.table
         middle = gaps.shape[1] // 2
-        rows[:, : n + 1] = 0
-        for p in range(len(gaps)):
-            if masks[0, p, h] == 0:
-                continue
-            of_head, first = places[0, p, h], siblings.firsts[p]
+        for h in range(first, last + 1):
             for m in range(1, n + 1):
-                s, o = near[0, m], near[1, m]
+                rows[0, h, m] = 0
+                rows[1, h, m] = 0
+            for p in range(len(gaps)):
+                if masks[0, p, h] == 0:
+                    continue
+                of_head, cell = places[0, p, h], siblings.firsts[p]
+                for m in range(1, n + 1):
+                    s, o = near[0, h, m], near[1, h, m]
+                    if m != h and s != h:
+                        place = places[1, p, s] ^ places[2, p, m] ^ gaps[p, middle + m - s]
+                        place = (of_head ^ place) & masks[1, p, s] & masks[2, p, m]
+                        rows[0, h, m] += table[np.uint64(cell + place)]
+                    if m != h and o >= 0:
+                        place = places[1, p, m] ^ places[2, p, o] ^ gaps[p, middle + o - m]
+                        place = (of_head ^ place) & masks[1, p, m] & masks[2, p, o]
+                        rows[1, h, m] += table[np.uint64(cell + place)]
+            for m in range(1, n + 1):
+                s, o = near[0, h, m], near[1, h, m]
                 if m != h and s != h:
-                    place = of_head ^ places[1, p, s] ^ places[2, p, m] ^ gaps[p, middle + m - s]
-                    place &= masks[1, p, s] & masks[2, p, m]
-                    rows[0, m] += table[np.uint64(first + place)]
+                    rows[0, h, m] = siblings.pair[s, m] + rows[0, h, m]
+                elif m != h:
+                    rows[0, h, m] = siblings.first[h, m]
                 if m != h and o >= 0:
-                    place = of_head ^ places[1, p, m] ^ places[2, p, o] ^ gaps[p, middle + o - m]
-                    place &= masks[1, p, m] & masks[2, p, o]
-                    rows[1, m] += table[np.uint64(first + place)]
-        for m in range(1, n + 1):
-            if m != h:
-                s, o = near[0, m], near[1, m]
-                rows[0, m] = siblings.first[h, m] if s == h else siblings.pair[s, m] + rows[0, m]
-                if o >= 0:
-                    rows[1, m] += siblings.pair[m, o]
+                    rows[1, h, m] = siblings.pair[m, o] + rows[1, h, m]
 
     return gather
 
