@@ -8,19 +8,11 @@ import numpy as np
 import torch
 
 from benchmarks.registry import Report, median_times
-from benchmarks.subjects import add_treebank_argument, read_subject, trained_model
+from benchmarks.subjects import SYSTEMS, add_treebank_argument, read_subject, trained_model
 from gpuparse.data.batch import Batch
 from gpuparse.model import Model
 
 GATE = ("tests/scoring/test_arcs.py", "tests/scoring/test_siblings.py")
-SYSTEMS = (
-    ("mcdonald-2005", "eisner"),
-    ("extended", "eisner"),
-    ("mcdonald-pereira-2006", "eisner_sibling"),
-    ("mcdonald-pereira-2006", "hill_climb"),
-    ("extended", "eisner_sibling"),
-    ("extended", "hill_climb"),
-)  # templates, decoder
 TABLES = ((1 << 20, 16), (1 << 22, 8), (1 << 22, 16))  # rows, bits of a weight
 LENGTHS = (23, 27)
 SENTENCES = 4096  # at least so many

@@ -10,6 +10,14 @@ from gpuparse.learning.trainer import Options, Trainer
 from gpuparse.model import Model
 
 GENERATED = "4000 generated sentences"
+SYSTEMS = (
+    ("mcdonald-2005", "eisner"),
+    ("extended", "eisner"),
+    ("mcdonald-pereira-2006", "eisner_sibling"),
+    ("mcdonald-pereira-2006", "hill_climb"),
+    ("extended", "eisner_sibling"),
+    ("extended", "hill_climb"),
+)  # templates, decoder
 
 
 def add_treebank_argument(parser: argparse.ArgumentParser) -> None:

@@ -4,21 +4,13 @@ import argparse
 import time
 
 from benchmarks.registry import Report
-from benchmarks.subjects import add_treebank_argument, options_for, read_subject
+from benchmarks.subjects import SYSTEMS, add_treebank_argument, options_for, read_subject
 from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import load_templates
 from gpuparse.learning.trainer import Trainer
 
 GATE = ("tests/learning/test_updates.py", "tests/learning/test_projectivize.py")
 EPOCHS = 4
-SYSTEMS = (
-    ("mcdonald-2005", "eisner"),
-    ("extended", "eisner"),
-    ("mcdonald-pereira-2006", "eisner_sibling"),
-    ("mcdonald-pereira-2006", "hill_climb"),
-    ("extended", "eisner_sibling"),
-    ("extended", "hill_climb"),
-)  # templates, decoder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
