@@ -13,16 +13,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from benchmarks.registry import Report
-from gpuparse.compiled import compiled
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling, hill_climb
 from gpuparse.inference.integer_program import integer_program
-from gpuparse.inference.kernels.cpu.siblings import end_score, sibling_score
 from gpuparse.model import Model
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.cpu_siblings import make_sibling_score_scratch, score_siblings
+from gpuparse.scoring.siblings import sibling_scores
 
 GATE = (
     "tests/inference/test_integer_program.py",
@@ -160,36 +158,15 @@ def scored_sentences(model: Model, treebank: Treebank) -> Iterator[ScoredSentenc
     Raises:
         ConfigError: the model is of the first order.
     """
-    plan, rows, weights = model.plan, model.features.rows, model.arcs
+    plan, given = model.plan, (model.features, model.arcs)
     if plan.siblings is None:
         raise ConfigError(f"a model of the first order ({model.decoder}) has no sibling scores")
     batch = model.encode(treebank)
-    values = batch.values.numpy()
-    for b, n in enumerate(batch.lengths.tolist()):
+    for b in range(len(batch)):
         alone = batch.select(torch.tensor([b]))
-        arcs = arc_scores(alone, plan.arcs, model.features, weights, backend="cpu")[0]
-        scratch = make_sibling_score_scratch(
-            plan.siblings, n, model.features.is_exact, np.dtype(np.int32)
-        )
-        siblings, ends = np.zeros((n + 1,) * 3), np.zeros((n + 1,) * 2)
-        _score_all_siblings(
-            values, int(batch.starts[b]), n, plan.siblings, weights.array[:, 0], rows, scratch,
-            siblings, ends,
-        )  # fmt: skip
-        yield arcs.double(), torch.from_numpy(siblings), torch.from_numpy(ends)
-
-
-@compiled
-def _score_all_siblings(values, start, n, plan, weights, rows, scratch, scores, ends):
-    """Write the score of every sibling part of one sentence to scores[h, m, s], and the ends."""
-    factored = score_siblings(values, start, n, plan, weights, rows, scratch)
-    for h in range(n + 1):
-        for m in range(1, n + 1):
-            if h != m:
-                ends[h, m] = end_score(factored, h, m)
-                scores[h, m, h] = sibling_score(factored, h, m, h)
-                for s in range(min(h, m) + 1, max(h, m)):
-                    scores[h, m, s] = sibling_score(factored, h, m, s)
+        arcs = arc_scores(alone, plan.arcs, *given, backend="cpu")
+        siblings, ends = sibling_scores(alone, plan.siblings, *given, backend="cpu")
+        yield arcs[0].double(), siblings[0].double(), ends[0].double()
 
 
 def stored_sentences(path: Path) -> Iterator[ScoredSentence]:

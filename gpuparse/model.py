@@ -284,13 +284,19 @@ class Model:
         with ThreadPoolExecutor(threads if compiled else 1) as pool:
             for done in pool.map(work, parts):
                 progress(done)
-        if not DECODERS[self.searched_with].gives_graphs:
-            return Found(heads, labels)
-        arcs = _Arcs(*(np.concatenate(parts) for parts in zip(_NO_ARCS, *found, strict=True)))
-        order = np.argsort(arcs.places, kind="stable")
-        return Found(
-            heads, labels, _starts(arcs.places, n_places), arcs.heads[order], arcs.labels[order]
-        )
+            if not DECODERS[self.searched_with].gives_graphs:
+                return Found(heads, labels)
+            arcs = _Arcs(*(np.concatenate(each) for each in zip(_NO_ARCS, *found, strict=True)))
+            order = np.argsort(arcs.places, kind="stable")
+            arcs = _Arcs(*(each[order] for each in arcs))
+            arc_starts = _starts(arcs.places, n_places)
+            if compiled and self.label_weights:
+                list(
+                    pool.map(lambda p: self._label(batch.select(p), heads, arc_starts, arcs), parts)
+                )
+        is_primary = heads[arcs.places] == arcs.heads
+        labels[arcs.places[is_primary]] = arcs.labels[is_primary]
+        return Found(heads, labels, arc_starts, arcs.heads, arcs.labels)
 
     def _search_compiled(
         self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
@@ -302,34 +308,26 @@ class Model:
         )
         sentences = batch.values.numpy(), starts, lengths
         parser = *sentences, self.plan, weights, rows, self.single_root, self.min_gain
-        arcs = None
         if DECODERS[self.searched_with].gives_graphs:
             sizes = (lengths + 1) ** 2
             firsts, cells = np.cumsum(sizes) - sizes, np.zeros(sizes.sum(), np.bool_)
-            failed = parse_graphs(*parser, scratch, heads, firsts, cells)
-            arcs = _arcs_of_cells(np.flatnonzero(cells), firsts, starts, lengths)
-        else:
-            failed = parse_sentences(*parser, scratch, heads)
-        if failed >= 0:
-            raise NoTreeError(f"sentence {failed} of the batch has no tree")
-        self._label(batch, heads, labels, arcs)
-        return arcs
+            _require_all(parse_graphs(*parser, scratch, heads, firsts, cells))
+            return _arcs_of_cells(np.flatnonzero(cells), firsts, starts, lengths)
+        _require_all(parse_sentences(*parser, scratch, heads))
+        if self.label_weights and self.label_plan:
+            label_ragged(batch, heads, self.label_plan, self.label_weights, labels)
+        return None
 
     def _label(
-        self, batch: Batch, heads: np.ndarray, labels: np.ndarray, arcs: "_Arcs | None"
+        self, batch: Batch, heads: np.ndarray, arc_starts: np.ndarray, arcs: "_Arcs"
     ) -> None:
-        """Label the arcs found for a batch, compiled."""
-        if not (self.label_weights and self.label_plan):
-            return
-        if arcs is None:
-            label_ragged(batch, heads, self.label_plan, self.label_weights, labels)
-            return
+        """Fill the labels of the arcs of a batch's graphs, compiled; `arcs` may be of more."""
+        assert self.label_plan is not None
+        assert self.label_weights is not None
         label_ragged_graphs(
-            batch, heads, _starts(arcs.places, batch.values.shape[1]), arcs.heads, self.label_plan,
-            self.label_weights, self._may_be_primary(), arcs.labels,
+            batch, heads, arc_starts, arcs.heads, self.label_plan, self.label_weights,
+            self._may_be_primary(), arcs.labels,
         )  # fmt: skip
-        is_primary = heads[arcs.places] == arcs.heads
-        labels[arcs.places[is_primary]] = arcs.labels[is_primary]
 
     def _may_be_primary(self) -> np.ndarray:
         assert self.primary is not None
@@ -342,7 +340,7 @@ class Model:
         found, *_ = self._decode_torch(batch, decoder)
         if decoder.gives_graphs:
             trees = primary_heads(found)
-            return self._graphs_torch(batch, places, trees, found, heads, labels)
+            return self._graphs_torch(batch, places, trees, found, heads)
         words = (found >= 0).cpu()
         heads[places[words].numpy()] = found.cpu()[words].numpy()
         if self.label_weights and self.label_plan:
@@ -379,7 +377,6 @@ class Model:
         trees: torch.Tensor,
         graphs: torch.Tensor,
         heads: np.ndarray,
-        labels: np.ndarray,
     ) -> "_Arcs":
         """Label graphs (B, N, N) with the primary heads (B, N) and write them down by place."""
         words = trees >= 0
@@ -393,8 +390,6 @@ class Model:
                 self._may_be_primary(), backend="torch",
             ).cpu()  # fmt: skip
             of_arcs = best[b, h, m]
-            b_word, m_word = words.nonzero(as_tuple=True)
-            labels[places[words].numpy()] = best[b_word, trees[words], m_word].numpy()
         order = torch.argsort(places[b, m], stable=True)
         return _Arcs(*(x[order].numpy() for x in (places[b, m], h, of_arcs)))
 
@@ -486,6 +481,12 @@ class Model:
             single_root=facts["single_root"],
             config=texts[CONFIG],
         )
+
+
+def _require_all(failed: int) -> None:
+    """Raise NoTreeError for the sentence that was found to have no tree, -1 for none."""
+    if failed >= 0:
+        raise NoTreeError(f"sentence {failed} of the batch has no tree")
 
 
 class _Arcs(NamedTuple):

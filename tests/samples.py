@@ -1,8 +1,11 @@
 """Small treebanks for the tests of features, scores and learning."""
 
 import random
+import tempfile
+from pathlib import Path
 
 from gpuparse.data.conll import Treebank, treebank_from_bytes
+from gpuparse.model import Model
 
 Sentence = list[list[str]]
 
@@ -101,3 +104,10 @@ def template_set_text(
             lines += [f"{part}:", "  - templates:"]
             lines += [f"      - '{template}'" for template in templates]
     return "\n".join(lines) + "\n"
+
+
+def fingerprint(model: Model) -> dict[str, bytes]:
+    """The bytes of the model's files."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder))
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}

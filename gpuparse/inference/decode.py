@@ -42,9 +42,6 @@ DECODERS: dict[str, Decoder] = {
         multi_parent, reads_siblings=True, has_backends=False, gives_graphs=True
     ),
 }
-FIRST_ORDER = tuple(name for name, decoder in DECODERS.items() if not decoder.reads_siblings)
-PROJECTIVE = frozenset(name for name, decoder in DECODERS.items() if decoder.is_projective)
-"""The decoders whose trees have no crossing arcs."""
 
 
 def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str = "auto") -> Parse:

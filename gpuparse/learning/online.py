@@ -64,6 +64,7 @@ class Difference(NamedTuple):
     found: np.ndarray  # rows of one part
     parts: np.ndarray  # (most, 5) int64: parts of one structure only: sign, kind, h, m, s
     inner: np.ndarray  # (2, N, N) int32: inner siblings of gold and found arcs, NO_ARC if no arc
+    per_sibling_part: int  # most rows of a part that is no arc
 
 
 ARC, SIBLINGS, RIGHT_END, LEFT_END = range(4)  # kinds of parts; of ends, m is h for no modifier
@@ -76,16 +77,17 @@ def make_difference(plan: Plan, n: int, *, graphs: bool, capacity: int = 1 << 16
     capacity: a power of two; `learn_sentences` says when a sentence needs more.
     """
     arcs = n * (n + 1) // 2 if graphs else n
-    per_part, nodes = max_rows(plan.arcs, n), 0
+    nodes, per_sibling_part = 0, 0
     if plan.siblings:
-        per_part, nodes = max(per_part, max_sibling_rows(plan.siblings)), n + 1
+        nodes, per_sibling_part = n + 1, max_sibling_rows(plan.siblings)
     return Difference(
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int32),
         np.empty(capacity, np.int64),
-        np.empty(per_part, np.int64),
+        np.empty(max(max_rows(plan.arcs, n), per_sibling_part), np.int64),
         np.empty((8 * arcs, 5), np.int64),
         np.empty((2, nodes, nodes), np.int32),
+        per_sibling_part,
     )
 
 
@@ -279,23 +281,6 @@ def _n_slots(parts, n_parts, arcs, of_siblings):
     return slots
 
 
-def _sibling_rows_at_most(plan):
-    """`max_sibling_rows`; 0 for the first order."""
-    raise TypeError("only compiled code can call this")
-
-
-@overload(_sibling_rows_at_most)
-def _choose_rows_at_most(plan):
-    if isinstance(plan, types.NoneType):
-        return lambda plan: 0
-
-    def at_most(plan):
-        of_two = len(plan.pairs.word) + len(plan.pairs.pair) + len(plan.triple)
-        return 2 * max(of_two, len(plan.ends.word) + len(plan.ends.pair))
-
-    return at_most
-
-
 @inlined
 def update_sentence(
     values, start, n, n_parts, n_slots, cost, plan, weights, weighted, seen, rows, course, scratch,
@@ -412,9 +397,7 @@ def learn_sentences(
             return NO_TREE, b, wrong
         n_parts, cost = _list_parts(structures, plan.siblings, start, n, difference)
         if cost > 0:
-            n_slots = _n_slots(
-                difference.parts, n_parts, plan.arcs, _sibling_rows_at_most(plan.siblings)
-            )
+            n_slots = _n_slots(difference.parts, n_parts, plan.arcs, difference.per_sibling_part)
             if n_slots > len(difference.slots):
                 return DIFFERENCE_FULL, b, wrong
             if not predict:

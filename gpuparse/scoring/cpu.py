@@ -186,7 +186,7 @@ def sum_words(n, plan, weights, rows, scratch):
 
 
 @compiled
-def add_pairs(h, n, plan, weights, rows, scratch, out):
+def _add_pairs(h, n, plan, weights, rows, scratch, out):
     """Add the pair families of head h's arcs to its row of scores."""
     base, code = scratch.base, scratch.code
     on, parts = scratch.side_on, scratch.modifier_part
@@ -313,6 +313,18 @@ def _add_between(values, start, n, plan, weights, dense, scratch, out):
                     h = groups[NEXT, 0, h]
 
 
+@compiled
+def score_pairs(first, n, plan, weights, rows, scratch, out):
+    """Fill out[first:n+1, 1:n+1] with the scores of two words each, all families but between."""
+    for h in range(first, n + 1):
+        for m in range(1, n + 1):
+            c = scratch.combination[n + m - h]
+            out[h, m] = scratch.word_sum[0, h, c] + scratch.word_sum[1, m, c]
+            for table in range(len(plan.codes)):
+                scratch.code[table, m] = plan.codes[table, c]
+        _add_pairs(h, n, plan, weights, rows, scratch, out)
+
+
 @inlined
 def score_sentence(values, start, n, plan, weights, rows, scratch, out):
     """Fill out[0:n+1, 1:n+1] with the scores of all arcs; the diagonal holds nothing of use.
@@ -321,13 +333,7 @@ def score_sentence(values, start, n, plan, weights, rows, scratch, out):
     """
     fill_parts(values, start, n, plan, rows, scratch)
     sum_words(n, plan, weights, rows, scratch)
-    for h in range(n + 1):
-        for m in range(1, n + 1):
-            c = scratch.combination[n + m - h]
-            out[h, m] = scratch.word_sum[0, h, c] + scratch.word_sum[1, m, c]
-            for table in range(len(plan.codes)):
-                scratch.code[table, m] = plan.codes[table, c]
-        add_pairs(h, n, plan, weights, rows, scratch, out)
+    score_pairs(0, n, plan, weights, rows, scratch, out)
     _add_between(values, start, n, plan, weights, rows.dense, scratch, out)
 
 

@@ -18,13 +18,13 @@ from gpuparse.features.plan import LINE, NO_CODE, SiblingPlan
 from gpuparse.inference.kernels.cpu.siblings import FactoredSiblings
 from gpuparse.scoring.cpu import (
     Scratch,
-    add_pairs,
     fill_parts,
     find_base,
     make_scratch,
     max_rows,
     pair_rows,
     put_rows,
+    score_pairs,
     sum_words,
 )
 
@@ -125,20 +125,6 @@ def fill_sibling_parts(values, start, n, pairs, rows, parts):
 
 
 @compiled
-def _score_pairs(n, plan, weights, rows, parts, first, sums, scores):
-    """Score two words, the one in the place of the head from `first` on; `sums` is scratch."""
-    for h in range(first, n + 1):
-        for m in range(1, n + 1):
-            c = parts.combination[n + m - h]
-            sums[h, m] = parts.word_sum[0, h, c] + parts.word_sum[1, m, c]
-            for table in range(len(plan.codes)):
-                parts.code[table, m] = plan.codes[table, c]
-        add_pairs(h, n, plan, weights, rows, parts, sums)
-        for m in range(1, n + 1):
-            scores[h, m] = sums[h, m]
-
-
-@compiled
 def _sum_alone(head, m, plan, weights, rows, parts, alone):
     """Sum the features of two nodes for every combination of direction and distance."""
     on, codes = parts.side_on, plan.codes
@@ -165,12 +151,12 @@ def _score_ends(values, start, n, plan, weights, rows, parts, sums, alone, ends)
         return
     fill_parts(values, start, n, plan, rows, parts)
     sum_words(n, plan, weights, rows, parts)
-    _score_pairs(n, plan, weights, rows, parts, 0, sums, ends)
+    score_pairs(0, n, plan, weights, rows, parts, sums)
     for h in range(n + 1):
         # Without a modifier there is a direction, and no distance: the first bucket.
         _sum_alone(h, NO_SIBLING, plan, weights, rows, parts, alone)
         for m in range(1, n + 1):
-            ends[h, m] -= alone[0 if h < m else plan.n_buckets]
+            ends[h, m] = sums[h, m] - alone[0 if h < m else plan.n_buckets]
 
 
 @inlined
@@ -183,8 +169,10 @@ def score_siblings(values, start, n, plan, weights, rows, scratch):
     pairs, parts = plan.pairs, scratch.parts
     fill_sibling_parts(values, start, n, pairs, rows, parts)
     sum_words(n, pairs, weights, rows, parts)
-    _score_pairs(n, pairs, weights, rows, parts, 1, scratch.sums, scratch.pair)
+    score_pairs(1, n, pairs, weights, rows, parts, scratch.sums)
     for m in range(1, n + 1):
+        for s in range(1, n + 1):
+            scratch.pair[s, m] = scratch.sums[s, m]
         _sum_alone(NO_SIBLING, m, pairs, weights, rows, parts, scratch.alone[m])
     _score_ends(
         values, start, n, plan.ends, weights, rows, scratch.end_parts, scratch.sums,
@@ -215,7 +203,7 @@ def score_siblings(values, start, n, plan, weights, rows, scratch):
 def sibling_rows(values, start, n, h, m, s, plan, rows, parts, found):
     """Write the weight rows of every feature of the part (h, s, m); return how many there are.
 
-    s == h where there is no inner sibling. `fill_parts` of the pairs must have been called.
+    s == h where there is no inner sibling. `fill_sibling_parts` must have been called.
     """
     pairs = plan.pairs
     inner = NO_SIBLING if s == h else s

@@ -1,10 +1,8 @@
 """Learning of the second order and of graphs, against the literal algorithm over named features."""
 
 import random
-import tempfile
 from collections import Counter, defaultdict
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,6 +44,7 @@ from tests.rows import (
 from tests.samples import (
     Sentence,
     any_heads,
+    fingerprint,
     projective_heads,
     random_sentences,
     row,
@@ -115,13 +114,6 @@ def trained(
     for _ in trainer.learn():
         pass
     return trainer
-
-
-def fingerprint(model: Model) -> dict[str, bytes]:
-    """The bytes of the model's files."""
-    with tempfile.TemporaryDirectory() as folder:
-        model.save(Path(folder))
-        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 
 def seen_orders(options: Options, count: int) -> list[list[int]]:

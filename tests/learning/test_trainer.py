@@ -1,10 +1,8 @@
 """Training against the literal algorithm, and what must not change its result."""
 
 import random
-import tempfile
 from collections import Counter, defaultdict
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +25,7 @@ from tests.rows import full_exact_map, rows_of_arcs, silence
 from tests.samples import (
     Sentence,
     any_heads,
+    fingerprint,
     projective_heads,
     random_sentences,
     row,
@@ -56,13 +55,6 @@ def trained(
     for _ in trainer.learn():
         pass
     return trainer
-
-
-def fingerprint(model: Model) -> dict[str, bytes]:
-    """The bytes of the model's files."""
-    with tempfile.TemporaryDirectory() as folder:
-        model.save(Path(folder))
-        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 
 def gold_heads(sentences: list[Sentence]) -> list[list[int]]:

@@ -37,7 +37,6 @@ from gpuparse.inference.kernels.cpu.siblings import (
     Siblings,
     copy_ends,
     copy_parts_of_two,
-    end_score,
     part_of_three,
     sibling_score,
     spread_parts_of_three,
@@ -342,7 +341,7 @@ def eisner_sibling_sentence(
         best, root = -np.inf, 0
         for m in range(1, n + 1):
             value = chart[C_L * plane + stride + m] + chart[C_R * plane + m * stride + n]
-            value += chart[FIRST_R * plane + m] + end_score(siblings, 0, m)
+            value += chart[FIRST_R * plane + m] + siblings.ends[0, m]
             value += arc_scores[0, m]
             if value > best:
                 best, root = value, m
@@ -390,7 +389,7 @@ def sibling_tree_score(
         total += arc_scores[heads[m], m]
         total += sibling_score(siblings, heads[m], m, inner_sibling(heads, m))
         if is_outermost(heads, n, m):
-            total += end_score(siblings, heads[m], m)
+            total += siblings.ends[heads[m], m]
     return total
 
 

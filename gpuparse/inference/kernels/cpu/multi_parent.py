@@ -8,7 +8,6 @@ from gpuparse.inference.kernels.cpu.eisner_sibling import sibling_tree_score
 from gpuparse.inference.kernels.cpu.siblings import (
     DenseSiblings,
     Siblings,
-    end_score,
     sibling_score,
 )
 
@@ -83,7 +82,7 @@ def sibling_graph_score(
                 while 1 <= o <= n and not arcs[h, o]:
                     o -= step
                 if not 1 <= o <= n:
-                    total += end_score(siblings, h, m)
+                    total += siblings.ends[h, m]
     return total
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from gpuparse.compiled import compiled, inlined
+from gpuparse.compiled import compiled
 
 
 class DenseSiblings(NamedTuple):
@@ -199,12 +199,6 @@ def _copy_parts_of_two(siblings, n, stride, first_right, first_left, pair_right,
                 of_left[np.uint64(j * stride)] = pair[np.uint64(j)]
 
     return copy_factored
-
-
-@inlined
-def end_score(siblings: Siblings, h: int, s: int) -> float:
-    """Score of s being the outermost modifier of h on its side."""
-    return siblings.ends[h, s]
 
 
 @compiled
