@@ -172,8 +172,9 @@ class LearningConfig:
     )
     unreachable: str = _choice(
         "oracle",
-        ("oracle", "none"),
-        "Gold trees the decoder cannot build: learn from the nearest one it can, or from them.",
+        ("oracle", "reorder", "none"),
+        "Gold trees the decoder cannot build: learn from the nearest one it can, from them with"
+        " their words rearranged so that they nest, or from them as they are.",
     )
 
 

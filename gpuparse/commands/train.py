@@ -33,6 +33,11 @@ from gpuparse.learning import trainer as learning
 from gpuparse.model import Model
 
 MAX_LOSS = 0.05  # points, without or with labels, that 8-bit weights may cost
+_UNREACHABLE = {
+    "oracle": "replaced by the nearest projective ones",
+    "reorder": "learned from with their words rearranged so that they nest",
+    "none": "learned from as they are, though the decoder cannot build them",
+}
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 
 
@@ -155,9 +160,7 @@ class Run:
         if trainer.n_unreachable and self.graphs:
             self.tell(f"{trainer.n_unreachable:,} arcs left out, each of which would close a cycle")
         elif trainer.n_unreachable:
-            done = "replaced by the nearest projective ones"
-            if config.learning.unreachable == "none":
-                done = "learned from as they are, though the decoder cannot build them"
+            done = _UNREACHABLE[config.learning.unreachable]
             self.tell(f"{trainer.n_unreachable:,} non-projective training trees {done}")
         return trainer
 

@@ -11,7 +11,7 @@ import torch
 from gpuparse.data.acyclic import acyclic
 from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.graphs import by_place, missing_graphs, primary_relations, read_graphs
-from gpuparse.data.tree import is_projective, n_roots
+from gpuparse.data.tree import is_projective, n_roots, nesting_order, reordered
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import (
     Encoder,
@@ -170,7 +170,9 @@ class Trainer:
         self.single_root = options.single_root
         if self.single_root is None:
             self.single_root = self._all_have_one_root()
-        self._reachable = self._reachable_heads()
+        # What arcs are learned from; labels are learned from the trees and words as they are.
+        self._moved, self._reachable = self._reachable_heads()
+        self._arc_batch = self._rearranged_batch()
         if options.map_kind == "exact":
             check_exact_keys(self._plan, self._vocabularies)
             self._features = exact_map(self._plan.dense_lines)
@@ -211,12 +213,17 @@ class Trainer:
         at_root = np.concatenate([[0], np.cumsum(self._heads == 0)])
         return bool((at_root[starts + lengths + 1] - at_root[starts + 1] == 1).all())
 
-    def _reachable_heads(self) -> np.ndarray:
-        """Gold heads, those of trees out of the decoder's reach replaced if so configured."""
+    def _reachable_heads(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the word of each place comes from, and heads that the decoder can find.
+
+        Trees out of the decoder's reach are replaced, or their words rearranged, if so configured.
+        """
         heads = self._heads.copy()
+        moved = np.arange(len(heads))
         projective = self._decoder.is_projective
         for start, n in zip(self._batch.starts.tolist(), self._batch.lengths.tolist(), strict=True):
-            tree = heads[start + 1 : start + n + 1]
+            words = slice(start + 1, start + n + 1)
+            tree = heads[words]
             if self.single_root and n_roots(tree) != 1:
                 raise DataError(
                     f"a training tree has {n_roots(tree)} words under the root: set "
@@ -226,7 +233,18 @@ class Trainer:
                 self.n_unreachable += 1
                 if self.options.unreachable == "oracle":
                     tree[:] = nearest_projective(tree, single_root=bool(self.single_root))
-        return heads
+                elif self.options.unreachable == "reorder":
+                    order = nesting_order(tree)
+                    tree[:] = reordered(tree, order)
+                    moved[words] = start + order
+        return moved, heads
+
+    def _rearranged_batch(self) -> Batch:
+        """The batch with its words in the order of the heads that arcs are learned from."""
+        if self.options.unreachable != "reorder" or self.n_unreachable == 0:
+            return self._batch
+        values = self._batch.values[:, torch.from_numpy(self._moved)]
+        return Batch(values, self._batch.starts, self._batch.lengths)
 
     def _grow(self) -> None:
         """Make room in the exact map for twice the values of the longest sentence's trees, or as
@@ -273,7 +291,7 @@ class Trainer:
 
     def _arc_epoch(self, epoch: int) -> Iterator[Progress]:
         options, order = self.options, self._order(0, epoch)
-        ordered = self._batch.select(torch.from_numpy(order))
+        ordered = self._arc_batch.select(torch.from_numpy(order))
         words, wrong, done = 0, 0, 0
         step = max(SLICE // options.batch_size, 1) * options.batch_size
         with ThreadPoolExecutor(self._threads) as pool:

@@ -135,11 +135,14 @@ def test_without_labels_no_label_is_scored(train_run):
     assert "nsubj" not in out
 
 
-def test_unreachable_trees_are_counted(train_run):
-    lines = train_run("decoder=eisner", "learning.epochs=1", "data.test=null")[2]
-    assert any(
-        re.search(r"[1-9]\d* non-projective training trees replaced", line) for line in lines
-    )
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [("oracle", "replaced"), ("reorder", "learned from with their words rearranged")],
+)
+def test_unreachable_trees_are_counted(train_run, how, said):
+    words = ["decoder=eisner", "learning.epochs=1", "data.test=null", f"learning.unreachable={how}"]
+    lines = train_run(*words)[2]
+    assert any(re.search(rf"[1-9]\d* non-projective training trees {said}", x) for x in lines)
 
 
 BAD_TREE = b"1\ta\ta\tX\tX\t_\t2\tdep\t_\t_\n2\tb\tb\tX\tX\t_\t1\tdep\t_\t_\n\n"

@@ -3,12 +3,14 @@
 import random
 from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import zip_longest
 
 import numpy as np
 import pytest
 import torch
 
 from gpuparse import inference
+from gpuparse.data.tree import nesting_order, reordered
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder
 from gpuparse.errors import ConfigError, DataError
@@ -23,6 +25,9 @@ from tests.oracles.arc_features import arc_features, known_values
 from tests.oracles.online import averaged_weights, feature_vector
 from tests.rows import full_exact_map, rows_of_arcs, silence
 from tests.samples import (
+    FEATS,
+    FORMS,
+    LEMMAS,
     Sentence,
     any_heads,
     fingerprint,
@@ -413,6 +418,56 @@ def test_unreachable_trees_are_counted_and_replaced() -> None:
     assert fingerprint(kept.model(16)) != fingerprint(same.model(16))
     free = trained(replace(OPTIONS, decoder="chu_liu_edmonds"), sentences)
     assert free.n_unreachable == 0
+
+
+def rearranged(sentence: Sentence) -> Sentence:
+    """The words of a sentence in the order in which its tree nests, renumbered."""
+    order = nesting_order([int(word[6]) for word in sentence])
+    heads = reordered([int(word[6]) for word in sentence], order)
+    moved = [[*sentence[k - 1]] for k in order.tolist()]
+    for m, word in enumerate(moved, start=1):
+        word[0], word[6] = str(m), str(heads[m - 1])
+    return moved
+
+
+@pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling"])
+@pytest.mark.parametrize("map_kind", ["hashed", "exact"])
+def test_rearranged_sentences_are_learned_from_as_if_they_stood_in_the_file(
+    decoder: str, map_kind: str
+) -> None:
+    # The first sentence has every value, so that both files number them alike.
+    first = [
+        row(m, form, m - 1, lemma=lemma, cpos=cpos, fpos=fpos, feats=feats)
+        for m, (form, lemma, cpos, fpos, feats) in enumerate(
+            zip_longest(FORMS, LEMMAS, "NVP", ["NN", "NE", "VV"], FEATS, fillvalue="_"), start=1
+        )
+    ]
+    crossing = [first, *random_sentences(7, 40, 8, projective=False)]
+    nested = [rearranged(sentence) for sentence in crossing]
+    different = sum(a != b for a, b in zip(crossing, nested, strict=True))
+    assert different > 10
+    templates = parse_set(
+        template_set_text(arc=[*ARC, "h.feats.* m.feats.*"], sibling=["h.pos s.pos m.pos"]), "set"
+    )
+    options = replace(OPTIONS, unreachable="reorder", decoder=decoder, map_kind=map_kind)
+    ours = trained(options, crossing, templates=templates)
+    assert ours.n_unreachable == different
+    same = trained(options, nested, templates=templates)
+    assert same.n_unreachable == 0
+    assert fingerprint(ours.model(16)) == fingerprint(same.model(16))
+
+
+def test_labels_are_learned_from_sentences_as_they_are() -> None:
+    sentences = random_sentences(8, 40, 8, projective=False)
+    models = [
+        trained(replace(OPTIONS, unreachable=how), sentences, labels=LABELS).model(16)
+        for how in ("reorder", "oracle")
+    ]
+    arcs, labels = ([model.arcs for model in models], [model.label_weights for model in models])
+    assert not np.array_equal(arcs[0].array, arcs[1].array)
+    assert labels[0]
+    assert labels[1]
+    assert np.array_equal(labels[0].array, labels[1].array)
 
 
 @pytest.mark.parametrize(("heads", "expected"), [([[0, 1], [2, 0]], True), ([[0, 0], [0]], False)])
