@@ -1,12 +1,12 @@
 """Reading and writing CoNLL-X and CoNLL-U files, losslessly.
 
 A file is kept as its bytes; reading finds where the words lie in them, and writing copies the
-bytes with HEAD and DEPREL, and for graphs DEPS, exchanged. All else comes back as it was: comments,
-MISC, multiword ranges, empty nodes, the kind of line end.
+bytes with HEAD and DEPREL, for graphs DEPS, or items of MISC exchanged. All else comes back as it
+was: comments, multiword ranges, empty nodes, the kind of line end.
 """
 
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -16,6 +16,8 @@ from gpuparse.data import scanner
 from gpuparse.data.faults import fault_error
 from gpuparse.data.gold_trees import check_trees
 from gpuparse.data.graphs import Graphs
+from gpuparse.data.misc import Misc, misc_arrays
+from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.writer import Arcs, Labels, replace_columns
 from gpuparse.errors import DataError
@@ -26,6 +28,7 @@ __all__ = [
     "read_treebank",
     "stream_treebanks",
     "treebank_from_bytes",
+    "with_misc",
     "write_graph_predictions",
     "write_predictions",
 ]
@@ -110,21 +113,42 @@ def write_predictions(
     heads: np.ndarray,
     labels: Sequence[bytes] | None = None,
     label_ids: np.ndarray | None = None,
+    misc: Mapping[str, Sequence[str] | np.ndarray] | None = None,
 ) -> bytes:
-    """The treebank's bytes with other heads and, if given, other relations.
+    """The treebank's bytes with other heads and, if given, other relations and items of MISC.
 
     Args:
         heads: (W,) HEAD of each word; -1 writes `_`, -2 leaves the column as it is.
         labels: names of the relations, in UTF-8.
         label_ids: (W,) DEPREL of each word as an index into labels; -1 writes `_`.
+        misc: as in with_misc.
     Returns: the file's bytes, all other columns and lines untouched; a missing line feed or blank
         line at the end of the file is added.
     Raises: ValueError where the arrays do not fit the treebank, labels lack their ids or a label
-        has a tab or line end in it.
+        has a tab or line end in it; and as with_misc.
     Cost: one copy of the bytes.
     """
     new_heads, new_labels = _checked_predictions(treebank, heads, labels, label_ids)
-    return _with_columns(treebank, new_heads, new_labels, None)
+    items = None if misc is None else misc_arrays(misc, treebank.n_words)
+    return _with_columns(treebank, new_heads, new_labels, None, items)
+
+
+def with_misc(treebank: Treebank, items: Mapping[str, Sequence[str] | np.ndarray]) -> bytes:
+    """The treebank's bytes with items `KEY=value` in MISC, all other columns and items untouched.
+
+    An item with the same key is replaced where it stands (further ones go); otherwise the new item
+    comes last, or in the place of `_`.
+
+    Args:
+        items: for each key the values of all words: W texts, or an array (W,) of bytes ("S"); an
+            empty one takes the item out of the word.
+    Returns: as write_predictions.
+    Raises: ValueError for a name that cannot be a key, values that do not fit the treebank or have
+        a `|`, a tab or a line end in them.
+    Cost: one copy of the bytes, and one of the values; arrays are faster than texts.
+    """
+    as_it_is = np.full(treebank.n_words, BAD_HEAD, np.int32)
+    return _with_columns(treebank, as_it_is, None, None, misc_arrays(items, treebank.n_words))
 
 
 def write_graph_predictions(
@@ -173,7 +197,7 @@ def write_graph_predictions(
     if relations.min(initial=0) < 0 or relations.max(initial=-1) >= len(names):
         raise ValueError(f"a relation of the graphs is none of their {len(names)} names")
     return _with_columns(
-        treebank, new_heads, new_labels, (*_joined(names), starts, arc_heads, relations)
+        treebank, new_heads, new_labels, (*_joined(names), starts, arc_heads, relations), None
     )
 
 
@@ -205,9 +229,13 @@ def _checked_predictions(
     return new_heads, None if labels is None else (*_joined(names), new_labels)
 
 
-def _with_columns(treebank: Treebank, heads: np.ndarray, labels: Labels, arcs: Arcs) -> bytes:
+def _with_columns(
+    treebank: Treebank, heads: np.ndarray, labels: Labels, arcs: Arcs, misc: Misc
+) -> bytes:
     """The treebank's bytes with the columns replaced."""
-    text = replace_columns(treebank.data, treebank.columns, treebank.dropped, heads, labels, arcs)
+    text = replace_columns(
+        treebank.data, treebank.columns, treebank.dropped, heads, labels, arcs, misc
+    )
     return text.tobytes() + treebank.file_end
 
 

@@ -1,9 +1,10 @@
-"""Copying a treebank's bytes with HEAD, DEPREL and DEPS exchanged: the writer's compiled half."""
+"""Copying a treebank's bytes with columns exchanged: the writer's compiled half."""
 
 import numpy as np
 
 from gpuparse.compiled import compiled
 from gpuparse.data.deps import BAR, COLON, NO_FAULT, item_end, parse_item
+from gpuparse.data.misc import MISC, Misc, write_misc
 from gpuparse.data.scanner import DEPREL, DEPS, HEAD, NO_HEAD, UNDERSCORE, ZERO
 
 LONGEST_HEAD = 10  # digits of the largest int32
@@ -124,8 +125,9 @@ def replace_columns(
     heads: np.ndarray,
     labels: Labels,
     arcs: Arcs,
+    misc: Misc,
 ) -> np.ndarray:
-    """The bytes with each word's HEAD and, if given, DEPREL and DEPS replaced.
+    """The bytes with each word's HEAD and, if given, DEPREL, DEPS and items of MISC replaced.
 
     Args:
         dropped: (F, 2) spans to leave out, in order and apart from all words.
@@ -134,6 +136,7 @@ def replace_columns(
             the relation of each word, (W,). None leaves DEPREL as it is.
         arcs: names and name_ends of the graphs' relations; starts, heads and relations of Graphs.
             None leaves DEPS as it is.
+        misc: as of misc_arrays; None leaves MISC as it is.
     """
     size = len(data) + len(columns) * LONGEST_HEAD
     if labels is not None:
@@ -142,6 +145,9 @@ def replace_columns(
     if arcs is not None:
         arc_names, arc_name_ends, starts, arc_heads, relations = arcs
         size += longest_deps(starts, relations, arc_name_ends)
+    if misc is not None:
+        keys, key_ends, values = misc
+        size += len(columns) * (len(keys) + len(values) * (values.shape[2] + 2))
     out = np.empty(size, np.uint8)
     done, at, span = 0, 0, 0  # bytes read, bytes written, spans passed
     for word in range(len(columns)):
@@ -166,6 +172,11 @@ def replace_columns(
                 data, columns[word, DEPS], done, arc_heads[first:last], relations[first:last],
                 arc_names, arc_name_ends, out, at,
             )  # fmt: skip
+        if misc is not None:
+            at = copy_bytes(data, done, columns[word, MISC], out, at)
+            done = columns[word, MISC + 1] - 1
+            start = columns[word, MISC]
+            at = write_misc(data, start, done, word, keys, key_ends, values, out, at)
     while span < len(dropped):
         at = copy_bytes(data, done, dropped[span, 0], out, at)
         done = dropped[span, 1]
