@@ -95,6 +95,18 @@ def _part_of_three(siblings, h, m, s):  # type: ignore[no-untyped-def]
     return look_up
 
 
+def part_of_pair(siblings: Siblings, m: int, s: int) -> float:
+    """The part of the modifier m and its inner sibling s, whatever their head."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(part_of_pair)
+def _part_of_pair(siblings, m, s):  # type: ignore[no-untyped-def]
+    if _is_dense(siblings):
+        return lambda siblings, m, s: siblings.scores.dtype.type(0)
+    return lambda siblings, m, s: siblings.pair[s, m]
+
+
 def fill_sibling_rows(
     siblings: Siblings, n: int, first: int, last: int, near: np.ndarray, rows: np.ndarray
 ) -> None:
