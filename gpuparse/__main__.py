@@ -14,6 +14,10 @@ COMMANDS = {
     "train": ("gpuparse.commands.train", "train a parser as a config file says"),
     "parse": ("gpuparse.commands.parse", "parse CoNLL files with a trained model"),
     "evaluate": ("gpuparse.commands.evaluate", "score a parsed file against the gold file"),
+    "compare": (
+        "gpuparse.commands.compare",
+        "score parsed files side by side, and test if they differ",
+    ),
     "compile": ("gpuparse.commands.kernels", "compile all kernels now, once after installation"),
     "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
     "config": ("gpuparse.commands.config", "check a config file, or print all keys"),
