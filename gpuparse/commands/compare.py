@@ -19,6 +19,7 @@ from gpuparse.commands.evaluate import (
     ignored_words,
     percent_text,
     scores_as_json,
+    whole_number,
 )
 from gpuparse.commands.kernels import compilation_announced
 from gpuparse.data.conll import read_treebank
@@ -92,27 +93,15 @@ def _parser() -> argparse.ArgumentParser:
     add_punctuation_options(parser)
     parser.add_argument(
         "--resamples",
-        type=_positive,
+        type=whole_number(1),
         default=10_000,
         metavar="N",
         help="resamples of the bootstrap (default 10000)",
     )
     parser.add_argument(
-        "--seed", type=_natural, default=0, metavar="N", help="of the bootstrap (default 0)"
+        "--seed", type=whole_number(0), default=0, metavar="N", help="of the bootstrap (default 0)"
     )
     return parser
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-    return int(text)
-
-
-def _natural(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on")
-    return int(text)
 
 
 def _as_json(

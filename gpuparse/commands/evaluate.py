@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,6 +118,17 @@ def add_punctuation_options(parser: argparse.ArgumentParser) -> None:
         metavar="TAG",
         help="leave out words whose coarse or fine POS tag in the gold file is one of these",
     )
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """The type of an option that takes a whole number from `least` on."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+        return int(text)
+
+    return read
 
 
 def ignored_words(gold: Treebank, options: argparse.Namespace) -> np.ndarray | None:
