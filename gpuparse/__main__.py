@@ -14,6 +14,14 @@ COMMANDS = {
     "train": ("gpuparse.commands.train", "train a parser as a config file says"),
     "parse": ("gpuparse.commands.parse", "parse CoNLL files with a trained model"),
     "evaluate": ("gpuparse.commands.evaluate", "score a parsed file against the gold file"),
+    "compare": (
+        "gpuparse.commands.compare",
+        "score parsed files side by side, and test if they differ",
+    ),
+    "calibration": (
+        "gpuparse.commands.calibration",
+        "do a parsed file's probabilities mean what they say",
+    ),
     "compile": ("gpuparse.commands.kernels", "compile all kernels now, once after installation"),
     "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
     "config": ("gpuparse.commands.config", "check a config file, or print all keys"),
@@ -45,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _usage() -> str:
     lines = ["usage: python -m gpuparse COMMAND ... (each knows --help)"]
-    lines += [f"  {name:<9} {what}" for name, (_, what) in COMMANDS.items()]
+    lines += [f"  {name:<11} {what}" for name, (_, what) in COMMANDS.items()]
     return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from gpuparse.evaluation.punctuation import punctuation_by_category, punctuation
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 
 # What the text calls a share, its key in JSON (which is its attribute), and what it counts.
-_SHARES = (
+SHARES = (
     ("UAS", "uas", "right head"),
     ("LAS", "las", "right head and relation, up to its first ':'"),
     ("LAS, whole relation", "las_full", "right head and whole relation"),
@@ -29,7 +29,7 @@ _SHARES = (
     ("complete", "complete", "sentences with every head right"),
     ("complete, labelled", "complete_labelled", "sentences with every head and relation right"),
 )
-_ARC_SETS = (("root", "root"), ("non-projective arcs", "nonprojective"))
+ARC_SETS = (("root", "root"), ("non-projective arcs", "nonprojective"))
 
 # The same for graphs.
 _GRAPH_SHARES = (
@@ -58,11 +58,10 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a file cannot be used, or the two differ in more than heads and relations.
     """
     options = _parser().parse_args(arguments)
-    if options.gold == options.system == "-":
-        raise ConfigError("standard input (-) can be read once only; name one of the files")
+    check_standard_input([options.gold, options.system])
     with compilation_announced():
         gold, system = read_treebank(options.gold), read_treebank(options.system)
-        ignored = _ignored(gold, options)
+        ignored = ignored_words(gold, options)
         if options.graphs:
             graphs = score_treebank_graphs(gold, system, options.graphs, ignored=ignored)
             as_json, as_text = graph_scores_as_json(graphs), graph_scores_as_text(graphs)
@@ -75,6 +74,12 @@ def main(arguments: Sequence[str]) -> int:
     else:
         print(as_text, end="")
     return 0
+
+
+def check_standard_input(files: Sequence[str]) -> None:
+    """ConfigError if standard input (-) is named twice."""
+    if files.count("-") > 1:
+        raise ConfigError("standard input (-) can be read once only; name one of the files")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,6 +100,12 @@ def _parser() -> argparse.ArgumentParser:
         " graph (heads), as for a tree parser, which leaves DEPS as it was",
     )
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
+    add_punctuation_options(parser)
+    return parser
+
+
+def add_punctuation_options(parser: argparse.ArgumentParser) -> None:
+    """Give a command the options that leave punctuation out of what it counts."""
     punctuation = parser.add_mutually_exclusive_group()
     punctuation.add_argument(
         "--ignore-punct",
@@ -107,10 +118,21 @@ def _parser() -> argparse.ArgumentParser:
         metavar="TAG",
         help="leave out words whose coarse or fine POS tag in the gold file is one of these",
     )
-    return parser
 
 
-def _ignored(gold: Treebank, options: argparse.Namespace) -> np.ndarray | None:
+def whole_number(least: int) -> Callable[[str], int]:
+    """The type of an option that takes a whole number from `least` on."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+        return int(text)
+
+    return read
+
+
+def ignored_words(gold: Treebank, options: argparse.Namespace) -> np.ndarray | None:
+    """(W,) bool, the words that those options leave out; None where they are not given."""
     if options.punct_tags:
         return punctuation_by_tag(gold, options.punct_tags)
     return punctuation_by_category(gold) if options.ignore_punct else None
@@ -126,10 +148,10 @@ def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
         Lines; "-" where there was nothing to count.
     """
     lines = [f"{scores.uas.total} words, {scores.complete.total} sentences", ""]
-    for title, name, meaning in _SHARES:
+    for title, name, meaning in SHARES:
         if labelled or "relation" not in meaning:
             lines.append(_share_line(title, getattr(scores, name), meaning))
-    counts = [(title, getattr(scores, name)) for title, name in _ARC_SETS]
+    counts = [(title, getattr(scores, name)) for title, name in ARC_SETS]
     lines += _arc_table(counts, scores.relations if labelled else None)
     return "\n".join(lines) + "\n"
 
@@ -150,9 +172,8 @@ def graph_scores_as_text(scores: GraphScores, *, labelled: bool = True) -> str:
 
 
 def _share_line(title: str, share: Share, meaning: str) -> str:
-    return (
-        f"{title:<20} {_percent(share.percent)}  {share.correct:>8} of {share.total:<8} {meaning}"
-    )
+    counts = f"{share.correct:>8} of {share.total:<8}"
+    return f"{title:<20} {percent_text(share.percent)}  {counts} {meaning}"
 
 
 def _arc_table(
@@ -171,12 +192,13 @@ def _arc_table(
 
 def _arc_line(title: str, arcs: ArcCounts, width: int) -> str:
     return (
-        f"{title:<{width}}    {_percent(arcs.precision)}  {_percent(arcs.recall)}"
-        f"  {_percent(arcs.f)}  {arcs.gold:>8}  {arcs.system:>8}"
+        f"{title:<{width}}    {percent_text(arcs.precision)}  {percent_text(arcs.recall)}"
+        f"  {percent_text(arcs.f)}  {arcs.gold:>8}  {arcs.system:>8}"
     )
 
 
-def _percent(value: float | None) -> str:
+def percent_text(value: float | None) -> str:
+    """Six characters, two decimals; "-" where there is no value."""
     return f"{'-':>6}" if value is None else f"{value:6.2f}"
 
 
@@ -190,9 +212,9 @@ def scores_as_json(scores: TreeScores) -> dict[str, Any]:
         null where there was nothing to count.
     """
     result: dict[str, Any] = {}
-    for _, name, _ in _SHARES:
+    for _, name, _ in SHARES:
         result[name] = _share_as_json(getattr(scores, name))
-    for _, name in _ARC_SETS:
+    for _, name in ARC_SETS:
         result[name] = _arcs_as_json(getattr(scores, name))
     result["relations"] = {name: _arcs_as_json(arcs) for name, arcs in scores.relations.items()}
     return result

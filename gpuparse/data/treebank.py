@@ -78,3 +78,9 @@ def find_sent_id(lines: bytes) -> str:
 def place(source: str, line: int, sent_id: str) -> str:
     """How every message about data begins: file:line and, if known, the sentence's name."""
     return f"{source}:{line}: " + (f"sent_id {sent_id}: " if sent_id else "")
+
+
+def word_place(treebank: Treebank, word: int) -> str:
+    """`place` of a word of a treebank."""
+    sentence = int(np.searchsorted(treebank.word_starts, word, side="right")) - 1
+    return place(treebank.source, int(treebank.lines[word]), treebank.sent_id(sentence))

@@ -16,10 +16,13 @@ from gpuparse.data.graphs import (
     with_tree_arcs,
 )
 from gpuparse.data.interner import Interner
-from gpuparse.data.treebank import Treebank, place
+from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.errors import DataError
+from gpuparse.evaluation.calibration import Calibration, calibrate
+from gpuparse.evaluation.comparison import Comparison, compare_trees
 from gpuparse.evaluation.graphs import GraphScores, score_graphs
 from gpuparse.evaluation.metrics import TreeScores, score_trees
+from gpuparse.evaluation.probabilities import HEAD, LABEL, misc_probabilities
 
 GraphColumn = Literal["deps", "heads"]
 
@@ -44,16 +47,115 @@ def score_treebanks(
     check_same_words(gold, system)
     for treebank in (gold, system):
         _require_none(check_trees(treebank))
-    interner = Interner()
+    (gold_labels, system_labels), names = _labels(gold, system)
     return score_trees(
         gold.word_starts,
         gold.heads,
         system.heads,
-        _labels(gold, interner),
-        _labels(system, interner),
-        [interner.string(i).decode("utf-8", "surrogateescape") for i in range(len(interner))],
+        gold_labels,
+        system_labels,
+        names,
         None if ignored is None else ~ignored,
     )
+
+
+def compare_treebanks(
+    gold: Treebank,
+    first: Treebank,
+    second: Treebank,
+    *,
+    ignored: np.ndarray | None = None,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """Test whether two parsed files differ in how well they agree with the gold file.
+
+    Args:
+        gold: the gold file; every word has a head and the heads of a sentence form a tree.
+        first, second: the same words and sentences, parsed.
+        ignored: (W) bool, words to leave out of all counts; None counts all.
+        resamples, seed: of the bootstrap.
+    Returns:
+        The comparison; `compare_trees` says what it holds.
+    Raises:
+        DataError: the files differ in words or sentence breaks, a sentence is no tree, or no word
+            is left to compare.
+    Cost: O(bytes of the files) and the bootstrap, 10 ns for each sentence of each resample.
+    """
+    for system in (first, second):
+        check_same_words(gold, system)
+    for treebank in (gold, first, second):
+        _require_none(check_trees(treebank))
+    if not gold.n_words or (ignored is not None and ignored.all()):
+        raise DataError(f"{gold.source}: no word to compare the systems on; give a longer text")
+    (gold_labels, *labels), names = _labels(gold, first, second)
+    return compare_trees(
+        gold.word_starts,
+        gold.heads,
+        (first.heads, second.heads),
+        gold_labels,
+        (labels[0], labels[1]),
+        names,
+        None if ignored is None else ~ignored,
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def calibrate_treebanks(
+    gold: Treebank,
+    system: Treebank,
+    *,
+    ignored: np.ndarray | None = None,
+    bins: int = 10,
+    equal_counts: bool = False,
+) -> dict[str, Calibration]:
+    """Compare the probabilities in a parsed file's MISC with what is right by the gold file.
+
+    - `heads`: HeadProb, against the head.
+    - `relations`: LabelProb, against the whole relation, over words whose head is right: it is the
+      probability of the relation given the head, and gold has none for another head.
+    - `both`: their product, against head and whole relation.
+
+    Words without a probability are not counted; where no word has a LabelProb, the latter two are
+    left out, and so is any of the three that is left without words.
+
+    Args:
+        gold: the gold file; every word has a head and the heads of a sentence form a tree.
+        system: the same words and sentences, parsed, with probabilities.
+        ignored: (W) bool, words to leave out of all counts; None counts all.
+        bins, equal_counts: of the reliability tables; see `reliability`.
+    Returns:
+        The measures by the names above.
+    Raises:
+        DataError: the files differ in words or sentence breaks, a sentence is no tree, a
+            probability cannot be read, or no word to count has a HeadProb.
+    Cost: O(bytes of both files), some microseconds a word.
+    """
+    check_same_words(gold, system)
+    for treebank in (gold, system):
+        _require_none(check_trees(treebank))
+    of_head, of_label = (misc_probabilities(system, key) for key in (HEAD, LABEL))
+    counted = ~np.isnan(of_head) if ignored is None else ~np.isnan(of_head) & ~ignored
+    if not counted.any():
+        raise DataError(
+            f"{system.source}: no word to count has {HEAD} in MISC (column 10); have the file"
+            " parsed with --probabilities"
+        )
+    (gold_labels, system_labels), _ = _labels(gold, system)
+    head_right = gold.heads == system.heads
+    label_right = gold_labels == system_labels
+    with_label = counted & ~np.isnan(of_label)
+    parts = {
+        "heads": (counted, of_head, head_right),
+        "relations": (with_label & head_right, of_label, label_right),
+        "both": (with_label, of_head * of_label, head_right & label_right),
+    }
+    return {
+        name: calibrate(values[words], right[words], bins=bins, equal_counts=equal_counts)
+        for name, (words, values, right) in parts.items()
+        if words.any()
+    }
 
 
 def score_treebank_graphs(
@@ -117,10 +219,15 @@ def _require_none(faults: list[DataError]) -> None:
         raise DataError(f"{faults[0]}{more}")
 
 
-def _labels(treebank: Treebank, interner: Interner) -> np.ndarray:
-    """(W) ids of the relations; files that share the interner can be compared by them."""
-    starts = treebank.columns[:, _LABEL]
-    return interner.intern(treebank.data, starts, treebank.columns[:, _LABEL + 1] - 1)
+def _labels(*treebanks: Treebank) -> tuple[list[np.ndarray], list[str]]:
+    """Of each treebank (W,) ids of its relations, the same ids for all; and the relations."""
+    interner = Interner()
+    ids = []
+    for treebank in treebanks:
+        starts, ends = treebank.columns[:, _LABEL], treebank.columns[:, _LABEL + 1] - 1
+        ids.append(interner.intern(treebank.data, starts, ends))
+    names = [interner.string(i).decode("utf-8", "surrogateescape") for i in range(len(interner))]
+    return ids, names
 
 
 def check_same_words(gold: Treebank, system: Treebank) -> None:
@@ -140,31 +247,25 @@ def check_same_words(gold: Treebank, system: Treebank) -> None:
         w = int(breaks[0])
         begins, goes_on = (gold, system) if begins_gold[w] else (system, gold)
         raise DataError(
-            f"{_at(begins, w)}a sentence begins here, but at {_line(goes_on, w)} the sentence"
-            f" before goes on; both files need the same sentences"
+            f"{word_place(begins, w)}a sentence begins here, but at {_line(goes_on, w)} the"
+            f" sentence before goes on; both files need the same sentences"
         )
     if word < n_words:
         raise DataError(
-            f"{_at(system, word)}the word is {system.column(word, _FORM)!r}, but at"
+            f"{word_place(system, word)}the word is {system.column(word, _FORM)!r}, but at"
             f" {_line(gold, word)} it is {gold.column(word, _FORM)!r}; both files need the same"
             f" words"
         )
     if gold.n_words != system.n_words:
         longer, shorter = (gold, system) if gold.n_words > system.n_words else (system, gold)
         raise DataError(
-            f"{_at(longer, n_words)}{shorter.source} ends before this word;"
+            f"{word_place(longer, n_words)}{shorter.source} ends before this word;"
             f" it has {shorter.n_words} words, {longer.source} has {longer.n_words}"
         )
 
 
 def _line(treebank: Treebank, w: int) -> str:
     return f"{treebank.source}:{treebank.lines[w]}"
-
-
-def _at(treebank: Treebank, w: int) -> str:
-    """How a message about word w begins."""
-    sentence = int(np.searchsorted(treebank.word_starts, w, side="right")) - 1
-    return place(treebank.source, int(treebank.lines[w]), treebank.sent_id(sentence))
 
 
 def _begins_sentence(treebank: Treebank) -> np.ndarray:

@@ -1,0 +1,221 @@
+"""`compare`: scores of several parsed files side by side, and whether they differ by luck."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from string import ascii_uppercase
+from typing import Any
+
+from gpuparse.commands.console import exit_codes
+from gpuparse.commands.evaluate import (
+    ARC_SETS,
+    SHARES,
+    add_punctuation_options,
+    check_standard_input,
+    ignored_words,
+    percent_text,
+    scores_as_json,
+    whole_number,
+)
+from gpuparse.commands.kernels import compilation_announced
+from gpuparse.data.conll import read_treebank
+from gpuparse.errors import ConfigError
+from gpuparse.evaluation.comparison import Comparison
+from gpuparse.evaluation.metrics import ArcCounts, TreeScores
+from gpuparse.evaluation.treebanks import compare_treebanks, score_treebanks
+
+# What the text calls the measures that are tested, and their names in Comparison and in JSON.
+_TESTED = (("UAS", "uas"), ("LAS", "las"), ("LAS, whole relation", "las_full"))
+_RELATIONS_SHOWN = 10
+_NO_ARCS = ArcCounts(0, 0, 0, 0)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Score files against the gold file, test each against the first, and print it all.
+
+    Args:
+        arguments: `GOLD A B [C ...] [--json] [--ignore-punct | --punct-tags TAG...]
+            [--resamples N] [--seed N]`.
+    Returns:
+        0.
+    Raises:
+        ConfigError: standard input is named twice, or there are more systems than letters.
+        DataError: a file cannot be used, or differs from gold in more than heads and relations.
+    """
+    options = _parser().parse_args(arguments)
+    names = [options.first, options.second, *options.others]
+    check_standard_input([options.gold, *names])
+    if len(names) > len(ascii_uppercase):
+        raise ConfigError(f"{len(names)} systems; at most {len(ascii_uppercase)} can be compared")
+    with compilation_announced():
+        gold, *systems = (read_treebank(file) for file in (options.gold, *names))
+        ignored = ignored_words(gold, options)
+        scores = [score_treebanks(gold, system, ignored=ignored) for system in systems]
+        first, *rest = systems
+        comparisons = [
+            compare_treebanks(
+                gold,
+                first,
+                system,
+                ignored=ignored,
+                resamples=options.resamples,
+                seed=options.seed,
+            )
+            for system in rest
+        ]
+    if options.json:
+        result = _as_json(names, scores, comparisons, options.resamples, options.seed)
+        json.dump(result, sys.stdout, indent=2, ensure_ascii=False)
+        print()
+    else:
+        drawn = f"{options.resamples:,} resamples of the sentences, seed {options.seed}"
+        print("\n".join(_as_text(names, scores, comparisons, drawn)))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m gpuparse compare",
+        description="Score parsed files of the same words side by side, and test each against the"
+        " first: McNemar's test on the words that one of the two alone has right, and a paired"
+        " bootstrap over sentences. What is counted and tested: docs/comparing.md.",
+        epilog=exit_codes(0, 2, 3),
+    )
+    parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")
+    parser.add_argument("first", metavar="A", help="the same words, parsed, or -")
+    parser.add_argument("second", metavar="B", help="the same words, parsed otherwise, or -")
+    parser.add_argument("others", metavar="C", nargs="*", help="more of them")
+    parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
+    add_punctuation_options(parser)
+    parser.add_argument(
+        "--resamples",
+        type=whole_number(1),
+        default=10_000,
+        metavar="N",
+        help="resamples of the bootstrap (default 10000)",
+    )
+    parser.add_argument(
+        "--seed", type=whole_number(0), default=0, metavar="N", help="of the bootstrap (default 0)"
+    )
+    return parser
+
+
+def _as_json(
+    names: list[str],
+    scores: list[TreeScores],
+    comparisons: list[Comparison],
+    resamples: int,
+    seed: int,
+) -> dict[str, Any]:
+    tested = [
+        {
+            "file": name,
+            "against": names[0],
+            "mcnemar": {
+                measure: {**asdict(counts), "p": counts.p}
+                for measure, counts in comparison.disagreements.items()
+            },
+            "bootstrap": {
+                measure: asdict(result) for measure, result in comparison.bootstrap.items()
+            },
+            "lengths": {
+                length: {"first": first.percent, "second": second.percent, "total": first.total}
+                for length, (first, second) in comparison.lengths.items()
+            },
+        }
+        for name, comparison in zip(names[1:], comparisons, strict=True)
+    ]
+    return {
+        "resamples": resamples,
+        "seed": seed,
+        "systems": [
+            {"file": name, **scores_as_json(found)}
+            for name, found in zip(names, scores, strict=True)
+        ],
+        "comparisons": tested,
+    }
+
+
+def _as_text(
+    names: list[str], scores: list[TreeScores], comparisons: list[Comparison], drawn: str
+) -> list[str]:
+    lines = [f"{scores[0].uas.total} words, {scores[0].complete.total} sentences"]
+    lines += [f"{letter}  {name}" for letter, name in zip(ascii_uppercase, names, strict=False)]
+    lines += ["", *_side_by_side(scores)]
+    for k, comparison in enumerate(comparisons, 1):
+        letter = ascii_uppercase[k]
+        lines += ["", f"{letter} against A", "", *_tests(comparison, letter, drawn)]
+        lines += ["", *_by_length(comparison, letter)]
+        lines += ["", *_by_relation(scores[0].relations, scores[k].relations, letter)]
+    return lines
+
+
+def _side_by_side(scores: list[TreeScores]) -> list[str]:
+    """A column a system, and one for the change from the first system to each other one."""
+    letters = ascii_uppercase[: len(scores)]
+    changes = [f"{letter} - A" for letter in letters[1:]]
+    lines = [_row("", [*letters, *changes])]
+    rows = [(title, [getattr(s, name).percent for s in scores]) for title, name, _ in SHARES]
+    rows += [(f"{title}, F", [getattr(s, name).f for s in scores]) for title, name in ARC_SETS]
+    for title, values in rows:
+        changed = [_change(values[0], value) for value in values[1:]]
+        lines.append(_row(title, [*map(percent_text, values), *changed]))
+    return lines
+
+
+def _tests(comparison: Comparison, letter: str, drawn: str) -> list[str]:
+    lines = [_row("McNemar's test", ["only A", f"only {letter}", "p"])]
+    for title, name in _TESTED:
+        counts = comparison.disagreements[name]
+        only = [str(counts.only_first), str(counts.only_second)]
+        lines.append(_row(f"right for {title}", [*only, _p(counts.p)]))
+    lines += ["", _row("paired bootstrap", [f"{letter} - A", "from", "to", "p"])]
+    for title, name in _TESTED:
+        result = comparison.bootstrap[name]
+        points = [f"{x:+z.2f}" for x in (result.difference, result.low, result.high)]
+        lines.append(_row(title, [*points, _p(result.p)]))
+    return [*lines, f"from, to: 95 % interval; {drawn}"]
+
+
+def _by_length(comparison: Comparison, letter: str) -> list[str]:
+    lines = [_row("right heads by length of arc", ["A", letter, f"{letter} - A", "words"])]
+    for length, (first, second) in comparison.lengths.items():
+        values = first.percent, second.percent
+        cells = [*map(percent_text, values), _change(*values), str(first.total)]
+        lines.append(_row(length, cells))
+    return lines
+
+
+def _by_relation(
+    first: dict[str, ArcCounts], second: dict[str, ArcCounts], letter: str
+) -> list[str]:
+    """F of the relations of which the second system has most more words right, or most fewer."""
+
+    def more(name: str) -> int:
+        return second.get(name, _NO_ARCS).right - first.get(name, _NO_ARCS).right
+
+    changed = [name for name in {**first, **second} if more(name)]
+    changed.sort(key=lambda name: (-abs(more(name)), name))
+    header = ["A", letter, f"{letter} - A", "words", f"more right in {letter}"]
+    lines = [_row("F by relation, most changed", header)]
+    for name in changed[:_RELATIONS_SHOWN]:
+        a, b = first.get(name, _NO_ARCS), second.get(name, _NO_ARCS)
+        cells = [percent_text(a.f), percent_text(b.f), _change(a.f, b.f)]
+        lines.append(_row(name, [*cells, str(max(a.gold, b.gold)), f"{more(name):+d}"]))
+    return lines
+
+
+def _row(title: str, cells: list[str]) -> str:
+    return f"{title:<30}" + "".join(f" {cell:>9}" for cell in cells)
+
+
+def _change(before: float | None, after: float | None) -> str:
+    return "-" if before is None or after is None else f"{after - before:+z.2f}"
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 0.0001 else f"{value:.4f}"

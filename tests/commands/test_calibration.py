@@ -1,0 +1,156 @@
+"""The calibration command: tables, JSON, diagrams, errors."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from gpuparse.commands.calibration import main
+from gpuparse.commands.console import run
+
+WORD = "{}\t{}\t_\t{}\t_\t_\t{}\t{}\t_\t{}\n"
+
+
+def text_of(*rows: tuple[str, str, int, str, str]) -> str:
+    return "".join(WORD.format(m, *row) for m, row in enumerate(rows, 1)) + "\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    gold, system = tmp_path / "gold.conllu", tmp_path / "system.conllu"
+    gold.write_text(
+        text_of(
+            ("The", "DET", 2, "det", "_"),
+            ("dog", "NOUN", 3, "nsubj:pass", "_"),
+            ("barks", "VERB", 0, "root", "_"),
+            (".", "PUNCT", 3, "punct", "_"),
+        )
+    )
+    system.write_text(
+        text_of(
+            ("The", "DET", 2, "det", "HeadProb=0.9500|LabelProb=1.0000"),
+            ("dog", "NOUN", 3, "nsubj", "HeadProb=0.8500|LabelProb=0.5500"),
+            ("barks", "VERB", 0, "root", "SpaceAfter=No|HeadProb=0.9500|LabelProb=0.9000"),
+            (".", "PUNCT", 2, "punct", "HeadProb=0.4000|LabelProb=0.9500"),
+        )
+    )
+    return str(gold), str(system)
+
+
+def test_the_tables(files, capsys):
+    assert main(files) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    heads, relations, both = captured.out.split("\n\n")[::3]
+    assert heads == "heads: 4 words, 75.00 % right, 78.75 % expected"
+    assert relations.startswith("relations, where the head is right: 3 words, 66.67 % right")
+    assert both.startswith("heads and relations: 4 words, 50.00 % right")
+    lines = captured.out.splitlines()
+    assert lines[3].split() == ["0.4000", "to", "0.5000", "1", "40.00", "0.00", "-40.00"]
+    assert lines[5].split() == ["0.9000", "to", "1.0000", "2", "95.00", "100.00", "+5.00"]
+    # (1 * 0.40 + 1 * 0.15 + 2 * 0.05) / 4
+    assert "expected calibration error  16.25 %" in lines
+    assert "right above wrong (AUC)     1.0000" in lines
+    assert "least certain 20 % of words  80.00 % of the errors" in lines
+
+
+def test_json(files, capsys):
+    assert main([*files, "--json", "--bins", "2"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert list(result) == ["heads", "relations", "both"]
+    heads = result["heads"]
+    assert [(b["least"], b["most"], b["count"]) for b in heads["bins"]] == [
+        (0, 0.5, 1),
+        (0.5, 1, 3),
+    ]
+    assert heads["brier"] == pytest.approx((0.05**2 + 0.15**2 + 0.05**2 + 0.4**2) / 4)
+    assert heads["errors_found"]["20"] == pytest.approx(0.8)
+    assert result["relations"]["count"] == 3
+
+
+def test_bins_of_equal_counts(files, capsys):
+    assert main([*files, "--json", "--bins", "2", "--equal-counts"]) == 0
+    bins = json.loads(capsys.readouterr().out)["heads"]["bins"]
+    assert [(b["least"], b["most"], b["count"]) for b in bins] == [(0.4, 0.85, 2), (0.95, 0.95, 2)]
+
+
+@pytest.mark.parametrize("options", [["--ignore-punct"], ["--punct-tags", "PUNCT"]])
+def test_punctuation_can_be_left_out(files, capsys, options):
+    assert main([*files, "--json", *options]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["heads"]["right"] == 1.0
+    assert result["heads"]["auc"] is None
+
+
+def test_words_without_a_probability_are_said(files, tmp_path, capsys):
+    partial = tmp_path / "partial.conllu"
+    with open(files[1]) as system:
+        partial.write_text(system.read().replace("HeadProb=0.8500|", ""))
+    assert main([files[0], str(partial), "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["heads"]["count"] == 3
+    assert "words without HeadProb, which are not counted: 1" in captured.err
+
+
+def test_a_file_without_probabilities_is_bad_input(files, capsys):
+    assert run(main, [files[0], files[0]]) == 3
+    told = capsys.readouterr().err
+    assert "no word to count has HeadProb in MISC" in told
+    assert "--probabilities" in told
+
+
+def test_a_wrong_probability_names_its_line(files, tmp_path, capsys):
+    wrong = tmp_path / "wrong.conllu"
+    with open(files[1]) as system:
+        wrong.write_text(system.read().replace("0.8500", "85 %"))
+    assert run(main, [files[0], str(wrong)]) == 3
+    assert f"{wrong}:2: HeadProb in MISC (column 10) is '85 %'" in capsys.readouterr().err
+
+
+def test_files_that_differ_are_bad_input(files, tmp_path, capsys):
+    other = tmp_path / "other.conllu"
+    with open(files[1]) as system:
+        other.write_text(system.read().replace("dog", "cat"))
+    assert run(main, [files[0], str(other)]) == 3
+    assert "the word is 'cat'" in capsys.readouterr().err
+
+
+def test_the_diagram_is_the_same_each_time_and_replaced_only_by_force(files, tmp_path, capsys):
+    plot = tmp_path / "plot.svg"
+    assert main([*files, "--plot", str(plot)]) == 0
+    once = plot.read_bytes()
+    assert once.startswith(b"<svg ")
+    assert run(main, [*files, "--plot", str(plot)]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert plot.read_bytes() == once
+    assert main([*files, "--plot", str(plot), "--force"]) == 0
+    assert plot.read_bytes() == once
+
+
+def test_standard_input_is_read_once(capsys):
+    assert run(main, ["-", "-"]) == 2
+    assert "can be read once only" in capsys.readouterr().err
+
+
+def test_bins_must_be_some(files, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([*files, "--bins", "0"])
+    assert caught.value.code == 2
+    assert "no whole number from 1 on" in capsys.readouterr().err
+
+
+def test_as_a_process(files):
+    command = [sys.executable, "-m", "gpuparse", "calibration"]
+    done = subprocess.run([*command, *files], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    with open(files[1]) as system:
+        piped = subprocess.run(
+            [*command, files[0], "-"], stdin=system, capture_output=True, text=True
+        )
+    assert piped.stdout == done.stdout
+
+
+def test_torch_is_not_loaded():
+    code = "import sys, gpuparse.commands.calibration; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,248 @@
+"""The compare command: scores side by side, its tests against counts by hand, errors, JSON."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuparse.commands.compare import main
+from gpuparse.commands.console import run
+from gpuparse.commands.evaluate import main as evaluate
+from gpuparse.evaluation.significance import mcnemar
+from tests.oracles.attachment import is_punctuation, sentences
+
+RELATIONS = ["nsubj", "nsubj:pass", "obl", "obl:agent", "punct"]
+
+
+def random_tree(draw: random.Random, n: int) -> list[int]:
+    order = list(range(1, n + 1))
+    draw.shuffle(order)
+    heads = [0] * n
+    for k, word in enumerate(order):
+        heads[word - 1] = draw.choice(order[:k]) if k else 0
+    return heads
+
+
+def random_texts(seed: int, systems: int, n_sentences: int = 40) -> list[str]:
+    """A gold file and parsed ones that agree with it in two thirds of the sentences."""
+    draw = random.Random(seed)
+    texts = ["" for _ in range(systems + 1)]
+    for _ in range(n_sentences):
+        n = draw.randint(1, 14)
+        gold, labels = random_tree(draw, n), [draw.choice(RELATIONS) for _ in range(n)]
+        forms = [draw.choice(["Hund", ",", "...", "犬"]) for _ in range(n)]
+        for k in range(systems + 1):
+            heads = gold if k == 0 or draw.random() < 0.6 else random_tree(draw, n)
+            for m in range(n):
+                other = k and draw.random() < 0.2
+                label = draw.choice(RELATIONS) if other else labels[m]
+                texts[k] += f"{m + 1}\t{forms[m]}\t_\tX\t_\t_\t{heads[m]}\t{label}\t_\t_\n"
+            texts[k] += "\n"
+    return texts
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = [tmp_path / f"{name}.conllu" for name in ("gold", "first", "second", "third")]
+    for path, text in zip(paths, random_texts(1, 3), strict=True):
+        path.write_text(text)
+    return [str(path) for path in paths]
+
+
+def result_of(capsys, command, *words):
+    assert command(list(words)) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def by_hand(paths, measure, keep=lambda row: True):
+    """(only first, only second) of two files, word by word from their text."""
+    rows = [
+        [row for rows in sentences(Path(path).read_text()) for row in rows] for path in (*paths,)
+    ]
+
+    def right(gold, row):
+        cut = (lambda label: label.split(":")[0]) if measure == "las" else str
+        return gold[6] == row[6] and (measure == "uas" or cut(gold[7]) == cut(row[7]))
+
+    pairs = [
+        (right(gold, a), right(gold, b)) for gold, a, b in zip(*rows, strict=True) if keep(gold)
+    ]
+    return sum(a > b for a, b in pairs), sum(b > a for a, b in pairs)
+
+
+def lengths_by_hand(gold, system):
+    """{length: (right heads, words)} from the files' text."""
+    found = {name: [0, 0] for name in ("root", "1", "2", "3-6", "7-")}
+    for rows, parsed in zip(
+        sentences(Path(gold).read_text()), sentences(Path(system).read_text()), strict=True
+    ):
+        for m, (row, other) in enumerate(zip(rows, parsed, strict=True), 1):
+            h = int(row[6])
+            length = abs(h - m)
+            name = "1" if length == 1 else "2" if length == 2 else "3-6" if length < 7 else "7-"
+            counts = found["root" if h == 0 else name]
+            counts[0] += row[6] == other[6]
+            counts[1] += 1
+    return found
+
+
+@pytest.mark.parametrize("options", [[], ["--ignore-punct"], ["--punct-tags", "Y"]])
+def test_the_scores_are_those_of_evaluate(files, capsys, options):
+    result = result_of(capsys, main, *files, "--json", "--resamples", "10", *options)
+    assert [system["file"] for system in result["systems"]] == files[1:]
+    for system in result["systems"]:
+        file = system.pop("file")
+        assert system == result_of(capsys, evaluate, files[0], file, "--json", *options)
+
+
+@pytest.mark.parametrize("ignore", [False, True])
+def test_the_tests_against_counts_by_hand(files, capsys, ignore):
+    options = ["--ignore-punct"] if ignore else []
+    result = result_of(capsys, main, *files, "--json", "--resamples", "200", *options)
+    uas = [system["uas"]["percent"] for system in result["systems"]]
+    assert [c["file"] for c in result["comparisons"]] == files[2:]
+    for k, comparison in enumerate(result["comparisons"], 1):
+        assert comparison["against"] == files[1]
+        for measure in ("uas", "las", "las_full"):
+            only = by_hand(
+                [files[0], files[1], files[k + 1]],
+                measure,
+                lambda row: not (ignore and is_punctuation(row[1])),
+            )
+            assert comparison["mcnemar"][measure] == {
+                "only_first": only[0],
+                "only_second": only[1],
+                "p": mcnemar(*only),
+            }
+        bootstrap = comparison["bootstrap"]["uas"]
+        assert bootstrap["difference"] == pytest.approx(uas[k] - uas[0])
+        assert bootstrap["low"] < bootstrap["difference"] < bootstrap["high"]
+        assert 0 < bootstrap["p"] <= 1
+
+
+def test_right_heads_by_length(files, capsys):
+    result = result_of(capsys, main, *files[:3], "--json", "--resamples", "10")
+    [comparison] = result["comparisons"]
+    for side, file in (("first", files[1]), ("second", files[2])):
+        for length, (right, total) in lengths_by_hand(files[0], file).items():
+            assert comparison["lengths"][length]["total"] == total > 0
+            assert comparison["lengths"][length][side] == pytest.approx(100 * right / total)
+
+
+def test_the_tables(files, capsys):
+    assert main([*files, "--resamples", "100", "--seed", "3"]) == 0
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    assert lines[0].endswith(" words, 40 sentences")
+    assert lines[1:4] == [
+        f"{letter}  {file}" for letter, file in zip("ABC", files[1:], strict=True)
+    ]
+    assert lines[5].split() == ["A", "B", "C", "B", "-", "A", "C", "-", "A"]
+    first = [float(cell) for cell in lines[6].removeprefix("UAS").split()]
+    assert first[3] == pytest.approx(first[1] - first[0], abs=0.011)
+    assert first[4] == pytest.approx(first[2] - first[0], abs=0.011)
+    assert [line for line in lines if line.endswith("against A")] == ["B against A", "C against A"]
+    assert text.count("from, to: 95 % interval; 100 resamples of the sentences, seed 3") == 2
+    assert max(map(len, lines)) <= 100
+
+
+def test_relations_are_listed_by_how_many_words_more_are_right(files, capsys):
+    scores = result_of(capsys, main, *files[:3], "--json", "--resamples", "10")["systems"]
+    assert main([*files[:3], "--resamples", "10"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = next(k for k, line in enumerate(lines) if line.startswith("F by relation"))
+    changes = [int(line.split()[-1]) for line in lines[at + 1 :]]
+    assert [abs(c) for c in changes] == sorted((abs(c) for c in changes), reverse=True)
+    assert changes
+    for line in lines[at + 1 :]:
+        name, a, b, *_ = line.split()
+        assert a == f"{scores[0]['relations'][name]['f']:.2f}"
+        assert b == f"{scores[1]['relations'][name]['f']:.2f}"
+
+
+def test_a_file_against_itself(files, capsys):
+    result = result_of(capsys, main, files[0], files[1], files[1], "--json", "--resamples", "50")
+    [comparison] = result["comparisons"]
+    assert comparison["mcnemar"]["uas"] == {"only_first": 0, "only_second": 0, "p": 1.0}
+    assert comparison["bootstrap"]["las"] == {
+        "difference": 0.0,
+        "low": 0.0,
+        "high": 0.0,
+        "p": 1.0,
+        "turned": 1.0,
+    }
+
+
+def test_the_seed_alone_decides(files, capsys):
+    words = [*files[:3], "--json", "--resamples", "300"]
+    once, again = result_of(capsys, main, *words), result_of(capsys, main, *words)
+    assert once == again == result_of(capsys, main, *words, "--seed", "0")
+    other = result_of(capsys, main, *words, "--seed", "1")
+    assert other["comparisons"][0]["bootstrap"] != once["comparisons"][0]["bootstrap"]
+    assert other["comparisons"][0]["mcnemar"] == once["comparisons"][0]["mcnemar"]
+
+
+def test_files_that_differ_are_bad_input(files, tmp_path, capsys):
+    other = tmp_path / "other.conllu"
+    other.write_text(Path(files[2]).read_text().replace("Hund", "Hest", 1))
+    assert run(main, [*files[:2], str(other)]) == 3
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert told[0].startswith(f"gpuparse: error: {other}:")
+    assert "the word is 'Hest'" in told[0]
+
+
+def test_a_gold_word_without_a_head_is_bad_input_as_for_evaluate(files, tmp_path, capsys):
+    partial = tmp_path / "partial.conllu"
+    partial.write_text("1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
+    errors = []
+    for command, words in ((evaluate, [partial] * 2), (main, [partial] * 3)):
+        assert run(command, [str(word) for word in words]) == 3
+        errors.append(capsys.readouterr().err)
+    assert errors[0] == errors[1]
+    assert "no HEAD for word" in errors[0]
+
+
+def test_nothing_to_compare_is_bad_input(tmp_path, capsys):
+    points = tmp_path / "points.conllu"
+    points.write_text("1\t.\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
+    assert run(main, [str(points)] * 3 + ["--ignore-punct"]) == 3
+    assert "no word to compare" in capsys.readouterr().err
+
+
+def test_standard_input_is_read_once(files, capsys):
+    assert run(main, [files[0], "-", "-"]) == 2
+    assert "can be read once only" in capsys.readouterr().err
+
+
+def test_more_systems_than_letters(files, capsys):
+    assert run(main, [files[0], *[files[1]] * 27]) == 2
+    assert "at most 26" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--resamples", "0"], ["--resamples", "x"], ["--seed", "-1"], ["--seed", "1.5"]]
+)
+def test_wrong_numbers_are_wrong_command_lines(files, capsys, wrong):
+    with pytest.raises(SystemExit) as caught:
+        main([*files, *wrong])
+    assert caught.value.code == 2
+    assert "is no whole number" in capsys.readouterr().err
+
+
+def test_as_a_process(files):
+    command = [sys.executable, "-m", "gpuparse", "compare", *files, "--resamples", "100"]
+    with open(files[3]) as third:
+        words = [*command[:4], *files[:3], "-", "--resamples", "100"]
+        piped = subprocess.run(words, stdin=third, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert piped.stdout == done.stdout.replace(files[3], "-")
+
+
+def test_torch_is_not_loaded():
+    code = "import sys, gpuparse.commands.compare; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
