@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 EXACT_UP_TO = 1000  # disagreements; 2 ** -1000 is still an ordinary number in float64
-_DRAWN_AT_ONCE = 1 << 20  # sentences; bounds the memory to some 20 MB
+_DRAWN_AT_ONCE = 1 << 20  # sentences; bounds the memory to some 30 MB
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
