@@ -58,11 +58,11 @@ def eisner_sibling_log_partition(
     Source: McDonald & Pereira 2006, section 2.2, with sums for maxima; differs: as
     `eisner_sibling`.
     """
-    backend = _choose(backend, arc_scores, sibling_scores, end_scores)
-    parts = _readable(arc_scores, sibling_scores, lengths, end_scores)
-    if backend == "cpu":
-        log_partition, _ = compiled.eisner_sibling_sums(*parts, single_root)
+    if _choose(backend, arc_scores, sibling_scores, end_scores) == "cpu":
+        checked = _checked(arc_scores, sibling_scores, lengths, end_scores)
+        log_partition, _ = compiled.eisner_sibling_sums(*checked, single_root)
     else:
+        parts = _readable(arc_scores, sibling_scores, lengths, end_scores)
         log_partition = _inside_sums(parts, single_root, with_entropy=False)[0]
     require_trees(log_partition)
     return log_partition
@@ -92,11 +92,11 @@ def eisner_sibling_marginals(
     Cost: as `eisner_sibling_log_partition`; in torch O(n^3) memory.
     Source: inside-outside; in torch the outside part is the derivative of the inside part.
     """
-    backend = _choose(backend, arc_scores, sibling_scores, end_scores)
-    parts = _readable(arc_scores, sibling_scores, lengths, end_scores)
-    if backend == "cpu":
-        log_partition, marginals = compiled.eisner_sibling_sums(*parts, single_root)
+    if _choose(backend, arc_scores, sibling_scores, end_scores) == "cpu":
+        checked = _checked(arc_scores, sibling_scores, lengths, end_scores)
+        log_partition, marginals = compiled.eisner_sibling_sums(*checked, single_root)
     else:
+        parts = _readable(arc_scores, sibling_scores, lengths, end_scores)
         needs_gradient = _needs_gradient(*parts[:3])
         log_partition, marginals = _marginals_torch(parts, single_root, needs_gradient)
     require_trees(log_partition)
@@ -157,19 +157,18 @@ def eisner_sibling_sample(
     Cost: O(n^3) once and O(n^2) a sample; compiled, in main memory, whatever the device.
     Source: top-down through the inside chart.
     """
-    with torch.no_grad():
-        parts = _readable(arc_scores, sibling_scores, lengths, end_scores)
+    checked = _checked(arc_scores, sibling_scores, lengths, end_scores)
     seeds = draw_seeds(len(arc_scores), generator)
-    on_cpu = _Parts(*(part.cpu() for part in parts))
     log_partition, heads = eisner_sibling_samples.eisner_sibling_sample(
-        *on_cpu, n_samples, seeds, single_root
-    )
+        checked.arcs.cpu(), checked.siblings.cpu(), checked.ends.cpu(), checked.lengths.cpu(),
+        n_samples, seeds, single_root,
+    )  # fmt: skip
     require_trees(log_partition)
     return heads.to(arc_scores.device)
 
 
 class _Parts(NamedTuple):
-    """Checked scores as float64, 0 where they are not read, still differentiable."""
+    """Checked scores as float64."""
 
     arcs: Tensor
     siblings: Tensor
@@ -187,9 +186,19 @@ def _choose(backend: str, arcs: Tensor, siblings: Tensor, ends: Tensor | None) -
     return choose_backend(backend, arcs.device)
 
 
+def _checked(
+    arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor, end_scores: Tensor | None
+) -> _Parts:
+    """For compiled code, which looks at nothing that is not to be read."""
+    *scores, lengths = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
+    arcs, siblings, ends = (part.to(torch.float64) for part in scores)
+    return _Parts(arcs, siblings, ends, lengths)
+
+
 def _readable(
     arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor, end_scores: Tensor | None
 ) -> _Parts:
+    """0 where nothing is to be read, still differentiable."""
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     n_nodes, lengths = arc_scores.shape[1], checked[3]
     read = read_cells(lengths, n_nodes)

@@ -137,7 +137,7 @@ def _sample_batch(
         log_partition[b] = 0.0
         if n == 0:
             continue
-        stride, plane = n + 2, (n + 2) * (n + 2)
+        plane = (n + 2) * (n + 2)
         siblings = DenseSiblings(sibling_scores[b], end_scores[b])
         chart = scratch[: sibling_sums_scratch_size(n)]
         log_partition[b] = sibling_log_chart(arc_scores[b], siblings, n, single_root, 1.0, chart)

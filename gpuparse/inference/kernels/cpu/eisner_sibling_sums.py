@@ -10,7 +10,7 @@ from math import exp, log
 import numpy as np
 import torch
 
-from gpuparse.compiled import compiled
+from gpuparse.compiled import compiled, inlined
 from gpuparse.inference.kernels.cpu.eisner_sums import (
     LEAST_LOG,
     LOG_TREES,
@@ -82,7 +82,7 @@ def _share_out_of_three(
     chart: np.ndarray, p: float, total: float, a: int, b: int, c: int, count: int, to_a: int,
     to_b: int,
 ) -> None:  # fmt: skip
-    """As `share_out`, where split k has the logarithm chart[a + k] + chart[b + k] + chart[c + k]."""
+    """As `share_out`, where three numbers, at a, b and c, make up the logarithm of a split."""
     for k in range(count):
         value = chart[np.uint64(a + k)] + chart[np.uint64(b + k)] + chart[np.uint64(c + k)]
         q = p * exp(value - total)
@@ -371,7 +371,7 @@ def _add_log_outside(
             )  # fmt: skip
 
 
-@compiled
+@inlined
 def _scaled_marginals(
     arc_scores: np.ndarray, siblings: Siblings, n: int, single_root: bool, scale: float,
     chart: np.ndarray, marginals: np.ndarray,
@@ -410,12 +410,12 @@ def _scaled_marginals(
     return log(total) + shifts
 
 
-@compiled
+@inlined
 def _clear(n: int, chart: np.ndarray) -> None:
     clear_outside((G_CRT, G_CLT, G_ILT, G_ELT, G_ST), len(chart), n, n + 2, chart)
 
 
-@compiled
+@inlined
 def sibling_log_chart(
     arc_scores: np.ndarray, siblings: Siblings, n: int, single_root: bool, scale: float,
     chart: np.ndarray,
@@ -442,7 +442,7 @@ def sibling_log_chart(
     return chart[of_root] + shifts
 
 
-@compiled
+@inlined
 def _log_marginals(
     arc_scores: np.ndarray, siblings: Siblings, n: int, single_root: bool, scale: float,
     chart: np.ndarray, marginals: np.ndarray,

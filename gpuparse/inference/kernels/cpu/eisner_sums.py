@@ -16,7 +16,7 @@ from math import exp, log
 import numpy as np
 import torch
 
-from gpuparse.compiled import compiled
+from gpuparse.compiled import compiled, inlined
 from gpuparse.inference.kernels.cpu.threads import WORTH_A_THREAD, run_in_threads
 
 # Planes of the chart, each (n + 2) rows. P_R, P_L: the arcs i -> j and j -> i, at [i, j] like the
@@ -250,7 +250,7 @@ def _add_log_outside(
             )  # fmt: skip
 
 
-@compiled
+@inlined
 def _scaled_marginals(
     arc_scores: np.ndarray,
     n: int,
@@ -290,7 +290,7 @@ def _scaled_marginals(
     return log(total) + shifts
 
 
-@compiled
+@inlined
 def log_chart(
     arc_scores: np.ndarray, n: int, single_root: bool, stride: int, chart: np.ndarray
 ) -> float:
@@ -314,7 +314,7 @@ def log_chart(
     return chart[of_root] + shifts
 
 
-@compiled
+@inlined
 def _log_marginals(
     arc_scores: np.ndarray,
     n: int,
