@@ -1,10 +1,23 @@
-"""Tree search: score tensors in, trees out."""
+"""Tree search and sums over trees: score tensors in, trees and probabilities out."""
 
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.decode import DECODERS, Decoder, decode
 from gpuparse.inference.eisner import eisner
 from gpuparse.inference.eisner_sibling import eisner_sibling
+from gpuparse.inference.eisner_sibling_sums import (
+    eisner_sibling_entropy,
+    eisner_sibling_log_partition,
+    eisner_sibling_marginals,
+    eisner_sibling_sample,
+)
+from gpuparse.inference.eisner_sums import (
+    eisner_entropy,
+    eisner_log_partition,
+    eisner_marginals,
+    eisner_sample,
+)
 from gpuparse.inference.hill_climb import hill_climb
+from gpuparse.inference.label_marginals import arc_scores_of_labels, label_marginals
 from gpuparse.inference.multi_parent import multi_parent
 from gpuparse.inference.scores import Parse, Scores
 
@@ -13,10 +26,20 @@ __all__ = [
     "Decoder",
     "Parse",
     "Scores",
+    "arc_scores_of_labels",
     "chu_liu_edmonds",
     "decode",
     "eisner",
+    "eisner_entropy",
+    "eisner_log_partition",
+    "eisner_marginals",
+    "eisner_sample",
     "eisner_sibling",
+    "eisner_sibling_entropy",
+    "eisner_sibling_log_partition",
+    "eisner_sibling_marginals",
+    "eisner_sibling_sample",
     "hill_climb",
+    "label_marginals",
     "multi_parent",
 ]

@@ -147,7 +147,7 @@ def _as_float(scores: Tensor, name: str) -> Tensor:
 def _first_unusable(arc: Tensor, lengths: Tensor) -> int:
     """First sentence whose length or read cells no decoder accepts, or -1; any device."""
     n_nodes = arc.shape[1]
-    read = _read_cells(lengths, n_nodes)
+    read = read_cells(lengths, n_nodes)
     limit = torch.finfo(arc.dtype).max / (4 * (lengths + 1)).to(arc.dtype)[:, None, None]
     usable = (arc == -torch.inf) | (arc.abs() <= limit)
     bad = (read & ~usable).any(2).any(1) | (lengths < 0) | (lengths >= n_nodes)
@@ -155,7 +155,7 @@ def _first_unusable(arc: Tensor, lengths: Tensor) -> int:
     return int(found[0, 0]) if len(found) else -1
 
 
-def _read_cells(lengths: Tensor, n_nodes: int) -> Tensor:
+def read_cells(lengths: Tensor, n_nodes: int) -> Tensor:
     """True for the cells [b, h, m] that a decoder may read."""
     is_word = word_mask(lengths, n_nodes)
     is_head = is_word.clone()
@@ -166,19 +166,19 @@ def _read_cells(lengths: Tensor, n_nodes: int) -> Tensor:
 
 def _first_unusable_siblings(siblings: Tensor, lengths: Tensor) -> int:
     """First sentence with read cells that no decoder accepts, or -1; any device."""
-    read = _read_sibling_cells(lengths, siblings.shape[1])
+    read = read_sibling_cells(lengths, siblings.shape[1])
     limit = torch.finfo(siblings.dtype).max / (4 * (lengths + 1)).to(siblings.dtype)
     usable = (siblings == -torch.inf) | (siblings.abs() <= limit[:, None, None, None])
     found = (read & ~usable).flatten(1).any(1).nonzero()
     return int(found[0, 0]) if len(found) else -1
 
 
-def _read_sibling_cells(lengths: Tensor, n_nodes: int) -> Tensor:
+def read_sibling_cells(lengths: Tensor, n_nodes: int) -> Tensor:
     """True for the cells [b, h, m, s] that a decoder may read."""
     position = torch.arange(n_nodes, device=lengths.device)
     h, m, s = position[:, None, None], position[:, None], position
     is_part = ((h < s) & (s < m)) | ((m < s) & (s < h)) | (s == h)
-    return _read_cells(lengths, n_nodes)[..., None] & is_part
+    return read_cells(lengths, n_nodes)[..., None] & is_part
 
 
 def _what_is_wrong(arc: Tensor, n: int, b: int) -> str:
@@ -188,7 +188,7 @@ def _what_is_wrong(arc: Tensor, n: int, b: int) -> str:
         return f"sentence {b}: length {n} is not between 0 and {n_nodes - 1}"
     limit = torch.finfo(arc.dtype).max / (4 * (n + 1))
     usable = (arc == -torch.inf) | (arc.abs() <= limit)
-    read = _read_cells(torch.tensor([n]), n_nodes)[0]
+    read = read_cells(torch.tensor([n]), n_nodes)[0]
     h, m = (read & ~usable).nonzero()[0].tolist()
     return (
         f"sentence {b}: the score of head {h} -> modifier {m} is {arc[h, m].item()}; "
@@ -200,7 +200,7 @@ def _what_is_wrong_with_siblings(siblings: Tensor, n: int, b: int) -> str:
     """The message for sentence b, which is known to be unusable."""
     limit = torch.finfo(siblings.dtype).max / (4 * (n + 1))
     usable = (siblings == -torch.inf) | (siblings.abs() <= limit)
-    read = _read_sibling_cells(torch.tensor([n]), siblings.shape[0])[0]
+    read = read_sibling_cells(torch.tensor([n]), siblings.shape[0])[0]
     h, m, s = (read & ~usable).nonzero()[0].tolist()
     sibling = "without inner sibling" if s == h else f"with inner sibling {s}"
     return (

@@ -31,5 +31,13 @@ SIBLING_ROWS = {
 }
 """Those that read sibling scores too."""
 
-NOT_DECODERS = {"DECODERS", "Decoder", "Parse", "Scores", "decode"}
-"""Public names of `gpuparse.inference` that search for nothing themselves."""
+SUMS = {
+    *(f"{trees}_{what}" for trees in ("eisner", "eisner_sibling")
+      for what in ("log_partition", "marginals", "entropy", "sample")),
+    "arc_scores_of_labels",
+    "label_marginals",
+}  # fmt: skip
+"""Sums instead of maxima; their tests are in test_sums.py."""
+
+NOT_DECODERS = {"DECODERS", "Decoder", "Parse", "Scores", "decode"} | SUMS
+"""Public names of `gpuparse.inference` that search for no best tree themselves."""

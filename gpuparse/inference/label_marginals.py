@@ -1,0 +1,65 @@
+"""Labels in sums over trees: their scores folded into those of arcs, and their probabilities."""
+
+import torch
+from torch import Tensor
+
+from gpuparse.errors import ScoreError
+
+
+def arc_scores_of_labels(label_scores: Tensor) -> Tensor:
+    """Arc scores under which a tree weighs as much as all its labellings together.
+
+    Args:
+        label_scores: score of head h -> modifier m with the label l, (B, N, N, L), L >= 1;
+            -inf forbids.
+
+    Returns:
+        float64 (B, N, N), the logarithm of the sum of exp over labels; -inf, with a gradient of 0,
+        where all are forbidden. Differentiable.
+
+    Raises:
+        ScoreError: not four dimensions, or no label.
+
+    Cost: O(B N^2 L).
+    Source: the labels of different arcs are independent given the tree.
+    """
+    if label_scores.dim() != 4 or label_scores.shape[3] == 0:
+        shape = tuple(label_scores.shape)
+        raise ScoreError(f"label_scores has shape {shape}, expected (B, N, N, L) with labels")
+    scores = label_scores.to(torch.float64)
+    top = scores.detach().amax(3, keepdim=True)
+    # Not isfinite: what is never read may be NaN, and stays so.
+    top = top.masked_fill(top == -torch.inf, 0.0)
+    total = (scores - top).exp().sum(3)
+    is_possible = total != 0
+    log_total = top[..., 0] + torch.where(is_possible, total, 1.0).log()
+    return torch.where(is_possible, log_total, -torch.inf)
+
+
+def label_marginals(arc_marginals: Tensor, label_scores: Tensor) -> Tensor:
+    """Probability of every arc with every label.
+
+    Args:
+        arc_marginals: (B, N, N), under arc scores to which `arc_scores_of_labels(label_scores)` was
+            added.
+        label_scores: (B, N, N, L), as there.
+
+    Returns:
+        float64 (B, N, N, L): sums over labels are the arc marginals; 0 where an arc's is 0,
+        whatever its label scores. Differentiable in both.
+
+    Raises:
+        ScoreError: shapes that do not fit.
+
+    Cost: O(B N^2 L).
+    Source: p(arc, label) = p(arc) softmax(label scores of the arc).
+    """
+    if label_scores.dim() != 4 or label_scores.shape[:3] != arc_marginals.shape:
+        raise ScoreError(
+            f"label_scores has shape {tuple(label_scores.shape)}, expected those of "
+            f"arc_marginals, {tuple(arc_marginals.shape)}, and the number of labels"
+        )
+    # Arcs of no probability may have labels that are all forbidden, or not numbers at all.
+    is_possible = (arc_marginals != 0)[..., None]
+    scores = torch.where(is_possible, label_scores.to(torch.float64), 0.0)
+    return arc_marginals.to(torch.float64)[..., None] * scores.softmax(3)
