@@ -88,20 +88,14 @@ def matrix_tree_entropy(
     Raises:
         ScoreError, NoTreeError: as `matrix_tree_log_partition`.
 
-    Cost: as `matrix_tree_marginals`.
-    Source: Smith & Smith 2007, section 3.3: the log-partition minus the expected score; differs:
-    each word's expected score is taken from its scores first, which changes no probability and
-    keeps what is subtracted small.
+    Cost: O(n^3) time in tensors of O(n^2) a sentence; O(n^3) memory where gradients are needed.
+    Source: Smith & Smith 2007, section 3.3; differs: not the log-partition minus the expected
+    score, which is a difference of large numbers, but spreads that the elimination carries along.
     """
     scores, words = _checked(arc_scores, lengths)
-    sums, marginals = _Sums.apply(scores, words, single_root)
+    sums, entropy = _eliminate(scores, words, single_root)
     require_trees(sums.detach())
-    finite = scores.masked_fill(scores == -torch.inf, 0.0)
-    center = (marginals * finite).sum(1).detach()
-    centred = scores - center[:, None, :]
-    expected = (marginals * (finite - center[:, None, :])).sum((1, 2))
-    sums = _LogPartition.apply(centred, words, single_root)
-    return sums - expected
+    return entropy
 
 
 def matrix_tree_sample(
@@ -194,7 +188,7 @@ class _Sums(torch.autograd.Function):
         with torch.enable_grad():
             if not scores.requires_grad:
                 scores = scores.detach().requires_grad_()
-            sums = _log_partition(scores, lengths, ctx.single_root)
+            sums, _ = _eliminate(scores, lengths, ctx.single_root)
             (first,) = torch.autograd.grad(sums.sum(), scores, create_graph=True)
             total = (first * grad_marginals).sum() + (sums * grad_sums).sum()
             (grad,) = torch.autograd.grad(total, scores, create_graph=again)
@@ -213,56 +207,72 @@ def _sums(
         return torch.from_numpy(sums), torch.from_numpy(marginals)
     if only_partition:
         with torch.no_grad():
-            sums_there = _log_partition(scores, lengths, single_root)
+            sums_there, _ = _eliminate(scores, lengths, single_root)
         return sums_there, scores
     with torch.enable_grad():
         leaf = scores.detach().requires_grad_()
-        sums_there = _log_partition(leaf, lengths, single_root)
+        sums_there, _ = _eliminate(leaf, lengths, single_root)
         (found,) = torch.autograd.grad(sums_there.sum(), leaf)
     return sums_there.detach(), found.clamp(0.0, 1.0)
 
 
-def _log_partition(scores: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
-    """The elimination in torch, in logarithms; -inf for a sentence without a tree.
+def _eliminate(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
+    """The elimination in torch, in logarithms: log-partition, -inf without a tree, and entropy.
+
+    Every weight w has a spread, log w - d log w / d b at b = 1 where all scores are multiplied by
+    b. That of a score itself is 0, of a product the sum, of a quotient the difference, of a sum the
+    average by the shares plus the entropy of the shares; that of the sum over trees is the entropy.
 
     Args:
         scores: (B, N, N), -inf where nothing is read.
     """
-    n_nodes = scores.shape[1]
-    is_word = word_mask(lengths, n_nodes)
-    if n_nodes == 1 or len(scores) == 0:
-        return scores.new_zeros(len(scores)) + 0.0 * scores[:, 0, :0].sum(1)
-    shifts, taken = _shifts(scores.detach(), single_root)
-    shifted = scores - shifts
-    is_there = shifted > -torch.inf
-    weights = torch.where(is_there, shifted.masked_fill(~is_there, 0.0), ABSENT)
-    # Padding hangs on the root by arcs of score 0, which no power of t is counted for.
-    padding = torch.zeros_like(weights[:, 0], dtype=torch.bool)
-    padding[:, 1:] = ~is_word[:, 1:]
-    root = torch.where(padding, 0.0, weights[:, 0])[:, 1:]
-    words, late = weights[:, 1:, 1:], is_word[:, 1:] & single_root
-    log_partition, powers = taken, torch.zeros_like(lengths)
-    for e in range(n_nodes - 2, -1, -1):
-        into, from_root, out = words[:, :e, e], root[:, e], words[:, e, :e]
-        has_head = (into > ABSENT / 2).any(1)
-        total_late, pull_late = late[:, e] & ~has_head, late[:, e] & has_head
-        counted = torch.where(pull_late, ABSENT, from_root)
-        total = torch.logsumexp(torch.cat([into, counted[:, None]], 1), 1)
-        log_partition = log_partition + total
-        powers = powers + total_late
-        through = (from_root - total)[:, None] + out
-        is_passed = through > ABSENT / 2
-        keep_old = ~(late[:, :e] & is_passed & ~pull_late[:, None])
-        keep_new = late[:, :e] | ~pull_late[:, None] | (root[:, :e] <= ABSENT / 2)
-        old = torch.where(keep_old, root[:, :e], ABSENT)
-        new = torch.where(keep_new, through, ABSENT)
-        had_root = root[:, :e] > ABSENT / 2
-        root = torch.logsumexp(torch.stack([old, new]), 0)
-        late = torch.where(is_passed, pull_late[:, None] & (late[:, :e] | ~had_root), late[:, :e])
-        passed = (into - total[:, None])[:, :, None] + out[:, None, :]
-        words = torch.logsumexp(torch.stack([words[:, :e, :e], passed]), 0)
+    if scores.shape[1] == 1 or len(scores) == 0:
+        nothing = scores.new_zeros(len(scores))
+        return nothing, nothing
+    is_word = word_mask(lengths, scores.shape[1])[:, 1:]
+    shifts, log_partition = _shifts(scores.detach(), single_root)
+    is_there = scores > -torch.inf
+    weights = torch.where(is_there, scores.masked_fill(~is_there, 0.0) - shifts, ABSENT)
+    # Padding hangs on the root by arcs of score 0, for which no power of t is counted.
+    root, words = torch.where(is_word, weights[:, 0, 1:], 0.0), weights[:, 1:, 1:]
+    spread, root_spread = torch.zeros_like(words), torch.zeros_like(root)
+    late, powers = is_word & single_root, torch.zeros_like(lengths)
+    entropy = torch.zeros_like(log_partition)
+    for e in range(scores.shape[1] - 2, -1, -1):
+        has_head = (words[:, :e, e] > ABSENT / 2).any(1)
+        powers = powers + (late[:, e] & ~has_head)
+        pull_late = (late[:, e] & has_head)[:, None]
+        into = torch.cat([words[:, :e, e], torch.where(pull_late, ABSENT, root[:, e, None])], 1)
+        into_spread = torch.cat([spread[:, :e, e], root_spread[:, e, None]], 1)
+        total, total_spread = _sum(into, into_spread, 1)
+        log_partition, entropy = log_partition + total, entropy + total_spread
+        out, out_spread = words[:, e, :e], spread[:, e, :e]
+        through = (root[:, e] - total)[:, None] + out
+        through_spread = (root_spread[:, e] - total_spread)[:, None] + out_spread
+        passed = (words[:, :e, e] - total[:, None])[:, :, None] + out[:, None]
+        passed_spread = (spread[:, :e, e] - total_spread[:, None])[:, :, None] + out_spread[:, None]
+        # Of the arc from the root and the way through e, that with the lower power of t counts.
+        had, has = root[:, :e] > ABSENT / 2, through > ABSENT / 2
+        old = torch.where(late[:, :e] & has & ~pull_late, ABSENT, root[:, :e])
+        new = torch.where(~late[:, :e] & had & pull_late, ABSENT, through)
+        late = torch.where(has, pull_late & (late[:, :e] | ~had), late[:, :e])
+        root, root_spread = _sum(
+            torch.stack([old, new]), torch.stack([root_spread[:, :e], through_spread]), 0
+        )
+        words, spread = _sum(
+            torch.stack([words[:, :e, :e], passed]),
+            torch.stack([spread[:, :e, :e], passed_spread]),
+            0,
+        )
     has_tree = (log_partition > ABSENT / 2) & ((powers <= 1) | (not single_root))
-    return torch.where(has_tree, log_partition, -torch.inf)
+    return torch.where(has_tree, log_partition, -torch.inf), entropy
+
+
+def _sum(weights: Tensor, spreads: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Logarithm of the sum over a dimension, and its spread."""
+    total = torch.logsumexp(weights, dim)
+    shares = weights - total.unsqueeze(dim)
+    return total, (shares.exp() * (spreads - shares)).sum(dim)
 
 
 def _shifts(scores: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:

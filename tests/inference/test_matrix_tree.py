@@ -1,4 +1,4 @@
-"""Sums over trees with crossing arcs: enumeration, exact integers, other routes, laws, gradients."""
+"""Sums over trees with crossing arcs: enumeration, exact integers, laws, gradients, samples."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from gpuparse.inference.kernels.cpu import matrix_tree as kernel
 from gpuparse.inference.kernels.cpu import threads
 from gpuparse.inference.matrix_tree import (
     _checked,
-    _log_partition,
+    _eliminate,
     matrix_tree_entropy,
     matrix_tree_log_partition,
     matrix_tree_marginals,
@@ -53,7 +53,7 @@ def on_torch(scores, lengths, single_root):
     """Log-partition and marginals by the elimination in torch."""
     read, words = _checked(torch.as_tensor(scores), lengths)
     leaf = read.clone().requires_grad_()
-    sums = _log_partition(leaf, words, single_root)
+    sums, _ = _eliminate(leaf, words, single_root)
     (marginals,) = torch.autograd.grad(sums.sum(), leaf)
     return sums.detach(), marginals
 
