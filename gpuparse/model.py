@@ -20,13 +20,14 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError, ModelError, NoTreeError
 from gpuparse.features.label_plan import LabelPlan, compile_labels
-from gpuparse.features.plan import LINE, Plan, compile_plan
+from gpuparse.features.plan import LINE, ArcPlan, Plan, compile_joint_labels, compile_plan
 from gpuparse.features.templates import TemplateSet, dump_set, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.decode import DECODERS, Decoder
 from gpuparse.inference.multi_parent import primary_heads
 from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.cpu_joint import JointLabels
 from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_graphs, parse_sentences
 from gpuparse.scoring.feature_map import (
     FeatureMap,
@@ -34,6 +35,7 @@ from gpuparse.scoring.feature_map import (
     frozen_map,
     hashed_map,
 )
+from gpuparse.scoring.joint import best_arc_labels, joint_labels
 from gpuparse.scoring.labels import (
     best_graph_labels,
     best_labels,
@@ -43,7 +45,7 @@ from gpuparse.scoring.labels import (
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights
 
-FORMAT = 1
+FORMAT = 2
 CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "config.yaml",
     "features.yaml",
@@ -53,6 +55,7 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
 )
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
 _METADATA = "gpuparse"
+NOTHING_KNOWN = np.zeros(0, np.int64)
 MAX_CELLS = 1 << 22  # score cells of one batch
 UNLABELLED = "dep"  # the relation written into DEPS by a model of graphs that has no labels
 
@@ -98,6 +101,7 @@ class Model:
         primary: of a parser of graphs that predicts relations: what DEPREL says where a primary
             arc has a relation, None for relations that no primary arc may have.
         label_weights: whole-number weights (lines, labels), with `labels` only.
+        labels_with_trees: whether labels are found with the trees, not when these are finished.
         decoder: a name in `gpuparse.inference.decode.DECODERS`, the one learned with.
         min_gain: what a single change must raise the score by more than, in the decoders that make
             such changes.
@@ -116,6 +120,7 @@ class Model:
         labels: Sequence[str],
         primary: Sequence[str | None] | None = None,
         label_weights: Weights | None,
+        labels_with_trees: bool = False,
         decoder: str,
         min_gain: float = 0.0,
         single_root: bool,
@@ -135,9 +140,15 @@ class Model:
         self.single_root = single_root
         self.config = config
         self.plan: Plan = compile_plan(templates, vocabularies)
-        self.label_plan: LabelPlan | None = None
-        if label_templates is not None:
-            self.label_plan = compile_labels(label_templates, vocabularies)
+        self.label_plan: LabelPlan | None = None  # of labels of finished trees
+        self.joint_plan: ArcPlan | None = None  # of labels found with the trees
+        self._joint: JointLabels | None = None
+        if label_templates is not None and label_weights is not None:
+            if labels_with_trees:
+                self.joint_plan = compile_joint_labels(label_templates, vocabularies)
+                self._joint = joint_labels(self.joint_plan, label_weights)
+            else:
+                self.label_plan = compile_labels(label_templates, vocabularies)
         self._encoder = Encoder(vocabularies)
 
     @property
@@ -304,16 +315,16 @@ class Model:
         weights, rows = self.arcs.array[:, 0], self.features.rows
         starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
         scratch = make_parse_scratch(
-            self.plan, rows, self.searched_with, int(lengths.max()), weights
+            self.plan, rows, self._joint, self.searched_with, int(lengths.max()), weights
         )
-        sentences = batch.values.numpy(), starts, lengths
-        parser = *sentences, self.plan, weights, rows, self.single_root, self.min_gain
+        parser = batch.values.numpy(), starts, lengths, self.plan, weights, rows
+        course = self.single_root, self.min_gain, NOTHING_KNOWN, scratch, heads
         if DECODERS[self.searched_with].gives_graphs:
             sizes = (lengths + 1) ** 2
             firsts, cells = np.cumsum(sizes) - sizes, np.zeros(sizes.sum(), np.bool_)
-            _require_all(parse_graphs(*parser, scratch, heads, firsts, cells))
+            _require_all(parse_graphs(*parser, *course, firsts, cells))
             return _arcs_of_cells(np.flatnonzero(cells), firsts, starts, lengths)
-        _require_all(parse_sentences(*parser, scratch, heads))
+        _require_all(parse_sentences(*parser, self._joint, *course, labels))
         if self.label_weights and self.label_plan:
             label_ragged(batch, heads, self.label_plan, self.label_weights, labels)
         return None
@@ -337,7 +348,12 @@ class Model:
         self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
     ) -> "_Arcs | None":
         places, batch, decoder = batch.places(), batch.to(device), DECODERS[self.searched_with]
-        found, *_ = self._decode_torch(batch, decoder)
+        arcs = arc_scores(batch, self.plan.arcs, self.features, self.arcs, backend="torch")
+        arc_labels = None
+        if self.joint_plan and self.label_weights:
+            best, arc_labels = best_arc_labels(batch, self.joint_plan, self.label_weights)
+            arcs = arcs + best
+        found, *_ = self._decode_torch(batch, arcs, decoder)
         if decoder.gives_graphs:
             trees = primary_heads(found)
             return self._graphs_torch(batch, places, trees, found, heads)
@@ -348,12 +364,16 @@ class Model:
                 batch, found.to(device), self.label_plan, self.label_weights, backend="torch"
             )
             labels[places[words].numpy()] = best.cpu()[words].numpy()
+        if arc_labels is not None:
+            of_heads = arc_labels.gather(1, found.clamp(min=0).to(device).unsqueeze(1)).squeeze(1)
+            labels[places[words].numpy()] = of_heads.cpu()[words].numpy()
         return None
 
-    def _decode_torch(self, batch: Batch, decoder: Decoder) -> tuple[torch.Tensor, ...]:
+    def _decode_torch(
+        self, batch: Batch, arcs: torch.Tensor, decoder: Decoder
+    ) -> tuple[torch.Tensor, ...]:
         """What the decoder finds for the torch scores of a batch."""
         given = self.features, self.arcs
-        arcs = arc_scores(batch, self.plan.arcs, *given, backend="torch")
         if self.plan.siblings is None:
             return decoder.search(
                 arcs, batch.lengths, single_root=self.single_root, backend="torch"
@@ -423,6 +443,7 @@ class Model:
             "decoder": self.decoder,
             "min_gain": self.min_gain,
             "single_root": self.single_root,
+            "labels_with_trees": self._joint is not None,
             "table_rows": self.features.rows.rows,
             "sha256": {name: _sha256(text.encode()) for name, text in texts.items()}
             | {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()},
@@ -476,6 +497,7 @@ class Model:
             labels=words["labels"],
             primary=words["primary"],
             label_weights=Weights(tensors["labels"]) if "labels" in tensors else None,
+            labels_with_trees=facts["labels_with_trees"],
             decoder=facts["decoder"],
             min_gain=facts["min_gain"],
             single_root=facts["single_root"],
@@ -548,6 +570,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     wrong = {
         "decoder": facts["decoder"] not in DECODERS,
         "single_root": not isinstance(facts["single_root"], bool),
+        "labels_with_trees": not isinstance(facts["labels_with_trees"], bool),
         "min_gain": not isinstance(facts["min_gain"], float) or not 0 <= facts["min_gain"] < np.inf,
         "pos_column": words["pos_column"] not in (3, 4),
         "arcs": arcs.dtype not in whole or arcs.ndim != 2 or arcs.shape[1] != 1,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from gpuparse import inference
 from gpuparse.commands import train
 from gpuparse.commands.config import known_keys, load_config
 from gpuparse.commands.console import run
 from gpuparse.commands.tables import load_tables
 from gpuparse.features.templates import load_templates
-from gpuparse import inference
 from gpuparse.model import Model
 from gpuparse.plain_yaml import read_yaml
 

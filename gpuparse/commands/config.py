@@ -146,7 +146,19 @@ class FeatureMapConfig:
 class LearningConfig:
     """How the weights are set."""
 
-    rule: str = _choice("mira", ("mira", "perceptron"), "The update rule.")
+    rule: str = _choice(
+        "mira",
+        ("mira", "perceptron", "passive-aggressive", "mira-factored", "conditional"),
+        "The update rule; the last two need a first-order decoder, and the third and the last"
+        " `learning.max_step`.",
+    )
+    k: int = _key(
+        1,
+        "integer",
+        "Best trees of each sentence that `mira` and `passive-aggressive` learn from.",
+        low=1,
+        high=1000,
+    )
     epochs: int = _key(10, "integer", "Passes over the training treebank.", low=1, high=10_000)
     batch_size: int = _key(
         1,
@@ -161,7 +173,8 @@ class LearningConfig:
     max_step: float | None = _key(
         None,
         "number",
-        "Largest step of one MIRA update (C in the papers); null: no bound.",
+        "Largest step of one MIRA update (C in the papers), null: no bound; C of"
+        " `passive-aggressive`; the step of `conditional`.",
         above=0,
         optional=True,
     )
@@ -184,11 +197,14 @@ class LabelsConfig:
 
     kind: str = _choice(
         "second-stage",
-        ("none", "second-stage"),
-        "`second-stage`: a classifier labels the arcs of the finished tree; `none`: heads only.",
+        ("none", "second-stage", "joint"),
+        "`second-stage`: a classifier labels the arcs of the finished tree; `joint`: the best label"
+        " of each arc takes part in the search for the tree; `none`: heads only.",
     )
     features: str = _key(
-        "labels", "template set", "The set whose label templates the classifier uses."
+        "labels",
+        "template set",
+        "The set whose label templates are used: `labels`, `joint-labels` or one of your own.",
     )
     rows: int = _key(
         1 << 22, "integer", "Rows of the label classifier's table.", low=16, high=MAX_INT32

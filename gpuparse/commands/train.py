@@ -302,4 +302,6 @@ def trainer_options(config: RunConfig) -> learning.Options:
         seed=config.seed,
         label_rows=config.labels.rows,
         label_epochs=config.labels.epochs,
+        joint_labels=config.labels.kind == "joint",
+        k=config.learning.k,
     )

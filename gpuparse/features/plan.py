@@ -24,7 +24,7 @@ import numpy as np
 
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.templates import SIBLING_ROLES, Atom, Template, TemplateSet
+from gpuparse.features.templates import ARC_ROLES, SIBLING_ROLES, Atom, Template, TemplateSet
 
 LINE = 16  # rows within which all codes of a family lie
 NO_CODE = -1
@@ -181,6 +181,27 @@ def compile_arcs(templates: TemplateSet, vocabularies: Vocabularies) -> ArcPlan:
     return _Compiler(templates.distance, vocabularies, 1, 0).plan(templates.arc)
 
 
+def compile_joint_labels(templates: TemplateSet, vocabularies: Vocabularies) -> ArcPlan:
+    """Compile the label templates of an expanded set for labels that are found with the trees.
+
+    Templates of one word with the distance are pair families here, one side of them empty: word
+    families look at the direction at most, so that their lines are summed twice a word.
+
+    Raises:
+        ConfigError: a template that looks at more of the tree than the arc.
+    """
+    for template in templates.label:
+        others = sorted({atom.role for atom in template.atoms} - set(ARC_ROLES))
+        if others:
+            raise ConfigError(
+                f"labels.kind joint: template '{template}' looks at {', '.join(others)}, and while"
+                " the tree is searched for only h and m are known: choose a set such as"
+                " joint-labels, or labels.kind second-stage"
+            )
+    compiler = _Compiler(templates.distance, vocabularies, 1, 0, pairs_of_distance=True)
+    return compiler.plan(templates.label)
+
+
 def _as_arc(template: Template) -> Template:
     """A template of two words with the inner sibling as the head, the end as the modifier."""
     roles = {"s": "h", "e": "m"}
@@ -192,7 +213,13 @@ class _Compiler:
     """Compiles some families; seeds and dense lines are counted on from those given."""
 
     def __init__(
-        self, distance: Sequence[int], vocabularies: Vocabularies, first_seed: int, first_line: int
+        self,
+        distance: Sequence[int],
+        vocabularies: Vocabularies,
+        first_seed: int,
+        first_line: int,
+        *,
+        pairs_of_distance: bool = False,  # whether a template with the distance is one of a pair
     ) -> None:
         self._vocabularies = vocabularies
         self._n_buckets = len(distance) + 1
@@ -202,6 +229,7 @@ class _Compiler:
         self._tables: dict[tuple[frozenset[str], int], int] = {}
         self._first_seed = first_seed
         self._lines = first_line
+        self._pairs_of_distance = pairs_of_distance
 
     def plan(self, templates: Sequence[Template]) -> ArcPlan:
         families = _families(templates)
@@ -212,7 +240,7 @@ class _Compiler:
             if middle is not None:
                 record = self._between(head, middle, modifier, n_between)
                 between.append((*record, first, second))
-            elif head and modifier:
+            elif (head and modifier) or self._is_pair(suffixes):
                 sides = self._side(head), self._side(modifier)
                 pair.append((*sides, first, second, slots, seed))
             else:
@@ -230,6 +258,9 @@ class _Compiler:
             np.array(between, BETWEEN),
             self._lines,
         )
+
+    def _is_pair(self, suffixes: list[frozenset[str]]) -> bool:
+        return self._pairs_of_distance and any("distance" in suffix for suffix in suffixes)
 
     def triples(self, templates: Sequence[Template]) -> np.ndarray:
         """The triple families of sibling templates; to be called before `plan`."""

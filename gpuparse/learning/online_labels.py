@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuparse.compiled import compiled
 from gpuparse.features.label_plan import NONE
-from gpuparse.learning.updates import PERCEPTRON, step_size
+from gpuparse.learning.updates import CONDITIONAL, PERCEPTRON, step_size
 from gpuparse.scoring.cpu_graph_labels import best_permitted, turn_to_arc
 from gpuparse.scoring.cpu_labels import OTHER, fill_lines, fill_positions, sum_lines
 
@@ -37,9 +37,26 @@ def _squared_norm(lines):
 
 
 @compiled
+def _learn_softly(scores, lines, right, weights, weighted, seen, step):
+    """A step up the gradient of the gold label's log-probability; scores become probabilities."""
+    scores -= np.max(scores)
+    np.exp(scores, scores)
+    scores /= np.sum(scores)
+    for label in range(len(scores)):
+        change = step * ((label == right) - np.float64(scores[label]))
+        for line in lines:
+            if line >= 0:
+                weights[line + label] += change
+                weighted[line + label] += seen * change
+
+
+@compiled
 def _learn_arc(scores, lines, right, guess, weights, weighted, seen, rule, cap):
     """Learn from one arc, `guess` being the best wrong label; whether it scores as high."""
     margin = np.float64(scores[right]) - np.float64(scores[guess])
+    if rule == CONDITIONAL:
+        _learn_softly(scores, lines, right, weights, weighted, seen, cap)
+        return margin <= 0
     cost = 1.0 if rule != PERCEPTRON or margin <= 0 else 0.0
     step = step_size(rule, cost, margin, _squared_norm(lines), cap)
     if step > 0.0:

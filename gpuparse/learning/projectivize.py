@@ -13,7 +13,7 @@ def nearest_projective(heads: np.ndarray, *, single_root: bool = False) -> np.nd
     the arc had been lifted.
 
     Args:
-        heads: (n,) heads of a tree, 0 for the root.
+        heads: (n,) heads of a tree, 0 for the root, -1 for words whose head is not known.
         single_root: whether one word only may hang from the root.
     Returns:
         (n,) int64 heads; the same tree if it is projective already.
@@ -26,6 +26,8 @@ def nearest_projective(heads: np.ndarray, *, single_root: bool = False) -> np.nd
     scores = np.zeros((n + 1, n + 1))
     for m in range(1, n + 1):
         ancestor = heads[m - 1]
+        if ancestor < 0:
+            continue
         scores[ancestor, m] = n + 1
         while ancestor > 0:
             ancestor = heads[ancestor - 1]

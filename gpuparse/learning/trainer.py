@@ -22,27 +22,33 @@ from gpuparse.data.vocabulary import (
 )
 from gpuparse.errors import ConfigError, DataError, NoTreeError
 from gpuparse.features.label_plan import compile_labels
-from gpuparse.features.plan import LINE, check_exact_keys, compile_plan
+from gpuparse.features.plan import LINE, check_exact_keys, compile_joint_labels, compile_plan
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
+from gpuparse.learning.difference import Difference, make_difference
 from gpuparse.learning.online import (
     DIFFERENCE_FULL,
     NO_TREE,
     TABLE_FULL,
     Course,
-    Difference,
-    GraphCells,
-    Trees,
     learn_sentences,
-    make_difference,
     predict_sentences,
 )
+from gpuparse.learning.online_conditional import (
+    Expectations,
+    learn_conditional,
+    make_expectations,
+)
+from gpuparse.learning.online_factored import Constraints, learn_factored, make_constraints
 from gpuparse.learning.online_labels import learn_graph_labels, learn_labels
+from gpuparse.learning.parts import GraphCells, Trees
 from gpuparse.learning.projectivize import nearest_projective
-from gpuparse.learning.updates import RULES
+from gpuparse.learning.updates import CONDITIONAL, FACTORED, RULES
 from gpuparse.model import Model
+from gpuparse.scoring.cpu_joint import JointLabels
 from gpuparse.scoring.cpu_labels import LabelScratch, make_label_scratch
-from gpuparse.scoring.cpu_parse import ParseScratch, make_parse_scratch
+from gpuparse.scoring.cpu_parse import ParseScratch, make_parse_scratch, parse_sentences
 from gpuparse.scoring.feature_map import (
     contents,
     exact_map,
@@ -52,6 +58,7 @@ from gpuparse.scoring.feature_map import (
     n_values,
     next_free_row,
 )
+from gpuparse.scoring.joint import joint_labels
 from gpuparse.scoring.weights import Weights, quantised
 
 SLICE = 256  # sentences between two events
@@ -77,7 +84,46 @@ class Options:
     seed: int
     label_rows: int
     label_epochs: int
+    joint_labels: bool = False  # whether labels are found with the trees
+    k: int = 1  # trees of each sentence that are learned from
     min_gain: float = 0.0  # of single changes; in words: as much as so many wrong heads cost
+
+
+def check_rule(options: Options) -> None:
+    """Make sure that the update rule, the decoder and the labels go together.
+
+    Raises:
+        ConfigError: they do not.
+    """
+    rule, decoder = RULES[options.rule], DECODERS[options.decoder]
+    what = f"learning.rule {options.rule}"
+    if options.k > 1 and not rule.takes_k_best:
+        raise ConfigError(f"{what}: learning.k is {options.k}, and it learns from one tree only")
+    if options.k > 1 and options.decoder not in K_BEST:
+        raise ConfigError(
+            f"learning.k is {options.k}, and decoder {options.decoder} finds one tree only: choose"
+            f" one of {', '.join(K_BEST)}"
+        )
+    if rule.needs_max_step and options.max_step is None:
+        raise ConfigError(f"{what}: learning.max_step must be given")
+    if options.joint_labels and decoder.gives_graphs:
+        raise ConfigError(
+            f"labels.kind joint: decoder {options.decoder} finds graphs, whose labels are found"
+            " when they are finished: choose second-stage"
+        )
+    if rule.searches:
+        return
+    if decoder.reads_siblings:
+        raise ConfigError(
+            f"{what}: it is of the first order, decoder {options.decoder} is not: choose eisner or"
+            " chu_liu_edmonds"
+        )
+    if options.joint_labels:
+        raise ConfigError(f"{what}: it does not learn labels.kind joint: choose second-stage")
+    if options.batch_size > 1:
+        raise ConfigError(f"{what}: it searches for no trees: learning.batch_size must be 1")
+    if options.cost_augmented and rule.number == FACTORED:
+        raise ConfigError(f"{what}: learning.cost_augmented must be false, no tree has a cost")
 
 
 @dataclass(frozen=True)
@@ -157,6 +203,7 @@ class Trainer:
                 " none"
             )
         self._labels = labels.expanded(attributes) if labels else None
+        check_rule(options)
         fields = {field for part in ("arc", "sibling", "end") for field in self._arcs.fields(part)}
         fields |= set(self._labels.fields("label")) if self._labels else set()
         pos_column = choose_pos_column(treebank, options.pos)
@@ -181,6 +228,7 @@ class Trainer:
         self._weights = Weights(np.zeros((self._features.n_rows, 1), np.float32))
         self._weighted = np.zeros(self._features.n_rows, np.float32)
         self._epochs_done = {"arcs": 0, "labels": 0}
+        self._joint: JointLabels | None = None
         self._start_labels(treebank)
 
     def _by_place(self, by_word: np.ndarray) -> np.ndarray:
@@ -211,7 +259,10 @@ class Trainer:
     def _all_have_one_root(self) -> bool:
         starts, lengths = self._batch.starts.numpy(), self._batch.lengths.numpy()
         at_root = np.concatenate([[0], np.cumsum(self._heads == 0)])
-        return bool((at_root[starts + lengths + 1] - at_root[starts + 1] == 1).all())
+        missing = np.concatenate([[0], np.cumsum(self._heads < 0)])
+        n_roots = at_root[starts + lengths + 1] - at_root[starts + 1]
+        is_whole = missing[starts + lengths + 1] == missing[starts + 1]
+        return bool(((n_roots == 1) | ((n_roots == 0) & ~is_whole)).all())
 
     def _reachable_heads(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the word of each place comes from, and heads that the decoder can find.
@@ -224,12 +275,17 @@ class Trainer:
         for start, n in zip(self._batch.starts.tolist(), self._batch.lengths.tolist(), strict=True):
             words = slice(start + 1, start + n + 1)
             tree = heads[words]
-            if self.single_root and n_roots(tree) != 1:
+            is_whole = bool((tree >= 0).all())
+            if self.single_root and (n_roots(tree) > 1 or (is_whole and n_roots(tree) != 1)):
                 raise DataError(
                     f"a training tree has {n_roots(tree)} words under the root: set "
                     "data.single_root to false or auto"
                 )
-            if projective and not is_projective(tree):
+            if projective and not is_whole:
+                nearest = nearest_projective(tree, single_root=bool(self.single_root))
+                self.n_unreachable += bool(((tree >= 0) & (tree != nearest)).any())
+                tree[tree != nearest] = -1  # what cannot be kept is taken to be unknown
+            elif projective and not is_projective(tree):
                 self.n_unreachable += 1
                 if self.options.unreachable == "oracle":
                     tree[:] = nearest_projective(tree, single_root=bool(self.single_root))
@@ -262,24 +318,57 @@ class Trainer:
     def _start_labels(self, treebank: Treebank) -> None:
         self.label_names: list[str] = []
         self._label_weights: Weights | None = None
+        self._label_weighted = np.zeros(0, np.float32)
         if self._labels is None:
             return
         if self._graphs:
             self.label_names = self._graphs.names
         else:
             ids, self.label_names = column_ids(treebank, _DEPREL)
-            self._gold_labels = self._by_place(ids)
-        self._label_plan = compile_labels(self._labels, self._vocabularies)
-        n_lines = max(1, self.options.label_rows // len(self.label_names))
-        self._label_weights = Weights(np.zeros((n_lines, len(self.label_names)), np.float32))
-        self._label_weighted = np.zeros(n_lines * len(self.label_names), np.float32)
+            self._gold_labels = self._by_place(np.where(treebank.heads < 0, -1, ids))
+        width = len(self.label_names)
+        n_lines = max(1, self.options.label_rows // width)
+        if self.options.joint_labels:
+            n_lines = max(1, n_lines // LINE) * LINE
+        self._label_weights = Weights(np.zeros((n_lines, width), np.float32))
+        self._label_weighted = np.zeros(n_lines * width, np.float32)
+        if self.options.joint_labels:
+            plan = compile_joint_labels(self._labels, self._vocabularies)
+            self._joint = joint_labels(plan, self._label_weights)
+        else:
+            self._label_plan = compile_labels(self._labels, self._vocabularies)
 
     def learn(self) -> Iterator[Progress]:
         """Learn what is left to learn, and say so now and then and at the end of every epoch."""
         while self._epochs_done["arcs"] < self.options.epochs:
             yield from self._arc_epoch(self._epochs_done["arcs"])
-        while self._label_weights and self._epochs_done["labels"] < self.options.label_epochs:
+        if self._label_weights is None or self._joint:
+            return
+        self._complete_heads()
+        while self._epochs_done["labels"] < self.options.label_epochs:
             yield from self._label_epoch(self._epochs_done["labels"])
+
+    def _complete_heads(self) -> None:
+        """Find the heads that gold leaves open, so that labels are learned from whole trees."""
+        starts, lengths = self._batch.starts.numpy(), self._batch.lengths.numpy()
+        missing = np.concatenate([[0], np.cumsum(self._heads < 0)])
+        partial = missing[starts + lengths + 1] > missing[starts + 1]
+        if self._graphs or not partial.any():
+            return
+        weights, rows = self._weights.array[:, 0], self._features.rows
+        scratch = make_parse_scratch(
+            self._plan, rows, None, self.options.decoder, self._longest, weights
+        )
+        heads = self._heads.copy()
+        failed = parse_sentences(
+            self._batch.values.numpy(), starts[partial], lengths[partial], self._plan, weights,
+            rows, None, bool(self.single_root), self.options.min_gain, self._reachable, scratch,
+            heads, heads,
+        )  # fmt: skip
+        if failed >= 0:
+            raise NoTreeError("a training sentence has no tree: its scores are not finite")
+        self._gold_labels[self._heads != heads] = -1
+        self._heads = heads
 
     def _order(self, stage: int, epoch: int) -> np.ndarray:
         """The sentences in the order of an epoch, drawn from seed, stage and epoch alone."""
@@ -328,7 +417,7 @@ class Trainer:
         assert self._label_weights is not None
         values, starts, lengths = part.values.numpy(), part.starts.numpy(), part.lengths.numpy()
         weights = self._label_weights.array.reshape(-1), self._label_weighted
-        n_lines, rule = len(self._label_weights.array), RULES[self.options.rule]
+        n_lines, rule = len(self._label_weights.array), RULES[self.options.rule].number
         cap = self.options.max_step or np.inf
         if self._graphs is None:
             return learn_labels(
@@ -351,10 +440,12 @@ class Trainer:
         arcs = _average(self._weights.array[:, 0], self._weighted, seen)
         label_weights = None
         if self._label_weights is not None:
-            seen = max(1, self._epochs_done["labels"] * len(self._batch))
+            stage = "arcs" if self._joint else "labels"
+            seen = max(1, self._epochs_done[stage] * len(self._batch))
             shape = self._label_weights.array.shape
             mean = _average(self._label_weights.array.reshape(-1), self._label_weighted, seen)
-            label_weights = Weights(quantised(mean, bits)[0].reshape(shape))
+            if self._joint is None:
+                label_weights = Weights(quantised(mean, bits)[0].reshape(shape))
         features = self._features
         if features.is_exact:
             # Room to grow is left out: how much there is depends on where a run was resumed. One
@@ -363,6 +454,9 @@ class Trainer:
             arcs = np.concatenate([arcs[:used], np.zeros(LINE, np.float32)])
             features = frozen_map(*contents(features), len(arcs))
         whole, scale = quantised(arcs, bits)
+        if self._joint:  # one scale for all that is added up
+            both, scale = quantised(np.concatenate([arcs, mean]), bits)
+            whole, label_weights = both[: len(arcs)], Weights(both[len(arcs) :].reshape(shape))
         return Model(
             templates=self._arcs,
             label_templates=self._labels,
@@ -372,6 +466,7 @@ class Trainer:
             labels=self.label_names,
             primary=self._graphs.primary if self._graphs and label_weights else None,
             label_weights=label_weights,
+            labels_with_trees=self._joint is not None,
             decoder=self.options.decoder,
             min_gain=self.options.min_gain * scale,
             single_root=bool(self.single_root),
@@ -401,6 +496,8 @@ class Trainer:
         self._weighted = state["arcs_weighted"].copy()
         if self._label_weights is not None:
             self._label_weights = Weights(state["labels"])
+            if self._joint:
+                self._joint = joint_labels(self._joint.plan, self._label_weights)
             self._label_weighted = state["labels_weighted"].copy()
         if self._features.is_exact:
             bare = frozen_map(state["keys"], state["bases"], int(state["next_row"][0]))
@@ -414,28 +511,51 @@ class _ArcLearner:
         options = trainer.options
         self._trainer, self._pool = trainer, pool
         self._course = Course(
-            bool(trainer.single_root), options.min_gain, RULES[options.rule],
+            bool(trainer.single_root), options.min_gain, RULES[options.rule].number,
             float(options.cost_augmented), options.max_step or np.inf,
         )  # fmt: skip
-        found = np.full_like(trainer._reachable, -1)
-        self._structures: Trees | GraphCells = Trees(trainer._reachable, found)
-        if trainer._graphs:
-            graphs = trainer._graphs
-            cells = np.zeros_like(graphs.cells)
-            self._structures = GraphCells(graphs.cells, cells, graphs.firsts, found)
+        self._structures = self._make_structures()
         self._scratch = [
             make_parse_scratch(
-                trainer._plan, trainer._features.rows, options.decoder, trainer._longest,
-                trainer._weights.array,
+                trainer._plan, trainer._features.rows, trainer._joint, options.decoder,
+                trainer._longest, trainer._weights.array, options.k,
             )
             for _ in range(trainer._threads if options.batch_size > 1 else 1)
         ]  # fmt: skip
-        self._difference = self._make_difference(1 << 16)
+        self._learn = {FACTORED: self._factored, CONDITIONAL: self._conditional}.get(
+            self._course.rule, self._searched
+        )
+        self._capacity = 1 << 16
+        self._memory = self._make_memory()
 
-    def _make_difference(self, capacity: int) -> Difference:
+    def _make_structures(self) -> Trees | GraphCells:
         trainer = self._trainer
-        graphs = trainer._decoder.gives_graphs
-        return make_difference(trainer._plan, trainer._longest, graphs=graphs, capacity=capacity)
+        gold = trainer._reachable
+        found = np.full((trainer.options.k, len(gold)), -1, np.int64)
+        if trainer._graphs:
+            graphs = trainer._graphs
+            return GraphCells(graphs.cells, np.zeros_like(graphs.cells), graphs.firsts, found[0])
+        is_partial = bool((gold[word_places(trainer._batch)] < 0).any())
+        target = gold.copy() if is_partial else gold
+        if trainer._joint is None:
+            return Trees(gold, found, None, None, target, None, True if is_partial else None)
+        labels = trainer._gold_labels[trainer._moved]
+        found_labels = np.full_like(found, -1)
+        return Trees(
+            gold, found, labels, found_labels, target, labels.copy() if is_partial else labels,
+            True if is_partial else None,
+        )  # fmt: skip
+
+    def _make_memory(self) -> Difference | Constraints | Expectations:
+        trainer = self._trainer
+        if self._course.rule == FACTORED:
+            return make_constraints(trainer._plan, trainer._longest, self._capacity)
+        if self._course.rule == CONDITIONAL:
+            return make_expectations(trainer._plan, trainer.options.decoder, trainer._longest)
+        return make_difference(
+            trainer._plan, trainer._joint, trainer._longest, trainer.options.k,
+            graphs=trainer._decoder.gives_graphs, capacity=self._capacity,
+        )  # fmt: skip
 
     def learn(self, part: Batch, seen: int) -> int:
         """Learn from some sentences in their order; `seen` came before. Returns wrong words."""
@@ -460,8 +580,8 @@ class _ArcLearner:
         def search(run: tuple[int, int], scratch: ParseScratch) -> int:
             return predict_sentences(
                 mini.values.numpy(), starts[slice(*run)], lengths[slice(*run)], trainer._plan,
-                trainer._weights.array[:, 0], trainer._features.rows, self._course, scratch,
-                self._structures,
+                trainer._weights.array[:, 0], trainer._features.rows, trainer._joint, self._course,
+                scratch, self._structures,
             )  # fmt: skip
 
         runs = list(pairwise([0, *cuts, len(mini)]))
@@ -469,24 +589,53 @@ class _ArcLearner:
             raise NoTreeError("a training sentence has no tree: its scores are not finite")
 
     def _update(self, part: Batch, seen: int, *, predict: bool) -> int:
-        trainer = self._trainer
-        wrong, first = 0, 0
+        wrong, first = 0.0, 0
         while True:
-            status, first, mistakes = learn_sentences(
-                part.values.numpy(), part.starts.numpy(), part.lengths.numpy(), self._structures,
-                trainer._plan, trainer._weights.array[:, 0], trainer._weighted, seen,
-                trainer._features.rows, self._course, self._scratch[0], self._difference, predict,
-                first,
-            )  # fmt: skip
+            status, first, mistakes = self._learn(part, seen, predict, first)
             wrong += mistakes
             if status == NO_TREE:
                 raise NoTreeError("a training sentence has no tree: its scores are not finite")
             if status == TABLE_FULL:
-                trainer._grow()
+                self._trainer._grow()
             elif status == DIFFERENCE_FULL:
-                self._difference = self._make_difference(2 * len(self._difference.slots))
+                self._capacity *= 2
+                self._memory = self._make_memory()
             else:
-                return wrong
+                return int(wrong)
+
+    def _searched(
+        self, part: Batch, seen: int, predict: bool, first: int
+    ) -> tuple[int, int, float]:
+        trainer = self._trainer
+        return learn_sentences(
+            *_sentences(part), self._structures, trainer._plan, trainer._weights.array[:, 0],
+            trainer._weighted, seen, trainer._features.rows, trainer._joint,
+            trainer._label_weighted, self._course, self._scratch[0], self._memory, predict, first,
+        )  # fmt: skip
+
+    def _factored(
+        self, part: Batch, seen: int, predict: bool, first: int
+    ) -> tuple[int, int, float]:
+        trainer = self._trainer
+        return learn_factored(
+            *_sentences(part), trainer._reachable, trainer._plan, trainer._weights.array[:, 0],
+            trainer._weighted, seen, trainer._features.rows, self._course, self._scratch[0],
+            self._memory, first,
+        )  # fmt: skip
+
+    def _conditional(
+        self, part: Batch, seen: int, predict: bool, first: int
+    ) -> tuple[int, int, float]:
+        trainer = self._trainer
+        return learn_conditional(
+            *_sentences(part), trainer._reachable, trainer._plan, trainer._weights.array[:, 0],
+            trainer._weighted, seen, trainer._features.rows, self._course, self._scratch[0],
+            self._memory, first,
+        )  # fmt: skip
+
+
+def _sentences(part: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return part.values.numpy(), part.starts.numpy(), part.lengths.numpy()
 
 
 def _average(weights: np.ndarray, weighted: np.ndarray, seen: int) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Arc scores of a batch: the public function, its torch form, and the choice between the two."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -88,32 +90,43 @@ class TorchScorer:
         self._lone_root = lone_root  # what stands beside the root is no value
         self._sides = [self._side_key(side) for side in range(len(plan.side_start) - 1)]
         dtype = torch.float64 if weights.is_integer else torch.float32
+        self._width = weights.array.shape[1]  # D: 1, or the number of labels
         self._by_role = self._word_sums(HEAD, dtype), self._word_sums(MODIFIER, dtype)
 
     def scores(self) -> Tensor:
+        """(B, N, N) of arcs; of weights of several columns, (B, N, N, D)."""
+        return self.reduced(lambda part: part)[0]
+
+    def reduced(
+        self, reduce: Callable[[Tensor], Tensor | tuple[Tensor, ...]]
+    ) -> tuple[Tensor, ...]:
+        """What `reduce` makes of (G, N[, D]) scores, each as (B, N, ...): chunk by chunk."""
         n_sentences, n_nodes = self._places.shape
-        if n_sentences == 0:
-            return torch.zeros(0, n_nodes, n_nodes, device=self._device)
         arcs = torch.arange(n_sentences * n_nodes, device=self._device)
-        per_head = n_nodes * max(2 * len(self._plan.pair), n_nodes)
-        chunks = [
-            self.chunk(heads // n_nodes, heads % n_nodes, self.combination[heads % n_nodes])
-            for heads in arcs.split(max(1, self._rows_at_once // per_head))
-        ]
-        return torch.cat(chunks).reshape(n_sentences, n_nodes, n_nodes)
+        per_head = n_nodes * max(2 * len(self._plan.pair), n_nodes, self._width)
+        chunks = []
+        for heads in arcs.split(max(1, self._rows_at_once // per_head)):
+            h = heads % n_nodes
+            part = reduce(self.chunk(heads // n_nodes, h, self.combination[h]))
+            chunks.append(part if isinstance(part, tuple) else (part,))
+        return tuple(
+            torch.cat(parts).reshape(n_sentences, n_nodes, *parts[0].shape[1:])
+            for parts in zip(*chunks, strict=True)
+        )
 
     def chunk(self, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:
-        """(G, N) scores of the arcs from head h[g] of sentence b[g].
+        """(G, N) scores of the arcs from head h[g] of sentence b[g], (G, N, D) of D columns.
 
         combination: (G, N) of direction and distance; for arcs that of self.combination[h].
         """
-        # [G, N]  s(h, m) = words(h) + words(m) + pairs(h, m) + between(h, m)
-        scores = self._by_role[HEAD][b, h].gather(1, combination)
-        scores += self._by_role[MODIFIER][b].gather(2, combination.unsqueeze(2)).squeeze(2)
+        # [G, N, D]  s(h, m) = words(h) + words(m) + pairs(h, m) + between(h, m)
+        which = combination.unsqueeze(2).expand(-1, -1, self._width)
+        scores = self._by_role[HEAD][b, h].gather(1, which)
+        scores += self._by_role[MODIFIER][b].gather(2, which.unsqueeze(2)).squeeze(2)
         scores += self._pairs(b, h, combination).to(scores.dtype)
         for family in self._plan.between:
             scores += self._between(family, b, h, combination).to(scores.dtype)
-        return scores
+        return scores.squeeze(2) if self._width == 1 else scores
 
     def _pairs(self, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:
         plan = self._plan
@@ -131,9 +144,9 @@ class TorchScorer:
             base = self._find(key)
             rows += self._coded(base, on, family, combination)
         if not rows:
-            return torch.zeros_like(combination)
+            return torch.zeros_like(combination).unsqueeze(2)
         bag = self._weights.bag(self._device, len(rows))
-        return sum_bags(bag, torch.stack(rows, -1)).squeeze(-1)
+        return sum_bags(bag, torch.stack(rows, -1))
 
     def _between(self, family: np.void, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:
         nodes = torch.arange(self._places.shape[1], device=self._device)
@@ -153,10 +166,10 @@ class TorchScorer:
         on &= (head_on[b, h].unsqueeze(1) & modifier_on[b]).unsqueeze(2)
         rows = self._coded(base, on, family, combination.unsqueeze(2))
         bag = self._weights.bag(self._device, len(rows) * len(nodes))
-        return sum_bags(bag, torch.cat(rows, -1)).squeeze(-1)
+        return sum_bags(bag, torch.cat(rows, -1))
 
     def _word_sums(self, role: int, dtype: torch.dtype) -> Tensor:
-        """(B, N, C) sums of one role's word families for each combination."""
+        """(B, N, C, D) sums of one role's word families for each combination."""
         plan = self._plan
         combinations = torch.arange(self._codes.shape[1], device=self._device)
         rows = []
@@ -167,9 +180,10 @@ class TorchScorer:
             base = self._find(key).unsqueeze(-1).expand(*key.shape, len(combinations))
             rows += self._coded(base, on.unsqueeze(-1), family, combinations)
         if not rows:
-            return torch.zeros(*self._places.shape, len(combinations), dtype=dtype).to(self._device)
+            shape = *self._places.shape, len(combinations), self._width
+            return torch.zeros(shape, dtype=dtype, device=self._device)
         bag = self._weights.bag(self._device, len(rows))
-        return sum_bags(bag, torch.stack(rows, -1)).squeeze(-1).to(dtype)
+        return sum_bags(bag, torch.stack(rows, -1)).to(dtype)
 
     def _coded(
         self, base: Tensor, on: Tensor, family: np.void, combination: Tensor

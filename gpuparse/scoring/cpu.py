@@ -107,7 +107,7 @@ def _fill_sides(values, start, n, side_start, atoms, keys, scratch):
 
 
 @compiled
-def _part(key, seed, role, mask, keys):
+def part_key(key, seed, role, mask, keys):
     """A family's part of a key: exact keys carry the seed on the head's part alone."""
     if keys is None:
         return mix(key, np.uint32(2 * seed + role)) & np.uint32(mask)
@@ -155,8 +155,8 @@ def fill_parts(values, start, n, plan, rows, scratch):
         seed = plan.pair[family].seed
         head, modifier = plan.pair[family].head_side, plan.pair[family].modifier_side
         for i in range(n + 1):
-            scratch.head_part[family, i] = _part(sides[head, i], seed, 0, mask, keys)
-            scratch.modifier_part[family, i] = _part(sides[modifier, i], seed, 1, mask, keys)
+            scratch.head_part[family, i] = part_key(sides[head, i], seed, 0, mask, keys)
+            scratch.modifier_part[family, i] = part_key(sides[modifier, i], seed, 1, mask, keys)
     last = len(plan.buckets) - 1
     for distance in range(1, n + 1):
         bucket = plan.buckets[min(distance - 1, last)]
@@ -176,7 +176,7 @@ def sum_words(n, plan, weights, rows, scratch):
         first, second = record.first_codes, record.second_codes
         for i in range(n + 1):  # the root too: an end that is not there has it for a modifier
             if scratch.side_on[side, i]:
-                key = _part(scratch.side_key[side, i], seed, 0, rows.mask, rows.keys)
+                key = part_key(scratch.side_key[side, i], seed, 0, rows.mask, rows.keys)
                 base = find_base(key, rows.rows, rows.is_power, rows.keys, rows.bases)
                 for c in range(codes.shape[1]):
                     word_sum[role, i, c] += weights[base ^ codes[first, c]]
@@ -381,7 +381,7 @@ def pair_rows(h, m, c, plan, rows, scratch, found):
         record = plan.word[family]
         i, side = m if record.role else h, record.side
         if on[side, i]:
-            key = _part(scratch.side_key[side, i], record.seed, 0, rows.mask, keys)
+            key = part_key(scratch.side_key[side, i], record.seed, 0, rows.mask, keys)
             base = np.int64(find_base(key, n_rows, is_power, keys, bases))
             count = put_rows(base, record.first_codes, record.second_codes, codes, c, found, count)
     for family in range(len(plan.pair)):

@@ -13,7 +13,14 @@ from gpuparse.inference.kernels.cpu.search import (
     make_search_scratch,
     search,
 )
+from gpuparse.inference.kernels.cpu.search_k_best import KBestScratch, make_k_best_scratch
 from gpuparse.scoring.cpu import RowMap, Scratch, make_scratch, score_sentence
+from gpuparse.scoring.cpu_joint import (
+    JointLabels,
+    JointScratch,
+    make_joint_scratch,
+    score_labels,
+)
 from gpuparse.scoring.cpu_siblings import (
     SiblingScoreScratch,
     make_sibling_score_scratch,
@@ -28,11 +35,20 @@ class ParseScratch(NamedTuple):
     sums: np.ndarray  # (N, N) sums of weights
     scores: np.ndarray  # (N, N) float64: exact for any sum of integer weights
     siblings: SiblingScoreScratch | None  # None for the first order
+    labels: JointScratch | None  # None where labels are not found with the trees
     tree: SearchScratch
+    k_best: KBestScratch | None  # of the k best trees
+    given: np.ndarray  # (N, N) float64: scores under what is known of a tree
 
 
 def make_parse_scratch(
-    plan: Plan, rows: RowMap, decoder: str, n: int, weights: np.ndarray
+    plan: Plan,
+    rows: RowMap,
+    joint: JointLabels | None,
+    decoder: str,
+    n: int,
+    weights: np.ndarray,
+    k: int = 1,
 ) -> ParseScratch:
     """Working memory for sentences of up to n words; integer weights are summed as int32."""
     sums = np.dtype(np.float32 if weights.dtype.kind == "f" else np.int32)
@@ -45,7 +61,10 @@ def make_parse_scratch(
         np.zeros((n + 1, n + 1), sums),
         np.zeros((n + 1, n + 1)),
         siblings,
+        make_joint_scratch(joint, n, sums) if joint else None,
         make_search_scratch(decoder, n),
+        make_k_best_scratch(decoder, n, k) if k > 1 else None,
+        np.zeros((n + 1, n + 1)),
     )
 
 
@@ -63,72 +82,108 @@ def _choose_siblings(values, start, n, plan, weights, rows, scratch):
     )
 
 
-@inlined
-def _add_tree_cost(scores, n, gold, cost):
-    """Raise every arc but those of the gold tree: each wrong head costs so much."""
-    for h in range(n + 1):
-        for m in range(1, n + 1):
-            scores[h, m] += cost
-    for m in range(1, n + 1):
-        scores[gold[m], m] -= cost
-
-
-@inlined
-def _add_graph_cost(scores, n, gold, cost):
-    """Raise arcs that are not in the gold graph and lower those that are.
-
-    So each false positive costs so much, and, but for a constant, each false negative.
-    """
-    for h in range(n + 1):
-        for m in range(1, n + 1):
-            scores[h, m] += -cost if gold[h, m] else cost
-
-
-def _add_cost(scores, n, gold, cost):
+def _label_arcs(values, start, n, joint, scratch, scores):
+    """Add to every arc's score what its best label scores, if labels are found with the trees."""
     raise TypeError("only compiled code can call this")
 
 
-@overload(_add_cost)
-def _choose_cost(scores, n, gold, cost):
-    if isinstance(gold, types.NoneType):
-        return lambda scores, n, gold, cost: None
-    if gold.ndim == 1:
-        return lambda scores, n, gold, cost: _add_tree_cost(scores, n, gold, cost)
-    return lambda scores, n, gold, cost: _add_graph_cost(scores, n, gold, cost)
+@overload(_label_arcs)
+def _choose_label_arcs(values, start, n, joint, scratch, scores):
+    if isinstance(joint, types.NoneType):
+        return lambda values, start, n, joint, scratch, scores: None
+
+    def label_arcs(values, start, n, joint, scratch, scores):
+        best = scratch.best
+        score_labels(
+            values, start, n, joint.plan, joint.rows, joint.weights, joint.width, scratch.parts,
+            scratch.words, scratch.lines, scratch.sums, best, scratch.label,
+        )  # fmt: skip
+        for h in range(n + 1):
+            for m in range(1, n + 1):
+                if h != m:
+                    scores[h, m] += best[h, m]
+
+    return label_arcs
 
 
 @inlined
-def parse_sentence(
-    values, start, n, plan, weights, rows, single_root, min_gain, gold, cost, scratch, heads
-):  # fmt: skip
-    """Fill heads[1:n+1] with the best tree of one sentence; return whether there is one.
-
-    Args: gold: None for plain search; for search that adds what mistakes cost (cost-augmented), the
-    heads gold[1 : n + 1] of the gold tree or the arcs gold[h, m] of the gold graph. Where graphs
-    are searched for, the graph is in scratch.tree.arcs afterwards, and heads are its primary ones.
-    """
+def score_parts(values, start, n, plan, weights, rows, joint, scratch):
+    """Fill scratch.scores with the scores of all arcs, best labels included; the sibling scores."""
     score_sentence(values, start, n, plan.arcs, weights, rows, scratch.parts, scratch.sums)
     for h in range(n + 1):
         for m in range(1, n + 1):
             scratch.scores[h, m] = scratch.sums[h, m]
-    _add_cost(scratch.scores, n, gold, cost)
-    siblings = _siblings(values, start, n, plan.siblings, weights, rows, scratch.siblings)
-    return search(scratch.scores, siblings, n, single_root, min_gain, scratch.tree, heads)
+    _label_arcs(values, start, n, joint, scratch.labels, scratch.scores)
+    return _siblings(values, start, n, plan.siblings, weights, rows, scratch.siblings)
+
+
+@compiled
+def forbid_others(scores, n, start, known):
+    """Forbid every arc into a word whose head known[start + m] is given, but for the one from it.
+
+    Args: known: (T,) heads by place, -1 for those to be found; none at all if it is empty.
+    """
+    if len(known) == 0:
+        return
+    for m in range(1, n + 1):
+        given = known[start + m]
+        if given >= 0:
+            for h in range(n + 1):
+                if h != given:
+                    scores[h, m] = -np.inf
+
+
+def fill_labels(n, joint, scratch, heads, labels):
+    """Fill labels[1 : n + 1] with the best labels of the arcs, if found with the trees."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(fill_labels)
+def _choose_fill_labels(n, joint, scratch, heads, labels):
+    if isinstance(joint, types.NoneType):
+        return lambda n, joint, scratch, heads, labels: None
+
+    def fill(n, joint, scratch, heads, labels):
+        for m in range(1, n + 1):
+            labels[m] = scratch.label[heads[m], m]
+
+    return fill
+
+
+@inlined
+def parse_sentence(
+    values, start, n, plan, weights, rows, joint, single_root, min_gain, known, scratch, heads,
+    labels,
+):  # fmt: skip
+    """Fill heads[1:n+1] with the best tree of one sentence; return whether there is one.
+
+    Args: joint: what labels[1:n+1] are found with, or None; known: as of `forbid_others`. Where
+    graphs are searched for, the graph is in scratch.tree.arcs afterwards, and heads are its primary
+    ones.
+    """
+    siblings = score_parts(values, start, n, plan, weights, rows, joint, scratch)
+    forbid_others(scratch.scores, n, start, known)
+    found = search(scratch.scores, siblings, n, single_root, min_gain, scratch.tree, heads)
+    if found:
+        fill_labels(n, joint, scratch.labels, heads, labels)
+    return found
 
 
 @compiled
 def parse_sentences(
-    values, starts, lengths, plan, weights, rows, single_root, min_gain, scratch, heads
+    values, starts, lengths, plan, weights, rows, joint, single_root, min_gain, known, scratch,
+    heads, labels,
 ):  # fmt: skip
-    """Fill heads[start + 1 : start + n + 1] of every sentence with its best tree.
+    """Fill heads[start + 1 : start + n + 1] of every sentence with its best tree, and its labels.
 
+    Args: joint, known: as of `parse_sentence`; without `joint` no label is touched.
     Returns: the index of the first sentence without a tree, or -1.
     """
     for b in range(len(starts)):
         start, n = starts[b], lengths[b]
         if not parse_sentence(
-            values, start, n, plan, weights, rows, single_root, min_gain, None, 0.0, scratch,
-            heads[start : start + n + 1],
+            values, start, n, plan, weights, rows, joint, single_root, min_gain, known, scratch,
+            heads[start : start + n + 1], labels[start : start + n + 1],
         ):  # fmt: skip
             return b
     return -1
@@ -136,8 +191,8 @@ def parse_sentences(
 
 @compiled
 def parse_graphs(
-    values, starts, lengths, plan, weights, rows, single_root, min_gain, scratch, heads, firsts,
-    arcs,
+    values, starts, lengths, plan, weights, rows, single_root, min_gain, known, scratch, heads,
+    firsts, arcs,
 ):  # fmt: skip
     """As `parse_sentences` for graphs, whose arcs are written beside their primary heads.
 
@@ -146,8 +201,8 @@ def parse_graphs(
     for b in range(len(starts)):
         start, n = starts[b], lengths[b]
         if not parse_sentence(
-            values, start, n, plan, weights, rows, single_root, min_gain, None, 0.0, scratch,
-            heads[start : start + n + 1],
+            values, start, n, plan, weights, rows, None, single_root, min_gain, known, scratch,
+            heads[start : start + n + 1], heads[start : start + n + 1],
         ):  # fmt: skip
             return b
         copy_arcs(scratch.tree.arcs, n, arcs[firsts[b] :])

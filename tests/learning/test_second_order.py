@@ -14,7 +14,7 @@ from gpuparse.features import plan as plan_module
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.inference import reference
 from gpuparse.learning import trainer as trainer_module
-from gpuparse.learning.online import make_difference
+from gpuparse.learning.difference import make_difference
 from gpuparse.learning.trainer import Options, Progress, Trainer
 from gpuparse.model import Model
 from gpuparse.scoring.feature_map import contents
@@ -415,9 +415,9 @@ def test_a_difference_that_must_grow_changes_nothing(
     whole = trained(options, sentences).model(16)
     capacities = []
 
-    def small_at_first(plan, n, *, graphs, capacity):
+    def small_at_first(plan, joint, n, k, *, graphs, capacity):
         capacities.append(2 if capacity == 1 << 16 else capacity)
-        return make_difference(plan, n, graphs=graphs, capacity=capacities[-1])
+        return make_difference(plan, joint, n, k, graphs=graphs, capacity=capacities[-1])
 
     monkeypatch.setattr(trainer_module, "make_difference", small_at_first)
     assert fingerprint(trained(options, sentences).model(16)) == fingerprint(whole)

@@ -7,13 +7,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuparse.learning.updates import MIRA, PERCEPTRON, RULES, step_size
+from gpuparse.learning.updates import (
+    CONDITIONAL,
+    FACTORED,
+    MIRA,
+    PASSIVE_AGGRESSIVE,
+    PERCEPTRON,
+    RULES,
+    step_size,
+)
 
 NUMBERS = st.floats(-100, 100)
 
 
 def test_names() -> None:
-    assert RULES == {"perceptron": PERCEPTRON, "mira": MIRA}
+    assert {name: rule.number for name, rule in RULES.items()} == {
+        "perceptron": PERCEPTRON,
+        "mira": MIRA,
+        "passive-aggressive": PASSIVE_AGGRESSIVE,
+        "mira-factored": FACTORED,
+        "conditional": CONDITIONAL,
+    }
 
 
 @settings(deadline=None)

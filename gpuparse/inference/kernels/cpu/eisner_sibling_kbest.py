@@ -38,7 +38,6 @@ from gpuparse.inference.kernels.cpu.lanes import aligned, whole_vectors
 from gpuparse.inference.kernels.cpu.siblings import (
     DenseSiblings,
     Siblings,
-    end_score,
     part_of_pair,
     part_of_three,
 )
@@ -92,8 +91,13 @@ def _parts(kind: int, i: int, j: int, r: int) -> tuple[int, int, int, int, int, 
     if kind == TOP:
         return C_L, i, r, C_R, r, j
     if r == i:  # no sibling
-        return C_R, i, i, C_L if kind == I_R else C_R, i + 1 if kind == I_R else i, (
-            j if kind == I_R else j - 1
+        return (
+            C_R,
+            i,
+            i,
+            C_L if kind == I_R else C_R,
+            i + 1 if kind == I_R else i,
+            (j if kind == I_R else j - 1),
         )
     if kind == I_R:
         return I_R, i, r, S_R, r, j
@@ -116,9 +120,9 @@ def _added(
     plane = (n + 2) * stride
     zero = chart.dtype.type(0)
     if kind == C_R:
-        return arc_scores[i, r], zero, end_score(siblings, i, r), zero
+        return arc_scores[i, r], zero, siblings.ends[i, r], zero
     if kind == C_L:
-        return zero, arc_scores[j, r], zero, end_score(siblings, j, r)
+        return zero, arc_scores[j, r], zero, siblings.ends[j, r]
     if kind == I_R:
         if r == i:
             return zero, zero, zero, chart[FIRST_R * plane + i * stride + j]
@@ -142,7 +146,7 @@ def _of_root(
 ) -> tuple[float, float]:
     """What is added for the only modifier of the root."""
     first = chart[FIRST_R * (n + 2) * stride + m]
-    return first + end_score(siblings, 0, m), arc_scores[0, m]
+    return first + siblings.ends[0, m], arc_scores[0, m]
 
 
 @compiled

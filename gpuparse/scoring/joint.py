@@ -1,0 +1,53 @@
+"""Labels found with the trees: the torch form of `cpu_joint`."""
+
+import torch
+from torch import Tensor
+
+from gpuparse.data.batch import Batch
+from gpuparse.features.plan import ArcPlan
+from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
+from gpuparse.scoring.cpu_joint import JointLabels
+from gpuparse.scoring.feature_map import FeatureMap, hashed_map
+from gpuparse.scoring.weights import Weights
+
+
+def joint_labels(plan: ArcPlan, weights: Weights) -> JointLabels:
+    """What the compiled form scores labels with; weights: (lines, labels), lines as `label_map`."""
+    rows = label_map(len(weights.array)).rows
+    return JointLabels(plan, rows, weights.array.reshape(-1), weights.array.shape[1])
+
+
+def label_map(n_lines: int) -> FeatureMap:
+    """The row map of n_lines lines of label weights."""
+    return hashed_map(n_lines, 0)
+
+
+def best_arc_labels(
+    batch: Batch, plan: ArcPlan, weights: Weights, *, rows_at_once: int = ROWS_AT_ONCE
+) -> tuple[Tensor, Tensor]:
+    """The best label of every arc, whatever tree it may be in.
+
+    Args:
+        batch: B sentences of at most N - 1 words, on the device that is to do the work.
+        plan: of `compile_joint_labels`.
+        weights: (lines, L), one column a label.
+        rows_at_once: feature rows and label scores held in memory at a time, at least.
+    Returns:
+        (B, N, N) what the best label of each arc scores, in the type of `arc_scores`, and
+        (B, N, N) int64 its number, the first of equals. Column 0, the diagonal and padding hold
+        nothing of use.
+    Cost: O(templates * labels) an arc.
+    Source: Carreras (2007), section 2: the best label of each dependency is chosen as its part is
+        scored.
+    """
+    scorer = TorchScorer(batch, plan, label_map(len(weights.array)), weights, rows_at_once)
+
+    def best(scores: Tensor) -> tuple[Tensor, ...]:
+        # argmax alone does not say which of equals it takes.
+        most = scores.max(-1).values
+        labels = torch.arange(scores.shape[-1], device=scores.device)
+        first = torch.where(scores == most.unsqueeze(-1), labels, scores.shape[-1]).min(-1).values
+        return most, first
+
+    most, first = scorer.reduced(best)
+    return most, first
