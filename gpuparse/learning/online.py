@@ -17,6 +17,7 @@ from gpuparse.features.keys import SEED_SHIFT
 from gpuparse.features.plan import HEAD, LINE, Plan
 from gpuparse.learning.updates import step_size
 from gpuparse.scoring.cpu import arc_rows, fill_parts, find_slot, max_rows
+from gpuparse.scoring.cpu_guides import fill_guide_parts, guide_rows
 from gpuparse.scoring.cpu_parse import copy_arcs, parse_sentence
 from gpuparse.scoring.cpu_siblings import (
     NO_SIBLING,
@@ -65,6 +66,7 @@ class Difference(NamedTuple):
     parts: np.ndarray  # (most, 5) int64: parts of one structure only: sign, kind, h, m, s
     inner: np.ndarray  # (2, N, N) int32: inner siblings of gold and found arcs, NO_ARC if no arc
     per_sibling_part: int  # most rows of a part that is no arc
+    per_guide: int  # most rows of guide features of an arc
 
 
 ARC, SIBLINGS, RIGHT_END, LEFT_END = range(4)  # kinds of parts; of ends, m is h for no modifier
@@ -80,14 +82,16 @@ def make_difference(plan: Plan, n: int, *, graphs: bool, capacity: int = 1 << 16
     nodes, per_sibling_part = 0, 0
     if plan.siblings:
         nodes, per_sibling_part = n + 1, max_sibling_rows(plan.siblings)
+    per_guide = max_rows(plan.guide.arcs, 0) if plan.guide else 0
     return Difference(
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int32),
         np.empty(capacity, np.int64),
-        np.empty(max(max_rows(plan.arcs, n), per_sibling_part), np.int64),
+        np.empty(max(max_rows(plan.arcs, n) + per_guide, per_sibling_part), np.int64),
         np.empty((8 * arcs, 5), np.int64),
         np.empty((2, nodes, nodes), np.int32),
         per_sibling_part,
+        per_guide,
     )
 
 
@@ -244,7 +248,8 @@ def _rows_of_part(values, start, n, part, plan, rows, scratch, found):
     """The weight rows of one listed part."""
     if part[1] == ARC:
         h, m = part[2], part[3]
-        return arc_rows(values, start, n, h, m, plan.arcs, rows, scratch.parts, found)
+        count = arc_rows(values, start, n, h, m, plan.arcs, rows, scratch.parts, found)
+        return guide_rows(values, start, n, h, m, plan.guide, rows, scratch.guide, found, count)
     return _rows_of_siblings(values, start, n, part, plan.siblings, rows, scratch.siblings, found)
 
 
@@ -267,9 +272,9 @@ def _choose_rows(values, start, n, part, plan, rows, scratch, found):
 
 
 @compiled
-def _n_slots(parts, n_parts, arcs, of_siblings):
+def _n_slots(parts, n_parts, arcs, of_guide, of_siblings):
     """Slots that leave half of them free, whatever fires: a power of two."""
-    of_arc, places = 2 * (len(arcs.word) + len(arcs.pair)), 0
+    of_arc, places = 2 * (len(arcs.word) + len(arcs.pair)) + of_guide, 0
     for p in range(n_parts):
         if parts[p, 1] == ARC:
             places += of_arc + 2 * len(arcs.between) * abs(parts[p, 2] - parts[p, 3])
@@ -397,15 +402,22 @@ def learn_sentences(
             return NO_TREE, b, wrong
         n_parts, cost = _list_parts(structures, plan.siblings, start, n, difference)
         if cost > 0:
-            n_slots = _n_slots(difference.parts, n_parts, plan.arcs, difference.per_sibling_part)
+            n_slots = _n_slots(
+                difference.parts, n_parts, plan.arcs, difference.per_guide,
+                difference.per_sibling_part,
+            )  # fmt: skip
             if n_slots > len(difference.slots):
                 return DIFFERENCE_FULL, b, wrong
             if not predict:
                 fill_parts(values, start, n, plan.arcs, rows, scratch.parts)
                 _fill_keys(values, start, n, plan.siblings, rows, scratch.siblings)
+                fill_guide_parts(values, start, n, plan.guide, rows, scratch.guide)
             if not _insert_parts(
                 difference.parts, n_parts, plan, len(weights), rows.keys, rows.bases, rows.state,
                 scratch,
+            ) or not _insert_guides(
+                values, start, difference.parts, n_parts, plan.guide, len(weights), rows.keys,
+                rows.bases, rows.state, scratch.guide,
             ):  # fmt: skip
                 return TABLE_FULL, b, wrong
             update_sentence(
@@ -457,6 +469,32 @@ def _choose_insert(listed, n_parts, plan, n_weights, keys, bases, state, scratch
         return True
 
     return of_siblings if has_siblings else of_arcs
+
+
+def _insert_guides(values, start, listed, n_parts, plan, n_weights, keys, bases, state, scratch):
+    """Put the guide features of the listed parts into an exact map; returns as `_insert_parts`."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_insert_guides)
+def _choose_insert_guides(
+    values, start, listed, n_parts, plan, n_weights, keys, bases, state, scratch
+):
+    def none(values, start, listed, n_parts, plan, n_weights, keys, bases, state, scratch):
+        return True
+
+    def of_guides(values, start, listed, n_parts, plan, n_weights, keys, bases, state, scratch):
+        families = len(plan.arcs.word) + len(plan.arcs.pair)
+        if not _has_room(n_parts * families, n_weights, keys, state):
+            return False
+        for p in range(n_parts):
+            h, m = listed[p, 2], listed[p, 3]
+            if listed[p, 1] == ARC and values[plan.row, start + m] == h + 1:
+                _insert_part(h, m, plan.arcs, scratch.parts, keys, bases, state)
+        return True
+
+    is_absent = isinstance(plan, types.NoneType) or isinstance(keys, types.NoneType)
+    return none if is_absent else of_guides
 
 
 @inlined

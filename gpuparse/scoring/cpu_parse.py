@@ -14,6 +14,7 @@ from gpuparse.inference.kernels.cpu.search import (
     search,
 )
 from gpuparse.scoring.cpu import RowMap, Scratch, make_scratch, score_sentence
+from gpuparse.scoring.cpu_guides import GuideScratch, add_guides, make_guide_scratch
 from gpuparse.scoring.cpu_siblings import (
     SiblingScoreScratch,
     make_sibling_score_scratch,
@@ -28,6 +29,7 @@ class ParseScratch(NamedTuple):
     sums: np.ndarray  # (N, N) sums of weights
     scores: np.ndarray  # (N, N) float64: exact for any sum of integer weights
     siblings: SiblingScoreScratch | None  # None for the first order
+    guide: GuideScratch | None  # None without guide templates
     tree: SearchScratch
 
 
@@ -40,11 +42,13 @@ def make_parse_scratch(
     siblings = None
     if plan.siblings:
         siblings = make_sibling_score_scratch(plan.siblings, n, exact, sums)
+    guide = make_guide_scratch(plan.guide, n, exact, sums) if plan.guide else None
     return ParseScratch(
         make_scratch(plan.arcs, n, exact, sums),
         np.zeros((n + 1, n + 1), sums),
         np.zeros((n + 1, n + 1)),
         siblings,
+        guide,
         make_search_scratch(decoder, n),
     )
 
@@ -108,6 +112,7 @@ def parse_sentence(
     are searched for, the graph is in scratch.tree.arcs afterwards, and heads are its primary ones.
     """
     score_sentence(values, start, n, plan.arcs, weights, rows, scratch.parts, scratch.sums)
+    add_guides(values, start, n, plan.guide, weights, rows, scratch.guide, scratch.sums)
     for h in range(n + 1):
         for m in range(1, n + 1):
             scratch.scores[h, m] = scratch.sums[h, m]
