@@ -35,6 +35,7 @@ from gpuparse.scoring.feature_map import (
     frozen_map,
     hashed_map,
 )
+from gpuparse.scoring.guides import guide_scores
 from gpuparse.scoring.joint import best_arc_labels, joint_labels
 from gpuparse.scoring.labels import (
     best_graph_labels,
@@ -214,6 +215,7 @@ class Model:
         self,
         treebank: Treebank,
         *,
+        guides: np.ndarray | None = None,
         batch_size: int = 64,
         threads: int = 1,
         device: str = "cpu",
@@ -223,6 +225,8 @@ class Model:
         """Best trees and labels of a treebank; its own heads and labels are not looked at.
 
         Args:
+            guides: (W,) heads that another parser proposes, -1 for none, as `read_guides` returns
+                them; for models with guide features.
             batch_size: most sentences at a time, at least 1; they are sorted by length first.
                 Neither this nor threads, device and backend change a single head.
             threads: CPU threads, each with batches of its own; on another device there is one.
@@ -230,10 +234,11 @@ class Model:
             backend: "cpu" (compiled), "torch", or "auto".
             progress: called with the number of sentences finished, batch by batch.
         Raises:
-            ConfigError, ScoreError: a batch size or backend that does not exist.
+            ConfigError, ScoreError: a batch size or backend that does not exist; guides that are
+                missing, or that the model has no use for.
         Cost: as `arc_scores`, the decoder and `best_labels` together.
         """
-        batch = self.encode(treebank)
+        batch = self.encode(treebank, guides)
         found = self.search(
             batch,
             batch_size=batch_size,
@@ -262,9 +267,17 @@ class Model:
             self.labels or [UNLABELLED],
         )
 
-    def encode(self, treebank: Treebank) -> Batch:
-        """The sentences of a treebank as one batch on the CPU; not for several threads at once."""
-        return self._encoder.encode(treebank)
+    def encode(self, treebank: Treebank, guides: np.ndarray | None = None) -> Batch:
+        """The sentences of a treebank as one batch on the CPU; not for several threads at once.
+
+        Args:
+            guides: as of `parse`.
+        Raises:
+            ConfigError: as `parse` for guides.
+        """
+        check_guides(self.templates, are_given=guides is not None)
+        batch = self._encoder.encode(treebank)
+        return batch if guides is None else batch.guided(guides)
 
     def search(
         self,
@@ -348,7 +361,10 @@ class Model:
         self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
     ) -> "_Arcs | None":
         places, batch, decoder = batch.places(), batch.to(device), DECODERS[self.searched_with]
-        arcs = arc_scores(batch, self.plan.arcs, self.features, self.arcs, backend="torch")
+        given = self.features, self.arcs
+        arcs = arc_scores(batch, self.plan.arcs, *given, backend="torch")
+        if self.plan.guide:
+            arcs += guide_scores(batch, self.plan.guide, *given, backend="torch")
         arc_labels = None
         if self.joint_plan and self.label_weights:
             best, arc_labels = best_arc_labels(batch, self.joint_plan, self.label_weights)
@@ -509,6 +525,18 @@ def _require_all(failed: int) -> None:
     """Raise NoTreeError for the sentence that was found to have no tree, -1 for none."""
     if failed >= 0:
         raise NoTreeError(f"sentence {failed} of the batch has no tree")
+
+
+def check_guides(templates: TemplateSet, *, are_given: bool) -> None:
+    """Make sure that guides are there for guide templates, and only for them.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    if templates.guide and not are_given:
+        raise ConfigError("the template set has guide templates, and there are no guides")
+    if are_given and not templates.guide:
+        raise ConfigError("the template set has no guide templates, so guides are of no use")
 
 
 class _Arcs(NamedTuple):

@@ -99,6 +99,8 @@ def full_exact_map(batch: Batch, plan: ArcPlan | Plan) -> FeatureMap:
     plans = [plan] if isinstance(plan, ArcPlan) else [plan.arcs]
     if isinstance(plan, Plan) and plan.siblings:
         plans += [plan.siblings.pairs, plan.siblings.ends]
+    if isinstance(plan, Plan) and plan.guide:
+        plans.append(plan.guide.arcs)
     keys = np.concatenate([_keys(batch, each) for each in plans])
     assert len(np.unique(keys)) == len(keys), "two families have a key in common"
     first_row = LINE + plan.dense_lines * LINE

@@ -96,10 +96,12 @@ def template_set_text(
     distance: tuple[int, ...] = (1, 2, 5),
     sibling: list[str] = (),
     end: list[str] = (),
+    guide: list[str] = (),
 ) -> str:
     """YAML of a set with the given templates."""
     lines = [f"distance: {list(distance)}"]
-    for part, templates in (("arc", arc), ("sibling", sibling), ("end", end), ("label", label)):
+    parts = {"arc": arc, "sibling": sibling, "end": end, "guide": guide, "label": label}
+    for part, templates in parts.items():
         if templates:
             lines += [f"{part}:", "  - templates:"]
             lines += [f"      - '{template}'" for template in templates]

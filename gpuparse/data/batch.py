@@ -15,8 +15,9 @@ FIRST_VALUE = 4
 class Batch:
     """Ragged sentences of field values; any subset of them is a batch over the same memory.
 
-    values: (C, T) int32, one row a field. A sentence of n words takes n + 1 + 2 * MARGIN
-        consecutive places: MARGIN times BEFORE, the root, the words, MARGIN times AFTER.
+    values: (C, T) int32, one row a field, and perhaps one of guides (see `guided`). A sentence of n
+        words takes n + 1 + 2 * MARGIN consecutive places: MARGIN times BEFORE, the root, the words,
+        MARGIN times AFTER.
     starts: (B,) int64, the place of each sentence's root.
     lengths: (B,) int64, words, the root not counted.
     """
@@ -31,6 +32,16 @@ class Batch:
     def select(self, sentences: Tensor) -> "Batch":
         """The sentences of the given indices (K,), sharing the values."""
         return Batch(self.values, self.starts[sentences], self.lengths[sentences])
+
+    def guided(self, heads: np.ndarray) -> "Batch":
+        """The batch, of a whole treebank in main memory, with a further row for guides.
+
+        heads: (W,) guide heads, -1 for none. The row has a word's guide head + 1; 0 for none, and
+        where there is no word.
+        """
+        row = torch.zeros(1, self.values.shape[1], dtype=torch.int32)
+        row[0, word_places(self)] = torch.from_numpy(heads.astype(np.int32) + 1)
+        return Batch(torch.cat([self.values, row]), self.starts, self.lengths)
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on another device; only the places that its sentences use travel."""

@@ -16,7 +16,7 @@ from gpuparse.data import scanner
 from gpuparse.data.faults import fault_error
 from gpuparse.data.gold_trees import check_trees
 from gpuparse.data.graphs import Graphs
-from gpuparse.data.misc import Misc, misc_arrays
+from gpuparse.data.misc_items import Misc, misc_arrays
 from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.writer import Arcs, Labels, replace_columns

@@ -4,7 +4,7 @@ import numpy as np
 
 from gpuparse.compiled import compiled
 from gpuparse.data.deps import BAR, COLON, NO_FAULT, item_end, parse_item
-from gpuparse.data.misc import MISC, Misc, write_misc
+from gpuparse.data.misc_items import MISC, Misc, write_misc
 from gpuparse.data.scanner import DEPREL, DEPS, HEAD, NO_HEAD, UNDERSCORE, ZERO
 
 LONGEST_HEAD = 10  # digits of the largest int32

@@ -110,11 +110,22 @@ class SiblingPlan(NamedTuple):
     ends: ArcPlan  # of heads and their outermost modifiers on a side
 
 
+class GuidePlan(NamedTuple):
+    """Templates of the arcs that another parser proposes."""
+
+    arcs: ArcPlan  # without between families
+    row: int  # of the batch's values: the other parser's head + 1, 0 for none
+
+
 class Plan(NamedTuple):
-    """All templates that trees are searched for with; siblings is None for the first order."""
+    """All templates that trees are searched for with.
+
+    siblings is None for the first order, guide without guide templates.
+    """
 
     arcs: ArcPlan
     siblings: SiblingPlan | None
+    guide: GuidePlan | None = None
 
     @property
     def dense_lines(self) -> int:
@@ -127,6 +138,8 @@ class Plan(NamedTuple):
         parts = [self.arcs]
         if self.siblings:
             parts += [self.siblings.pairs, self.siblings.ends]
+        if self.guide:
+            parts.append(self.guide.arcs)
         count = sum(len(part.word) + len(part.pair) + len(part.between) for part in parts)
         return count + (len(self.siblings.triple) if self.siblings else 0)
 
@@ -149,27 +162,29 @@ def _families(templates: Sequence[Template]) -> list[tuple[_Looks, list[frozense
 
 
 def compile_plan(templates: TemplateSet, vocabularies: Vocabularies) -> Plan:
-    """Compile the arc and sibling templates of an expanded set.
+    """Compile the arc, sibling, end and guide templates of an expanded set.
 
     Raises:
         ConfigError: a `between` template with several atoms of one role; more variants by direction
             and distance than a line has weights.
     """
     arcs = compile_arcs(templates, vocabularies)
-    if not templates.sibling:
-        return Plan(arcs, None)
     pairs = [_as_arc(template) for template in templates.sibling if not template.of("h")]
-    triples = [template for template in templates.sibling if template.of("h")]
-    first_seed = 1 + len(_families(templates.arc))
-    compiler = _Compiler(templates.distance, vocabularies, first_seed, arcs.dense_lines)
-    triple = compiler.triples(triples)
-    of_two = compiler.plan(pairs)
-    first_seed += len(_families(pairs))
-    ends = _Compiler(templates.distance, vocabularies, first_seed, of_two.dense_lines)
-    return Plan(
-        arcs,
-        SiblingPlan(of_two, triple, ends.plan([_as_arc(template) for template in templates.end])),
-    )
+    ends = [_as_arc(template) for template in templates.end]
+    first_seed, siblings = 1 + len(_families(templates.arc)), None
+    if templates.sibling:
+        compiler = _Compiler(templates.distance, vocabularies, first_seed, arcs.dense_lines)
+        triple = compiler.triples([template for template in templates.sibling if template.of("h")])
+        of_two = compiler.plan(pairs)
+        first_seed += len(_families(pairs))
+        compiler = _Compiler(templates.distance, vocabularies, first_seed, of_two.dense_lines)
+        siblings = SiblingPlan(of_two, triple, compiler.plan(ends))
+        first_seed += len(_families(ends))
+    if not templates.guide:
+        return Plan(arcs, siblings)
+    compiler = _Compiler(templates.distance, vocabularies, first_seed, 0)
+    guide = GuidePlan(compiler.plan(templates.guide), len(vocabularies.fields))
+    return Plan(arcs, siblings, guide)
 
 
 def compile_arcs(templates: TemplateSet, vocabularies: Vocabularies) -> ArcPlan:
@@ -377,6 +392,8 @@ def check_exact_keys(plan: Plan, vocabularies: Vocabularies) -> None:
         ConfigError: they do not.
     """
     _check_sides(plan.arcs, vocabularies)
+    if plan.guide:
+        _check_sides(plan.guide.arcs, vocabularies)
     for between in plan.arcs.between:
         field = vocabularies.fields[between["row"]]
         if between["n_middles"] < vocabularies.size(field):

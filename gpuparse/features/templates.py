@@ -19,6 +19,9 @@ is the root. Their `distance` is that from `s` to `m`, or from `h` to `m` where 
 End templates look at a head `h` and the outermost modifier `e` that it has on one side; where it
 has none there, `e` is the root.
 
+Guide templates are arc templates, without words in between, for those arcs alone that another
+parser proposes too. An empty one says just that.
+
 Label templates may look at more of the finished tree: `g` the head of the head, `p` and `q`
 the modifiers of the head just before and just after the modifier, `l` and `r` the leftmost
 and rightmost modifiers of the modifier. Where words have several heads, these are the modifiers
@@ -42,7 +45,14 @@ END_ROLES = ("h", "e")
 LABEL_ROLES = ("h", "m", "g", "p", "q", "l", "r", "o")
 MAX_OFFSET = 3
 SUFFIXES = ("direction", "distance")
-_KEYS = ("name", "distance", "arc", "sibling", "end", "label")
+PARTS = {
+    "arc": ARC_ROLES,
+    "sibling": SIBLING_ROLES,
+    "end": END_ROLES,
+    "guide": ARC_ROLES,
+    "label": LABEL_ROLES,
+}
+_KEYS = ("name", "distance", *PARTS)
 _ATOM = re.compile(r"(?P<role>[a-z])(?P<offset>[+-]\d+)?\.(?P<field>.+)")
 
 
@@ -92,6 +102,7 @@ class TemplateSet:
     label: tuple[Template, ...]
     sibling: tuple[Template, ...] = ()
     end: tuple[Template, ...] = ()
+    guide: tuple[Template, ...] = ()
 
     def fields(self, part: str) -> list[str]:
         """The distinct fields that the templates of "arc", "sibling", ... look at."""
@@ -107,6 +118,7 @@ class TemplateSet:
             tuple(dict.fromkeys(_expand(self.label, attributes))),
             tuple(dict.fromkeys(_expand(self.sibling, attributes))),
             tuple(dict.fromkeys(_expand(self.end, attributes))),
+            tuple(dict.fromkeys(_expand(self.guide, attributes))),
         )
 
     def first_order(self) -> "TemplateSet":
@@ -130,12 +142,15 @@ def _expand(templates: Iterable[Template], attributes: Sequence[str]) -> Iterabl
             )
 
 
-def parse_template(text: str, roles: Sequence[str] = ARC_ROLES) -> Template:
+def parse_template(
+    text: str, roles: Sequence[str] = ARC_ROLES, *, is_guide: bool = False
+) -> Template:
     """Read one template.
 
     Args:
         text: atoms separated by blanks.
         roles: the roles its atoms may look at.
+        is_guide: whether it is a guide template, which may be empty and has no `between`.
     Raises:
         ConfigError: an unknown role, field or word; two `between`s; nothing to look at.
     """
@@ -151,12 +166,12 @@ def parse_template(text: str, roles: Sequence[str] = ARC_ROLES) -> Template:
         elif role == "between":
             if between is not None:
                 raise ConfigError(f"template '{text}': only one between.FIELD is allowed")
-            if roles is not ARC_ROLES:
+            if roles is not ARC_ROLES or is_guide:
                 raise ConfigError(f"template '{text}': between.FIELD is for arc templates only")
             between = _checked_field(field, text)
         else:
             atoms.append(_parse_atom(word, text, roles))
-    if not (atoms or suffix or between):
+    if not (atoms or suffix or between or is_guide):
         raise ConfigError("an empty template: write atoms such as 'h.pos m.pos'")
     if len(set(atoms)) < len(atoms):
         raise ConfigError(f"template '{text}': an atom stands twice")
@@ -237,47 +252,43 @@ def _build_set(content: object, source: str) -> TemplateSet:
     if sorted(set(buckets)) != buckets or len(buckets) > 6 or (buckets and buckets[0] < 1):
         raise ConfigError(f"{source}: distance: at most six upper ends, rising, from 1")
     try:
-        arc = _parse_arcs(content.get("arc"))
-        sibling = _parse_blocks(content.get("sibling"), SIBLING_ROLES)
-        end = _parse_blocks(content.get("end"), END_ROLES)
-        label = _parse_blocks(content.get("label"), LABEL_ROLES)
+        parts = {part: _parse_part(content.get(part), part) for part in PARTS}
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
-    if not (arc or label):
+    if not (parts["arc"] or parts["label"]):
         raise ConfigError(f"{source}: arc or label: at least one template is needed")
-    return TemplateSet(str(content.get("name", source)), tuple(buckets), arc, label, sibling, end)
+    return TemplateSet(str(content.get("name", source)), tuple(buckets), **parts)
 
 
 def dump_set(templates: TemplateSet) -> str:
     """A set as YAML text that `parse_set` reads back."""
+    parts: dict[str, Sequence[Template]] = {part: getattr(templates, part) for part in PARTS}
     return dump_yaml(
-        {
-            "name": templates.name,
-            "distance": list(templates.distance),
-            "arc": [{"templates": [str(template) for template in templates.arc]}],
-            "sibling": [{"templates": [str(template) for template in templates.sibling]}],
-            "end": [{"templates": [str(template) for template in templates.end]}],
-            "label": [{"templates": [str(template) for template in templates.label]}],
-        }
+        {"name": templates.name, "distance": list(templates.distance)}
+        | {part: [{"templates": list(map(str, parts[part]))}] for part in PARTS}
     )
 
 
-def _parse_arcs(content: object) -> tuple[Template, ...]:
-    """Blocks, or the name of a shipped set whose arc templates are taken."""
+def _parse_part(content: object, part: str) -> tuple[Template, ...]:
+    """Blocks, or the name of a shipped set whose templates of that part are taken."""
     if not isinstance(content, str):
-        return _parse_blocks(content, ARC_ROLES)
-    if content not in shipped_sets():
+        return _parse_blocks(content, part)
+    found: tuple[Template, ...] = ()
+    if content in shipped_sets():
+        found = getattr(load_templates(content), part)
+    if not found:
         raise ConfigError(
-            f"arc: a list of blocks is expected, or one of {', '.join(shipped_sets())}"
+            f"{part}: a list of blocks is expected, or one of {', '.join(shipped_sets())} that"
+            f" has {part} templates"
         )
-    return load_templates(content).arc
+    return found
 
 
-def _parse_blocks(blocks: object, roles: Sequence[str]) -> tuple[Template, ...]:
+def _parse_blocks(blocks: object, part: str) -> tuple[Template, ...]:
     """Blocks are {suffixes: [...], templates: [...]}: every template with every suffix."""
     templates: dict[tuple[frozenset[Atom], str | None, frozenset[str]], Template] = {}
     if not isinstance(blocks, list | None):
-        raise ConfigError("arc, sibling, end and label: a list of blocks is expected")
+        raise ConfigError(f"{', '.join(PARTS)}: a list of blocks is expected")
     for block in blocks or []:
         if not isinstance(block, dict) or set(block) - {"suffixes", "templates"}:
             raise ConfigError("a block of templates has the keys suffixes and templates")
@@ -286,7 +297,7 @@ def _parse_blocks(blocks: object, roles: Sequence[str]) -> tuple[Template, ...]:
             raise ConfigError("suffixes and templates: lists are expected")
         for text in texts:
             for suffix in suffixes:
-                template = parse_template(f"{text} {suffix}", roles)
+                template = parse_template(f"{text} {suffix}", PARTS[part], is_guide=part == "guide")
                 meaning = frozenset(template.atoms), template.between, template.suffix
                 if meaning in templates:
                     raise ConfigError(f"template '{template}' stands twice")

@@ -27,6 +27,7 @@ from gpuparse.learning.parts import (
 )
 from gpuparse.learning.updates import find_steps
 from gpuparse.scoring.cpu import arc_rows, fill_parts, find_slot, max_rows, pair_rows
+from gpuparse.scoring.cpu_guides import guide_rows
 from gpuparse.scoring.cpu_joint import JointLabels
 from gpuparse.scoring.cpu_siblings import NO_SIBLING, end_rows, max_sibling_rows, sibling_rows
 
@@ -43,6 +44,7 @@ class Difference(NamedTuple):
     margins: np.ndarray  # (K,) float64
     steps: np.ndarray  # (K,) float64
     per_other_part: int  # most rows of a part that is no arc
+    per_guide: int  # most rows of the guide features of an arc
 
 
 def make_difference(
@@ -60,11 +62,12 @@ def make_difference(
         np.zeros(capacity, np.int64),
         np.zeros((capacity, k), np.int32),
         np.empty(capacity, np.int64),
-        np.empty(max(max_rows(plan.arcs, n), per_other_part), np.int64),
+        np.empty(max(max_arc_rows(plan, n), per_other_part), np.int64),
         np.empty((k, k)),
         np.empty(k),
         np.empty(k),
         per_other_part,
+        max_rows(plan.guide.arcs, 0) if plan.guide else 0,
     )
 
 
@@ -73,10 +76,22 @@ def _rows_of_part(values, start, n, part, n_weights, plan, rows, joint, scratch,
     """The weight rows of one listed part."""
     kind, h, m = part[KIND], part[HEAD_WORD], part[MODIFIER_WORD]
     if kind == ARC:
-        return arc_rows(values, start, n, h, m, plan.arcs, rows, scratch.parts, found)
+        return all_arc_rows(values, start, n, h, m, plan, rows, scratch, found)
     if kind == LABEL:
         return _rows_of_label(n, h, m, part[THIRD], n_weights, joint, scratch.labels, found)
     return _rows_of_siblings(values, start, n, part, plan.siblings, rows, scratch.siblings, found)
+
+
+@inlined
+def all_arc_rows(values, start, n, h, m, plan, rows, scratch, found):
+    """The weight rows of an arc, guide features included."""
+    count = arc_rows(values, start, n, h, m, plan.arcs, rows, scratch.parts, found)
+    return guide_rows(values, start, n, h, m, plan.guide, rows, scratch.guide, found, count)
+
+
+def max_arc_rows(plan: Plan, n: int) -> int:
+    """No arc of a sentence of n words has more rows, guide features included."""
+    return max_rows(plan.arcs, n) + (max_rows(plan.guide.arcs, 0) if plan.guide else 0)
 
 
 def _rows_of_label(n, h, m, label, n_weights, joint, scratch, found):
@@ -119,9 +134,9 @@ def _choose_rows(values, start, n, part, plan, rows, scratch, found):
 
 
 @compiled
-def n_slots_needed(parts, n_parts, arcs, per_other_part):
+def n_slots_needed(parts, n_parts, arcs, per_guide, per_other_part):
     """Slots that leave half of them free, whatever fires: a power of two."""
-    of_arc, places = 2 * (len(arcs.word) + len(arcs.pair)), 0
+    of_arc, places = 2 * (len(arcs.word) + len(arcs.pair)) + per_guide, 0
     for p in range(n_parts):
         if parts[p, KIND] == ARC:
             gap = abs(parts[p, HEAD_WORD] - parts[p, MODIFIER_WORD])
@@ -287,28 +302,77 @@ def _choose_insert(listed, n_parts, plan, n_weights, keys, bases, state, scratch
     return of_siblings if has_siblings else of_arcs
 
 
-def insert_all_arcs(values, start, n, plan, n_weights, rows, parts):
+def insert_guides(values, start, listed, n_parts, plan, n_weights, keys, bases, state, scratch):
+    """Put the guide features of the listed arcs into an exact map; returns as `insert_parts`."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(insert_guides)
+def _choose_insert_guides(
+    values, start, listed, n_parts, plan, n_weights, keys, bases, state, scratch
+):
+    def none(values, start, listed, n_parts, plan, n_weights, keys, bases, state, scratch):
+        return True
+
+    def of_guides(values, start, listed, n_parts, plan, n_weights, keys, bases, state, scratch):
+        families = len(plan.arcs.word) + len(plan.arcs.pair)
+        if not _has_room(n_parts * families, n_weights, keys, state):
+            return False
+        for p in range(n_parts):
+            h, m = listed[p, HEAD_WORD], listed[p, MODIFIER_WORD]
+            if listed[p, KIND] == ARC and values[plan.row, start + m] == h + 1:
+                _insert_part(h, m, plan.arcs, scratch.parts, keys, bases, state)
+        return True
+
+    is_absent = isinstance(plan, types.NoneType) or isinstance(keys, types.NoneType)
+    return none if is_absent else of_guides
+
+
+def insert_all_arcs(values, start, n, plan, n_weights, rows, scratch):
     """Put the features of every arc of a sentence into an exact map; returns as `insert_parts`."""
     raise TypeError("only compiled code can call this")
 
 
 @overload(insert_all_arcs)
-def _choose_insert_all(values, start, n, plan, n_weights, rows, parts):
+def _choose_insert_all(values, start, n, plan, n_weights, rows, scratch):
     if isinstance(rows.types[rows.fields.index("keys")], types.NoneType):
-        return lambda values, start, n, plan, n_weights, rows, parts: True
+        return lambda values, start, n, plan, n_weights, rows, scratch: True
 
-    def insert_all(values, start, n, plan, n_weights, rows, parts):
-        families = len(plan.word) + len(plan.pair)
+    def insert_all(values, start, n, plan, n_weights, rows, scratch):
+        families = len(plan.arcs.word) + len(plan.arcs.pair)
         if not _has_room(n * n * families, n_weights, rows.keys, rows.state):
             return False
-        fill_parts(values, start, n, plan, rows, parts)
+        fill_parts(values, start, n, plan.arcs, rows, scratch.parts)
         for h in range(n + 1):
             for m in range(1, n + 1):
                 if h != m:
-                    _insert_part(h, m, plan, parts, rows.keys, rows.bases, rows.state)
-        return True
+                    _insert_part(h, m, plan.arcs, scratch.parts, rows.keys, rows.bases, rows.state)
+        return _insert_guided_arcs(values, start, n, plan.guide, n_weights, rows, scratch.guide)
 
     return insert_all
+
+
+def _insert_guided_arcs(values, start, n, plan, n_weights, rows, scratch):
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_insert_guided_arcs)
+def _choose_insert_guided(values, start, n, plan, n_weights, rows, scratch):
+    if isinstance(plan, types.NoneType):
+        return lambda values, start, n, plan, n_weights, rows, scratch: True
+
+    def insert(values, start, n, plan, n_weights, rows, scratch):
+        families = len(plan.arcs.word) + len(plan.arcs.pair)
+        if not _has_room(n * families, n_weights, rows.keys, rows.state):
+            return False
+        fill_parts(values, start, n, plan.arcs, rows, scratch.parts)
+        for m in range(1, n + 1):
+            h = np.int64(values[plan.row, start + m]) - 1
+            if h >= 0:
+                _insert_part(h, m, plan.arcs, scratch.parts, rows.keys, rows.bases, rows.state)
+        return True
+
+    return insert
 
 
 @inlined

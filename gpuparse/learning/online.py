@@ -15,9 +15,15 @@ from numba.extending import overload
 from gpuparse.compiled import compiled, inlined
 from gpuparse.inference.kernels.cpu.search import search
 from gpuparse.inference.kernels.cpu.search_k_best import search_k_best
-from gpuparse.learning.difference import insert_parts, n_slots_needed, update_sentence
+from gpuparse.learning.difference import (
+    insert_guides,
+    insert_parts,
+    n_slots_needed,
+    update_sentence,
+)
 from gpuparse.learning.parts import GraphCells, forget_parts, list_parts
 from gpuparse.scoring.cpu import fill_parts
+from gpuparse.scoring.cpu_guides import fill_guide_parts
 from gpuparse.scoring.cpu_joint import sum_labels
 from gpuparse.scoring.cpu_parse import copy_arcs, fill_labels, forbid_others, score_parts
 from gpuparse.scoring.cpu_siblings import fill_sibling_parts
@@ -247,6 +253,7 @@ def fill_keys(values, start, n, plan, rows, joint, scratch):
     """Fill the keys of a sentence that was not parsed just now."""
     fill_parts(values, start, n, plan.arcs, rows, scratch.parts)
     _fill_sibling_keys(values, start, n, plan.siblings, rows, scratch.siblings)
+    fill_guide_parts(values, start, n, plan.guide, rows, scratch.guide)
     _fill_label_keys(values, start, n, joint, scratch.labels)
 
 
@@ -307,13 +314,18 @@ def learn_sentences(
         n_parts = list_parts(structures, plan.siblings, start, n, listed)
         status = DONE
         if n_parts > 0:
-            n_slots = n_slots_needed(listed.parts, n_parts, plan.arcs, difference.per_other_part)
+            n_slots = n_slots_needed(
+                listed.parts, n_parts, plan.arcs, difference.per_guide, difference.per_other_part
+            )
             if n_slots > len(difference.slots):
                 status = DIFFERENCE_FULL
             else:
                 if not predict:
                     fill_keys(values, start, n, plan, rows, joint, scratch)
-                if insert_parts(
+                if insert_guides(
+                    values, start, listed.parts, n_parts, plan.guide, len(weights), rows.keys,
+                    rows.bases, rows.state, scratch.guide,
+                ) and insert_parts(
                     listed.parts, n_parts, plan, len(weights), rows.keys, rows.bases, rows.state,
                     scratch,
                 ):  # fmt: skip

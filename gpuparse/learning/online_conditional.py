@@ -23,10 +23,9 @@ from gpuparse.inference.kernels.cpu.matrix_tree import (
     make_matrix_tree_scratch,
     matrix_tree_marginals_sentence,
 )
-from gpuparse.learning.difference import insert_all_arcs
+from gpuparse.learning.difference import all_arc_rows, insert_all_arcs, max_arc_rows
 from gpuparse.learning.online import DONE, NO_TREE, TABLE_FULL
-from gpuparse.scoring.cpu import arc_rows, max_rows, score_sentence
-from gpuparse.scoring.cpu_parse import forbid_others
+from gpuparse.scoring.cpu_parse import forbid_others, score_arcs
 
 LEAST = 1e-9  # an arc whose coefficient is smaller is left out
 
@@ -49,7 +48,7 @@ def make_expectations(plan: Plan, decoder: str, n: int) -> Expectations:
         None if is_projective else make_matrix_tree_scratch(n),
         np.zeros((n + 1, n + 1)),
         np.zeros((n + 1, n + 1)),
-        np.empty(max_rows(plan.arcs, n), np.int64),
+        np.empty(max_arc_rows(plan, n), np.int64),
     )
 
 
@@ -113,9 +112,9 @@ def learn_conditional(
     scores, sums, found = scratch.scores, scratch.sums, expectations.found
     for b in range(first, len(starts)):
         start, n = starts[b], lengths[b]
-        if not insert_all_arcs(values, start, n, plan.arcs, len(weights), rows, scratch.parts):
+        if not insert_all_arcs(values, start, n, plan, len(weights), rows, scratch):
             return TABLE_FULL, b, wrong
-        score_sentence(values, start, n, plan.arcs, weights, rows, scratch.parts, sums)
+        score_arcs(values, start, n, plan, weights, rows, scratch)
         for h in range(n + 1):
             for m in range(1, n + 1):
                 right = gold[start + m]
@@ -131,9 +130,7 @@ def learn_conditional(
             for m in range(1, n + 1):
                 step = course.cap * (wanted[h, m] - expected[h, m])
                 if h != m and abs(step) > course.cap * LEAST:
-                    n_found = arc_rows(
-                        values, start, n, h, m, plan.arcs, rows, scratch.parts, found
-                    )
+                    n_found = all_arc_rows(values, start, n, h, m, plan, rows, scratch, found)
                     for k in range(n_found):
                         weights[found[k]] += step
                         weighted[found[k]] += (seen + b) * step

@@ -12,10 +12,15 @@ import numpy as np
 
 from gpuparse.compiled import compiled, inlined
 from gpuparse.features.plan import Plan
-from gpuparse.learning.difference import find_slot_of_row, insert_all_arcs
+from gpuparse.learning.difference import (
+    all_arc_rows,
+    find_slot_of_row,
+    insert_all_arcs,
+    max_arc_rows,
+)
 from gpuparse.learning.hildreth import hildreth_rows
 from gpuparse.learning.online import DIFFERENCE_FULL, DONE, TABLE_FULL
-from gpuparse.scoring.cpu import arc_rows, max_rows, score_sentence
+from gpuparse.scoring.cpu_parse import score_arcs
 
 TOLERANCE = 1e-5  # of a margin: single precision weights cannot promise more
 
@@ -52,7 +57,7 @@ def make_constraints(plan: Plan, n: int, capacity: int) -> Constraints:
         np.empty(most),
         np.empty(most),
         np.zeros((n + 1, n + 1), np.bool_),
-        np.empty((2, max_rows(plan.arcs, n)), np.int64),
+        np.empty((2, max_arc_rows(plan, n)), np.int64),
     )
 
 
@@ -90,13 +95,13 @@ def _leave(found, n_found, constraints, n_entries):
 
 @compiled
 def _list_violated(
-    values, start, n, gold, plan, weights, rows, parts, sums, constraints, listed, n_used
+    values, start, n, gold, plan, weights, rows, scratch, constraints, listed, n_used
 ):  # fmt: skip
     """List the constraints that the weights violate and the list lacks.
 
     Returns: how many are listed, how many slots are in use; -1 for the first if there is no room.
     """
-    starts, room = constraints.starts, len(constraints.slots) // 2
+    starts, room, sums = constraints.starts, len(constraints.slots) // 2, scratch.sums
     of_gold, of_other = constraints.found[0], constraints.found[1]
     for m in range(1, n + 1):
         right, n_gold = gold[start + m], -1
@@ -107,8 +112,8 @@ def _list_violated(
             if h in (m, right) or constraints.is_listed[h, m] or margin >= 1.0 - TOLERANCE:
                 continue
             if n_gold < 0:
-                n_gold = arc_rows(values, start, n, right, m, plan.arcs, rows, parts, of_gold)
-            n_other = arc_rows(values, start, n, h, m, plan.arcs, rows, parts, of_other)
+                n_gold = all_arc_rows(values, start, n, right, m, plan, rows, scratch, of_gold)
+            n_other = all_arc_rows(values, start, n, h, m, plan, rows, scratch, of_other)
             if max(n_used, starts[listed]) + n_gold + n_other > room:
                 return -1, n_used
             n_used = _enter(of_gold, n_gold, 1, weights, constraints, n_used)
@@ -129,15 +134,15 @@ def _list_violated(
 
 @inlined
 def _learn_sentence(
-    values, start, n, gold, plan, weights, weighted, seen, rows, cap, parts, sums, constraints
+    values, start, n, gold, plan, weights, weighted, seen, rows, cap, scratch, constraints
 ):  # fmt: skip
     """Move the weights; returns whether there was room for all constraints."""
     n_used, listed, has_all = 0, 0, True
     constraints.is_listed[: n + 1, : n + 1] = False
     while True:
-        score_sentence(values, start, n, plan.arcs, weights, rows, parts, sums)
+        score_arcs(values, start, n, plan, weights, rows, scratch)
         now, n_used = _list_violated(
-            values, start, n, gold, plan, weights, rows, parts, sums, constraints, listed, n_used
+            values, start, n, gold, plan, weights, rows, scratch, constraints, listed, n_used
         )  # fmt: skip
         has_all = now >= 0
         if now <= listed:
@@ -180,11 +185,11 @@ def learn_factored(
     wrong = 0.0
     for b in range(first, len(starts)):
         start, n = starts[b], lengths[b]
-        if not insert_all_arcs(values, start, n, plan.arcs, len(weights), rows, scratch.parts):
+        if not insert_all_arcs(values, start, n, plan, len(weights), rows, scratch):
             return TABLE_FULL, b, wrong
         has_room_for_all = _learn_sentence(
             values, start, n, gold, plan, weights, weighted, seen + b, rows, course.cap,
-            scratch.parts, scratch.sums, constraints,
+            scratch, constraints,
         )  # fmt: skip
         if not has_room_for_all:
             return DIFFERENCE_FULL, b, wrong

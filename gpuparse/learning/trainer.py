@@ -45,7 +45,7 @@ from gpuparse.learning.online_labels import learn_graph_labels, learn_labels
 from gpuparse.learning.parts import GraphCells, Trees
 from gpuparse.learning.projectivize import nearest_projective
 from gpuparse.learning.updates import CONDITIONAL, FACTORED, RULES
-from gpuparse.model import Model
+from gpuparse.model import Model, check_guides
 from gpuparse.scoring.cpu_joint import JointLabels
 from gpuparse.scoring.cpu_labels import LabelScratch, make_label_scratch
 from gpuparse.scoring.cpu_parse import ParseScratch, make_parse_scratch, parse_sentences
@@ -176,8 +176,10 @@ class Trainer:
         arcs: the arc templates; labels: the label templates, or None to predict heads only.
         options: how to learn.
         threads: threads that predict the sentences of a batch; the result is the same for any.
+        guides: (W,) heads that another parser proposes, -1 for none; for guide templates.
     Raises:
-        DataError: a treebank without sentences. ConfigError: templates that do not fit it.
+        DataError: a treebank without sentences. ConfigError: templates that do not fit it, or
+            guides without guide templates, or the other way round.
     Source: McDonald, Crammer & Pereira (2005), figure 3; McDonald & Pereira (2006), figure 6.
     """
 
@@ -188,9 +190,11 @@ class Trainer:
         labels: TemplateSet | None,
         options: Options,
         threads: int = 1,
+        guides: np.ndarray | None = None,
     ) -> None:
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
+        check_guides(arcs, are_given=guides is not None)
         self.options, self._threads = options, threads
         attributes = seen_attributes(treebank)
         self._decoder = DECODERS[options.decoder]
@@ -204,12 +208,15 @@ class Trainer:
             )
         self._labels = labels.expanded(attributes) if labels else None
         check_rule(options)
-        fields = {field for part in ("arc", "sibling", "end") for field in self._arcs.fields(part)}
+        parts = ("arc", "sibling", "end", "guide")
+        fields = {field for part in parts for field in self._arcs.fields(part)}
         fields |= set(self._labels.fields("label")) if self._labels else set()
         pos_column = choose_pos_column(treebank, options.pos)
         self._vocabularies = Vocabularies.build(treebank, sorted(fields), pos_column)
         self._plan = compile_plan(self._arcs, self._vocabularies)
         self._batch = Encoder(self._vocabularies).encode(treebank)
+        if guides is not None:
+            self._batch = self._batch.guided(guides)
         self._longest = int(self._batch.lengths.max())
         self._heads = self._by_place(treebank.heads)
         self.n_unreachable = 0
@@ -300,7 +307,18 @@ class Trainer:
         if self.options.unreachable != "reorder" or self.n_unreachable == 0:
             return self._batch
         values = self._batch.values[:, torch.from_numpy(self._moved)]
+        if self._plan.guide:
+            self._renumber(values[self._plan.guide.row].numpy())
         return Batch(values, self._batch.starts, self._batch.lengths)
+
+    def _renumber(self, guides: np.ndarray) -> None:
+        """Change guide heads, 1 more than the head, to the numbers of words that have moved."""
+        now = np.argsort(self._moved)  # where each place's word has gone
+        for start, n in zip(self._batch.starts.tolist(), self._batch.lengths.tolist(), strict=True):
+            words = slice(start + 1, start + n + 1)
+            # None stays, and the root, 1, is where it was.
+            number = np.concatenate([[0, 1], now[words] - start + 1])
+            guides[words] = number[guides[words]]
 
     def _grow(self) -> None:
         """Make room in the exact map for twice the values of the longest sentence's trees, or as

@@ -15,6 +15,7 @@ from gpuparse.inference.kernels.cpu.search import (
 )
 from gpuparse.inference.kernels.cpu.search_k_best import KBestScratch, make_k_best_scratch
 from gpuparse.scoring.cpu import RowMap, Scratch, make_scratch, score_sentence
+from gpuparse.scoring.cpu_guides import GuideScratch, add_guides, make_guide_scratch
 from gpuparse.scoring.cpu_joint import (
     JointLabels,
     JointScratch,
@@ -36,6 +37,7 @@ class ParseScratch(NamedTuple):
     scores: np.ndarray  # (N, N) float64: exact for any sum of integer weights
     siblings: SiblingScoreScratch | None  # None for the first order
     labels: JointScratch | None  # None where labels are not found with the trees
+    guide: GuideScratch | None  # None without guide templates
     tree: SearchScratch
     k_best: KBestScratch | None  # of the k best trees
     given: np.ndarray  # (N, N) float64: scores under what is known of a tree
@@ -56,12 +58,14 @@ def make_parse_scratch(
     siblings = None
     if plan.siblings:
         siblings = make_sibling_score_scratch(plan.siblings, n, exact, sums)
+    guide = make_guide_scratch(plan.guide, n, exact, sums) if plan.guide else None
     return ParseScratch(
         make_scratch(plan.arcs, n, exact, sums),
         np.zeros((n + 1, n + 1), sums),
         np.zeros((n + 1, n + 1)),
         siblings,
         make_joint_scratch(joint, n, sums) if joint else None,
+        guide,
         make_search_scratch(decoder, n),
         make_k_best_scratch(decoder, n, k) if k > 1 else None,
         np.zeros((n + 1, n + 1)),
@@ -107,9 +111,16 @@ def _choose_label_arcs(values, start, n, joint, scratch, scores):
 
 
 @inlined
+def score_arcs(values, start, n, plan, weights, rows, scratch):
+    """Fill scratch.sums[h, m] with the scores of arcs without labels, guide features included."""
+    score_sentence(values, start, n, plan.arcs, weights, rows, scratch.parts, scratch.sums)
+    add_guides(values, start, n, plan.guide, weights, rows, scratch.guide, scratch.sums)
+
+
+@inlined
 def score_parts(values, start, n, plan, weights, rows, joint, scratch):
     """Fill scratch.scores with the scores of all arcs, best labels included; the sibling scores."""
-    score_sentence(values, start, n, plan.arcs, weights, rows, scratch.parts, scratch.sums)
+    score_arcs(values, start, n, plan, weights, rows, scratch)
     for h in range(n + 1):
         for m in range(1, n + 1):
             scratch.scores[h, m] = scratch.sums[h, m]

@@ -183,8 +183,8 @@ def test_faulty_templates(text: str, message: str) -> None:
     [
         ("arc: []\n", "at least one template"),
         ("{}\n", "at least one template"),
-        ("- 1\n", "has the keys name, distance, arc, sibling, end, label"),
-        ("arcs: []\n", "has the keys name, distance, arc, sibling, end, label"),
+        ("- 1\n", "has the keys name, distance, arc, sibling, end, guide"),
+        ("arcs: []\n", "has the keys name, distance, arc, sibling, end, guide"),
         ("arc:\n  - {template: [h.pos]}\n", "has the keys suffixes and templates"),
         ("arc:\n  - h.pos\n", "has the keys suffixes and templates"),
         ("arc:\n  - {templates: [h.pos, h.pos]}\n", "'h.pos' stands twice"),
@@ -198,18 +198,30 @@ def test_faulty_templates(text: str, message: str) -> None:
         ("arc:\n  - {templates: [h.pos]}\ndistance: [true]\n", "whole numbers"),
         ("arc:\n  - {templates: [h.pos]}\ndistance: [1.5]\n", "whole numbers"),
         ("arc:\n  - {templates: [h.pos]}\ndistance: 3\n", "whole numbers"),
-        ("arc: mcdonald-2006\n", "one of extended, graph-labels, labels, mcdonald-2005, mcdonald"),
+        ("arc: mcdonald-2006\n", "one of extended, extended-guided, graph-labels, guided, labels"),
         ("arc: a.yaml\n", "a list of blocks is expected, or one of"),
         ("arc: 7\n", "a list of blocks is expected"),
-        ("arc: mcdonald-2005\nsibling: extended\n", "a list of blocks is expected"),
-        ("arc: mcdonald-2005\nend: extended\n", "a list of blocks is expected"),
+        ("arc: extended\nsibling: mcdonald-2005\n", "that has sibling templates"),
+        ("arc: extended\nend: mcdonald-2005\n", "that has end templates"),
+        ("arc: extended\nguide: extended\n", "that has guide templates"),
+        ("arc: extended\nend: 7\n", "a list of blocks is expected"),
+        ("guide:\n  - {templates: [h.pos]}\n", "at least one template"),
+        ("arc: extended\nguide: [{templates: [e.pos]}]\n", "cannot read 'e.pos'"),
+        ("arc: extended\nguide: [{templates: ['', '']}]\n", "stands twice"),
+        ("arc: extended\nguide: [{templates: [between.pos]}]\n", "for arc templates only"),
         ("arc: extended\nend: [{templates: [h.pos e.pos, e.pos h.pos]}]\n", "stands twice"),
-        ("arc: extended\nends: []\n", "has the keys name, distance, arc, sibling, end, label"),
+        (
+            "arc: extended\nends: []\n",
+            "has the keys name, distance, arc, sibling, end, guide",
+        ),
         ("end:\n  - {templates: [h.pos e.pos]}\n", "at least one template"),
-        ("arc: labels\n", "at least one template"),
+        ("arc: labels\n", "that has arc templates"),
         ("sibling:\n  - {templates: [s.pos m.pos]}\n", "at least one template"),
         ("arc: extended\nsibling: [{templates: [s.pos m.pos, m.pos s.pos]}]\n", "stands twice"),
-        ("arc: extended\nsiblings: []\n", "has the keys name, distance, arc, sibling, end, label"),
+        (
+            "arc: extended\nsiblings: []\n",
+            "has the keys name, distance, arc, sibling, end, guide",
+        ),
         ("arc: {\n", "a.yaml"),
         ("arc: []\narc: []\n", "stands already in line 1"),
     ],
@@ -278,6 +290,9 @@ def end_templates(draw: st.DrawFn) -> Template:
     return Template(tuple(sorted(looks)), None, suffix)
 
 
+_EMPTY = Template((), None, frozenset())  # a guide template that looks at nothing else
+
+
 @settings(deadline=None)
 @given(
     st.builds(
@@ -288,6 +303,7 @@ def end_templates(draw: st.DrawFn) -> Template:
         template_lists("hmgpqlr", between=False),
         st.lists(sibling_templates(), max_size=5, unique=True).map(tuple),
         st.lists(end_templates(), max_size=5, unique=True).map(tuple),
+        template_lists("hm", between=False).map(lambda templates: (*templates, _EMPTY)),
     )
 )
 def test_a_set_written_is_the_set_read(templates: TemplateSet) -> None:
@@ -299,6 +315,22 @@ def test_sets_of_one_part_alone_are_written_and_read() -> None:
     labels = parse_set("name: a\nlabel:\n  - {templates: [g.pos]}\n", "a")
     assert parse_set(dump_set(arcs), "again") == arcs
     assert parse_set(dump_set(labels), "again") == labels
+
+
+def test_parts_of_shipped_sets_are_taken_by_name() -> None:
+    extended, guided, both = map(load_templates, ("extended", "guided", "extended-guided"))
+    assert guided.arc == load_templates("mcdonald-2005").arc
+    assert guided.sibling == guided.end == ()
+    assert _EMPTY in guided.guide
+    assert {str(template) for template in guided.guide} == {
+        "", "direction distance", "h.pos", "h.pos direction distance", "m.pos",
+        "m.pos direction distance", "h.pos m.pos", "h.pos m.pos direction distance",
+    }  # fmt: skip
+    parts = both.arc, both.sibling, both.end, both.guide, both.distance
+    assert parts == (extended.arc, extended.sibling, extended.end, guided.guide, extended.distance)
+    assert both.first_order().guide == guided.guide
+    expanded = both.expanded(["Case"])
+    assert expanded.guide == guided.guide
 
 
 def test_every_attribute_in_turn() -> None:

@@ -6,12 +6,12 @@ import numpy as np
 
 from gpuparse.compiled import compiled
 from gpuparse.data.deps import BAR, is_missing, item_end
+from gpuparse.data.misc_keys import SEPARATORS, is_key
 from gpuparse.data.scanner import NO_HEAD, UNDERSCORE, parse_number
 
 MISC = 9
 EQUALS = 61
 MAX_KEYS = 62  # bits of a mask
-_SEPARATORS = "\t\n\r |"  # what no key and, but for blanks, no value may have in it
 
 # Keys: their names one after the other and where each begins and the last ends; and the values of
 # all words, (keys, W, width) bytes filled up with 0, where none at all stands for no item.
@@ -116,11 +116,6 @@ def write_misc(
     return at
 
 
-def is_key(name: str) -> bool:
-    """Whether a name can stand before the `=` of an item."""
-    return name not in ("", "_") and not any(c in _SEPARATORS + "=\0" for c in name)
-
-
 def as_key(name: str) -> np.ndarray:
     """The bytes of a key's name."""
     return np.array(np.frombuffer(name.encode(), np.uint8))
@@ -142,9 +137,9 @@ def misc_arrays(items: Mapping[str, Sequence[str] | np.ndarray], n_words: int) -
     values = np.zeros((len(texts), n_words, width), np.uint8)
     for k, text in enumerate(texts.values()):
         values[k] = text.astype(f"S{width}").view(np.uint8).reshape(n_words, width)
-    for separator in b"|\t\n\r":
-        if (values == separator).any():
-            raise ValueError(f"a value of MISC has {chr(separator)!r} in it")
+    for separator in SEPARATORS:
+        if (values == ord(separator)).any():
+            raise ValueError(f"a value of MISC has {separator!r} in it")
     if ((values[..., :-1] == 0) & (values[..., 1:] != 0)).any():
         raise ValueError("a value of MISC has '\\0' in it")
     names = b"".join(name.encode() for name in items)

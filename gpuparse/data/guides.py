@@ -1,0 +1,195 @@
+"""Guides: the heads that another parser proposes for the words of a treebank.
+
+They stand in MISC under a key, or are the HEAD column of a second file with the same words.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from gpuparse.compiled import compiled
+from gpuparse.data.conll import stream_treebanks
+from gpuparse.data.misc_items import as_key, scan_numbers
+from gpuparse.data.misc_keys import IN_MISC, is_guide_file
+from gpuparse.data.scanner import NO_HEAD
+from gpuparse.data.treebank import Treebank, place
+from gpuparse.errors import DataError
+
+_FORM = 1
+
+
+def read_guides(treebank: Treebank, source: str) -> np.ndarray:
+    """The guide heads of a whole treebank.
+
+    Args:
+        treebank: its own HEAD column is not looked at.
+        source: `misc:KEY`, an item of MISC of the treebank's words; or the path of a CoNLL file
+            with the same words in the same sentences, whose HEAD column it is.
+    Returns:
+        (W,) int32: 0 for the root, 1..n; -1 for a word without a guide, `_` or no item.
+    Raises:
+        DataError: a guide that is no head of its word, with file and line; words that differ; no
+            guide at all. ConfigError: a key that cannot be one.
+    Cost: linear, compiled.
+    """
+    guides = Guides(source)
+    heads = guides.of(treebank)
+    guides.check_end()
+    if len(heads) and (heads == NO_HEAD).all():
+        raise DataError(f"{guides.missing_in(treebank)}; python -m gpuparse jackknife makes some")
+    return heads
+
+
+class Guides:
+    """Guide heads for a treebank that is read in pieces, one after the other.
+
+    Args:
+        source: as of read_guides.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self._pieces: Iterator[Treebank] | None = None
+        if is_guide_file(source):
+            self._pieces = _pieces(source)
+        self._piece: Treebank | None = None
+        self._next = 0  # sentence of the piece
+
+    def of(self, treebank: Treebank) -> np.ndarray:
+        """The guides of the next piece, as read_guides returns them.
+
+        Raises:
+            DataError: as read_guides, but for pieces without any guide.
+        """
+        if self._pieces is None:
+            key = as_key(self.source.removeprefix(IN_MISC))
+            heads = scan_numbers(treebank.data, treebank.columns, key)
+            _check(heads, treebank, 0, treebank, 0, len(treebank))
+            return heads
+        parts, done = [np.empty(0, np.int32)], 0
+        while done < len(treebank):
+            other = self._piece_with_sentences(treebank, done)
+            count = min(len(treebank) - done, len(other) - self._next)
+            parts.append(_aligned(treebank, done, other, self._next, count))
+            done += count
+            self._next += count
+        return np.concatenate(parts)
+
+    def check_end(self) -> None:
+        """Make sure that a second file has no more sentences.
+
+        Raises:
+            DataError: it has.
+        """
+        if self._pieces is None:
+            return
+        while self._piece is None or self._next == len(self._piece):
+            self._piece, self._next = next(self._pieces, None), 0
+            if self._piece is None:
+                return
+        raise DataError(
+            f"{_at(self._piece, self._next)}a sentence of guides too many; the words must be those"
+            " of the treebank that they guide"
+        )
+
+    def missing_in(self, treebank: Treebank) -> str:
+        """What to say of a treebank in which no word has a guide."""
+        if self._pieces is None:
+            key = self.source.removeprefix(IN_MISC)
+            return f"{treebank.source}: no word has a guide, {key}=HEAD in MISC (column 10)"
+        return f"{self.source}: no word has a guide, a number in HEAD (column 7)"
+
+    def _piece_with_sentences(self, treebank: Treebank, sentence: int) -> Treebank:
+        assert self._pieces is not None
+        while self._piece is None or self._next == len(self._piece):
+            self._piece, self._next = next(self._pieces, None), 0
+            if self._piece is None:
+                raise DataError(
+                    f"{_at(treebank, sentence)}{self.source}, the file of guides, ends before this"
+                    " sentence"
+                )
+        return self._piece
+
+
+def _pieces(path: str) -> Iterator[Treebank]:
+    try:
+        with Path(path).open("rb") as file:
+            yield from stream_treebanks(file, path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}; check the path") from error
+
+
+def _aligned(
+    treebank: Treebank, first: int, other: Treebank, other_first: int, count: int
+) -> np.ndarray:
+    """The heads of `count` sentences of another treebank that must have the same words."""
+    ours = treebank.word_starts[first : first + count + 1]
+    theirs = other.word_starts[other_first : other_first + count + 1]
+    lengths, their_lengths = np.diff(ours), np.diff(theirs)
+    wrong = np.flatnonzero(lengths != their_lengths)
+    if len(wrong):
+        s = int(wrong[0])
+        raise DataError(
+            f"{_at(other, other_first + s)}a sentence of {their_lengths[s]} words, but at"
+            f" {treebank.source}:{treebank.lines[ours[s]]} it has {lengths[s]}; the file of guides"
+            " needs the same words in the same sentences"
+        )
+    word = first_difference(
+        treebank.data, treebank.columns[ours[0] : ours[-1]],
+        other.data, other.columns[theirs[0] : theirs[-1]], _FORM,
+    )  # fmt: skip
+    if word >= 0:
+        w, v = int(ours[0]) + word, int(theirs[0]) + word
+        raise DataError(
+            f"{other.source}:{other.lines[v]}: the word is {other.column(v, _FORM)!r}, but at"
+            f" {treebank.source}:{treebank.lines[w]} it is {treebank.column(w, _FORM)!r}; the file"
+            " of guides needs the same words"
+        )
+    heads = other.heads[theirs[0] : theirs[-1]]
+    _check(heads, treebank, first, other, other_first, count)
+    return heads
+
+
+def _check(
+    heads: np.ndarray, treebank: Treebank, first: int, other: Treebank, other_first: int, count: int
+) -> None:
+    """DataError for the first guide that is no head, at its place in the treebank it stands in."""
+    starts = treebank.word_starts[first : first + count + 1] - treebank.word_starts[first]
+    lengths = np.diff(starts)
+    numbers = np.arange(len(heads)) - np.repeat(starts[:-1], lengths) + 1
+    wrong = np.flatnonzero(
+        (heads < NO_HEAD) | (heads > np.repeat(lengths, lengths)) | (heads == numbers)
+    )
+    if not len(wrong):
+        return
+    w = int(wrong[0])
+    s = int(np.searchsorted(starts, w, side="right")) - 1
+    line = other.lines[other.word_starts[other_first] + w]
+    what = "no number" if heads[w] < NO_HEAD else str(heads[w])
+    raise DataError(
+        place(other.source, int(line), other.sent_id(other_first + s))
+        + f"the guide of word {numbers[w]} is {what}; expected a head, 0 to {lengths[s]} and not"
+        " the word itself"
+    )
+
+
+def _at(treebank: Treebank, sentence: int) -> str:
+    line = int(treebank.lines[treebank.word_starts[sentence]])
+    return place(treebank.source, line, treebank.sent_id(sentence))
+
+
+@compiled
+def first_difference(
+    data: np.ndarray, columns: np.ndarray, other: np.ndarray, other_columns: np.ndarray, column: int
+) -> int:
+    """The first word whose text in a column differs between two treebanks; -1 if none does."""
+    for word in range(len(columns)):
+        start, end = columns[word, column], columns[word, column + 1] - 1
+        other_start = other_columns[word, column]
+        if other_columns[word, column + 1] - 1 - other_start != end - start:
+            return word
+        for i in range(end - start):
+            if data[start + i] != other[other_start + i]:
+                return word
+    return -1

@@ -1,0 +1,58 @@
+"""Scores of guides: what is added to the arcs of a batch that another parser proposes."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse.data.batch import Batch
+from gpuparse.features.plan import GuidePlan
+from gpuparse.inference.backends import choose_backend
+from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
+from gpuparse.scoring.cpu_guides import add_guides_to_sentences, make_guide_scratch
+from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.weights import Weights
+
+
+def guide_scores(
+    batch: Batch,
+    plan: GuidePlan,
+    features: FeatureMap,
+    weights: Weights,
+    *,
+    backend: str = "auto",
+    rows_at_once: int = ROWS_AT_ONCE,
+) -> Tensor:
+    """What guide features add to the scores of all arcs of all sentences.
+
+    Args:
+        batch: B sentences of at most N - 1 words with a row of guides, on the device that is to do
+            the work.
+        plan, features, weights: as of `gpuparse.scoring.arcs.arc_scores`.
+        backend: "cpu" (compiled), "torch" (any device), or "auto".
+        rows_at_once: feature rows that the torch form holds in memory at a time, at least.
+    Returns:
+        (B, N, N): [b, h, m] of the arc h -> m, 0 for arcs without a guide; dtypes as of arc_scores.
+    Cost: families times n gathers a sentence (torch: times n^2).
+    Source: McDonald, Crammer & Pereira (2005), section 3.1: "a feature [...] that indicates for
+        given edge, whether the Collins parser believed this dependency actually exists".
+    """
+    if choose_backend(backend, batch.values.device) == "cpu":
+        return _compiled(batch, plan, features, weights)
+    # [B, N, N]: is h the guide head of m?
+    nodes = torch.arange(batch.places().shape[1], device=batch.values.device)
+    is_guide = batch.values[plan.row].long()[batch.places()].unsqueeze(1) == nodes.unsqueeze(1) + 1
+    scores = TorchScorer(batch, plan.arcs, features, weights, rows_at_once).scores()
+    return torch.where(is_guide, scores, 0)
+
+
+def _compiled(batch: Batch, plan: GuidePlan, features: FeatureMap, weights: Weights) -> Tensor:
+    nodes = batch.places().shape[1]
+    out = np.zeros((len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32)
+    sums = np.dtype(np.int32 if weights.is_integer else np.float32)
+    values, starts, lengths = (part.numpy() for part in (batch.values, batch.starts, batch.lengths))
+    scratch = make_guide_scratch(plan, nodes - 1, features.is_exact, sums)
+    add_guides_to_sentences(
+        values, starts, lengths, plan, weights.array[:, 0], features.rows, scratch,
+        np.zeros((nodes, nodes), sums), out,
+    )  # fmt: skip
+    return torch.from_numpy(out)

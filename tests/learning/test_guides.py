@@ -1,0 +1,216 @@
+"""Learning with guides against the literal algorithm, and what must not change its result."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse import inference
+from gpuparse.data.conll import treebank_from_bytes, with_misc
+from gpuparse.data.guides import read_guides
+from gpuparse.data.tree import nesting_order, reordered
+from gpuparse.errors import ConfigError
+from gpuparse.features.templates import TemplateSet, load_templates, parse_set
+from gpuparse.learning.trainer import Options, Trainer
+from gpuparse.model import Model
+from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.guides import guide_scores
+from gpuparse.scoring.weights import Weights, quantised
+from tests.learning.test_trainer import (
+    OPTIONS,
+    fingerprint,
+    gold_heads,
+    rearranged,
+    seen_orders,
+)
+from tests.oracles.online import averaged_weights
+from tests.rows import rows_of_arcs
+from tests.samples import Sentence, random_sentences, template_set_text, text_of, treebank_of
+from tests.scoring.test_guides import random_guides
+
+ARC = ["h.pos m.pos", "h.form", "m.form direction", "h.pos between.pos m.pos"]
+GUIDE = ["", "direction distance", "h.pos", "h.pos m.pos direction", "m.form"]
+SIBLING = ["h.pos s.pos m.pos", "s.form m.pos"]
+END = ["h.pos e.pos"]
+TEMPLATES = parse_set(template_set_text(arc=ARC, guide=GUIDE), "guided")
+SECOND_ORDER = parse_set(
+    template_set_text(arc=ARC, guide=GUIDE, sibling=SIBLING, end=END), "second"
+)
+SENTENCES = random_sentences(50, 30, 6)
+
+
+def guides_of(sentences: list[Sentence], seed: int = 3) -> np.ndarray:
+    """Two of three guides are right, the others anything."""
+    draw = np.random.default_rng(seed)
+    gold = np.concatenate(gold_heads(sentences))
+    return np.where(
+        draw.random(len(gold)) < 2 / 3, gold, np.concatenate(random_guides(sentences, seed))
+    )
+
+
+def trained(
+    options: Options, guides: np.ndarray | None, sentences: list[Sentence] = SENTENCES,
+    templates: TemplateSet = TEMPLATES, threads: int = 1,
+) -> Trainer:  # fmt: skip
+    trainer = Trainer(treebank_of(sentences), templates, None, options, threads, guides)
+    for _ in trainer.learn():
+        pass
+    return trainer
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"map_kind": "exact"}, {"batch_size": 4}, {"map_kind": "exact", "batch_size": 4},
+     {"cost_augmented": True, "rule": "perceptron"}],
+    ids=["hashed", "exact", "batches", "exact, batches", "cost"],
+)  # fmt: skip
+def test_the_average_is_the_literal_one(change: dict) -> None:
+    options, guides = replace(OPTIONS, **change), guides_of(SENTENCES)
+    model = trained(options, guides).model(16)
+    batch = model.encode(treebank_of(SENTENCES), guides)
+    features, plan, gold = model.features, model.plan, gold_heads(SENTENCES)
+    assert plan.guide is not None
+    rows = []
+    first = 0
+    for b, heads in enumerate(gold):
+        found = rows_of_arcs(batch, b, plan.arcs, features)
+        of_guides = rows_of_arcs(batch, b, plan.guide.arcs, features)
+        for m, h in enumerate(guides[first : first + len(heads)].tolist(), start=1):
+            if h >= 0:
+                found[h, m] = found[h, m] + of_guides[h, m]
+        first += len(heads)
+        rows.append(found)
+
+    def predict(weights: np.ndarray, sentence: int) -> list[int]:
+        alone, table = batch.select(torch.tensor([sentence])), Weights(weights[:, np.newaxis])
+        scores = arc_scores(alone, plan.arcs, features, table, backend="cpu").double()
+        scores += guide_scores(alone, plan.guide, features, table, backend="cpu")
+        if options.cost_augmented:
+            scores += 1
+            for m, h in enumerate(gold[sentence], start=1):
+                scores[0, h, m] -= 1
+        return inference.eisner(scores, alone.lengths)[0][0, 1:].tolist()
+
+    average = averaged_weights(
+        rows, gold, features.n_rows, predict, seen_orders(options, SENTENCES), rule=options.rule,
+        batch_size=options.batch_size,
+    )  # fmt: skip
+    expected = quantised(average.astype(np.float32), 16)[0].astype(int)
+    found = model.arcs.array[:, 0].astype(int)
+    # Row 0 of an exact map stands for features that were never in a difference.
+    assert np.abs(found - expected)[features.is_exact :].max() <= 1
+    of_guides = np.unique(
+        [row for arcs in rows for found_rows in arcs.values() for row in found_rows]
+    )
+    assert np.count_nonzero(found[of_guides]) > 50
+
+
+@pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling", "hill_climb"])
+@pytest.mark.parametrize("map_kind", ["hashed", "exact"])
+def test_guides_are_followed_on_both_backends(decoder: str, map_kind: str) -> None:
+    """Guides that are always right, and sentences whose words say nothing: heads are the guides."""
+    sentences = random_sentences(5, 40, 8)
+    guides = np.concatenate(gold_heads(sentences))
+    templates = SECOND_ORDER if decoder != "eisner" else TEMPLATES
+    options = replace(OPTIONS, decoder=decoder, map_kind=map_kind, epochs=4)
+    model = trained(options, guides, sentences, templates).model(16)
+    other = random_sentences(6, 40, 8)
+    gold = np.concatenate(gold_heads(other))
+    treebank = treebank_of(other)
+    found = model.parse(treebank, guides=gold).heads
+    assert (found == gold).mean() > 0.9
+    assert np.array_equal(model.parse(treebank, guides=gold, backend="torch").heads, found)
+    assert np.array_equal(model.parse(treebank, guides=gold, batch_size=1, threads=2).heads, found)
+    none = np.full_like(gold, -1)
+    blind = model.parse(treebank, guides=none).heads
+    assert np.array_equal(model.parse(treebank, guides=none, backend="torch").heads, blind)
+    assert (blind == gold).mean() < 0.6
+
+
+@pytest.mark.parametrize("map_kind", ["hashed", "exact"])
+def test_threads_and_resuming_change_nothing(map_kind: str) -> None:
+    guides = guides_of(SENTENCES)
+    options = replace(OPTIONS, batch_size=4, map_kind=map_kind)
+    whole = trained(options, guides)
+    assert fingerprint(trained(options, guides, threads=3).model(16)) == fingerprint(
+        whole.model(16)
+    )
+    first = Trainer(treebank_of(SENTENCES), TEMPLATES, None, options, guides=guides)
+    for event in first.learn():
+        if event.epoch_is_over:
+            state = {name: part.copy() for name, part in first.state().items()}
+            break
+    second = Trainer(treebank_of(SENTENCES), TEMPLATES, None, options, guides=guides)
+    second.restore(state)
+    for _ in second.learn():
+        pass
+    assert fingerprint(second.model(16)) == fingerprint(whole.model(16))
+
+
+@pytest.mark.parametrize("map_kind", ["hashed", "exact"])
+def test_guides_of_misc_and_of_a_file_make_the_same_model(map_kind: str, tmp_path) -> None:
+    guides = guides_of(SENTENCES)
+    texts = ["" if h < 0 else str(h) for h in guides.tolist()]
+    in_misc = treebank_from_bytes(with_misc(treebank_of(SENTENCES), {"Other": texts}), "misc")
+    parsed = [[[*word] for word in sentence] for sentence in SENTENCES]
+    for word, text in zip((w for s in parsed for w in s), texts, strict=True):
+        word[6] = text or "_"
+    (tmp_path / "guides.conllu").write_text(text_of(parsed))
+    options = replace(OPTIONS, map_kind=map_kind)
+    models = []
+    for treebank, source in (
+        (in_misc, "misc:Other"),
+        (treebank_of(SENTENCES), str(tmp_path / "guides.conllu")),
+    ):
+        read = read_guides(treebank, source)
+        assert np.array_equal(read, guides)
+        trainer = Trainer(treebank, TEMPLATES, None, options, guides=read)
+        for _ in trainer.learn():
+            pass
+        models.append(fingerprint(trainer.model(16)))
+    assert models[0] == models[1]
+    assert models[0] != fingerprint(trained(options, np.full_like(guides, -1)).model(16))
+
+
+def test_a_model_keeps_its_guide_templates(tmp_path) -> None:
+    guides = guides_of(SENTENCES)
+    model = trained(OPTIONS, guides, templates=load_templates("guided")).model(16)
+    model.save(tmp_path)
+    loaded = Model.load(tmp_path)
+    assert loaded.templates.guide == model.templates.guide != ()
+    treebank = treebank_of(SENTENCES)
+    found = loaded.parse(treebank, guides=guides).heads
+    assert np.array_equal(found, model.parse(treebank, guides=guides).heads)
+    with pytest.raises(ConfigError, match="there are no guides"):
+        loaded.parse(treebank)
+
+
+def test_guides_without_templates_and_templates_without_guides_are_refused() -> None:
+    bare, guides = parse_set(template_set_text(arc=ARC), "bare"), guides_of(SENTENCES)
+    with pytest.raises(ConfigError, match="guides are of no use"):
+        trained(OPTIONS, guides, templates=bare)
+    with pytest.raises(ConfigError, match="there are no guides"):
+        trained(OPTIONS, None)
+    model = trained(OPTIONS, None, templates=bare).model(8)
+    with pytest.raises(ConfigError, match="guides are of no use"):
+        model.parse(treebank_of(SENTENCES), guides=guides)
+
+
+def test_rearranged_words_take_their_guides_with_them() -> None:
+    # The first sentence has every value, so that both files number them alike.
+    crossing = random_sentences(8, 25, 8, projective=False)
+    values = [word for sentence in crossing for word in sentence]
+    first = [[str(m), *word[1:6], str(m - 1), *word[7:]] for m, word in enumerate(values, 1)]
+    crossing = [first, *crossing]
+    guides, moved, start = guides_of(crossing), [], 0
+    for sentence in crossing:
+        order = nesting_order([int(word[6]) for word in sentence])
+        moved.append(reordered(guides[start : start + len(sentence)], order))
+        start += len(sentence)
+    nested = [rearranged(sentence) for sentence in crossing]
+    assert sum(a != b for a, b in zip(crossing, nested, strict=True)) > 10
+    options = replace(OPTIONS, unreachable="reorder", map_kind="exact")
+    ours = trained(options, guides, crossing)
+    same = trained(options, np.concatenate(moved), nested)
+    assert fingerprint(ours.model(16)) == fingerprint(same.model(16))
