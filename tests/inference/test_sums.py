@@ -608,7 +608,8 @@ def test_compiled_sums_read_tables_of_siblings_and_a_scale(single_root, whole):
     scale = 0.05 if whole else 1.0
     for spread in (1.0, 200.0):  # by numbers, by logarithms
         for _ in range(5):
-            tables = factored_siblings(rng, n, 5, np.float32, whole=whole)
+            kind = np.float32 if whole else np.float64
+            tables = factored_siblings(rng, n, 5, kind, whole=whole)
             scores = dense(tables).astype(np.float64)
             arcs = draw(rng, n + 1, n + 1, spread=spread / scale)
             found, expected = np.full((2, n + 1, n + 1), np.nan)
