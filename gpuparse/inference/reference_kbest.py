@@ -24,7 +24,7 @@ class Derivation(NamedTuple):
 
     def arcs(self) -> list[tuple[int, int]]:
         """All arcs below: a part is an arc or another derivation."""
-        found = []
+        found: list[tuple[int, int]] = []
         for part in self.parts:
             found += part.arcs() if isinstance(part, Derivation) else [part]
         return found

@@ -1,4 +1,4 @@
-"""The k best projective trees: enumeration -> textbook -> compiled, of both orders; laws; errors."""
+"""The k best projective trees: enumeration -> textbook -> compiled, both orders; laws; errors."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -107,8 +107,8 @@ def test_ten_thousand_sentences_have_the_trees_of_enumeration(name, single_root,
     values = values_of_all(name, *scores, single_root)
     is_possible = values.max(axis=1) > -np.inf
     for arcs, siblings, ends in zip(*(part[~is_possible][:20] for part in scores), strict=True):
+        batch = as_batch(arcs[None], siblings[None], ends[None])
         with pytest.raises(NoTreeError, match="sentence 0"):
-            batch = as_batch(arcs[None], siblings[None], ends[None])
             search(name, batch, k, single_root=single_root)
     scores, values = [part[is_possible] for part in scores], values[is_possible]
     heads, found = search(name, as_batch(*scores), k, single_root=single_root)

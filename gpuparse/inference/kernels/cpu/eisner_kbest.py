@@ -13,12 +13,12 @@ import torch
 
 from gpuparse.compiled import compiled, inlined
 from gpuparse.inference.kernels.cpu.derivations import (
-    ONE_LEFT,
-    ONE_RIGHT,
     ASKS,
     END,
     KIND,
     N_FIELDS,
+    ONE_LEFT,
+    ONE_RIGHT,
     RANK,
     START,
     Derivations,
@@ -168,7 +168,7 @@ def _unfold(
             agenda[at + ASKS] = 0
             continue
         item = _item(kind, i, j, last, stride)
-        x, rank = np.int64(list_of[item]), agenda[at + RANK]
+        x, rank = list_of[item], agenda[at + RANK]
         if x < 0:
             x = n_lists
             n_lists += 1
@@ -223,13 +223,13 @@ def _advance(
             agenda[at + END],
             agenda[at + RANK],
         )
-        x = np.int64(list_of[_item(kind, i, j, last, stride)])
+        x = list_of[_item(kind, i, j, last, stride)]
         asked[x] = rank + 2
         place = places[x * k + rank]
         r, a, b = parts_of_place(place)
         left = _item(_left_kind(kind), i, r, last, stride)
         right = _item(_right_kind(kind), r + 1 if kind == S else r, j, last, stride)
-        of_left, of_right = np.int64(list_of[left]), np.int64(list_of[right])
+        of_left, of_right = list_of[left], list_of[right]
         more_left = b == 0 and of_left >= 0 and lengths[of_left] > a + 1
         more_right = of_right >= 0 and lengths[of_right] > b + 1
         h = 0 if kind == TOP else (i if kind == C_R else j) + first

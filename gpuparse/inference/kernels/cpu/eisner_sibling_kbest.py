@@ -213,14 +213,14 @@ def _unfold(
         at = p * N_FIELDS
         p += 1
         kind, i, j = agenda[at + KIND], agenda[at + START], agenda[at + END]
-        is_right = kind == I_R or kind == C_R
+        is_right = kind % 2 == 0  # I_R or C_R, where it matters
         if kind <= I_L or (kind <= C_L and j - i == 1):
             heads[t, j if is_right else i] = i if is_right else j
             if j - i == 1 and size > 1:  # a single derivation
                 agenda[at + ASKS] = 0
                 continue
         item = _item(kind, i, j, n, stride)
-        x, rank = np.int64(list_of[item]), agenda[at + RANK]
+        x, rank = list_of[item], agenda[at + RANK]
         if x < 0:
             x = n_lists
             n_lists += 1
@@ -275,14 +275,14 @@ def _advance(
             agenda[at + END],
             agenda[at + RANK],
         )
-        x = np.int64(list_of[_item(kind, i, j, n, stride)])
+        x = list_of[_item(kind, i, j, n, stride)]
         asked[x] = rank + 2
         place = places[x * k + rank]
         r, a, b = parts_of_place(place)
         left_kind, left_i, left_j, right_kind, right_i, right_j = _parts(kind, i, j, r)
         left = _item(left_kind, left_i, left_j, n, stride)
         right = _item(right_kind, right_i, right_j, n, stride)
-        of_left, of_right = np.int64(list_of[left]), np.int64(list_of[right])
+        of_left, of_right = list_of[left], list_of[right]
         more_left = b == 0 and of_left >= 0 and lengths[of_left] > a + 1
         more_right = of_right >= 0 and lengths[of_right] > b + 1
         if not (more_left or more_right):
