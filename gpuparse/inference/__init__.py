@@ -3,7 +3,9 @@
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.decode import DECODERS, Decoder, decode
 from gpuparse.inference.eisner import eisner
+from gpuparse.inference.eisner_kbest import eisner_kbest
 from gpuparse.inference.eisner_sibling import eisner_sibling
+from gpuparse.inference.eisner_sibling_kbest import eisner_sibling_kbest
 from gpuparse.inference.eisner_sibling_sums import (
     eisner_sibling_entropy,
     eisner_sibling_log_partition,
@@ -31,11 +33,13 @@ __all__ = [
     "decode",
     "eisner",
     "eisner_entropy",
+    "eisner_kbest",
     "eisner_log_partition",
     "eisner_marginals",
     "eisner_sample",
     "eisner_sibling",
     "eisner_sibling_entropy",
+    "eisner_sibling_kbest",
     "eisner_sibling_log_partition",
     "eisner_sibling_marginals",
     "eisner_sibling_sample",

@@ -30,3 +30,18 @@ def choose_backend(backend: str, device: torch.device) -> Literal["torch", "cpu"
     if backend == "gpu":
         raise ScoreError("backend 'gpu' is not there; on a GPU use 'torch'")
     raise ScoreError(f"unknown backend {backend!r}: expected 'auto', 'torch' or 'cpu'")
+
+
+def require_compiled(name: str, backend: str, device: torch.device) -> None:
+    """Raise ScoreError unless the compiled form of what has no other can run.
+
+    Args:
+        name: of the function, for the message.
+        backend: "auto" or "cpu".
+        device: where the scores are.
+    """
+    if choose_backend(backend, device) != "cpu":
+        raise ScoreError(
+            f"{name} is there for tensors in main memory and the backend 'cpu' only, not for "
+            f"tensors on {device} with the backend {backend!r}"
+        )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuparse import inference
-from gpuparse.inference import reference
+from gpuparse.inference import reference, reference_kbest
 
 BACKENDS = ["torch", "cpu"]
 """Every backend but "auto" and the ones that do not exist."""
@@ -38,6 +38,14 @@ SUMS = {
     "label_marginals",
 }  # fmt: skip
 """Sums instead of maxima; their tests are in test_sums.py."""
+
+KBEST_ROWS = {
+    "eisner_kbest": Row(inference.eisner_kbest, reference_kbest.eisner_kbest, projective=True),
+    "eisner_sibling_kbest": Row(
+        inference.eisner_sibling_kbest, reference_kbest.eisner_sibling_kbest, projective=True
+    ),
+}
+"""Those that find several trees, each named after the decoder of the best one."""
 
 NOT_DECODERS = {"DECODERS", "Decoder", "Parse", "Scores", "decode"} | SUMS
 """Public names of `gpuparse.inference` that search for no best tree themselves."""

@@ -84,7 +84,7 @@ def eisner_scratch_size(n: int, itemsize: int) -> int:
 
 
 @inlined
-def _fill_chart(
+def fill_chart(
     arc_scores: np.ndarray, first: int, last: int, stride: int, chart: np.ndarray
 ) -> None:
     """All maxima of the spans over positions first .. first + last.
@@ -184,7 +184,7 @@ def eisner_sentence(
     last = n - first
     stride = whole_vectors(last + 1, scratch.itemsize)
     chart = aligned(scratch)
-    _fill_chart(arc_scores, first, last, stride, chart)
+    fill_chart(arc_scores, first, last, stride, chart)
     C_R = (2 * last + 1) * stride
     C_L = C_R + (last + 1) * stride
     if single_root:

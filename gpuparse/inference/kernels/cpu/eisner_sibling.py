@@ -190,7 +190,7 @@ def make_sibling_scratch(
 
 
 @inlined
-def _fill_chart(
+def fill_sibling_chart(
     arc_scores: np.ndarray,
     siblings: Siblings,
     first: int,
@@ -334,7 +334,7 @@ def eisner_sibling_sentence(
     chart = aligned(scratch.floats)
     stride = whole_vectors(n + 1, scratch.floats.itemsize)
     stack = scratch.ints
-    _fill_chart(arc_scores, siblings, first, n, stride, chart)
+    fill_sibling_chart(arc_scores, siblings, first, n, stride, chart)
     plane = (n + 2) * stride
     depth = 0
     if single_root:

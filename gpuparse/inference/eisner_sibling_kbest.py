@@ -1,0 +1,52 @@
+"""The k best projective trees with sibling parts: the public function."""
+
+from torch import Tensor
+
+from gpuparse.inference.backends import require_compiled
+from gpuparse.inference.eisner_kbest import require_count
+from gpuparse.inference.kernels.cpu import eisner_sibling_kbest as compiled
+from gpuparse.inference.scores import check_sibling_scores, require_trees
+
+
+def eisner_sibling_kbest(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    lengths: Tensor,
+    k: int,
+    *,
+    end_scores: Tensor | None = None,
+    single_root: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """The k best projective trees of every sentence under scores of arcs and siblings, best first.
+
+    Args:
+        arc_scores, sibling_scores, lengths, end_scores: as `eisner_sibling` reads them, in main
+            memory.
+        k: how many trees, at least 1.
+        single_root: exactly one modifier of the root; otherwise one or more.
+        backend: "auto" or "cpu" (compiled), which are the same: there is no torch form.
+
+    Returns:
+        heads int64 (B, k, N) and scores (B, k) as of `eisner_kbest`, exact, the first those of
+        `eisner_sibling`. Ties as there; the split of an arc is its inner sibling, and having none
+        comes before all others.
+
+    Raises:
+        ScoreError: as `eisner_sibling`; tensors on another device or another backend; a wrong k.
+        NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
+
+    Cost: that of `eisner_sibling`, then O(n (w + k)) for each tree, w being the width of its spans.
+    Source: Huang & Chiang 2005, algorithm 3; McDonald & Pereira 2006, section 2.2; differs: as
+    `eisner_kbest` and `eisner_sibling`.
+    """
+    require_compiled("eisner_sibling_kbest", backend, arc_scores.device)
+    require_count(k)
+    arcs, siblings, ends, words = check_sibling_scores(
+        arc_scores, sibling_scores, lengths, end_scores
+    )
+    heads, scores = compiled.eisner_sibling_kbest(
+        arcs, siblings, ends, words, k, single_root=single_root
+    )
+    require_trees(scores[:, 0])
+    return heads, scores
