@@ -33,3 +33,15 @@ SIBLING_ROWS = {
 
 NOT_DECODERS = {"DECODERS", "Decoder", "Parse", "Scores", "decode"}
 """Public names of `gpuparse.inference` that search for nothing themselves."""
+
+KBEST = {"chu_liu_edmonds_kbest"}
+"""Those that return several trees; `ROWS` are about one."""
+
+SUMS = {
+    "matrix_tree_entropy",
+    "matrix_tree_log_partition",
+    "matrix_tree_marginals",
+    "matrix_tree_sample",
+    "minimum_bayes_risk",
+}
+"""Those over all trees, and what reads marginals."""
