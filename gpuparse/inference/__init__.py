@@ -1,6 +1,7 @@
 """Tree search and sums over trees: score tensors in, trees and probabilities out."""
 
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
+from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
 from gpuparse.inference.decode import DECODERS, Decoder, decode
 from gpuparse.inference.eisner import eisner
 from gpuparse.inference.eisner_kbest import eisner_kbest
@@ -20,6 +21,13 @@ from gpuparse.inference.eisner_sums import (
 )
 from gpuparse.inference.hill_climb import hill_climb
 from gpuparse.inference.label_marginals import arc_scores_of_labels, label_marginals
+from gpuparse.inference.matrix_tree import (
+    matrix_tree_entropy,
+    matrix_tree_log_partition,
+    matrix_tree_marginals,
+    matrix_tree_sample,
+)
+from gpuparse.inference.minimum_bayes_risk import minimum_bayes_risk
 from gpuparse.inference.multi_parent import multi_parent
 from gpuparse.inference.scores import Parse, Scores
 
@@ -30,6 +38,7 @@ __all__ = [
     "Scores",
     "arc_scores_of_labels",
     "chu_liu_edmonds",
+    "chu_liu_edmonds_kbest",
     "decode",
     "eisner",
     "eisner_entropy",
@@ -45,5 +54,10 @@ __all__ = [
     "eisner_sibling_sample",
     "hill_climb",
     "label_marginals",
+    "matrix_tree_entropy",
+    "matrix_tree_log_partition",
+    "matrix_tree_marginals",
+    "matrix_tree_sample",
+    "minimum_bayes_risk",
     "multi_parent",
 ]

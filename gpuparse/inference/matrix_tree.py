@@ -1,0 +1,290 @@
+"""Sums over all trees of a sentence, crossing arcs allowed: partition, marginals, entropy, samples.
+
+All in float64, whatever the scores' type. `kernels/cpu/matrix_tree.py` explains the elimination
+without subtractions; here it is once more in torch, in logarithms, for gradients and other devices.
+"""
+
+import torch
+from torch import Tensor
+
+from gpuparse.errors import ScoreError
+from gpuparse.inference.kernels.cpu.matrix_tree import sum_batch
+from gpuparse.inference.kernels.cpu.matrix_tree_sample import sample_batch
+from gpuparse.inference.scores import check_scores, require_trees
+from gpuparse.tensors import word_mask
+
+ABSENT = -1e300  # the logarithm of no weight: -inf would make gradients NaN
+LARGEST = 1e100  # of scores, far from ABSENT
+
+
+def matrix_tree_log_partition(
+    arc_scores: Tensor, lengths: Tensor, *, single_root: bool = False
+) -> Tensor:
+    """Logarithm of the sum of exp(score) over all trees; differentiable, any number of times.
+
+    Its gradient is `matrix_tree_marginals`.
+
+    Args:
+        arc_scores: score of head h -> modifier m in nats, (B, N, N); -inf forbids. Column 0, the
+            diagonal and padding are never read.
+        lengths: words of each sentence, int (B,), 0..N-1.
+        single_root: exactly one modifier of the root; otherwise one or more.
+
+    Returns:
+        float64 (B,) in nats, on the device of `arc_scores`; 0 for a sentence without words.
+
+    Raises:
+        ScoreError: wrong shapes, types, lengths or values, or a score beyond 1e100.
+        NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
+
+    Cost: O(n^3) time, O(n^2) memory a sentence; O(n^3) memory for second derivatives, and for first
+    ones too on other devices than the CPU.
+    Source: Koo, Globerson, Carreras & Collins 2007; Smith & Smith 2007; McDonald & Satta 2007;
+    differs: no determinant but an elimination without subtractions, right to the last digits at any
+    scale of the scores; a single root by its limit (`kernels/cpu/matrix_tree.py`).
+    """
+    scores, words = _checked(arc_scores, lengths)
+    sums: Tensor = _LogPartition.apply(scores, words, single_root)
+    require_trees(sums.detach())
+    return sums
+
+
+def matrix_tree_marginals(
+    arc_scores: Tensor, lengths: Tensor, *, single_root: bool = False
+) -> Tensor:
+    """The probability of every arc, trees being drawn by exp(score); differentiable.
+
+    Args:
+        arc_scores, lengths, single_root: as of `matrix_tree_log_partition`.
+
+    Returns:
+        float64 (B, N, N), [b, h, m]; 0 where no score is read. Each word's column sums to 1, and
+        with a single root so does row 0.
+
+    Raises:
+        ScoreError, NoTreeError: as `matrix_tree_log_partition`.
+
+    Cost: O(n^3) a sentence, about 1.3 n^3 multiplications; more by a factor where scores lie more
+    than 300 apart, or forbidden arcs meet scores that lie far apart, for then logarithms are added.
+    Source: as there; the walks of Wilson 1996 give the marginals without subtractions.
+    """
+    scores, words = _checked(arc_scores, lengths)
+    sums, marginals = _Sums.apply(scores, words, single_root)
+    require_trees(sums.detach())
+    return marginals
+
+
+def matrix_tree_entropy(
+    arc_scores: Tensor, lengths: Tensor, *, single_root: bool = False
+) -> Tensor:
+    """Entropy of the distribution over trees, each drawn by exp(score); differentiable.
+
+    Args:
+        arc_scores, lengths, single_root: as of `matrix_tree_log_partition`.
+
+    Returns:
+        float64 (B,) in nats.
+
+    Raises:
+        ScoreError, NoTreeError: as `matrix_tree_log_partition`.
+
+    Cost: O(n^3) time in tensors of O(n^2) a sentence; O(n^3) memory where gradients are needed.
+    Source: Smith & Smith 2007, section 3.3; differs: not the log-partition minus the expected
+    score, which is a difference of large numbers, but spreads that the elimination carries along.
+    """
+    scores, words = _checked(arc_scores, lengths)
+    sums, entropy = _eliminate(scores, words, single_root)
+    require_trees(sums.detach())
+    return entropy
+
+
+def matrix_tree_sample(
+    arc_scores: Tensor,
+    lengths: Tensor,
+    n_samples: int,
+    generator: torch.Generator | None = None,
+    *,
+    single_root: bool = False,
+) -> Tensor:
+    """Independent random trees, each with a probability proportional to exp(score); exact.
+
+    Args:
+        arc_scores, lengths, single_root: as of `matrix_tree_log_partition`.
+        n_samples: trees of each sentence.
+        generator: on the CPU; None: torch's own. One int64 is drawn from it for each sentence of
+            the batch, in order. Tree s of sentence b depends on the scores of the sentence, on the
+            b-th of these numbers and on s: not on other sentences, padding, threads or n_samples.
+
+    Returns:
+        heads int64 (B, n_samples, N), -1 at position 0 and in padding, on the device of the scores.
+        The work is done on the CPU.
+
+    Raises:
+        ScoreError: as there, or a negative n_samples.
+        NoTreeError: as there.
+
+    Cost: O(n^3) a sentence and typically O(n^2) a tree, at the worst O(n^3).
+    Source: `kernels/cpu/matrix_tree_sample.py`; differs from Wilson 1996, whose walks may take
+    forever where cycles outweigh trees.
+    """
+    if n_samples < 0:
+        raise ScoreError(f"n_samples is {n_samples}, expected a number from 0 on")
+    scores, words = _checked(arc_scores, lengths)
+    numbers = torch.iinfo(torch.int64)
+    seeds = torch.randint(numbers.min, numbers.max, (len(words),), generator=generator)
+    heads, has_tree = sample_batch(
+        scores.detach().cpu().numpy(), words.cpu().numpy(), n_samples, seeds.numpy(),
+        single_root=single_root,
+    )  # fmt: skip
+    require_trees(torch.from_numpy(has_tree).double().log())
+    return torch.from_numpy(heads).to(arc_scores.device)
+
+
+def _checked(arc_scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores in float64, -inf where nothing is read, attached to the graph; lengths."""
+    checked = check_scores(arc_scores, lengths)
+    n_nodes = arc_scores.shape[1]
+    is_word = word_mask(checked.lengths, n_nodes)
+    is_head = is_word.clone()
+    is_head[:, :1] = True
+    diagonal = torch.eye(n_nodes, dtype=torch.bool, device=arc_scores.device)
+    is_read = is_head[:, :, None] & is_word[:, None, :] & ~diagonal
+    scores = arc_scores.double().masked_fill(~is_read, -torch.inf)
+    if bool(((scores.detach().abs() > LARGEST) & (scores.detach() > -torch.inf)).any()):
+        raise ScoreError(f"a score is beyond {LARGEST:g} or below -{LARGEST:g}: too far for sums")
+    return scores.contiguous(), checked.lengths
+
+
+class _LogPartition(torch.autograd.Function):
+    """(scores, lengths, single_root) -> log-partition (B,); the gradient comes from `_Sums`."""
+
+    @staticmethod
+    def forward(ctx, scores, lengths, single_root):  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(scores, lengths)
+        ctx.single_root = single_root
+        return _sums(scores, lengths, single_root, only_partition=True)[0]
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        scores, lengths = ctx.saved_tensors
+        marginals = _Sums.apply(scores, lengths, ctx.single_root)[1]
+        return grad[:, None, None] * marginals, None, None
+
+
+class _Sums(torch.autograd.Function):
+    """(scores, lengths, single_root) -> log-partition (B,), marginals (B, N, N)."""
+
+    @staticmethod
+    def forward(ctx, scores, lengths, single_root):  # type: ignore[no-untyped-def]
+        sums, marginals = _sums(scores, lengths, single_root, only_partition=False)
+        ctx.save_for_backward(scores, lengths)
+        ctx.single_root = single_root
+        return sums, marginals
+
+    @staticmethod
+    def backward(ctx, grad_sums, grad_marginals):  # type: ignore[no-untyped-def]
+        scores, lengths = ctx.saved_tensors
+        again = torch.is_grad_enabled()
+        with torch.enable_grad():
+            if not scores.requires_grad:
+                scores = scores.detach().requires_grad_()
+            sums, _ = _eliminate(scores, lengths, ctx.single_root)
+            (first,) = torch.autograd.grad(sums.sum(), scores, create_graph=True)
+            total = (first * grad_marginals).sum() + (sums * grad_sums).sum()
+            (grad,) = torch.autograd.grad(total, scores, create_graph=again)
+        return grad, None, None
+
+
+def _sums(
+    scores: Tensor, lengths: Tensor, single_root: bool, *, only_partition: bool
+) -> tuple[Tensor, Tensor]:
+    """Log-partition (B,) and, unless only_partition, marginals (B, N, N), without a graph."""
+    if scores.device.type == "cpu":
+        sums, marginals = sum_batch(
+            scores.detach().numpy(), lengths.numpy(), single_root=single_root,
+            only_partition=only_partition,
+        )  # fmt: skip
+        return torch.from_numpy(sums), torch.from_numpy(marginals)
+    if only_partition:
+        with torch.no_grad():
+            sums_there, _ = _eliminate(scores, lengths, single_root)
+        return sums_there, scores
+    with torch.enable_grad():
+        leaf = scores.detach().requires_grad_()
+        sums_there, _ = _eliminate(leaf, lengths, single_root)
+        (found,) = torch.autograd.grad(sums_there.sum(), leaf)
+    return sums_there.detach(), found.clamp(0.0, 1.0)
+
+
+def _eliminate(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
+    """The elimination in torch, in logarithms: log-partition, -inf without a tree, and entropy.
+
+    Every weight w has a spread, log w - d log w / d b at b = 1 where all scores are multiplied by
+    b. That of a score itself is 0, of a product the sum, of a quotient the difference, of a sum the
+    average by the shares plus the entropy of the shares; that of the sum over trees is the entropy.
+
+    Args:
+        scores: (B, N, N), -inf where nothing is read.
+    """
+    if scores.shape[1] == 1 or len(scores) == 0:
+        nothing = scores.new_zeros(len(scores))
+        return nothing, nothing
+    is_word = word_mask(lengths, scores.shape[1])[:, 1:]
+    shifts, log_partition = _shifts(scores.detach(), single_root)
+    is_there = scores > -torch.inf
+    weights = torch.where(is_there, scores.masked_fill(~is_there, 0.0) - shifts, ABSENT)
+    # Padding hangs on the root by arcs of score 0, for which no power of t is counted.
+    root, words = torch.where(is_word, weights[:, 0, 1:], 0.0), weights[:, 1:, 1:]
+    spread, root_spread = torch.zeros_like(words), torch.zeros_like(root)
+    late, powers = is_word & single_root, torch.zeros_like(lengths)
+    entropy = torch.zeros_like(log_partition)
+    for e in range(scores.shape[1] - 2, -1, -1):
+        has_head = (words[:, :e, e] > ABSENT / 2).any(1)
+        powers = powers + (late[:, e] & ~has_head)
+        pull_late = (late[:, e] & has_head)[:, None]
+        into = torch.cat([words[:, :e, e], torch.where(pull_late, ABSENT, root[:, e, None])], 1)
+        into_spread = torch.cat([spread[:, :e, e], root_spread[:, e, None]], 1)
+        total, total_spread = _sum(into, into_spread, 1)
+        log_partition, entropy = log_partition + total, entropy + total_spread
+        out, out_spread = words[:, e, :e], spread[:, e, :e]
+        through = (root[:, e] - total)[:, None] + out
+        through_spread = (root_spread[:, e] - total_spread)[:, None] + out_spread
+        passed = (words[:, :e, e] - total[:, None])[:, :, None] + out[:, None]
+        passed_spread = (spread[:, :e, e] - total_spread[:, None])[:, :, None] + out_spread[:, None]
+        # Of the arc from the root and the way through e, that with the lower power of t counts.
+        had, has = root[:, :e] > ABSENT / 2, through > ABSENT / 2
+        old = torch.where(late[:, :e] & has & ~pull_late, ABSENT, root[:, :e])
+        new = torch.where(~late[:, :e] & had & pull_late, ABSENT, through)
+        late = torch.where(has, pull_late & (late[:, :e] | ~had), late[:, :e])
+        root, root_spread = _sum(
+            torch.stack([old, new]), torch.stack([root_spread[:, :e], through_spread]), 0
+        )
+        words, spread = _sum(
+            torch.stack([words[:, :e, :e], passed]),
+            torch.stack([spread[:, :e, :e], passed_spread]),
+            0,
+        )
+    has_tree = (log_partition > ABSENT / 2) & ((powers <= 1) | (not single_root))
+    return torch.where(has_tree, log_partition, -torch.inf), entropy
+
+
+def _sum(weights: Tensor, spreads: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Logarithm of the sum over a dimension, and its spread."""
+    total = torch.logsumexp(weights, dim)
+    shares = weights - total.unsqueeze(dim)
+    return total, (shares.exp() * (spreads - shares)).sum(dim)
+
+
+def _shifts(scores: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
+    """What every tree loses alike: (B, N, N) from its arcs, (B,) in all.
+
+    From arcs into m the highest of their scores. With a single root it is the highest of those from
+    words, and the arcs from the root lose the highest of what they have left.
+    """
+    highest = scores[:, 1 if single_root else 0 :].amax(1)
+    highest = torch.where(highest > -torch.inf, highest, 0.0)
+    left = (scores[:, 0] - highest).amax(1)
+    from_root = torch.where((left > -torch.inf) & single_root, left, 0.0)
+    shifts = highest[:, None, :].repeat(1, scores.shape[1], 1)
+    shifts[:, 0] += from_root[:, None]
+    return shifts, highest.sum(1) + from_root
