@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> Report:
     rows = []
     has_peer = is_installed("supar")
     for n, n_classes in CLASSES.items():
-        arcs, tables, siblings = _draw(n, n_classes)
+        arcs, tables, siblings = tables_of(n, n_classes)
         lengths = torch.full((BATCH,), n)
         batch = torch.from_numpy(arcs), torch.from_numpy(siblings), lengths
         heads, values = eisner_sibling(*batch, backend="cpu")
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> Report:
     return Report("Second-order search, microseconds a sentence", columns, rows, notes)
 
 
-def _draw(n: int, n_classes: int) -> tuple[np.ndarray, FactoredSiblings, np.ndarray]:
+def tables_of(n: int, n_classes: int) -> tuple[np.ndarray, FactoredSiblings, np.ndarray]:
     """Scores near a tree as trained ones are: arcs, tables of all sentences, and both as one.
 
     Whole numbers, so that all forms find the same trees.

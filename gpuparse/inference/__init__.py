@@ -1,9 +1,12 @@
 """Tree search and sums over trees: score tensors in, trees and probabilities out."""
 
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
+from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
 from gpuparse.inference.decode import DECODERS, Decoder, decode
 from gpuparse.inference.eisner import eisner
+from gpuparse.inference.eisner_kbest import eisner_kbest
 from gpuparse.inference.eisner_sibling import eisner_sibling
+from gpuparse.inference.eisner_sibling_kbest import eisner_sibling_kbest
 from gpuparse.inference.eisner_sibling_sums import (
     eisner_sibling_entropy,
     eisner_sibling_log_partition,
@@ -18,6 +21,13 @@ from gpuparse.inference.eisner_sums import (
 )
 from gpuparse.inference.hill_climb import hill_climb
 from gpuparse.inference.label_marginals import arc_scores_of_labels, label_marginals
+from gpuparse.inference.matrix_tree import (
+    matrix_tree_entropy,
+    matrix_tree_log_partition,
+    matrix_tree_marginals,
+    matrix_tree_sample,
+)
+from gpuparse.inference.minimum_bayes_risk import minimum_bayes_risk
 from gpuparse.inference.multi_parent import multi_parent
 from gpuparse.inference.scores import Parse, Scores
 
@@ -28,18 +38,26 @@ __all__ = [
     "Scores",
     "arc_scores_of_labels",
     "chu_liu_edmonds",
+    "chu_liu_edmonds_kbest",
     "decode",
     "eisner",
     "eisner_entropy",
+    "eisner_kbest",
     "eisner_log_partition",
     "eisner_marginals",
     "eisner_sample",
     "eisner_sibling",
     "eisner_sibling_entropy",
+    "eisner_sibling_kbest",
     "eisner_sibling_log_partition",
     "eisner_sibling_marginals",
     "eisner_sibling_sample",
     "hill_climb",
     "label_marginals",
+    "matrix_tree_entropy",
+    "matrix_tree_log_partition",
+    "matrix_tree_marginals",
+    "matrix_tree_sample",
+    "minimum_bayes_risk",
     "multi_parent",
 ]

@@ -15,6 +15,7 @@ from gpuparse.inference.eisner_sums import (
     grow,
     sum_over_roots,
     sum_splits,
+    sums_without_words,
     with_components,
 )
 from gpuparse.inference.kernels.cpu import eisner_sibling_samples
@@ -237,6 +238,8 @@ def _inside_sums(parts: _Parts, single_root: bool, with_entropy: bool) -> Tensor
 
     Charts as in `eisner_sums`; E: incomplete spans with the end of the modifiers on that side.
     """
+    if parts.arcs.shape[1] == 1:
+        return sums_without_words(parts.arcs, with_entropy)
     top = column_tops(parts.arcs, parts.lengths)
     first = 1 if single_root else 0
     arcs = with_components(parts.arcs - top[:, None], with_entropy)

@@ -231,6 +231,8 @@ def _inside_sums(arcs: Tensor, lengths: Tensor, single_root: bool, with_entropy:
     Returns:
         -inf for the log-partition of a sentence without a tree.
     """
+    if arcs.shape[1] == 1:
+        return sums_without_words(arcs, with_entropy)
     top = column_tops(arcs, lengths)
     first = 1 if single_root else 0
     shifted = with_components(arcs - top[:, None], with_entropy)
@@ -260,6 +262,11 @@ def _inside_sums(arcs: Tensor, lengths: Tensor, single_root: bool, with_entropy:
     else:
         sums = at_lengths(C_R_left[..., 0], lengths)
     return add_to_log(sums, top.sum(1), lengths)
+
+
+def sums_without_words(arcs: Tensor, with_entropy: bool) -> Tensor:
+    """Zeros (1 or 2, B) that autograd can lead back to the scores (B, 1, 1), which are 0 here."""
+    return (0.0 * arcs).sum((1, 2)).expand(2 if with_entropy else 1, -1)
 
 
 def column_tops(arcs: Tensor, lengths: Tensor) -> Tensor:

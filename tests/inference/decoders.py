@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuparse import inference
-from gpuparse.inference import reference
+from gpuparse.inference import reference, reference_kbest
 
 BACKENDS = ["torch", "cpu"]
 """Every backend but "auto" and the ones that do not exist."""
@@ -31,13 +31,35 @@ SIBLING_ROWS = {
 }
 """Those that read sibling scores too."""
 
-SUMS = {
-    *(f"{trees}_{what}" for trees in ("eisner", "eisner_sibling")
-      for what in ("log_partition", "marginals", "entropy", "sample")),
-    "arc_scores_of_labels",
-    "label_marginals",
-}  # fmt: skip
-"""Sums instead of maxima; their tests are in test_sums.py."""
+KBEST_ROWS = {
+    "eisner_kbest": Row(inference.eisner_kbest, reference_kbest.eisner_kbest, projective=True),
+    "eisner_sibling_kbest": Row(
+        inference.eisner_sibling_kbest, reference_kbest.eisner_sibling_kbest, projective=True
+    ),
+}
+"""Those that find several trees, each named after the decoder of the best one."""
 
-NOT_DECODERS = {"DECODERS", "Decoder", "Parse", "Scores", "decode"} | SUMS
-"""Public names of `gpuparse.inference` that search for no best tree themselves."""
+KBEST = {"chu_liu_edmonds_kbest"}
+"""Another, whose tests are in a file of its own."""
+
+NOT_DECODERS = {"DECODERS", "Decoder", "Parse", "Scores", "decode"}
+"""Public names of `gpuparse.inference` that search for nothing themselves."""
+
+SUMS = {
+    "arc_scores_of_labels",
+    "eisner_entropy",
+    "eisner_log_partition",
+    "eisner_marginals",
+    "eisner_sample",
+    "eisner_sibling_entropy",
+    "eisner_sibling_log_partition",
+    "eisner_sibling_marginals",
+    "eisner_sibling_sample",
+    "label_marginals",
+    "matrix_tree_entropy",
+    "matrix_tree_log_partition",
+    "matrix_tree_marginals",
+    "matrix_tree_sample",
+    "minimum_bayes_risk",
+}
+"""Those over all trees, and what reads marginals."""

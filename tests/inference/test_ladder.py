@@ -9,7 +9,15 @@ import torch
 from gpuparse import inference
 from gpuparse.errors import NoTreeError
 from gpuparse.inference.kernels.cpu.search import SCRATCH
-from tests.inference.decoders import BACKENDS, NOT_DECODERS, ROWS, SIBLING_ROWS
+from tests.inference.decoders import (
+    BACKENDS,
+    KBEST,
+    KBEST_ROWS,
+    NOT_DECODERS,
+    ROWS,
+    SIBLING_ROWS,
+    SUMS,
+)
 from tests.oracles.brute_force import all_trees, best_values
 from tests.strategies import integer_scores
 
@@ -21,7 +29,8 @@ every_backend = pytest.mark.parametrize("backend", BACKENDS)
 def test_every_public_decoder_has_a_row():
     rows = ROWS | SIBLING_ROWS
     assert list(inference.DECODERS) == list(rows)
-    assert set(inference.__all__) - NOT_DECODERS == set(rows)
+    assert set(inference.__all__) - NOT_DECODERS - KBEST - SUMS == set(rows | KBEST_ROWS)
+    assert {name.removesuffix("_kbest") for name in KBEST_ROWS} <= set(rows)
     assert list(SCRATCH) == list(rows)
     for name, decoder in inference.DECODERS.items():
         assert decoder.search is rows[name].search

@@ -297,6 +297,7 @@ def chu_liu_edmonds_sentence(
     if made < 0:
         return False
     _take_apart(made, n, stride, rows, root, best, source, members, bounds)
+    path[0] = made  # for `super_nodes`
     n_roots = 0
     for m in range(1, n + 1):
         n_roots += source[m] == 0
@@ -305,6 +306,20 @@ def chu_liu_edmonds_sentence(
     for m in range(1, n + 1):
         heads[m] = source[m]
     return True
+
+
+@inlined
+def super_nodes(
+    n: int, floats: np.ndarray, ints: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """What the last search with this scratch, which found a tree, leaves behind.
+
+    Returns: best[k], what word or super-node k took; members and bounds: super-node c is made of
+    members[bounds[c]:bounds[c + 1]]; the number after the last super-node, n + 1 if there is none.
+    """
+    stride = whole_vectors(n + 1, floats.itemsize)
+    best = aligned(floats)[3 * (n + 1) * stride :]
+    return best, ints[6 * stride :], ints[8 * stride :], int(ints[2 * stride])
 
 
 @compiled

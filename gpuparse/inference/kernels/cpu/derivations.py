@@ -13,13 +13,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.compiled import compiled, inlined
+from gpuparse.compiled import inlined
+from gpuparse.inference.kernels.cpu.lanes import pointer_to
 
 RANK_BITS = 20
 MAX_RANK = (1 << RANK_BITS) - 1
 """The highest rank, and the most derivations, that a place has room for."""
 ONE_RIGHT = 1
 ONE_LEFT = 1 << RANK_BITS
+
+# Fields of an item on the agenda.
+KIND, START, END, RANK, ASKS, N_FIELDS = range(6)
+
+Pointer = Any
+"""What `pointer_to` gives."""
 
 
 class Derivations(NamedTuple):
@@ -28,7 +35,7 @@ class Derivations(NamedTuple):
     values: without what its item adds to every derivation. places: (r, a, b) in one number.
     lengths, asked: of each list, derivations that it holds and those that were asked for.
     list_of: of each item, its list or -1.
-    agenda: (items of a tree, 5): kind, i, j, rank, whether the next one is asked for.
+    agenda: for each item of a tree kind, i, j, rank, whether the next one is asked for.
     """
 
     values: np.ndarray
@@ -53,8 +60,27 @@ def make_derivations(n: int, k: int, dtype: Any, n_items: int, cells: int) -> De
         np.empty(lists, np.int64),
         np.empty(lists, np.int64),
         np.empty(cells, np.int32),
-        np.empty((of_tree, 5), np.int64),
+        np.empty(of_tree * N_FIELDS, np.int64),
     )
+
+
+@inlined
+def pointers_to(derivations: Derivations) -> tuple[Pointer, ...]:
+    """The arrays as pointers."""
+    return (
+        pointer_to(derivations.values), pointer_to(derivations.places),
+        pointer_to(derivations.lengths), pointer_to(derivations.asked),
+        pointer_to(derivations.list_of), pointer_to(derivations.agenda),
+    )  # fmt: skip
+
+
+@inlined
+def enter(agenda: Pointer, size: int, kind: int, i: int, j: int, rank: int, asks: int) -> int:
+    """Put an item on the agenda; returns how many are there."""
+    at = size * N_FIELDS
+    agenda[at + KIND], agenda[at + START], agenda[at + END] = kind, i, j
+    agenda[at + RANK], agenda[at + ASKS] = rank, asks
+    return size + 1
 
 
 @inlined
@@ -69,15 +95,9 @@ def parts_of_place(place: int) -> tuple[int, int, int]:
     return place >> (2 * RANK_BITS), (place >> RANK_BITS) & MAX_RANK, place & MAX_RANK
 
 
-@compiled
+@inlined
 def insert(
-    values: np.ndarray,
-    places: np.ndarray,
-    start: int,
-    length: int,
-    room: int,
-    value: float,
-    place: int,
+    values: Pointer, places: Pointer, start: int, length: int, room: int, value: float, place: int
 ) -> int:
     """Put a derivation in its place in the list from `start` on; return how many the list holds.
 
@@ -85,16 +105,16 @@ def insert(
     """
     end = start + length
     if length >= room:
-        last = np.uint64(end - 1)
-        if values[last] > value or (values[last] == value and places[last] < place):
+        last = values[end - 1]
+        if last > value or (last == value and places[end - 1] < place):
             return length
         end -= 1
         length -= 1
     while end > start:
-        before = np.uint64(end - 1)
-        if values[before] > value or (values[before] == value and places[before] < place):
+        before = values[end - 1]
+        if before > value or (before == value and places[end - 1] < place):
             break
-        values[np.uint64(end)], places[np.uint64(end)] = values[before], places[before]
+        values[end], places[end] = before, places[end - 1]
         end -= 1
-    values[np.uint64(end)], places[np.uint64(end)] = value, place
+    values[end], places[end] = value, place
     return length + 1

@@ -13,16 +13,25 @@ import torch
 
 from gpuparse.compiled import compiled, inlined
 from gpuparse.inference.kernels.cpu.derivations import (
+    ASKS,
+    END,
+    KIND,
+    N_FIELDS,
     ONE_LEFT,
     ONE_RIGHT,
+    RANK,
+    START,
     Derivations,
+    Pointer,
+    enter,
     insert,
     make_derivations,
     parts_of_place,
     place_of,
+    pointers_to,
 )
 from gpuparse.inference.kernels.cpu.eisner import eisner_scratch_size, fill_chart
-from gpuparse.inference.kernels.cpu.lanes import aligned, whole_vectors
+from gpuparse.inference.kernels.cpu.lanes import aligned, pointer_to, whole_vectors
 from gpuparse.inference.kernels.cpu.threads import run_in_threads
 from gpuparse.tensors import NO_HEAD
 
@@ -67,54 +76,59 @@ def _right_kind(kind: int) -> int:
 
 
 @inlined
-def _sum(
-    arc_scores: np.ndarray, first: int, kind: int, i: int, j: int, r: int, left: float, right: float
-) -> float:
-    """The value of a derivation from those of its parts, added as in the chart."""
+def _sum(kind: int, left: float, right: float, arc: float) -> float:
+    """The value of a derivation from those of its parts and the arc, added as in the chart."""
     if kind == S:
         return left + right
     if kind == C_R:
-        return left + arc_scores[i + first, r + first] + right
+        return (left + arc) + right
     if kind == C_L:
-        return left + (right + arc_scores[j + first, r + first])
-    return left + right + arc_scores[0, r + 1]
+        return left + (right + arc)
+    return (left + right) + arc
+
+
+@inlined
+def _operands(kind: int, i: int, j: int, last: int, stride: int) -> tuple[int, int, int, int]:
+    """Where the maxima of both parts stand for the first split, this split, and the last one.
+
+    With every further split, the left part is one row on and the right one, one row less, one cell.
+    """
+    plane = (last + 1) * stride
+    c_R = (2 * last + 1) * stride
+    c_L, at = c_R + plane, (j - i) * stride + i
+    if kind == C_R:  # I_R(i,r) + C_R(r,j)
+        return (last + 1) * stride + i, c_R + at + 1 - stride, i + 1, j
+    if kind == S:
+        return c_R + i, c_L + at + 1 - stride, i, j - 1
+    if kind == C_L:  # C_L(i,r) + I_L(r,j)
+        return c_L + i, c_R + 3 * plane + at, i, j - 1
+    return c_L + i, c_R + at, i, j
 
 
 @inlined
 def _fill_list(
-    arc_scores: np.ndarray,
+    of_root: Pointer,
     last: int,
     stride: int,
-    chart: np.ndarray,
+    chart: Pointer,
     kind: int,
     i: int,
     j: int,
-    values: np.ndarray,
-    places: np.ndarray,
+    values: Pointer,
+    places: Pointer,
     start: int,
     room: int,
 ) -> int:
-    """The best splits of an item, both parts at their best; returns how many."""
-    plane = (last + 1) * stride
-    I_R = last * stride
-    c_R = (2 * last + 1) * stride
-    c_L = c_R + plane
-    left, right = I_R, c_R
-    if kind == S:
-        left, right = c_R, c_L + 1 - stride
-    elif kind == C_L:
-        left, right = c_L, c_R + 3 * plane  # I_L
-    elif kind == TOP:
-        left, right = c_L, c_R
-    left, right = left + i, right + (j - i) * stride + i
-    r, end = i, j + 1 if kind == TOP else j
-    if kind == C_R:
-        left, right, r, end = left + stride, right + 1 - stride, i + 1, j + 1
-    least, length = chart.dtype.type(-np.inf), 0
-    while r < end:
-        value = chart[np.uint64(left)] + chart[np.uint64(right)]
+    """The best splits of an item, both parts at their best; returns how many.
+
+    Args: of_root: for TOP, the arcs from the root by r.
+    """
+    left, right, r, end = _operands(kind, i, j, last, stride)
+    least, length = -np.inf, 0
+    while r <= end:
+        value = chart[left] + chart[right]
         if kind == TOP:
-            value += arc_scores[0, r + 1]
+            value += of_root[r]
         if value > least:
             length = insert(values, places, start, length, room, value, place_of(r, 0, 0))
             if length == room:
@@ -125,42 +139,16 @@ def _fill_list(
     return length
 
 
-@inlined
-def _enter(
-    agenda: np.ndarray,
-    size: int,
-    heads: np.ndarray,
-    t: int,
-    first: int,
-    kind: int,
-    i: int,
-    j: int,
-    rank: int,
-    asks: int,
-) -> int:
-    """Put a part on the agenda, or its arc into the tree if it has only one derivation."""
-    if j - i > 1:
-        agenda[size, 0], agenda[size, 1], agenda[size, 2] = kind, i, j
-        agenda[size, 3], agenda[size, 4] = rank, asks
-        return size + 1
-    if j > i:
-        if kind == C_R:
-            heads[t, j + first] = i + first
-        elif kind == C_L:
-            heads[t, i + first] = j + first
-    return size
-
-
 @compiled
 def _unfold(
-    arc_scores: np.ndarray,
-    single_root: bool,
+    first: int,
     k: int,
     t: int,
     last: int,
     stride: int,
-    chart: np.ndarray,
-    derivations: Derivations,
+    chart: Pointer,
+    of_root: Pointer,
+    derivations: tuple[Pointer, ...],
     n_lists: int,
     heads: np.ndarray,
 ) -> tuple[int, int]:
@@ -169,38 +157,44 @@ def _unfold(
     Items that have no list get one. Returns: items on the agenda, lists.
     """
     values, places, lengths, asked, list_of, agenda = derivations
-    first = 1 if single_root else 0
     size, p = 1, 0
     while p < size:
-        kind, i, j = agenda[p, 0], agenda[p, 1], agenda[p, 2]
-        rank, asks = agenda[p, 3], agenda[p, 4]
+        at = p * N_FIELDS
+        p += 1
+        kind, i, j = agenda[at + KIND], agenda[at + START], agenda[at + END]
+        if kind < S and j - i == 1 and size > 1:  # a single derivation
+            m = j if kind == C_R else i
+            heads[t, m + first] = i + j - m + first
+            agenda[at + ASKS] = 0
+            continue
         item = _item(kind, i, j, last, stride)
-        x = list_of[item]
+        x, rank = list_of[item], agenda[at + RANK]
         if x < 0:
             x = n_lists
             n_lists += 1
             list_of[item] = x
             lengths[x] = _fill_list(
-                arc_scores, last, stride, chart, kind, i, j, values, places, x * k, k - t
+                of_root, last, stride, chart, kind, i, j, values, places, x * k, k - t
             )
             asked[x] = 1
             if lengths[x] == 0:  # of the top item
                 return 0, n_lists
         if asked[x] > rank + 1:
-            asks = 0
-        agenda[p, 4] = asks
+            agenda[at + ASKS] = 0
+        asks = agenda[at + ASKS]
         r, a, b = parts_of_place(places[x * k + rank])
-        if kind == C_R:
-            heads[t, r + first] = i + first
-        elif kind == C_L:
-            heads[t, r + first] = j + first
+        start = r
+        if kind == S:
+            start = r + 1
         elif kind == TOP:
             heads[t, r + first] = 0
-        asks_left = asks if b == 0 else 0
-        size = _enter(agenda, size, heads, t, first, _left_kind(kind), i, r, a, asks_left)
-        start = r + 1 if kind == S else r
-        size = _enter(agenda, size, heads, t, first, _right_kind(kind), start, j, b, asks)
-        p += 1
+        else:
+            heads[t, r + first] = (i if kind == C_R else j) + first
+        # An S of two words has a single derivation and no arc.
+        if r - i > (1 if kind == C_R else 0):
+            size = enter(agenda, size, _left_kind(kind), i, r, a, asks if b == 0 else 0)
+        if j - start > (1 if kind == C_L else 0):
+            size = enter(agenda, size, _right_kind(kind), start, j, b, asks)
     return size, n_lists
 
 
@@ -212,36 +206,44 @@ def _advance(
     t: int,
     last: int,
     stride: int,
-    chart: np.ndarray,
-    derivations: Derivations,
+    chart: Pointer,
+    derivations: tuple[Pointer, ...],
     size: int,
 ) -> None:
     """Find the next derivation of all items of tree t that are asked for it, parts first."""
     values, places, lengths, asked, list_of, agenda = derivations
     c_R = (2 * last + 1) * stride
     for p in range(size - 1, -1, -1):
-        if agenda[p, 4] == 0:
+        at = p * N_FIELDS
+        if agenda[at + ASKS] == 0:
             continue
-        kind, i, j, rank = agenda[p, 0], agenda[p, 1], agenda[p, 2], agenda[p, 3]
+        kind, i, j, rank = (
+            agenda[at + KIND],
+            agenda[at + START],
+            agenda[at + END],
+            agenda[at + RANK],
+        )
         x = list_of[_item(kind, i, j, last, stride)]
+        asked[x] = rank + 2
         place = places[x * k + rank]
         r, a, b = parts_of_place(place)
         left = _item(_left_kind(kind), i, r, last, stride)
         right = _item(_right_kind(kind), r + 1 if kind == S else r, j, last, stride)
         of_left, of_right = list_of[left], list_of[right]
-        value_a = chart[c_R + left] if a == 0 else values[of_left * k + a]
-        value_b = chart[c_R + right] if b == 0 else values[of_right * k + b]
-        room, length = k - t + rank, lengths[x]
-        if b == 0 and of_left >= 0 and lengths[of_left] > a + 1:
-            more = values[of_left * k + a + 1]
-            value = _sum(arc_scores, first, kind, i, j, r, more, value_b)
-            length = insert(values, places, x * k, length, room, value, place + ONE_LEFT)
-        if of_right >= 0 and lengths[of_right] > b + 1:
-            more = values[of_right * k + b + 1]
-            value = _sum(arc_scores, first, kind, i, j, r, value_a, more)
-            length = insert(values, places, x * k, length, room, value, place + ONE_RIGHT)
+        more_left = b == 0 and of_left >= 0 and lengths[of_left] > a + 1
+        more_right = of_right >= 0 and lengths[of_right] > b + 1
+        h = 0 if kind == TOP else (i if kind == C_R else j) + first
+        arc = arc_scores[h, r + first] if kind != S else arc_scores.dtype.type(0)
+        room, length, start = k - t + rank, lengths[x], x * k
+        if more_left:
+            value_b = chart[c_R + right]
+            value = _sum(kind, values[of_left * k + a + 1], value_b, arc)
+            length = insert(values, places, start, length, room, value, place + ONE_LEFT)
+        if more_right:
+            value_a = chart[c_R + left] if a == 0 else values[of_left * k + a]
+            value = _sum(kind, value_a, values[of_right * k + b + 1], arc)
+            length = insert(values, places, start, length, room, value, place + ONE_RIGHT)
         lengths[x] = length
-        asked[x] = rank + 2
 
 
 @compiled
@@ -267,22 +269,26 @@ def eisner_kbest_sentence(
     stride = whole_vectors(last + 1, scratch.floats.itemsize)
     chart = aligned(scratch.floats)
     fill_chart(arc_scores, first, last, stride, chart)
-    derivations = scratch.derivations
-    lists, agenda = derivations.list_of, derivations.agenda
-    lists[: 4 * (last + 1) * stride] = -1
+    if single_root:
+        # A list by r of the arcs from the root, in the place of those to the left of all words.
+        for r in range(n):
+            chart[r] = arc_scores[0, r + 1]
+    cells = pointer_to(chart)
+    derivations = pointers_to(scratch.derivations)
+    scratch.derivations.list_of[: 4 * (last + 1) * stride] = -1
+    values, lengths, agenda = derivations[0], derivations[2], derivations[5]
     n_lists = 0
     for t in range(k):
-        agenda[0, 0], agenda[0, 1], agenda[0, 2] = TOP if single_root else C_R, 0, last
-        agenda[0, 3], agenda[0, 4] = t, 1
+        enter(agenda, 0, TOP if single_root else C_R, 0, last, t, 1)
         size, n_lists = _unfold(
-            arc_scores, single_root, k, t, last, stride, chart, derivations, n_lists, heads
+            first, k, t, last, stride, cells, cells, derivations, n_lists, heads
         )
         if size == 0:
             return 0
-        scores[t] = derivations.values[t]
+        scores[t] = values[t]
         if t + 1 < k:
-            _advance(arc_scores, first, k, t, last, stride, chart, derivations, size)
-            if derivations.lengths[0] == t + 1:
+            _advance(arc_scores, first, k, t, last, stride, cells, derivations, size)
+            if lengths[0] == t + 1:
                 return t + 1
     return k
 

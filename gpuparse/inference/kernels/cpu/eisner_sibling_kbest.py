@@ -10,13 +10,22 @@ import torch
 
 from gpuparse.compiled import compiled, inlined
 from gpuparse.inference.kernels.cpu.derivations import (
+    ASKS,
+    END,
+    KIND,
+    N_FIELDS,
     ONE_LEFT,
     ONE_RIGHT,
+    RANK,
+    START,
     Derivations,
+    Pointer,
+    enter,
     insert,
     make_derivations,
     parts_of_place,
     place_of,
+    pointers_to,
 )
 from gpuparse.inference.kernels.cpu.eisner_sibling import (
     C_L,
@@ -27,6 +36,7 @@ from gpuparse.inference.kernels.cpu.eisner_sibling import (
     FIRST_R,
     I_L,
     I_R,
+    N_PLANES,
     S_L,
     S_R,
     SiblingScratch,
@@ -34,10 +44,11 @@ from gpuparse.inference.kernels.cpu.eisner_sibling import (
     make_sibling_scratch,
     sibling_tree_score,
 )
-from gpuparse.inference.kernels.cpu.lanes import aligned, whole_vectors
+from gpuparse.inference.kernels.cpu.lanes import aligned, pointer_to, whole_vectors
 from gpuparse.inference.kernels.cpu.siblings import (
     DenseSiblings,
     Siblings,
+    fill_parts_of_three,
     part_of_pair,
     part_of_three,
 )
@@ -105,138 +116,88 @@ def _parts(kind: int, i: int, j: int, r: int) -> tuple[int, int, int, int, int, 
 
 
 @inlined
-def _added(
-    arc_scores: np.ndarray,
-    siblings: Siblings,
-    n: int,
-    stride: int,
-    chart: np.ndarray,
-    kind: int,
-    i: int,
-    j: int,
-    r: int,
-) -> tuple[float, float, float, float]:
-    """What is added to the values in the lists of the two parts, then what for this derivation."""
-    plane = (n + 2) * stride
-    zero = chart.dtype.type(0)
+def _operands(kind: int, i: int, j: int, plane: int, stride: int) -> tuple[int, int, int, int]:
+    """Where the maxima of both parts stand for the split 0, the first split, and the last one.
+
+    With every further split the left part is one cell on and the right one, one row.
+    """
+    row = i * stride
+    if kind == S_R:
+        return C_R * plane + row, C_L * plane + stride + j, i, j - 1
     if kind == C_R:
-        return arc_scores[i, r], zero, siblings.ends[i, r], zero
+        return E_R * plane + row, C_R * plane + j, i + 1, j
     if kind == C_L:
-        return zero, arc_scores[j, r], zero, siblings.ends[j, r]
+        return C_L * plane + row, E_L * plane + j, i, j - 1
+    if kind == TOP:
+        return C_L * plane + row, C_R * plane + j, i, j
     if kind == I_R:
-        if r == i:
-            return zero, zero, zero, chart[FIRST_R * plane + i * stride + j]
-        return (
-            arc_scores[i, r], part_of_pair(siblings, j, r),
-            zero, part_of_three(siblings, i, j, r),
-        )  # fmt: skip
-    if kind == I_L:
-        if r == i:
-            return zero, zero, zero, chart[FIRST_L * plane + i * stride + j]
-        return (
-            part_of_pair(siblings, i, r), arc_scores[j, r],
-            part_of_three(siblings, j, i, r), zero,
-        )  # fmt: skip
-    return zero, zero, zero, zero
+        return I_R * plane + row, S_R * plane + j, i, j - 1
+    return S_L * plane + row, I_L * plane + j, i, j - 1
 
 
 @inlined
-def _of_root(
-    arc_scores: np.ndarray, siblings: Siblings, n: int, stride: int, chart: np.ndarray, m: int
-) -> tuple[float, float]:
-    """What is added for the only modifier of the root."""
-    first = chart[FIRST_R * (n + 2) * stride + m]
-    return first + siblings.ends[0, m], arc_scores[0, m]
+def _without_sibling(kind: int, i: int, j: int, plane: int, stride: int, chart: Pointer) -> float:
+    """The value of an arc without an inner sibling."""
+    row = i * stride
+    if kind == I_R:
+        return chart[C_L * plane + row + stride + j] + chart[FIRST_R * plane + row + j]
+    return chart[C_R * plane + row + j - 1] + chart[FIRST_L * plane + row + j]
 
 
-@compiled
+@inlined
 def _fill_list(
-    arc_scores: np.ndarray,
-    siblings: Siblings,
+    parts: Pointer,
+    of_root: Pointer,
     n: int,
     stride: int,
-    chart: np.ndarray,
+    chart: Pointer,
     kind: int,
     i: int,
     j: int,
-    values: np.ndarray,
-    places: np.ndarray,
+    values: Pointer,
+    places: Pointer,
     start: int,
     room: int,
 ) -> int:
-    """The best splits of an item, both parts at their best; returns how many."""
+    """The best splits of an item, both parts at their best; returns how many.
+
+    Args: parts: for arcs, the parts of three by r; of_root: for TOP, what is added by r.
+    """
     plane = (n + 2) * stride
-    row, none = i * stride, -1
-    r, end = i, j
-    if kind == S_R:
-        left, right = C_R * plane + row, C_L * plane + stride + j
-    elif kind == C_R:
-        left, right, r, end = E_R * plane + row, C_R * plane + j, i + 1, j + 1
-    elif kind == C_L:
-        left, right = C_L * plane + row, E_L * plane + j
-    elif kind == TOP:
-        left, right, end = C_L * plane + row, C_R * plane + j, j + 1
-    elif kind == I_R:
-        left, right, none = I_R * plane + row, S_R * plane + j, C_L * plane + row + stride + j
-    else:
-        left, right, none = S_L * plane + row, I_L * plane + j, C_R * plane + row + j - 1
-    least, length = chart.dtype.type(-np.inf), 0
-    while r < end:
-        of_left, of_right = chart[np.uint64(left + r)], chart[np.uint64(right + r * stride)]
-        if kind == I_R and r > i:
-            value = of_left + (of_right + part_of_three(siblings, i, j, r))
-        elif kind == I_L and r > i:
-            value = (of_left + part_of_three(siblings, j, i, r)) + of_right
-        elif none >= 0:
-            first = FIRST_R if kind == I_R else FIRST_L
-            value = chart[none] + chart[first * plane + row + j]
+    left, right, r, end = _operands(kind, i, j, plane, stride)
+    right += r * stride
+    least, length = -np.inf, 0
+    while r <= end:
+        if kind == I_R:
+            value = chart[left + r] + (chart[right] + parts[r])
+        elif kind == I_L:
+            value = (chart[left + r] + parts[r]) + chart[right]
         else:
-            value = of_left + of_right
+            value = chart[left + r] + chart[right]
         if kind == TOP:
-            part, arc = _of_root(arc_scores, siblings, n, stride, chart, r)
-            value = value + part + arc
+            value = (value + of_root[r]) + of_root[stride + r]
+        elif kind <= I_L and r == i:
+            value = _without_sibling(kind, i, j, plane, stride, chart)
         if value > least:
             length = insert(values, places, start, length, room, value, place_of(r, 0, 0))
             if length == room:
                 least = values[start + room - 1]
+        right += stride
         r += 1
     return length
 
 
-@inlined
-def _enter(
-    agenda: np.ndarray,
-    size: int,
-    heads: np.ndarray,
-    t: int,
-    kind: int,
-    i: int,
-    j: int,
-    rank: int,
-    asks: int,
-) -> int:
-    """Put a part on the agenda if it may have several derivations, and its arc into the tree."""
-    if kind == I_R or (kind == C_R and j - i == 1):
-        heads[t, j] = i
-    elif kind == I_L or (kind == C_L and j - i == 1):
-        heads[t, i] = j
-    if j - i > 1:
-        agenda[size, 0], agenda[size, 1], agenda[size, 2] = kind, i, j
-        agenda[size, 3], agenda[size, 4] = rank, asks
-        return size + 1
-    return size
-
-
 @compiled
 def _unfold(
-    arc_scores: np.ndarray,
     siblings: Siblings,
     n: int,
     k: int,
     t: int,
     stride: int,
-    chart: np.ndarray,
-    derivations: Derivations,
+    chart: Pointer,
+    parts: np.ndarray,
+    of_root: Pointer,
+    derivations: tuple[Pointer, ...],
     n_lists: int,
     heads: np.ndarray,
 ) -> tuple[int, int]:
@@ -245,33 +206,45 @@ def _unfold(
     Items that have no list get one. Returns: items on the agenda, lists.
     """
     values, places, lengths, asked, list_of, agenda = derivations
+    of_three = pointer_to(parts)
     size, p = 1, 0
     while p < size:
-        kind, i, j = agenda[p, 0], agenda[p, 1], agenda[p, 2]
-        rank, asks = agenda[p, 3], agenda[p, 4]
+        at = p * N_FIELDS
+        p += 1
+        kind, i, j = agenda[at + KIND], agenda[at + START], agenda[at + END]
+        is_right = kind % 2 == 0  # I_R or C_R, where it matters
+        if kind <= I_L or (kind <= C_L and j - i == 1):
+            heads[t, j if is_right else i] = i if is_right else j
+            if j - i == 1 and size > 1:  # a single derivation
+                agenda[at + ASKS] = 0
+                continue
         item = _item(kind, i, j, n, stride)
-        x = list_of[item]
+        x, rank = list_of[item], agenda[at + RANK]
         if x < 0:
             x = n_lists
             n_lists += 1
             list_of[item] = x
+            if kind <= I_L and j - i > 1:
+                h = i if is_right else j
+                fill_parts_of_three(siblings, h, i + j - h, i + 1, j - 1, parts)
             lengths[x] = _fill_list(
-                arc_scores, siblings, n, stride, chart, kind, i, j, values, places, x * k, k - t
+                of_three, of_root, n, stride, chart, kind, i, j, values, places, x * k, k - t
             )
             asked[x] = 1
             if lengths[x] == 0:  # of the top item
                 return 0, n_lists
         if asked[x] > rank + 1:
-            asks = 0
-        agenda[p, 4] = asks
+            agenda[at + ASKS] = 0
+        asks = agenda[at + ASKS]
         r, a, b = parts_of_place(places[x * k + rank])
         if kind == TOP:
             heads[t, r] = 0
         left, left_i, left_j, right, right_i, right_j = _parts(kind, i, j, r)
-        asks_left = asks if b == 0 else 0
-        size = _enter(agenda, size, heads, t, left, left_i, left_j, a, asks_left)
-        size = _enter(agenda, size, heads, t, right, right_i, right_j, b, asks)
-        p += 1
+        # An S of two words has a single derivation and no arc.
+        if left_j - left_i > (1 if left == S_R else 0):
+            size = enter(agenda, size, left, left_i, left_j, a, asks if b == 0 else 0)
+        if right_j - right_i > (1 if right == S_R else 0):
+            size = enter(agenda, size, right, right_i, right_j, b, asks)
     return size, n_lists
 
 
@@ -283,52 +256,66 @@ def _advance(
     k: int,
     t: int,
     stride: int,
-    chart: np.ndarray,
-    derivations: Derivations,
+    chart: Pointer,
+    of_root: Pointer,
+    derivations: tuple[Pointer, ...],
     size: int,
 ) -> None:
     """Find the next derivation of all items of tree t that are asked for it, parts first."""
     values, places, lengths, asked, list_of, agenda = derivations
+    plane, zero = (n + 2) * stride, arc_scores.dtype.type(0)
     for p in range(size - 1, -1, -1):
-        if agenda[p, 4] == 0:
+        at = p * N_FIELDS
+        if agenda[at + ASKS] == 0:
             continue
-        kind, i, j, rank = agenda[p, 0], agenda[p, 1], agenda[p, 2], agenda[p, 3]
+        kind, i, j, rank = (
+            agenda[at + KIND],
+            agenda[at + START],
+            agenda[at + END],
+            agenda[at + RANK],
+        )
         x = list_of[_item(kind, i, j, n, stride)]
         asked[x] = rank + 2
         place = places[x * k + rank]
         r, a, b = parts_of_place(place)
-        left, left_i, left_j, right, right_i, right_j = _parts(kind, i, j, r)
-        left = _item(left, left_i, left_j, n, stride)
-        right = _item(right, right_i, right_j, n, stride)
+        left_kind, left_i, left_j, right_kind, right_i, right_j = _parts(kind, i, j, r)
+        left = _item(left_kind, left_i, left_j, n, stride)
+        right = _item(right_kind, right_i, right_j, n, stride)
         of_left, of_right = list_of[left], list_of[right]
         more_left = b == 0 and of_left >= 0 and lengths[of_left] > a + 1
         more_right = of_right >= 0 and lengths[of_right] > b + 1
         if not (more_left or more_right):
             continue
-        to_left, to_right, then_left, then_right = _added(
-            arc_scores, siblings, n, stride, chart, kind, i, j, r
-        )
-        if kind == I_L and r > i:
-            left += (S_L - S_R) * (n + 2) * stride
+        # What is added to the values in the lists of the parts, then what by this derivation.
+        to_left, to_right, then_left, then_right = zero, zero, zero, zero
+        if kind == C_R:
+            to_left, then_left = arc_scores[i, r], siblings.ends[i, r]
+        elif kind == C_L:
+            to_right, then_right = arc_scores[j, r], siblings.ends[j, r]
+        elif kind <= I_L and r == i:
+            then_right = chart[(FIRST_R if kind == I_R else FIRST_L) * plane + i * stride + j]
+        elif kind == I_R:
+            to_left, to_right = arc_scores[i, r], part_of_pair(siblings, j, r)
+            then_right = part_of_three(siblings, i, j, r)
+        elif kind == I_L:
+            to_left, to_right = part_of_pair(siblings, i, r), arc_scores[j, r]
+            then_left = part_of_three(siblings, j, i, r)
+            left += (S_L - S_R) * plane
         value_a = chart[left] if a == 0 else values[of_left * k + a] + to_left
         value_b = chart[right] if b == 0 else values[of_right * k + b] + to_right
-        room, length = k - t + rank, lengths[x]
-        for side in range(2):
-            more, step = value_a, ONE_RIGHT
-            if side == 0:
-                if not more_left:
-                    continue
-                more, step = values[of_left * k + a + 1] + to_left, ONE_LEFT
-                value = (more + then_left) + (value_b + then_right)
-            else:
-                if not more_right:
-                    continue
-                more = values[of_right * k + b + 1] + to_right
-                value = (value_a + then_left) + (more + then_right)
+        room, length, start = k - t + rank, lengths[x], x * k
+        if more_left:
+            value = values[of_left * k + a + 1] + to_left
+            value = (value + then_left) + (value_b + then_right)
             if kind == TOP:
-                part, arc = _of_root(arc_scores, siblings, n, stride, chart, r)
-                value = value + part + arc
-            length = insert(values, places, x * k, length, room, value, place + step)
+                value = (value + of_root[r]) + of_root[stride + r]
+            length = insert(values, places, start, length, room, value, place + ONE_LEFT)
+        if more_right:
+            value = values[of_right * k + b + 1] + to_right
+            value = (value_a + then_left) + (value + then_right)
+            if kind == TOP:
+                value = (value + of_root[r]) + of_root[stride + r]
+            length = insert(values, places, start, length, room, value, place + ONE_RIGHT)
         lengths[x] = length
 
 
@@ -355,22 +342,30 @@ def eisner_sibling_kbest_sentence(
     chart = aligned(scratch.chart.floats)
     stride = whole_vectors(n + 1, scratch.chart.floats.itemsize)
     fill_sibling_chart(arc_scores, siblings, first, n, stride, chart)
-    derivations = scratch.derivations
-    lists, agenda = derivations.list_of, derivations.agenda
-    lists[: _item_cells(n, stride)] = -1
+    # The rows of parts of three have been read, and serve for one arc at a time, and the root's.
+    rows = chart[N_PLANES * (n + 2) * stride :]
+    if single_root:
+        for m in range(1, n + 1):
+            first_of_root = chart[FIRST_R * (n + 2) * stride + m]
+            rows[stride + m] = first_of_root + siblings.ends[0, m]
+            rows[2 * stride + m] = arc_scores[0, m]
+    of_root = pointer_to(rows[stride:])
+    cells = pointer_to(chart)
+    derivations = pointers_to(scratch.derivations)
+    scratch.derivations.list_of[: _item_cells(n, stride)] = -1
+    values, lengths, agenda = derivations[0], derivations[2], derivations[5]
     n_lists = 0
     for t in range(k):
-        agenda[0, 0], agenda[0, 1], agenda[0, 2] = TOP if single_root else C_R, first, n
-        agenda[0, 3], agenda[0, 4] = t, 1
+        enter(agenda, 0, TOP if single_root else C_R, first, n, t, 1)
         size, n_lists = _unfold(
-            arc_scores, siblings, n, k, t, stride, chart, derivations, n_lists, heads
+            siblings, n, k, t, stride, cells, rows, of_root, derivations, n_lists, heads
         )
         if size == 0:
             return 0
-        scores[t] = derivations.values[t]
+        scores[t] = values[t]
         if t + 1 < k:
-            _advance(arc_scores, siblings, n, k, t, stride, chart, derivations, size)
-            if derivations.lengths[0] == t + 1:
+            _advance(arc_scores, siblings, n, k, t, stride, cells, of_root, derivations, size)
+            if lengths[0] == t + 1:
                 return t + 1
     return k
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from gpuparse.compiled import inlined
 
@@ -37,6 +39,20 @@ def aligned(scratch: np.ndarray) -> np.ndarray:
     """
     skipped = (-scratch.ctypes.data) % VECTOR_BYTES // scratch.itemsize
     return scratch[skipped:]
+
+
+@intrinsic
+def pointer_to(typingctx, array):  # type: ignore[no-untyped-def]
+    """Where the array begins, to be indexed like it if it is contiguous and stays alive.
+
+    Arrays that are handed to a function or bound to a further name are counted, in instructions
+    that no other core may disturb; pointers are not.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return context.make_array(array)(context, builder, args[0]).data
+
+    return types.CPointer(array.dtype)(array), codegen
 
 
 def lane_count(array_type: Any) -> int:

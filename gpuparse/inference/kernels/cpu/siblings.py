@@ -95,6 +95,40 @@ def _part_of_three(siblings, h, m, s):  # type: ignore[no-untyped-def]
     return look_up
 
 
+def fill_parts_of_three(
+    siblings: Siblings, h: int, m: int, first: int, last: int, row: np.ndarray
+) -> None:
+    """Write `part_of_three` of h, m and every sibling s = first..last to row[s]."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(fill_parts_of_three)
+def _fill_parts_of_three(siblings, h, m, first, last, row):  # type: ignore[no-untyped-def]
+    if _is_dense(siblings):
+
+        def copy(siblings, h, m, first, last, row):  # type: ignore[no-untyped-def]
+            scores = siblings.scores
+            for s in range(first, last + 1):
+                row[np.uint64(s)] = scores[h, m, s]
+
+        return copy
+
+    def gather(siblings, h, m, first, last, row):  # type: ignore[no-untyped-def]
+        places, masks, gaps, table = siblings.places, siblings.masks, siblings.gaps, siblings.table
+        of_gap = gaps.shape[1] // 2 + m
+        for s in range(first, last + 1):
+            row[np.uint64(s)] = 0
+        for p in range(len(gaps)):
+            if masks[0, p, h] & masks[2, p, m] == 0:
+                continue
+            fixed, cell = places[0, p, h] ^ places[2, p, m], siblings.firsts[p]
+            for s in range(first, last + 1):
+                place = (fixed ^ places[1, p, s] ^ gaps[p, of_gap - s]) & masks[1, p, s]
+                row[np.uint64(s)] += table[np.uint64(cell + place)]
+
+    return gather
+
+
 def part_of_pair(siblings: Siblings, m: int, s: int) -> float:
     """The part of the modifier m and its inner sibling s, whatever their head."""
     raise TypeError("only compiled code can call this")

@@ -1,0 +1,379 @@
+"""The k best projective trees: enumeration -> textbook -> compiled, both orders; laws; errors."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numba
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuparse.errors import NoTreeError, ScoreError
+from gpuparse.inference import eisner, eisner_kbest, eisner_sibling, eisner_sibling_kbest
+from gpuparse.inference.kernels.cpu import threads
+from gpuparse.inference.kernels.cpu.derivations import MAX_RANK
+from gpuparse.inference.kernels.cpu.eisner_kbest import (
+    eisner_kbest_sentence,
+    make_eisner_kbest_scratch,
+)
+from gpuparse.inference.kernels.cpu.eisner_sibling_kbest import (
+    eisner_sibling_kbest_sentence,
+    make_eisner_sibling_kbest_scratch,
+)
+from gpuparse.inference.kernels.cpu.siblings import DenseSiblings
+from tests.inference.decoders import KBEST_ROWS
+from tests.inference.siblings import dense, factored_siblings
+from tests.oracles.brute_force import all_trees, sibling_tree_values, tree_values
+from tests.strategies import (
+    SiblingBatch,
+    integer_scores,
+    integer_siblings,
+    sibling_batches,
+    with_junk,
+)
+
+every_order = pytest.mark.parametrize("name", KBEST_ROWS)
+every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+examples = settings(max_examples=40, deadline=None)
+
+
+def search(name, batch, k, *, single_root=False, **options):
+    options["single_root"] = single_root
+    if name == "eisner_kbest":
+        return eisner_kbest(batch.arc_scores, batch.lengths, k, **options)
+    return eisner_sibling_kbest(
+        batch.arc_scores, batch.sibling_scores, batch.lengths, k, end_scores=batch.end_scores,
+        **options,
+    )  # fmt: skip
+
+
+def best(name, batch, single_root):
+    """(heads, scores) of the best trees alone."""
+    if name == "eisner_kbest":
+        return eisner(batch.arc_scores, batch.lengths, single_root=single_root)
+    return eisner_sibling(
+        batch.arc_scores, batch.sibling_scores, batch.lengths, end_scores=batch.end_scores,
+        single_root=single_root,
+    )  # fmt: skip
+
+
+def textbook(name, arcs, siblings, ends, k, single_root):
+    if name == "eisner_kbest":
+        return KBEST_ROWS[name].textbook(arcs, k, single_root=single_root)
+    return KBEST_ROWS[name].textbook(arcs, siblings, k, ends, single_root=single_root)
+
+
+def draw(rng, n_batch, n, *, forbidden=0.0, kind=None):
+    """Arcs, siblings and ends: small integers full of ties, or floats of the type `kind`."""
+    if kind is not None:
+        arcs, ends = rng.standard_normal((2, n_batch, n + 1, n + 1)).astype(kind)
+        return arcs, rng.standard_normal((n_batch, *[n + 1] * 3)).astype(kind), ends
+    return (
+        integer_scores(rng, n_batch, n, forbidden=forbidden),
+        integer_siblings(rng, n_batch, n, forbidden=forbidden / 3),
+        integer_scores(rng, n_batch, n, forbidden=forbidden / 3),
+    )
+
+
+def as_batch(arcs, siblings, ends, n=None):
+    lengths = torch.full((len(arcs),), arcs.shape[1] - 1 if n is None else n)
+    arcs, siblings, ends = map(torch.from_numpy, (arcs, siblings, ends))
+    return SiblingBatch(arcs, siblings, lengths, ends)
+
+
+def values_of_all(name, arcs, siblings, ends, single_root):
+    """Scores (B, T) of all trees, as enumerated."""
+    if name == "eisner_kbest":
+        return tree_values(arcs, all_trees(arcs.shape[1] - 1, True, single_root))
+    return sibling_tree_values(arcs, siblings, ends, projective=True, single_root=single_root)
+
+
+CASES = {1: 500, 2: 2000, 3: 2500, 4: 3000, 5: 2000}
+"""Words -> sentences."""
+RANKS = {1: 3, 2: 5, 3: 15, 4: 20, 5: 40}
+"""Words -> k: for up to three of them more than there are trees."""
+
+
+@every_order
+@every_root
+@pytest.mark.parametrize("n", CASES)
+def test_ten_thousand_sentences_have_the_trees_of_enumeration(name, single_root, n):
+    """Over n = 1..5: 10,000 sentences, with many ties, half of them with forbidden parts."""
+    rng, n_batch, k = np.random.default_rng(n), CASES[n], RANKS[n]
+    scores = draw(rng, n_batch, n)
+    for whole, part in zip(scores, draw(rng, len(scores[0][::2]), n, forbidden=0.25), strict=True):
+        whole[::2] = part
+    values = values_of_all(name, *scores, single_root)
+    is_possible = values.max(axis=1) > -np.inf
+    for arcs, siblings, ends in zip(*(part[~is_possible][:20] for part in scores), strict=True):
+        batch = as_batch(arcs[None], siblings[None], ends[None])
+        with pytest.raises(NoTreeError, match="sentence 0"):
+            search(name, batch, k, single_root=single_root)
+    scores, values = [part[is_possible] for part in scores], values[is_possible]
+    heads, found = search(name, as_batch(*scores), k, single_root=single_root)
+    expected = np.full((len(values), k), -np.inf, np.float32)
+    ranked = -np.sort(-values, axis=1)[:, :k]
+    expected[:, : ranked.shape[1]] = ranked
+    assert (found.numpy() == expected).all()
+    # Each answer is one of the enumerated trees, has the value it claims, and comes once.
+    trees = all_trees(n, True, single_root)
+    numbers = trees[:, 1:] @ (n + 1) ** np.arange(n)
+    order = np.argsort(numbers)
+    exists = found.numpy() > -np.inf
+    assert (heads.numpy()[~exists] == -1).all()
+    assert (heads.numpy()[:, :, 0] == -1).all()
+    sentence, _ = np.nonzero(exists)
+    answers = heads.numpy()[exists][:, 1:] @ (n + 1) ** np.arange(n)
+    tree = order[np.searchsorted(numbers[order], answers)]
+    assert (numbers[tree] == answers).all()
+    assert (values[sentence, tree] == found.numpy()[exists]).all()
+    assert len(set(zip(sentence.tolist(), tree.tolist(), strict=True))) == len(tree)
+
+
+def test_the_sentences_above_are_ten_thousand_and_lists_run_out():
+    assert sum(CASES.values()) == 10_000
+    assert all(RANKS[n] > len(all_trees(n, True, False)) for n in (1, 2, 3))
+
+
+@every_order
+@every_root
+@pytest.mark.parametrize("kind", ["float32", "float64", "ties", "forbidden"])
+def test_compiled_equals_the_textbook(name, single_root, kind):
+    """The same trees in the same order and the same bits, ties and rounding included."""
+    rng = np.random.default_rng(2)
+    for n, k in [(1, 2), (2, 4), (3, 30), (5, 1), (6, 12), (8, 7), (13, 5), (17, 3), (40, 2)]:
+        n_batch = 1 if n == 40 else 4
+        is_float = kind.startswith("float")
+        forbidden = 0.2 * (kind == "forbidden")
+        scores = draw(rng, n_batch, n, forbidden=forbidden, kind=kind if is_float else None)
+        with_junk(scores[0], scores[1], np.nan, scores[2])
+        for b, (arcs, siblings, ends) in enumerate(zip(*scores, strict=True)):
+            length = int(rng.integers(0, n + 1)) if b else n
+            nodes = slice(length + 1)
+            sentence = (arcs[nodes, nodes], siblings[nodes, nodes, nodes], ends[nodes, nodes])
+            try:
+                trees, sums = textbook(name, *sentence, k, single_root)
+            except NoTreeError:
+                continue
+            batch = as_batch(arcs[None], siblings[None], ends[None], length)
+            heads, values = search(name, batch, k, single_root=single_root)
+            assert values.dtype == batch.arc_scores.dtype
+            assert heads.shape == (1, k, n + 1)
+            count, padding = len(trees), [-1] * (n - length)
+            assert heads[0, :count].tolist() == [tree + padding for tree in trees]
+            assert values[0, :count].tolist() == [float(value) for value in sums]
+            assert (heads[0, count:] == -1).all()
+            assert (values[0, count:] == -torch.inf).all()
+
+
+@every_order
+@every_root
+@examples
+@given(batch=sibling_batches(), k=st.integers(1, 9))
+def test_the_first_tree_is_the_best_and_more_trees_come_after(name, single_root, batch, k):
+    heads, values = search(name, batch, k, single_root=single_root)
+    first, value = best(name, batch, single_root)
+    assert heads[:, 0].equal(first)
+    assert values[:, 0].equal(value)
+    more, more_values = search(name, batch, k + 3, single_root=single_root)
+    assert more[:, :k].equal(heads)
+    assert more_values[:, :k].equal(values)
+
+
+@every_order
+@every_root
+def test_scores_never_rise_and_are_sums_but_for_rounding(name, single_root):
+    rng = np.random.default_rng(5)
+    batch = as_batch(*draw(rng, 40, 25, kind="float32"))
+    heads, values = search(name, batch, 30, single_root=single_root)
+    first, value = best(name, batch, single_root)
+    assert heads[:, 0].equal(first)
+    assert values[:, 0].equal(value)
+    assert (values[:, 1:] <= values[:, :-1]).all()
+    assert all(len({tuple(tree) for tree in trees.tolist()}) == 30 for trees in heads)
+    if name == "eisner_kbest":
+        sentence, word = torch.arange(40)[:, None, None], torch.arange(1, 26)
+        sums = batch.arc_scores.double()[sentence, heads[:, :, 1:], word].sum(2)
+        torch.testing.assert_close(values.double(), sums, rtol=1e-5, atol=1e-4)
+
+
+@every_order
+@every_root
+@examples
+@given(batch=sibling_batches(), junk=st.sampled_from([torch.nan, torch.inf, -torch.inf, 1e38]))
+def test_cells_that_are_not_read_and_padding_change_nothing(name, single_root, batch, junk):
+    heads, values = search(name, batch, 6, single_root=single_root)
+    n_batch, n_nodes = batch.arc_scores.shape[:2]
+    wide = [
+        np.full((n_batch, *[n_nodes + 3] * (part.dim() - 1)), junk, np.float32)
+        for part in (batch.arc_scores, batch.sibling_scores, batch.end_scores)
+    ]
+    for b, n in enumerate(batch.lengths.tolist()):
+        nodes = slice(n + 1)
+        wide[0][b, nodes, nodes] = batch.arc_scores[b, nodes, nodes]
+        wide[1][b, nodes, nodes, nodes] = batch.sibling_scores[b, nodes, nodes, nodes]
+        wide[2][b, nodes, nodes] = batch.end_scores[b, nodes, nodes]
+    with_junk(wide[0], wide[1], junk, wide[2])
+    arcs, siblings, ends = map(torch.from_numpy, wide)
+    widened = SiblingBatch(arcs, siblings, batch.lengths, ends)
+    wide_heads, wide_values = search(name, widened, 6, single_root=single_root)
+    assert wide_heads[:, :, :n_nodes].equal(heads)
+    assert (wide_heads[:, :, n_nodes:] == -1).all()
+    assert wide_values.equal(values)
+
+
+@every_order
+@every_root
+@examples
+@given(batch=sibling_batches(), data=st.data())
+def test_batch_mates_and_their_order_change_nothing(name, single_root, batch, data):
+    heads, values = search(name, batch, 5, single_root=single_root)
+    order = torch.tensor(data.draw(st.permutations(range(len(heads)))))
+    shuffled = SiblingBatch(
+        batch.arc_scores[order], batch.sibling_scores[order], batch.lengths[order],
+        batch.end_scores[order],
+    )  # fmt: skip
+    other_heads, other_values = search(name, shuffled, 5, single_root=single_root)
+    assert other_heads.equal(heads[order])
+    assert other_values.equal(values[order])
+
+
+@every_order
+@every_root
+@examples
+@given(batch=sibling_batches(), data=st.data())
+def test_a_constant_added_to_one_column_moves_no_head(name, single_root, batch, data):
+    heads, values = search(name, batch, 6, single_root=single_root)
+    m = data.draw(st.integers(1, int(batch.lengths[0])))
+    constant = data.draw(st.integers(-50, 50))
+    arcs = batch.arc_scores.clone()
+    arcs[0, :, m] += constant
+    moved = SiblingBatch(arcs, batch.sibling_scores, batch.lengths, batch.end_scores)
+    moved_heads, moved_values = search(name, moved, 6, single_root=single_root)
+    assert moved_heads.equal(heads)
+    assert moved_values[0].equal(values[0] + constant)
+
+
+@every_order
+@examples
+@given(batch=sibling_batches())
+def test_inputs_are_left_as_they_were(name, batch):
+    parts = (batch.arc_scores, batch.sibling_scores, batch.lengths, batch.end_scores)
+    before = [part.clone() for part in parts]
+    search(name, batch, 4)
+    assert all(part.equal(kept) for part, kept in zip(parts, before, strict=True))
+
+
+@every_order
+@every_root
+def test_many_more_trees_than_there_are(name, single_root):
+    for n in range(5):
+        batch = as_batch(*draw(np.random.default_rng(n), 2, n))
+        heads, values = search(name, batch, 300, single_root=single_root)
+        count = len(all_trees(n, True, single_root)) if n else 1
+        assert (values > -torch.inf).sum(1).tolist() == [count, count]
+        assert heads[:, count:].eq(-1).all()
+
+
+@every_order
+def test_threads_change_nothing(name, monkeypatch):
+    batch = as_batch(*draw(np.random.default_rng(6), 9, 20))
+    alone = search(name, batch, 5)
+    pools = []
+
+    def pool(pieces):
+        pools.append(pieces)
+        return ThreadPoolExecutor(pieces)
+
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", pool)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(threads.run_in_threads, "__defaults__", (1,))
+    name_of_worth = "gpuparse.inference.kernels.cpu.eisner_sibling_kbest.WORTH_A_THREAD"
+    monkeypatch.setattr(name_of_worth, 3)
+    together = search(name, batch, 5)
+    assert pools == [3]
+    assert all(one.equal(other) for one, other in zip(alone, together, strict=True))
+
+
+@numba.njit
+def _of_first_order(arcs, n, single_root, k, scratch, heads, scores):
+    return eisner_kbest_sentence(arcs, n, single_root, k, scratch, heads, scores)
+
+
+@numba.njit
+def _of_second_order(arcs, siblings, n, single_root, k, scratch, heads, scores):
+    return eisner_sibling_kbest_sentence(arcs, siblings, n, single_root, k, scratch, heads, scores)
+
+
+@every_root
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compiled_callers_get_the_same_trees_from_larger_arrays(single_root, dtype):
+    """Scratch for more words, whatever it held, wider scores and results, factored siblings."""
+    rng, k = np.random.default_rng(7), 6
+    first = make_eisner_kbest_scratch(20, k, dtype)
+    second = make_eisner_sibling_kbest_scratch(20, k, dtype)
+    for n in [1, 2, 3, 7, 19, 4, 20]:
+        tables = factored_siblings(rng, n, 4, dtype)
+        arcs = np.full((n + 3, n + 4), np.nan, dtype)
+        arcs[: n + 1, : n + 1] = integer_scores(rng, 1, n)[0]
+        square = np.ascontiguousarray(arcs[None, : n + 1, : n + 1])
+        siblings, ends = dense(tables)[None], tables.ends[None].copy()
+        batch = as_batch(square, siblings, ends)
+        for name, source in [
+            ("eisner_kbest", None),
+            ("eisner_sibling_kbest", tables),
+            ("eisner_sibling_kbest", DenseSiblings(siblings[0], ends[0])),
+        ]:
+            heads, scores = np.full((k + 1, n + 2), -7), np.full(k + 1, np.nan, dtype)
+            if source is None:
+                count = _of_first_order(arcs, n, single_root, k, first, heads, scores)
+            else:
+                count = _of_second_order(arcs, source, n, single_root, k, second, heads, scores)
+            expected, values = search(name, batch, k, single_root=single_root)
+            assert count == (values > -torch.inf).sum()
+            assert (heads[:count, 1 : n + 1] == expected[0, :count, 1:].numpy()).all()
+            assert (scores[:count] == values[0, :count].numpy()).all()
+            assert (heads[count:] == -7).all()
+            assert (heads[:, 0] == -7).all()
+            assert (heads[:, n + 1 :] == -7).all()
+            assert np.isnan(scores[count:]).all()
+
+
+def test_compiled_callers_are_told_that_there_is_no_tree():
+    n, k = 4, 3
+    arcs, siblings, ends = (part[0] for part in draw(np.random.default_rng(8), 1, n))
+    arcs[:, 2] = -np.inf
+    heads, scores = np.full((k, n + 1), -7), np.zeros(k, np.float32)
+    scratch = make_eisner_kbest_scratch(n, k, np.float32)
+    assert _of_first_order(arcs, n, False, k, scratch, heads, scores) == 0
+    scratch = make_eisner_sibling_kbest_scratch(n, k, np.float32)
+    source = DenseSiblings(siblings, ends)
+    assert _of_second_order(arcs, source, n, True, k, scratch, heads, scores) == 0
+    assert (heads == -7).all()
+
+
+@every_order
+def test_errors_say_what_is_wrong(name):
+    batch = as_batch(*draw(np.random.default_rng(9), 2, 3))
+    for k in (0, -1, MAX_RANK + 1):
+        with pytest.raises(ScoreError, match=f"k is {k}"):
+            search(name, batch, k)
+    with pytest.raises(ScoreError, match=f"{name} .* backend 'torch'"):
+        search(name, batch, 2, backend="torch")
+    with pytest.raises(ScoreError, match="unknown backend 'tpu'"):
+        search(name, batch, 2, backend="tpu")
+    meta = SiblingBatch(
+        *(part.to("meta") for part in (batch.arc_scores, batch.sibling_scores, batch.lengths)),
+        batch.end_scores.to("meta"),
+    )
+    for backend in ("auto", "cpu"):
+        with pytest.raises(ScoreError, match="main memory"):
+            search(name, meta, 2, backend=backend)
+    with pytest.raises(ScoreError, match="expected"):
+        search(name, SiblingBatch(batch.arc_scores[0], *list(vars(batch).values())[1:]), 2)
+    too_long = SiblingBatch(
+        batch.arc_scores, batch.sibling_scores, batch.lengths + 1, batch.end_scores
+    )
+    with pytest.raises(ScoreError, match="sentence 0: length 4"):
+        search(name, too_long, 2)
