@@ -309,10 +309,10 @@ def _of_second_order(arcs, siblings, n, single_root, k, scratch, heads, scores):
 @every_root
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_compiled_callers_get_the_same_trees_from_larger_arrays(single_root, dtype):
-    """Scratch for more words, whatever it held, wider scores and results, factored siblings."""
+    """Scratch for more words and trees, whatever it held; wider scores; factored siblings."""
     rng, k = np.random.default_rng(7), 6
-    first = make_eisner_kbest_scratch(20, k, dtype)
-    second = make_eisner_sibling_kbest_scratch(20, k, dtype)
+    first = make_eisner_kbest_scratch(20, k + 2, dtype)
+    second = make_eisner_sibling_kbest_scratch(20, k + 2, dtype)
     for n in [1, 2, 3, 7, 19, 4, 20]:
         tables = factored_siblings(rng, n, 4, dtype)
         arcs = np.full((n + 3, n + 4), np.nan, dtype)

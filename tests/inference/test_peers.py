@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.inference import chu_liu_edmonds, eisner
+from gpuparse.inference import chu_liu_edmonds, eisner, eisner_kbest
 from tests.inference.decoders import BACKENDS
 
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -29,6 +29,22 @@ def test_eisner_against_torch_struct(backend, single_root):
         for m in range(1, n + 1):
             h = int(heads[b, m])
             assert chosen[b, (h or m) - 1, m - 1] == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*arg_constraints")
+def test_eisner_kbest_against_torch_struct():
+    torch_struct = pytest.importorskip("torch_struct", reason="torch-struct is not installed")
+    arcs = torch.randn(8, 13, 13, generator=torch.Generator().manual_seed(4))
+    lengths = torch.full((8,), 12)
+    theirs = arcs[:, 1:, 1:].clone()
+    theirs.diagonal(dim1=1, dim2=2).copy_(arcs[:, 0, 1:])
+    trees = torch_struct.DependencyCRF(theirs.requires_grad_(), lengths).topk(5)
+    heads, values = eisner_kbest(arcs, lengths, 5)
+    torch.testing.assert_close(values, (trees * theirs).detach().sum((2, 3)).T)
+    word = torch.arange(12)
+    heads = torch.where(heads[:, :, 1:] == 0, word, heads[:, :, 1:] - 1)
+    found = trees.transpose(0, 1).argmax(2)  # of every word, its head, or itself under the root
+    assert found.equal(heads)
 
 
 @every_backend

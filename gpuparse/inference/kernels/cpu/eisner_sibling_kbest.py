@@ -333,7 +333,7 @@ def eisner_sibling_kbest_sentence(
     """The k best projective trees of one sentence, for other compiled code to call.
 
     Args: arc_scores, siblings as of `eisner_sibling_sentence`; n >= 1; k from 1 to `MAX_RANK`;
-    scratch of `make_eisner_sibling_kbest_scratch(n, k)` or for more words; heads (>= k, >= n+1),
+    scratch of `make_eisner_sibling_kbest_scratch(n, k)` or for more of both; heads (>= k, >= n+1),
     scores (>= k,): filled at [0:count, 1:n+1] and [0:count].
     Returns: count, the number of trees; less than k if there are no more. Scores are the sums of
     the chart, and never rise; in another order the same parts may give other last bits.
