@@ -23,25 +23,104 @@ Weights are exp(score - highest score into the word) while that keeps clear of u
 otherwise all arithmetic is in logarithms.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from gpuparse.compiled import compiled, inlined
+from gpuparse.inference.kernels.cpu.lanes import (
+    Lanes,
+    Loop,
+    constant,
+    lane_count,
+    splat,
+    whole_vectors,
+)
 from gpuparse.inference.kernels.cpu.threads import WORTH_A_THREAD, run_in_threads
 
 WIDEST = 300.0  # exp(-WIDEST) is so far from underflow that what underflows beside it is nothing
 SMALLEST = 600.0  # exp(-SMALLEST) is still a normal number
 
 
+TO_INTEGER = 1.5 * 2.0**52  # added to a small float, it leaves the nearest integer in the low bits
+LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10  # the first: 33 bits
+EXP_TERMS = [1 / math.factorial(i) for i in range(13, -1, -1)]
+
+
+@intrinsic
+def add_scaled(typingctx, target, start, source, source_start, factor, count):  # type: ignore[no-untyped-def]
+    """target[start + i] += factor * source[source_start + i], i < count, all float64.
+
+    In whole vectors: some elements beyond `count` come to hold what has no meaning.
+    """
+    lanes = lane_count(target)
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        target_data, start, source_data, source_start, factor, count = args
+        to = Lanes(context, builder, target, target_data, lanes)
+        added = Lanes(context, builder, source, source_data, lanes)
+        factors = splat(builder, to.type, factor)
+        loop = Loop(builder, ir.Constant(count.type, 0), count, ir.Constant(count.type, lanes), [])
+        at = builder.add(start, loop.i)
+        product = builder.fmul(factors, added.load(builder.add(source_start, loop.i)))
+        to.store(at, builder.fadd(to.load(at), product))
+        loop.turn([])
+        return context.get_dummy_value()
+
+    integer = types.int64
+    return types.void(target, integer, source, integer, types.float64, integer), codegen
+
+
+@intrinsic
+def exponentiate(typingctx, target, start, count):  # type: ignore[no-untyped-def]
+    """target[start + i] = exp of itself, i < count rounded up to whole vectors; float64.
+
+    Right to two units in the last place from -700 to 0, and 0 for -inf.
+    """
+    lanes = lane_count(target)
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        target_data, start, count = args
+        to = Lanes(context, builder, target, target_data, lanes)
+        bits = ir.VectorType(ir.IntType(64), lanes)
+
+        def times_plus(x, y, z):  # type: ignore[no-untyped-def]
+            return builder.fadd(builder.fmul(x, y), constant(to.type, z))
+
+        loop = Loop(builder, ir.Constant(count.type, 0), count, ir.Constant(count.type, lanes), [])
+        at = builder.add(start, loop.i)
+        x = to.load(at)
+        # exp(x) = 2^whole exp(rest), |rest| <= ln(2) / 2, the latter by its Taylor series.
+        shifted = times_plus(x, constant(to.type, 1 / math.log(2)), TO_INTEGER)
+        whole = builder.fsub(shifted, constant(to.type, TO_INTEGER))
+        rest = builder.fsub(x, builder.fmul(whole, constant(to.type, LN2_HIGH)))
+        rest = builder.fsub(rest, builder.fmul(whole, constant(to.type, LN2_LOW)))
+        series = constant(to.type, EXP_TERMS[0])
+        for term in EXP_TERMS[1:]:
+            series = times_plus(series, rest, term)
+        exponent = builder.shl(builder.bitcast(shifted, bits), constant(bits, 52))
+        power = builder.bitcast(builder.add(exponent, constant(bits, 1023 << 52)), to.type)
+        is_normal = builder.fcmp_ordered(">=", x, constant(to.type, -700.0))
+        value = builder.select(is_normal, builder.fmul(series, power), constant(to.type, 0.0))
+        to.store(at, value)
+        loop.turn([])
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, types.int64), codegen
+
+
 class MatrixTreeScratch(NamedTuple):
     """Working memory of sums over trees for sentences of up to n words; contents do not matter.
 
-    levels: (L, N, N), the weights [h, p] at each halving: row 0 the root, row p + 1 and column p
-    the p-th word. places: int64 (L, N), the word at each p. late: bool (L, N), of the arcs from the
-    root. pull: (N, N), [h, i]: the part of T that comes from h, for the i-th eliminated word; its
-    row 0 is the root. vectors: (5, N); flags: bool (3, N).
+    levels: (L, N, V), the weights [h, p] at each halving: row 0 the root, row p + 1 and column p
+    the p-th word; V is N in whole vectors. places: int64 (L, N), the word at each p. late: bool
+    (L, N), of the arcs from the root. pull: (N, V), [h, i]: the part of T that comes from h, for
+    the i-th eliminated word; its row 0 is the root. vectors: (5, V); flags: bool (3, N).
     """
 
     levels: np.ndarray
@@ -55,8 +134,9 @@ class MatrixTreeScratch(NamedTuple):
 def make_matrix_tree_scratch(n: int) -> MatrixTreeScratch:
     """Working memory for sentences of up to n words."""
     shape = (max(n, 1).bit_length() + 2, n + 1)
-    levels, places = np.zeros((*shape, n + 1)), np.zeros(shape, np.int64)
-    pull, vectors = np.zeros((n + 1, n + 1)), np.zeros((5, n + 1))
+    width = whole_vectors(n + 1, 8)
+    levels, places = np.zeros((*shape, width)), np.zeros(shape, np.int64)
+    pull, vectors = np.zeros((n + 1, width)), np.zeros((5, width))
     late, flags = np.zeros(shape, np.bool_), np.zeros((3, n + 1), np.bool_)
     return MatrixTreeScratch(levels, places, late, pull, vectors, flags)
 
@@ -123,11 +203,13 @@ def fill_weights(
 ) -> None:
     """weights[h, m - 1] of the arcs h -> m, or their logarithms; 0 on the diagonal."""
     for h in range(n + 1):
+        from_root = shifts[0] if h == 0 else 0.0
         for m in range(1, n + 1):
-            shifted = scores[h, m] - shifts[m] - (shifts[0] if h == 0 else 0.0)
-            if h == m:
-                shifted = -np.inf
-            weights[h, m - 1] = shifted if in_logs else np.exp(shifted)
+            weights[h, m - 1] = scores[h, m] - shifts[m] - from_root
+        if h > 0:
+            weights[h, h - 1] = -np.inf
+        if not in_logs:
+            exponentiate(weights, h * weights.shape[1], n)
     for m in range(1, n + 1):
         places[m - 1] = m
         late[m - 1] = single_root
@@ -181,11 +263,11 @@ def _eliminate(
         totals[i] = total
         for m in range(e):
             row[m] = weights[e + 1, m]
+        share = 1.0 / total
         for h in range(e + 1):
-            part = weights[h, e] / total
+            part = weights[h, e] * share
             pull[0 if h == 0 else places[h - 1], i] = part
-            for m in range(e):
-                weights[h, m] += part * row[m]
+            add_scaled(weights, h * weights.shape[1], row, 0, part, e)
     return True
 
 
@@ -197,6 +279,7 @@ def _word_marginals(
     order: np.ndarray,
     pull: np.ndarray,
     escape: np.ndarray,
+    row: np.ndarray,
     marginals: np.ndarray,
 ) -> float:
     """Marginals of the heads of m; weights are those of the first level, order that of eliminating.
@@ -204,11 +287,11 @@ def _word_marginals(
     Returns: T of m after all other words.
     """
     for i in range(n - 1):
-        escape[i] = pull[0, i]
-    for i in range(n - 2, 0, -1):
-        chance, h = escape[i], order[i]
-        for j in range(i):
-            escape[j] += pull[h, j] * chance
+        row[i] = pull[0, i]
+    for i in range(n - 2, -1, -1):
+        escape[i] = row[i]  # its last value; what comes then may overwrite it
+        start = order[i] * pull.shape[1]
+        add_scaled(row, 0, pull, start, row[i], i)
     total = weights[0, m - 1]
     marginals[0, m] = total
     marginals[m, m] = 0.0
@@ -218,8 +301,9 @@ def _word_marginals(
         marginals[h, m] = term
         total += term
     if 0.0 < total < np.inf:
+        share = 1.0 / total
         for h in range(n + 1):
-            marginals[h, m] /= total
+            marginals[h, m] *= share
     return float(total)
 
 
@@ -380,7 +464,7 @@ def _sum_over_trees(
                 levels[0], n, single_root, m, order, pull, flags[0], escape, flags[1], marginals
             )
         else:
-            last = _word_marginals(levels[0], n, m, order, pull, escape, marginals)
+            last = _word_marginals(levels[0], n, m, order, pull, escape, row, marginals)
             if not (0.0 < last < np.inf):
                 return np.nan
         if np.isnan(log_partition):
