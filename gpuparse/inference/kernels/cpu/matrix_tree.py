@@ -223,40 +223,38 @@ def fill_weights(
         late[m - 1] = single_root
 
 
-@inlined
+@compiled
 def _halve(
-    before: np.ndarray,
-    places_before: np.ndarray,
-    late_before: np.ndarray,
-    escapes_before: np.ndarray,
-    size: int,
-    done: int,
-    turn: int,
-    weights: np.ndarray,
+    levels: np.ndarray,
     places: np.ndarray,
     late: np.ndarray,
     escapes: np.ndarray,
+    level: int,
+    size: int,
+    done: int,
+    turn: int,
 ) -> None:
-    """Copy a level, its words from `turn` on moved to the front; `done` words are eliminated."""
+    """Copy the level before, its words from `turn` on moved to the front; `done` are eliminated."""
     rest = size - turn
     for p in range(size):
         q = p + turn if p < rest else p - rest
-        places[p] = places_before[q]
-        late[p] = late_before[q]
+        places[level, p] = places[level - 1, q]
+        late[level, p] = late[level - 1, q]
     for row in range(size + 1):
         q = 0 if row == 0 else (row - 1 + turn if row - 1 < rest else row - 1 - rest) + 1
         for p in range(rest):
-            weights[row, p] = before[q, p + turn]
+            levels[level, row, p] = levels[level - 1, q, p + turn]
         for p in range(turn):
-            weights[row, rest + p] = before[q, p]
+            levels[level, row, rest + p] = levels[level - 1, q, p]
         for i in range(done):
-            escapes[row, i] = escapes_before[q, i]
+            escapes[level, row, i] = escapes[level - 1, q, i]
 
 
 @compiled
 def _eliminate(
-    weights: np.ndarray,
+    levels: np.ndarray,
     escapes: np.ndarray,
+    level: int,
     size: int,
     kept: int,
     done: int,
@@ -265,46 +263,47 @@ def _eliminate(
     row: np.ndarray,
 ) -> bool:
     """Eliminate all but the first `kept` words; False if a word has no weight into it."""
-    width = weights.shape[1]
+    width = levels.shape[2]
+    begin = level * levels.shape[1] * width
     for e in range(size - 1, kept - 1, -1):
         i = done + size - 1 - e
-        total = 0.0 if single_root else weights[0, e]
+        total = 0.0 if single_root else levels[level, 0, e]
         for h in range(1, e + 1):
-            total += weights[h, e]
+            total += levels[level, h, e]
         if not 0.0 < total < np.inf:
             return False
         totals[i] = total
         for m in range(e):
-            row[m] = weights[e + 1, m]
-        share, start = 1.0 / total, (e + 1) * width
+            row[m] = levels[level, e + 1, m]
+        share, start = 1.0 / total, begin + (e + 1) * width
         for h in range(e + 1):
-            part = weights[h, e] * share
-            add_scaled(weights, h * width, row, 0, part, e)
-            add_scaled(escapes, h * width, escapes, start, part, i)
-            escapes[h, i] = part
+            part = levels[level, h, e] * share
+            add_scaled(levels, begin + h * width, row, 0, part, e)
+            add_scaled(escapes, begin + h * width, escapes, start, part, i)
+            escapes[level, h, i] = part
     return True
 
 
 @compiled
 def _word_marginals(
-    weights: np.ndarray,
+    levels: np.ndarray,
+    escapes: np.ndarray,
+    level: int,
     n: int,
     m: int,
     order: np.ndarray,
-    escape: np.ndarray,
     marginals: np.ndarray,
 ) -> float:
-    """Marginals of the heads of m, the last word; weights are those of the first level.
+    """Marginals of the heads of m, the last word of this level; returns T of m.
 
-    Args: order: the other words as they were eliminated; escape: to the root, in that order.
-    Returns: T of m.
+    Args: order: the other words as they were eliminated.
     """
-    total = weights[0, m - 1]
+    total = levels[0, 0, m - 1]
     marginals[0, m] = total
     marginals[m, m] = 0.0
     for i in range(n - 1):
         h = order[i]
-        term = weights[h, m - 1] * escape[i]
+        term = levels[0, h, m - 1] * escapes[level, 0, i]
         marginals[h, m] = term
         total += term
     if 0.0 < total < np.inf:
@@ -440,11 +439,8 @@ def _sum_over_trees(
         level, size, turn = stack[depth]
         kept = size
         if level > 0:
-            _halve(
-                levels[level - 1], places[level - 1], late[level - 1], escapes[level - 1], size,
-                0 if in_logs else n - size, turn,
-                levels[level], places[level], late[level], escapes[level],
-            )  # fmt: skip
+            done = 0 if in_logs else n - size
+            _halve(levels, places, late, escapes, level, size, done, turn)
             kept = size - turn if turn > 0 else (size + 1) // 2
             for e in range(kept, size):
                 order[n - 1 - e] = places[level, e]
@@ -455,7 +451,7 @@ def _sum_over_trees(
                 )  # fmt: skip
             else:
                 is_fine = _eliminate(
-                    levels[level], escapes[level], size, kept, n - size, single_root, totals, row
+                    levels, escapes, level, size, kept, n - size, single_root, totals, row
                 )
             if not is_fine:
                 return -np.inf if in_logs else np.nan
@@ -471,7 +467,7 @@ def _sum_over_trees(
                 levels[0], n, single_root, m, order, pull, flags[0], escape, flags[1], marginals
             )
         else:
-            last = _word_marginals(levels[0], n, m, order, escapes[level, 0], marginals)
+            last = _word_marginals(levels, escapes, level, n, m, order, marginals)
             if not (0.0 < last < np.inf):
                 return np.nan
         if np.isnan(log_partition):
