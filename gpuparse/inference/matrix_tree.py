@@ -141,18 +141,30 @@ def matrix_tree_sample(
 
 
 def _checked(arc_scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores in float64, -inf where nothing is read, attached to the graph; lengths."""
+    """Scores in float64, still attached to the graph, whatever unread cells hold; lengths.
+
+    Raises:
+        ScoreError: as `matrix_tree_log_partition`.
+    """
     checked = check_scores(arc_scores, lengths)
-    n_nodes = arc_scores.shape[1]
-    is_word = word_mask(checked.lengths, n_nodes)
+    scores = arc_scores.double().contiguous()
+    if checked.arc.dtype == torch.float64:  # no other type reaches as far
+        size = _read(scores.detach(), checked.lengths).abs()
+        if bool(((size > LARGEST) & (size < torch.inf)).any()):
+            raise ScoreError(
+                f"a score is not between -{LARGEST:g} and {LARGEST:g}: too far for sums"
+            )
+    return scores, checked.lengths
+
+
+def _read(scores: Tensor, lengths: Tensor) -> Tensor:
+    """The scores (B, N, N), and -inf in cells that are not read."""
+    is_word = word_mask(lengths, scores.shape[1])
     is_head = is_word.clone()
     is_head[:, :1] = True
-    diagonal = torch.eye(n_nodes, dtype=torch.bool, device=arc_scores.device)
-    is_read = is_head[:, :, None] & is_word[:, None, :] & ~diagonal
-    scores = arc_scores.double().masked_fill(~is_read, -torch.inf)
-    if bool(((scores.detach().abs() > LARGEST) & (scores.detach() > -torch.inf)).any()):
-        raise ScoreError(f"a score is beyond {LARGEST:g} or below -{LARGEST:g}: too far for sums")
-    return scores.contiguous(), checked.lengths
+    is_read = is_head[:, :, None] & is_word[:, None, :]
+    is_read.diagonal(dim1=1, dim2=2).fill_(False)
+    return scores.masked_fill(~is_read, -torch.inf)
 
 
 class _LogPartition(torch.autograd.Function):
@@ -160,14 +172,18 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores, lengths, single_root):  # type: ignore[no-untyped-def]
-        ctx.save_for_backward(scores, lengths)
+        sums, marginals = _sums(
+            scores, lengths, single_root, only_partition=not ctx.needs_input_grad[0]
+        )
+        ctx.save_for_backward(scores, lengths, marginals)
         ctx.single_root = single_root
-        return _sums(scores, lengths, single_root, only_partition=True)[0]
+        return sums
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        scores, lengths = ctx.saved_tensors
-        marginals = _Sums.apply(scores, lengths, ctx.single_root)[1]
+        scores, lengths, marginals = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the gradient will be differentiated in turn
+            marginals = _Sums.apply(scores, lengths, ctx.single_root)[1]
         return grad[:, None, None] * marginals, None, None
 
 
@@ -224,8 +240,9 @@ def _eliminate(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tens
     average by the shares plus the entropy of the shares; that of the sum over trees is the entropy.
 
     Args:
-        scores: (B, N, N), -inf where nothing is read.
+        scores: (B, N, N), checked.
     """
+    scores = _read(scores, lengths)
     if scores.shape[1] == 1 or len(scores) == 0:
         nothing = scores.new_zeros(len(scores))
         return nothing, nothing
