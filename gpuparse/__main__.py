@@ -24,6 +24,7 @@ COMMANDS = {
     ),
     "compile": ("gpuparse.commands.kernels", "compile all kernels now, once after installation"),
     "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
+    "jackknife": ("gpuparse.commands.jackknife", "make guides for training"),
     "config": ("gpuparse.commands.config", "check a config file, or print all keys"),
 }
 

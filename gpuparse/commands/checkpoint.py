@@ -26,8 +26,8 @@ _METADATA = "gpuparse"
 class Origin:
     """What a run is made of: two runs of the same origin give the same bytes.
 
-    config: the recorded config as YAML. treebank, templates: SHA-256 of the training treebank and
-    of the arc and label templates.
+    config: the recorded config as YAML. treebank: SHA-256 of the training treebank, and of its
+    guides if those stand in a file. templates: of the arc and label templates.
     """
 
     config: str
@@ -130,7 +130,7 @@ def differences(before: Origin, now: Origin) -> list[str]:
         if old.get(key) != new.get(key)
     ]
     if before.treebank != now.treebank:
-        lines.append("the training treebank (data.train) has other content")
+        lines.append("the training treebank (data.train), or its guides, have other content")
     if before.templates != now.templates:
         lines.append("the template sets (features, labels.features) have changed")
     return lines

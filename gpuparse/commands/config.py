@@ -11,6 +11,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from gpuparse.data.misc_keys import IN_MISC, is_key
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import SETS
 from gpuparse.plain_yaml import PlainYaml, dump_yaml, parse_yaml, read_yaml
@@ -27,7 +28,7 @@ class Key:
 
     Attributes:
         kind: "text", "path" (relative paths are resolved), "template set" (a path if it looks like
-            one), "integer", "number", or "choice".
+            one), "guides" (a path or a key of MISC), "integer", "number", or "choice".
         meaning: one sentence for the table in docs/configuration.md.
         choices: the values of a choice.
         low, high: range of a number, both ends included.
@@ -50,6 +51,8 @@ class Key:
         else:
             article = "an" if self.kind == "integer" else "a"
             words = "text" if self.kind == "text" else f"{article} {self.kind}"
+            if self.kind == "guides":
+                words = f"{IN_MISC}KEY or a path"
             if self.low is not None and self.high is not None:
                 words += f" from {self.low} to {self.high}"
             elif self.low is not None:
@@ -106,6 +109,25 @@ class DataConfig:
     )
     test: str | None = _key(
         None, "path", "Treebank parsed and scored after training.", optional=True
+    )
+    guide: str | None = _key(
+        None,
+        "guides",
+        "Heads that another parser proposes, for guide templates: `misc:KEY` in all treebanks, or a"
+        " parsed copy of `data.train`.",
+        optional=True,
+    )
+    dev_guide: str | None = _key(
+        None,
+        "guides",
+        "The same of `data.dev`, if not as of `data.train`.",
+        optional=True,
+    )
+    test_guide: str | None = _key(
+        None,
+        "guides",
+        "The same of `data.test`, if not as of `data.train`.",
+        optional=True,
     )
     single_root: bool | str = _choice(
         "auto",
@@ -286,11 +308,15 @@ class RunConfig:
         So the same bytes come out wherever a model is written, with any threads, on any device.
         Of treebanks the names are kept, not the folders, which mean nothing elsewhere.
         """
+        named = dataclasses.asdict(self.data)
+        paths = [f.name for f in fields(DataConfig) if f.metadata["key"].kind in ("path", "guides")]
         data = dataclasses.replace(
             self.data,
-            train=os.path.basename(self.data.train),
-            dev=self.data.dev and os.path.basename(self.data.dev),
-            test=self.data.test and os.path.basename(self.data.test),
+            **{
+                name: os.path.basename(path)
+                for name in paths
+                if (path := named[name]) is not None and not path.startswith(IN_MISC)
+            },
         )
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", draw=0, data=data
@@ -411,7 +437,8 @@ class Settings:
         except ConfigError:
             value = text
         # Text needs no quotes here: `output=2024` and `data.train=[1].conllu` mean what they say.
-        if key is not None and key.kind in ("text", "path", "template set") and value is not None:
+        texts = ("text", "path", "template set", "guides")
+        if key is not None and key.kind in texts and value is not None:
             value = text
         self.set(name, value, place, folder="")
 
@@ -428,6 +455,11 @@ class Settings:
             self.errors.append(
                 f"{place}: {name}: expected synthetic:N:SEED with N of at least 1 and SEED of at"
                 f" least 0, not {_shown(value)}"
+            )
+        elif key.kind == "guides" and _wrong_guides(value):
+            self.errors.append(
+                f"{place}: {name}: expected {key.expected()}, the key without blanks, '=' and '|',"
+                f" not {_shown(value)}"
             )
         elif key.kind == "template set" and _wrong_set(value):
             self.errors.append(
@@ -494,6 +526,14 @@ def _wrong_synthetic(value: object) -> bool:
     return int(numbers[0]) < 1
 
 
+def _wrong_guides(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and value.startswith(IN_MISC)
+        and not is_key(value.removeprefix(IN_MISC))
+    )
+
+
 def _shipped_sets() -> list[str]:
     return sorted(file.stem for file in SETS.glob("*.yaml"))
 
@@ -506,10 +546,12 @@ def _resolved(key: Key, value: object, folder: str) -> object:
     """A value as the config keeps it: numbers as floats, paths in `folder` from where we stand."""
     if key.kind == "number" and isinstance(value, int):
         return float(value)
-    is_path = key.kind == "path" or (
+    is_path = key.kind in ("path", "guides") or (
         key.kind == "template set" and isinstance(value, str) and is_template_file(value)
     )
-    if not is_path or not isinstance(value, str) or value.startswith(SYNTHETIC) or not folder:
+    if not is_path or not isinstance(value, str) or not folder:
+        return value
+    if value.startswith((SYNTHETIC, IN_MISC)):
         return value
     return os.path.normpath(os.path.join(folder, value))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,9 +18,11 @@ from gpuparse.data.conll import (
 )
 from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
 from gpuparse.data.graphs import check_graphs, readable_graphs
+from gpuparse.data.guides import read_guides
+from gpuparse.data.misc_keys import IN_MISC, is_guide_file
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import DataError
+from gpuparse.errors import ConfigError, DataError
 from gpuparse.model import Model, Predictions
 
 SHOWN = 5  # faults of a file that are told one by one
@@ -45,12 +46,15 @@ def check_treebanks(config: RunConfig) -> None:
     Raises:
         DataError: some are not; says which, all of them.
     """
-    parts = {name: getattr(config.data, name) for name in ("train", "dev", "test")}
+    names = ("train", "dev", "test", "guide", "dev_guide", "test_guide")
+    parts = {name: getattr(config.data, name) for name in names}
     missing = [
         f"data.{name}: {path}: no such file; give its path, as in data.{name}=FILE"
         + ("" if name == "train" else f", or data.{name}=null to do without")
         for name, path in parts.items()
-        if path is not None and not path.startswith(SYNTHETIC) and not Path(path).exists()
+        if path is not None
+        and not path.startswith((SYNTHETIC, IN_MISC))
+        and not Path(path).exists()
     ]
     if missing:
         raise DataError("\n".join(missing))
@@ -106,22 +110,46 @@ def _well_formed(treebank: Treebank, single_root: bool, graphs: bool) -> Treeban
     sound = faults == WELL_FORMED
     if graphs:
         sound &= readable_graphs(treebank)
-    words = np.repeat(sound, np.diff(starts))
-    dropped = np.concatenate([treebank.dropped, treebank.spans[~sound]])
-    return dataclasses.replace(
-        treebank,
-        columns=treebank.columns[words],
-        word_starts=np.concatenate([[0], np.cumsum(np.diff(starts)[sound])]),
-        heads=treebank.heads[words],
-        lines=treebank.lines[words],
-        spans=treebank.spans[sound],
-        dropped=dropped[np.argsort(dropped[:, 0])],
-    )
+    return treebank.only(sound)
 
 
-def parsed(model: Model, treebank: Treebank, *, threads: int, device: str) -> Treebank:
+def guide_source(config: RunConfig, part: str) -> str | None:
+    """Where the guides of a treebank stand, "train", "dev" or "test"; None for no guides.
+
+    Raises:
+        ConfigError: training has guides and the treebank has none.
+    """
+    data = config.data
+    own = None if part == "train" else getattr(data, f"{part}_guide")
+    if data.guide is None or own is not None:
+        return own or data.guide
+    if part != "train" and is_guide_file(data.guide):
+        raise ConfigError(
+            f"data.{part}_guide: missing; data.guide is a file, which goes with data.train alone"
+        )
+    return data.guide
+
+
+def guides_of(config: RunConfig, part: str, treebank: Treebank) -> np.ndarray | None:
+    """The guides of a treebank, "train", "dev" or "test"; None for a run without guides.
+
+    Raises:
+        ConfigError: as `guide_source`. DataError: as `read_guides`.
+    """
+    source = guide_source(config, part)
+    return None if source is None else read_guides(treebank, source)
+
+
+def parsed(
+    model: Model,
+    treebank: Treebank,
+    *,
+    guides: np.ndarray | None = None,
+    threads: int,
+    device: str,
+) -> Treebank:
     """The treebank with the heads, and the relations if it predicts any, that a model finds."""
-    found = model.parse(treebank, threads=threads, device=device)
+    found = model.parse(treebank, guides=guides, threads=threads, device=device)
     return treebank_from_bytes(written(model, treebank, found), f"{treebank.source}, parsed")
 
 

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.gold import written
 from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.data.conll import MAX_LINE, OnError, stream_treebanks
+from gpuparse.data.guides import Guides
+from gpuparse.data.misc_keys import is_guide_file
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import ConfigError, DataError
@@ -49,6 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     files = options.files or [STANDARD]
     if options.force_decoder and not options.decoder:
         raise ConfigError("--force-decoder is nothing without --decoder NAME")
+    _check_guide(options.guide, files)
     outputs = _outputs(files, options.output, force=options.force)
     tell = silent if options.quiet else say
     with nullcontext() if options.quiet else compilation_announced():
@@ -57,6 +62,7 @@ def main(arguments: Sequence[str]) -> int:
         limit_torch_threads(threads, compiled=compiled)
         job = _Job(
             model=_model(options, tell),
+            guide=options.guide,
             batch_size=options.batch_size,
             threads=threads,
             device=device,
@@ -150,6 +156,12 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="parse even if a column that the model reads, such as the tags, is _ in every word",
     )
+    parser.add_argument(
+        "--guide",
+        metavar="SOURCE",
+        help="for models with guide features, the heads that another parser proposes: misc:KEY, an"
+        " item of MISC, or the input as that parser parsed it",
+    )
     parser.add_argument("--force", action="store_true", help="replace files in DIR")
     parser.add_argument("--quiet", action="store_true", help="no progress and warnings on stderr")
     return parser
@@ -158,11 +170,27 @@ def _parser() -> argparse.ArgumentParser:
 def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
     """The model, with the decoder asked for."""
     model = Model.load(Path(options.model))
+    if model.templates.guide and options.guide is None:
+        raise ConfigError(
+            f"{options.model}: the model has guide features: give --guide misc:KEY, or --guide FILE"
+            " with the input as the other parser parsed it"
+        )
+    if options.guide is not None and not model.templates.guide:
+        raise ConfigError(f"--guide: {options.model}: the model has no guide features")
     if options.decoder is None:
         return model
     if options.decoder != model.decoder and options.force_decoder:
         tell(f"searching with {options.decoder}; the weights were learned with {model.decoder}")
     return model.with_decoder(options.decoder, force=options.force_decoder)
+
+
+def _check_guide(source: str | None, files: list[str]) -> None:
+    if source is None or not is_guide_file(source):
+        return
+    if not os.path.exists(source):
+        raise DataError(f"{source}: no such file")
+    if len(files) > 1:
+        raise ConfigError("--guide FILE goes with one input; give misc:KEY, or parse them in turn")
 
 
 def _count(text: str) -> int:
@@ -263,6 +291,7 @@ class _Job:
     """How to parse a stream."""
 
     model: Model
+    guide: str | None
     batch_size: int
     threads: int
     device: str
@@ -279,17 +308,23 @@ class _Job:
         failed = 0
         name = "<stdin>" if name == STANDARD else name
         checked = False
+        guides = None if self.guide is None else Guides(self.guide)
         for chunk in stream_treebanks(source, name, on_error=self.on_error, max_line=self.max_line):
+            heads = None if guides is None else guides.of(chunk)
             if not checked and chunk.n_words:
                 self._check_columns(chunk)
+                if guides is not None and heads is not None and heads.max() < 0:
+                    self._miss([guides.missing_in(chunk)], "add them")
                 checked = True
             for warning in chunk.warnings:
                 self.tell(warning)
             for fault in chunk.faults[: max(0, SHOWN - failed)]:
                 self.tell(str(fault))
             failed += len(chunk.faults)
-            target.write(self._parsed(chunk))
+            target.write(self._parsed(chunk, heads))
             progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
+        if guides is not None:
+            guides.check_end()
         return failed
 
     def _check_columns(self, chunk: Treebank) -> None:
@@ -300,15 +335,20 @@ class _Job:
             for column, fields in empty_columns(chunk, self.model.vocabularies).items()
             if column in TAGS or chunk.n_words >= SHORT
         ]
+        self._miss(missing, "fill it in")
+
+    def _miss(self, missing: list[str], what: str) -> None:
+        """Refuse what is missing, or say so where that is allowed."""
         if missing and not self.allow_missing:
-            advice = "; fill it in, or give --allow-missing to parse without"
+            advice = f"; {what}, or give --allow-missing to parse without"
             raise DataError("\n".join(line + advice for line in missing))
         for line in missing:
             self.tell(line)
 
-    def _parsed(self, chunk: Treebank) -> bytes:
+    def _parsed(self, chunk: Treebank, guides: np.ndarray | None) -> bytes:
         found = self.model.parse(
             chunk,
+            guides=guides,
             batch_size=self.batch_size,
             threads=self.threads,
             device=self.device,

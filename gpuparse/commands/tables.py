@@ -25,7 +25,7 @@ from gpuparse.commands.checkpoint import (
 )
 from gpuparse.commands.config import RunConfig, Settings, folder_of
 from gpuparse.commands.console import exit_codes, say, silent
-from gpuparse.commands.gold import check_treebanks, parsed, read_gold
+from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
 from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.train import Run, templates_of
 from gpuparse.data.graphs import check_graphs, missing_graphs
@@ -428,8 +428,9 @@ class _Work:
         """ConfigError for all systems whose template sets do not suit them."""
         errors = []
         for name, config in self.paper.systems.items():
+            data = dataclasses.replace(config.data, test=self.paper.test)
             try:
-                templates_of(config)
+                templates_of(dataclasses.replace(config, data=data))
             except ConfigError as error:
                 errors.append(f"system {name}: {error}")
         if errors:
@@ -508,9 +509,11 @@ class _Work:
                 self._train(name, compiling, force=force)
         found: dict[str, dict[str, Result]] = {name: {} for name in self.paper.tables}
         for name, run in self._runs.items():
+            guides = guides_of(run.config, "test", self.test)
             system = parsed(
-                Model.load(run.output), self.test, threads=run.threads, device=run.device
-            )
+                Model.load(run.output), self.test, guides=guides, threads=run.threads,
+                device=run.device,
+            )  # fmt: skip
             for of_table, table in self.paper.tables.items():
                 if any(row.system == name for row in table.rows):
                     found[of_table][name] = self._result(name, table, system)

@@ -19,10 +19,18 @@ from gpuparse.commands.checkpoint import (
 from gpuparse.commands.config import RunConfig, load_config
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.evaluate import graph_scores_as_text, scores_as_text
-from gpuparse.commands.gold import Gold, check_treebanks, parsed, read_gold
+from gpuparse.commands.gold import (
+    Gold,
+    check_treebanks,
+    guide_source,
+    guides_of,
+    parsed,
+    read_gold,
+)
 from gpuparse.commands.kernels import compilation_announced, parsing_compiled_aside
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.data.draw import draw_tree
+from gpuparse.data.misc_keys import is_guide_file
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
@@ -115,6 +123,12 @@ class Run:
         gold = self._read("train", single_root=self.config.data.single_root is True)
         self.dev = self._read("dev").treebank if self.config.data.dev else None
         self.tested = self._read("test").treebank if self.config.data.test else None
+        self.guides = {
+            part: None if treebank is None else guides_of(self.config, part, treebank)
+            for part, treebank in (
+                ("train", gold.treebank), ("dev", self.dev), ("test", self.tested),
+            )
+        }  # fmt: skip
         trainer = self._trainer(gold.treebank)
         with lock_folder(self.output):
             check_output(self.output, resume=resume, force=force)
@@ -134,6 +148,9 @@ class Run:
 
     def origin(self, treebank: str) -> Origin:
         """What the model is made of; `treebank` is the SHA-256 of the training treebank."""
+        guide = self.config.data.guide
+        if guide is not None and is_guide_file(guide):
+            treebank += hashlib.sha256(Path(guide).read_bytes()).hexdigest()
         return Origin(self.config.recorded().to_yaml(), treebank, _sha256(self.arcs, self.labels))
 
     def _read(self, name: str, *, single_root: bool = False) -> Gold:
@@ -153,8 +170,9 @@ class Run:
     def _trainer(self, treebank: Treebank) -> learning.Trainer:
         config = self.config
         trainer = learning.Trainer(
-            treebank, self.arcs, self.labels, trainer_options(config), threads=self.threads
-        )
+            treebank, self.arcs, self.labels, trainer_options(config), threads=self.threads,
+            guides=self.guides["train"],
+        )  # fmt: skip
         roots = "one root a tree" if trainer.single_root else "any number of roots"
         self.tell(f"{config.decoder}, {roots}, {self.threads} threads, parsing on {self.device}")
         if trainer.n_unreachable and self.graphs:
@@ -204,12 +222,16 @@ class Run:
 
     def _dev_scores(self, model: Model) -> tuple[float, float]:
         assert self.dev is not None
-        system = parsed(model, self.dev, threads=self.threads, device=self.device)
+        system = self._parsed(model, self.dev, "dev")
         if self.graphs:
             graphs = score_treebank_graphs(self.dev, system, "deps")
             return graphs.unlabelled.f or 0.0, graphs.labelled.f or 0.0
         trees = score_treebanks(self.dev, system)
         return trees.uas.percent or 0.0, trees.las.percent or 0.0
+
+    def _parsed(self, model: Model, treebank: Treebank, part: str) -> Treebank:
+        guides = self.guides[part]
+        return parsed(model, treebank, guides=guides, threads=self.threads, device=self.device)
 
     def _bits(self, trainer: learning.Trainer) -> int:
         """Bits of a stored weight: 8 where the score on data.dev does not suffer."""
@@ -232,7 +254,7 @@ class Run:
         if self.tested is None:
             return
         model = Model.load(self.output)
-        system = parsed(model, self.tested, threads=self.threads, device=self.device)
+        system = self._parsed(model, self.tested, "test")
         scores = score_treebanks(self.tested, system)
         labelled = self.labels is not None
         print(scores_as_text(scores, labelled=labelled), end="")
@@ -268,6 +290,7 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
             f"features: the set {config.features!r} has no sibling templates, which decoder"
             f" {config.decoder} needs"
         )
+    _check_guides(config, has_templates=bool(arcs.guide))
     if config.labels.kind == "none":
         return arcs, None
     labels = load_templates(config.labels.features)
@@ -276,6 +299,26 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
             f"labels.features: the set {config.labels.features!r} has no label templates"
         )
     return arcs, labels
+
+
+def _check_guides(config: RunConfig, *, has_templates: bool) -> None:
+    """ConfigError unless guides are named just where templates read them."""
+    data = config.data
+    named = [
+        name for name in ("guide", "dev_guide", "test_guide") if getattr(data, name) is not None
+    ]
+    if named and not has_templates:
+        raise ConfigError(
+            f"data.{named[0]}: the set {config.features!r} has no guide templates to read guides"
+        )
+    if has_templates and data.guide is None:
+        raise ConfigError(
+            f"data.guide: missing; the set {config.features!r} has guide templates: give misc:KEY"
+            " or a parsed copy of data.train"
+        )
+    for part in ("dev", "test"):
+        if getattr(data, part) is not None:
+            guide_source(config, part)
 
 
 def _sha256(arcs: TemplateSet, labels: TemplateSet | None) -> str:

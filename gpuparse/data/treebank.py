@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -46,6 +46,25 @@ class Treebank:
     def __iter__(self) -> Iterator[Sentence]:
         """The sentences in order."""
         return (Sentence(self, sentence) for sentence in range(len(self)))
+
+    def only(self, kept: np.ndarray) -> "Treebank":
+        """The treebank without some of its sentences, over the same bytes; the writer drops them.
+
+        Args:
+            kept: (S,) bool.
+        """
+        counts = np.diff(self.word_starts)
+        words = np.repeat(kept, counts)
+        dropped = np.concatenate([self.dropped, self.spans[~kept]])
+        return replace(
+            self,
+            columns=self.columns[words],
+            word_starts=np.concatenate([[0], np.cumsum(counts[kept])]),
+            heads=self.heads[words],
+            lines=self.lines[words],
+            spans=self.spans[kept],
+            dropped=dropped[np.argsort(dropped[:, 0])],
+        )
 
     @property
     def n_words(self) -> int:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import os
 
 import pytest
 import yaml
@@ -101,8 +102,8 @@ def test_no_key_is_named_where_none_is_near(config_file):
 def test_a_template_set_that_is_not_shipped_is_told_with_all_other_errors(config_file):
     errors = errors_of(config_file(MINIMAL), "features=extendet", "labels.features=x", "sead=1")
     assert errors[0] == (
-        "command line: features: expected extended or graph-labels or labels or mcdonald-2005 or"
-        " mcdonald-pereira-2006 or a YAML file's path, not 'extendet'"
+        "command line: features: expected extended or extended-guided or graph-labels or guided or"
+        " labels or mcdonald-2005 or mcdonald-pereira-2006 or a YAML file's path, not 'extendet'"
     )
     assert [error.split(":")[1] for error in errors] == [" features", " labels.features", " sead"]
 
@@ -327,3 +328,20 @@ def test_a_recorded_config_keeps_the_names_of_treebanks_and_not_their_folders():
     text = "output: out\ndata: {train: some/folder/train.conllu, test: synthetic:5:1}\n"
     data = RunConfig.from_yaml(text, "text").recorded().data
     assert (data.train, data.dev, data.test) == ("train.conllu", None, "synthetic:5:1")
+
+
+def test_guides_are_a_key_of_misc_or_a_path_from_the_files_folder(config_file):
+    path = config_file(MINIMAL)
+    data = load_config(path, ["data.guide=misc:PArc/x", "data.dev_guide=here/g.conllu"]).data
+    assert (data.guide, data.dev_guide, data.test_guide) == (
+        "misc:PArc/x", "here/g.conllu", None,
+    )  # fmt: skip
+    recorded = load_config(path, ["data.guide=misc:a/b", "data.dev_guide=here/g.conllu"]).recorded()
+    assert (recorded.data.guide, recorded.data.dev_guide) == ("misc:a/b", "g.conllu")
+    text = "output: out\ndata: {train: t.conllu, guide: g.conllu, dev_guide: 'misc:G'}\n"
+    in_file = load_config(config_file(text)).data
+    assert in_file.guide == os.path.join(os.path.dirname(in_file.train), "g.conllu")
+    assert in_file.dev_guide == "misc:G"
+    for wrong in ("misc:", "misc:a b", "misc:a=b"):
+        [error] = errors_of(path, f"data.guide={wrong}")
+        assert error.startswith("command line: data.guide: expected misc:KEY or a path or null")

@@ -1,0 +1,194 @@
+"""`jackknife`: guides for training, each sentence's from a parser that has not seen it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from itertools import pairwise
+
+import numpy as np
+
+from gpuparse.commands.config import RunConfig, load_config
+from gpuparse.commands.console import Progress, exit_codes, say, silent
+from gpuparse.commands.gold import check_treebanks, guides_of, read_gold
+from gpuparse.commands.kernels import compilation_announced
+from gpuparse.commands.resources import limit_torch_threads, thread_count
+from gpuparse.commands.train import templates_of, trainer_options
+from gpuparse.data.conll import with_misc
+from gpuparse.data.misc_keys import is_key
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError
+from gpuparse.features.templates import TemplateSet
+from gpuparse.files import replace_file
+from gpuparse.inference.decode import DECODERS
+from gpuparse.learning.trainer import Options, Trainer
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the training treebank with the heads that parsers of its other parts find.
+
+    Args:
+        arguments: `CONFIG [KEY=VALUE ...] --output FILE [--folds N] [--key KEY] [--force]`.
+    Returns:
+        0.
+    Raises:
+        ConfigError: the config is wrong, or more folds than sentences, or the output exists.
+        DataError: the treebank cannot be used.
+    Cost: for N folds, N trainings without labels, as many at a time as there are threads.
+    """
+    options = _parser().parse_intermixed_args(arguments)
+    tell = silent if options.quiet else say
+    config = _training_alone(load_config(options.config, options.overrides))
+    templates, labels = templates_of(config)
+    if config.labels.kind == "second-stage":
+        labels = None  # they change no head
+    _check_output(options.output, options.key, config.data.train, force=options.force)
+    check_treebanks(config)
+    n_threads = thread_count(config.threads)
+    limit_torch_threads(n_threads, compiled=True)
+    with nullcontext() if options.quiet else compilation_announced():
+        treebank = read_gold(
+            config.data.train, on_error=config.data.on_error,
+            single_root=config.data.single_root is True,
+            graphs=DECODERS[config.decoder].gives_graphs, tell=tell,
+        ).treebank  # fmt: skip
+        parser = _Parser(
+            treebank, guides_of(config, "train", treebank), templates, labels,
+            trainer_options(config),
+        )  # fmt: skip
+        heads = _jackknifed(parser, _folds(len(treebank), options.folds), n_threads, options.quiet)
+    right = 100 * (heads == treebank.heads).mean()
+    with replace_file(options.output, force=options.force) as file:
+        file.write(with_misc(treebank, {options.key: heads.astype("S")}))
+    tell(f"{options.output}: {options.key}=HEAD in MISC; {right:.2f}% of these heads are right")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m gpuparse jackknife",
+        description="Write data.train with guides in MISC: heads that the parser of the config"
+        " finds in each part of the treebank when trained on the other parts. Nothing else in the"
+        " file changes. Threads train parts at the same time, and change no byte.",
+        epilog=exit_codes(0, 2, 3, 5),
+    )
+    parser.add_argument("config", metavar="CONFIG", help="YAML file, as for train")
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        default=[],  # or argparse would call them required
+        metavar="KEY=VALUE",
+        help="overrides a key of the config",
+    )
+    parser.add_argument("--output", required=True, metavar="FILE", help="the treebank to write")
+    parser.add_argument(
+        "--folds",
+        type=int,
+        default=10,
+        metavar="N",
+        help="parts of the treebank, of sentences that follow one another (10)",
+    )
+    parser.add_argument("--key", default="Guide", metavar="KEY", help="the key in MISC (Guide)")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
+    parser.add_argument("--quiet", action="store_true", help="say nothing on stderr but errors")
+    return parser
+
+
+def _training_alone(config: RunConfig) -> RunConfig:
+    data = dataclasses.replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
+    return dataclasses.replace(config, data=data)
+
+
+def _check_output(output: str, key: str, treebank: str, *, force: bool) -> None:
+    """Say before the work what would fail after it."""
+    if not is_key(key):
+        raise ConfigError(f"--key: {key!r}: expected a key without blanks, '=' and '|'")
+    if os.path.isdir(output):
+        raise ConfigError(f"{output}: is a folder; name a file")
+    if not os.path.isdir(os.path.dirname(output) or "."):
+        raise ConfigError(f"{output}: the folder is missing; make it first")
+    if os.path.exists(output):
+        if os.path.exists(treebank) and os.path.samefile(output, treebank):
+            raise ConfigError(f"{output}: is data.train itself; name another --output")
+        if not force:
+            raise ConfigError(f"{output}: exists; give --force to replace it")
+
+
+def _folds(n_sentences: int, n_folds: int) -> list[slice]:
+    """Parts of sentences that follow one another, as long as each other within one sentence.
+
+    Neighbours are often of one text. Taken apart, each would be guided by a parser that has
+    learned from its neighbours, better than any parser guides a new text.
+    """
+    if not 2 <= n_folds <= n_sentences:
+        raise ConfigError(
+            f"--folds {n_folds}: expected at least 2 and at most {n_sentences}, one for each"
+            " sentence of data.train"
+        )
+    cuts = [i * n_sentences // n_folds for i in range(n_folds + 1)]
+    return [slice(*cut) for cut in pairwise(cuts)]
+
+
+class _Parser:
+    """Trains on all sentences but some, and parses those."""
+
+    def __init__(
+        self,
+        treebank: Treebank,
+        guides: np.ndarray | None,
+        templates: TemplateSet,
+        labels: TemplateSet | None,
+        options: Options,
+    ) -> None:
+        self.treebank, self.options = treebank, options
+        self._guides, self._templates, self._labels = guides, templates, labels
+        self.stopped = threading.Event()
+
+    def heads(self, fold: slice, advance: Callable[[int], None]) -> np.ndarray:
+        """(W of the fold,) int32 heads; `advance` is told of sentences learned from."""
+        is_in = np.zeros(len(self.treebank), np.bool_)
+        is_in[fold] = True
+        words = np.repeat(is_in, np.diff(self.treebank.word_starts))
+        guides = self._guides
+        trainer = Trainer(
+            self.treebank.only(~is_in), self._templates, self._labels, self.options,
+            guides=None if guides is None else guides[~words],
+        )  # fmt: skip
+        done = 0
+        for event in trainer.learn():
+            if self.stopped.is_set():
+                return np.empty(0, np.int32)
+            if event.stage == "arcs":
+                advance(event.done - done)
+                done = 0 if event.epoch_is_over else event.done
+        model = trainer.model(16)
+        left_out = self.treebank.only(is_in)
+        return model.parse(left_out, guides=None if guides is None else guides[words]).heads
+
+
+def _jackknifed(parser: _Parser, folds: list[slice], n_threads: int, quiet: bool) -> np.ndarray:
+    """(W,) heads, each fold's from a parser trained on the others."""
+    treebank = parser.treebank
+    total = parser.options.epochs * (len(folds) - 1) * len(treebank)
+    lock = threading.Lock()
+    pool = ThreadPoolExecutor(min(n_threads, len(folds)))
+    with Progress("jackknife, learning", total=total, quiet=quiet) as progress:
+
+        def work(fold: slice) -> np.ndarray:
+            def advance(sentences: int) -> None:
+                with lock:
+                    progress.advance(sentences)
+
+            return parser.heads(fold, advance)
+
+        try:
+            return np.concatenate(list(pool.map(work, folds)))
+        finally:
+            # After an interruption or a fault nobody needs the other folds.
+            parser.stopped.set()
+            pool.shutdown(cancel_futures=True)
