@@ -26,7 +26,7 @@ from gpuparse.tensors import NO_HEAD
 EMPTY, BOUND, EXACT = 0, 1, 2  # what is known about a part: nothing better in it, at most, at best
 
 
-class KBestScratch(NamedTuple):
+class ChuLiuEdmondsKBestScratch(NamedTuple):
     """Working memory for k trees of sentences of up to n words; contents do not matter.
 
     floats, ints: of the single search. part: (N, N), the scores of one part, -inf where forbidden.
@@ -50,11 +50,11 @@ class KBestScratch(NamedTuple):
 
 def make_chu_liu_edmonds_kbest_scratch(
     n: int, k: int, dtype: type[np.float32] | type[np.float64] = np.float64
-) -> KBestScratch:
+) -> ChuLiuEdmondsKBestScratch:
     """Working memory for scores of this type, k trees, and sentences of up to n words."""
     n_floats, n_ints = chu_liu_edmonds_scratch_sizes(n, np.dtype(dtype).itemsize)
     n_nodes = n + 1
-    return KBestScratch(
+    return ChuLiuEdmondsKBestScratch(
         floats=np.empty(n_floats, dtype),
         ints=np.empty(n_ints, np.int32),
         part=np.empty((n_nodes, n_nodes), dtype),
@@ -197,7 +197,7 @@ def chu_liu_edmonds_kbest_sentence(
     n: int,
     single_root: bool,
     k: int,
-    scratch: KBestScratch,
+    scratch: ChuLiuEdmondsKBestScratch,
     heads: np.ndarray,
     scores: np.ndarray,
 ) -> int:
@@ -269,7 +269,7 @@ def chu_liu_edmonds_kbest_batch(
     lengths: np.ndarray,
     single_root: bool,
     k: int,
-    scratch: KBestScratch,
+    scratch: ChuLiuEdmondsKBestScratch,
     heads: np.ndarray,
     scores: np.ndarray,
 ) -> None:

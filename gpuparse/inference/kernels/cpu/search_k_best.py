@@ -7,6 +7,11 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from gpuparse.inference.kernels.cpu.chu_liu_edmonds_kbest import (
+    ChuLiuEdmondsKBestScratch,
+    chu_liu_edmonds_kbest_sentence,
+    make_chu_liu_edmonds_kbest_scratch,
+)
 from gpuparse.inference.kernels.cpu.eisner_kbest import (
     EisnerKBestScratch,
     eisner_kbest_sentence,
@@ -27,6 +32,7 @@ class KBestScratch(NamedTuple):
     scores: np.ndarray  # (k,)
     eisner: EisnerKBestScratch | None
     eisner_sibling: EisnerSiblingKBestScratch | None
+    chu_liu_edmonds: ChuLiuEdmondsKBestScratch | None
 
 
 def _eisner(n: int, k: int) -> dict[str, Any]:
@@ -37,16 +43,21 @@ def _eisner_sibling(n: int, k: int) -> dict[str, Any]:
     return {"eisner_sibling": make_eisner_sibling_kbest_scratch(n, k)}
 
 
+def _chu_liu_edmonds(n: int, k: int) -> dict[str, Any]:
+    return {"chu_liu_edmonds": make_chu_liu_edmonds_kbest_scratch(n, k)}
+
+
 # Name of the decoder, as in decode.DECODERS -> its scratch for sentences of n words and k trees.
 K_BEST: dict[str, Callable[[int, int], dict[str, Any]]] = {
     "eisner": _eisner,
+    "chu_liu_edmonds": _chu_liu_edmonds,
     "eisner_sibling": _eisner_sibling,
 }
 
 
 def make_k_best_scratch(decoder: str, n: int, k: int) -> KBestScratch:
     """Working memory of a decoder for float64 scores, sentences of up to n words, and k trees."""
-    nothing = KBestScratch(np.empty((k, n + 1), np.int64), np.empty(k), None, None)
+    nothing = KBestScratch(np.empty((k, n + 1), np.int64), np.empty(k), None, None, None)
     return nothing._replace(**K_BEST[decoder](n, k))
 
 
@@ -74,4 +85,12 @@ def _choose_search(scores, siblings, n, single_root, scratch):  # type: ignore[n
             scratch.heads, scratch.scores,
         )  # fmt: skip
 
-    return by_eisner_sibling if is_there("eisner_sibling") else by_eisner
+    def by_chu_liu_edmonds(scores, siblings, n, single_root, scratch):  # type: ignore[no-untyped-def]
+        return chu_liu_edmonds_kbest_sentence(
+            scores, n, single_root, len(scratch.heads), scratch.chu_liu_edmonds, scratch.heads,
+            scratch.scores,
+        )  # fmt: skip
+
+    if is_there("eisner_sibling"):
+        return by_eisner_sibling
+    return by_chu_liu_edmonds if is_there("chu_liu_edmonds") else by_eisner
