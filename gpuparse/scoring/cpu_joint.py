@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse.compiled import compiled, inlined
+from gpuparse.compiled import compiled
 from gpuparse.features.plan import ArcPlan
 from gpuparse.scoring.cpu import RowMap, Scratch, fill_parts, find_base, make_scratch, part_key
+
+LANES = 16  # labels of one line are made up to a multiple of so many
 
 
 class JointLabels(NamedTuple):
@@ -20,7 +22,8 @@ class JointLabels(NamedTuple):
 
     plan: ArcPlan
     rows: RowMap  # of lines of weights
-    weights: np.ndarray  # (lines * width,)
+    weights: np.ndarray  # (lines * stride,): a line of one weight a label, then zeros
+    stride: int
     width: int  # labels
 
 
@@ -28,11 +31,10 @@ class JointScratch(NamedTuple):
     """Working memory of one thread, for sentences of at most N - 1 words."""
 
     parts: Scratch
-    words: np.ndarray  # (2, 2, N, width) sums of the templates of one word, by role and direction
-    sums: np.ndarray  # (width,) of one arc
+    words: np.ndarray  # (2, 2, N, stride) sums of the templates of one word, by role and direction
+    sums: np.ndarray  # (stride,) of one arc
     lines: np.ndarray  # (pairs,) int64: first weights of one arc's lines
     best: np.ndarray  # (N, N) what the best label of each arc scores
-    label: np.ndarray  # (N, N) int64: the best label, the first of equals
 
 
 def make_joint_scratch(joint: JointLabels, n: int, sums: np.dtype) -> JointScratch:
@@ -40,16 +42,20 @@ def make_joint_scratch(joint: JointLabels, n: int, sums: np.dtype) -> JointScrat
     nodes, plan = n + 1, joint.plan
     return JointScratch(
         make_scratch(plan, n, False, sums),
-        np.zeros((2, 2, nodes, joint.width), sums),
-        np.zeros(joint.width, sums),
-        np.zeros(2 * len(plan.pair), np.int64),
+        np.zeros((2, 2, nodes, joint.stride), sums),
+        np.zeros(joint.stride, sums),
+        np.zeros(2 * len(plan.pair) + 1, np.int64),
         np.zeros((nodes, nodes), sums),
-        np.zeros((nodes, nodes), np.int64),
     )
 
 
+def stride_of(width: int) -> int:
+    """Weights of a line of so many labels, so that vectors fill it."""
+    return -(-width // LANES) * LANES
+
+
 @compiled
-def _sum_words(n, plan, rows, weights, width, parts, words):
+def _sum_words(n, plan, rows, weights, stride, parts, words):
     """Sum the families of one word, for arcs to the right and to the left."""
     words[:, :, : n + 1] = 0
     for family in range(len(plan.word)):
@@ -61,75 +67,78 @@ def _sum_words(n, plan, rows, weights, width, parts, words):
                 base = find_base(key, rows.rows, rows.is_power, rows.keys, rows.bases)
                 for direction in range(2):
                     c = direction * plan.n_buckets
-                    _add_line(
-                        weights,
-                        width,
-                        base ^ plan.codes[record.first_codes, c],
-                        words[role, direction, i],
-                    )
-                    if record.second_codes >= 0:
-                        _add_line(
-                            weights,
-                            width,
-                            base ^ plan.codes[record.second_codes, c],
-                            words[role, direction, i],
-                        )
-
-
-@inlined
-def _add_line(weights, width, row, sums):
-    first = np.uint64(row) * np.uint64(width)
-    for label in range(width):
-        sums[label] += weights[first + np.uint64(label)]
+                    for codes in (record.first_codes, record.second_codes):
+                        if codes >= 0:
+                            first = np.uint64(base ^ plan.codes[codes, c]) * np.uint64(stride)
+                            for k in range(stride):
+                                words[role, direction, i, k] += weights[first + np.uint64(k)]
 
 
 @compiled
-def sum_labels(h, m, n, plan, rows, weights, width, parts, words, lines, sums):
+def sum_labels(h, m, n, plan, rows, weights, stride, parts, words, lines, sums):
     """Fill sums[l] with the score of label l on the arc h -> m."""
     direction = 0 if h < m else 1
     c = parts.combination[n + m - h]
+    on, heads, modifiers = parts.side_on, parts.head_part, parts.modifier_part
     count = 0
     for family in range(len(plan.pair)):
         record = plan.pair[family]
-        if parts.side_on[record.head_side, h] and parts.side_on[record.modifier_side, m]:
-            key = parts.head_part[family, h] ^ parts.modifier_part[family, m]
+        if on[record.head_side, h] and on[record.modifier_side, m]:
+            key = heads[family, h] ^ modifiers[family, m]
             base = find_base(key, rows.rows, rows.is_power, rows.keys, rows.bases)
-            lines[count] = np.int64(base ^ plan.codes[record.first_codes, c]) * width
+            lines[count] = np.int64(base ^ plan.codes[record.first_codes, c]) * stride
             count += 1
             if record.second_codes >= 0:
-                lines[count] = np.int64(base ^ plan.codes[record.second_codes, c]) * width
+                lines[count] = np.int64(base ^ plan.codes[record.second_codes, c]) * stride
                 count += 1
+    for k in range(stride):
+        sums[k] = words[0, direction, h, k] + words[1, direction, m, k]
+    line = 0
+    while line + 1 < count:  # two at a time: half as many loads and stores of the sums
+        first, second = np.uint64(lines[line]), np.uint64(lines[line + 1])
+        for k in range(stride):
+            sums[k] += weights[first + np.uint64(k)] + weights[second + np.uint64(k)]
+        line += 2
+    if line < count:
+        first = np.uint64(lines[line])
+        for k in range(stride):
+            sums[k] += weights[first + np.uint64(k)]
+
+
+@compiled
+def _largest(sums, width):
+    most = sums[0]
+    for k in range(1, width):
+        most = max(most, sums[k])
+    return most
+
+
+@compiled
+def best_label(sums, width, right, cost):
+    """The first of the labels that score highest, and that score.
+
+    Every label but `right` scores `cost` more than its sum.
+    """
+    chosen, most = 0, -np.inf
     for label in range(width):
-        sums[label] = words[0, direction, h, label] + words[1, direction, m, label]
-    for k in range(count):
-        first = np.uint64(lines[k])
-        for label in range(width):
-            sums[label] += weights[first + np.uint64(label)]
-
-
-@inlined
-def first_best(sums):
-    """The number of the first of the largest sums."""
-    best = 0
-    for label in range(1, len(sums)):
-        if sums[label] > sums[best]:
-            best = label
-    return best
+        value = np.float64(sums[label]) + (cost if label != right else 0.0)
+        if value > most:
+            chosen, most = label, value
+    return chosen, most
 
 
 @compiled
 def score_labels(
-    values, start, n, plan, rows, weights, width, parts, words, lines, sums, best, label
-):
-    """Fill best[h, m] and label[h, m] of every arc of one sentence.
+    values, start, n, plan, rows, weights, stride, width, parts, words, lines, sums, best
+):  # fmt: skip
+    """Fill best[h, m] of every arc of one sentence with what its best label scores.
 
     Cost: O(labels * families) an arc.
     """
     fill_parts(values, start, n, plan, rows, parts)
-    _sum_words(n, plan, rows, weights, width, parts, words)
+    _sum_words(n, plan, rows, weights, stride, parts, words)
     for h in range(n + 1):
         for m in range(1, n + 1):
             if h != m:
-                sum_labels(h, m, n, plan, rows, weights, width, parts, words, lines, sums)
-                chosen = first_best(sums)
-                best[h, m], label[h, m] = sums[chosen], chosen
+                sum_labels(h, m, n, plan, rows, weights, stride, parts, words, lines, sums)
+                best[h, m] = _largest(sums, width)
