@@ -25,6 +25,7 @@ Where these differ from torch-struct 0.5, on purpose:
   `log_prob`, `entropy`, `sample`, `count`, labels.
 - `argmax` and `topk` have no gradient; `max` and `kmax` have. `sample` takes any shape and gives
   exact, independent trees.
+- `count`, `cross_entropy` and `kl`, which fail there on current torch, work.
 - `gumbel_crf` and the attribute `struct` are not there.
 
 As there, `log_prob` takes every event for a tree and checks nothing.
@@ -203,7 +204,8 @@ class _TreeDistribution(Distribution):
             extra: labels (B, n), for distributions with labels.
             lengths: of these sentences; None: those of the distribution.
         """
-        words = self._words if lengths is None else torch.as_tensor(lengths)
+        words = self._words if lengths is None else lengths
+        words = torch.as_tensor(words, device=sequence.device)
         is_word = torch.arange(sequence.shape[1], device=sequence.device) < words[:, None]
         heads = torch.where(is_word, sequence, -1)
         arcs = self._arcs_of_heads(torch.nn.functional.pad(heads, (1, 0), value=-1))

@@ -1,4 +1,4 @@
-"""The classes with the interface of torch-struct: equal to it where it is right, else enumerated."""
+"""The classes with the interface of torch-struct: as it where it is right, else as enumerated."""
 
 import importlib
 import importlib.util
@@ -57,7 +57,7 @@ def test_projective_trees_are_as_in_torch_struct(multiroot, n_labels):
     theirs = peer_of(potentials, lengths, multiroot)
     assert ours.batch_shape == theirs.batch_shape
     assert ours.event_shape == theirs.event_shape
-    for name in ("partition", "marginals", "entropy", "max", "argmax", "mode", "count"):
+    for name in ("partition", "marginals", "entropy", "max", "argmax", "mode"):
         expected = getattr(theirs, name).detach()
         found = getattr(ours, name)
         assert found.dtype == expected.dtype
@@ -79,13 +79,10 @@ def test_k_best_projective_trees_are_as_in_torch_struct(multiroot, n_labels):
 
 
 @needs_peer
-def test_events_and_divergences_are_as_in_torch_struct():
-    first, second = draw(3, 3, 5), draw(4, 3, 5)
-    lengths = torch.tensor([5, 5, 5])
-    ours, other = DependencyCRF(first, lengths), DependencyCRF(second, lengths)
-    theirs, its_other = peer_of(first, lengths, True), peer_of(second, lengths, True)
-    torch.testing.assert_close(ours.cross_entropy(other), theirs.cross_entropy(its_other).detach())
-    torch.testing.assert_close(ours.kl(other), theirs.kl(its_other).detach())
+def test_events_are_as_in_torch_struct():
+    """What of it fails on current torch (count, cross_entropy, kl) is enumerated below."""
+    potentials, lengths = draw(3, 3, 5), torch.tensor([5, 5, 5])
+    ours, theirs = DependencyCRF(potentials, lengths), peer_of(potentials, lengths, True)
     heads, nothing = ours.from_event(ours.argmax)
     expected, _ = theirs.from_event(theirs.argmax)
     assert heads.equal(expected)
@@ -138,7 +135,7 @@ def test_everything_is_as_enumerated(kind, multiroot, n_labels):
     wide[:, :n, :n] = potentials
     crf = kind(wide, [n] * 5, multiroot=multiroot)
     wide_events, _ = enumerate_events(torch.nan_to_num(wide), n, projective, multiroot)
-    events, values = enumerate_events(potentials, n, projective, multiroot)
+    _, values = enumerate_events(potentials, n, projective, multiroot)
     expected = sums_of_values(values.numpy())
     probabilities = torch.from_numpy(expected.probabilities)
 
@@ -161,6 +158,14 @@ def test_everything_is_as_enumerated(kind, multiroot, n_labels):
     assert best[:-2][is_tree].equal(wide_events[order.T][is_tree])
     assert (best[:-2][~is_tree] == 0).all()
     assert (best[-2:] == 0).all()
+    second = draw(15, 5, n, n_labels)
+    wide_second = torch.nan_to_num(wide, neginf=0.0)
+    wide_second[:, :n, :n] = second
+    other = kind(wide_second, [n] * 5, multiroot=multiroot)
+    _, other_values = enumerate_events(second, n, projective, multiroot)
+    surprise = -(probabilities * other_values.log_softmax(1)).sum(1)
+    close(crf.cross_entropy(other), surprise)
+    close(crf.kl(other), surprise - crf.entropy)
     # All events of all sentences at once: the events stand in for samples.
     log_prob = crf.log_prob(wide_events[:, None].expand(-1, 5, *wide.shape[1:]))
     close(log_prob.exp().T, probabilities)
@@ -203,7 +208,9 @@ def test_gradients_are_right(kind, multiroot, n_labels):
                 return crf.log_prob(crf.argmax)
             if name == "kl":
                 return crf.kl(kind(other.log_potentials, [3, 2], multiroot=multiroot))
-            return crf.kmax(2) if name == "kmax" else getattr(crf, name)
+            if name == "kmax":
+                return crf.kmax(2).clamp(min=-1e3)  # -inf minus -inf is no difference
+            return getattr(crf, name)
 
         return call
 
