@@ -6,15 +6,21 @@ once a word and direction; all others once an arc. What an arc adds for its best
 part in the arc's score, whatever the tree search (Carreras 2007, section 2).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from gpuparse.compiled import compiled
 from gpuparse.features.plan import ArcPlan
+from gpuparse.inference.kernels.cpu.lanes import Lanes, Loop, constant, prefetch
 from gpuparse.scoring.cpu import RowMap, Scratch, fill_parts, find_base, make_scratch, part_key
 
 LANES = 16  # labels of one line are made up to a multiple of so many
+CACHE_LINE = 64  # bytes
+LITTLE = -(1 << 30)
 
 
 class JointLabels(NamedTuple):
@@ -33,7 +39,8 @@ class JointScratch(NamedTuple):
     parts: Scratch
     words: np.ndarray  # (2, 2, N, stride) sums of the templates of one word, by role and direction
     sums: np.ndarray  # (stride,) of one arc
-    lines: np.ndarray  # (pairs,) int64: first weights of one arc's lines
+    lines: np.ndarray  # (N, pairs) int64: first weights of the lines of one head's arcs
+    counts: np.ndarray  # (N,) int64: how many lines each of them has
     best: np.ndarray  # (N, N) what the best label of each arc scores
 
 
@@ -44,7 +51,8 @@ def make_joint_scratch(joint: JointLabels, n: int, sums: np.dtype) -> JointScrat
         make_scratch(plan, n, False, sums),
         np.zeros((2, 2, nodes, joint.stride), sums),
         np.zeros(joint.stride, sums),
-        np.zeros(2 * len(plan.pair) + 1, np.int64),
+        np.zeros((nodes, 2 * len(plan.pair) + 1), np.int64),
+        np.zeros(nodes, np.int64),
         np.zeros((nodes, nodes), sums),
     )
 
@@ -55,9 +63,13 @@ def stride_of(width: int) -> int:
 
 
 @compiled
-def _sum_words(n, plan, rows, weights, stride, parts, words):
-    """Sum the families of one word, for arcs to the right and to the left."""
+def _sum_words(n, plan, rows, weights, stride, width, parts, words):
+    """Sum the families of one word, for arcs to the right and to the left.
+
+    What makes up a line beyond the labels gets so little that it is never the largest.
+    """
     words[:, :, : n + 1] = 0
+    words[0, :, : n + 1, width:] = LITTLE
     for family in range(len(plan.word)):
         record = plan.word[family]
         role, side = record.role, record.side
@@ -75,10 +87,8 @@ def _sum_words(n, plan, rows, weights, stride, parts, words):
 
 
 @compiled
-def sum_labels(h, m, n, plan, rows, weights, stride, parts, words, lines, sums):
-    """Fill sums[l] with the score of label l on the arc h -> m."""
-    direction = 0 if h < m else 1
-    c = parts.combination[n + m - h]
+def _find_lines(h, m, c, plan, rows, stride, parts, lines):
+    """Fill lines[m] with the first weights of the lines of the arc h -> m; returns how many."""
     on, heads, modifiers = parts.side_on, parts.head_part, parts.modifier_part
     count = 0
     for family in range(len(plan.pair)):
@@ -86,31 +96,79 @@ def sum_labels(h, m, n, plan, rows, weights, stride, parts, words, lines, sums):
         if on[record.head_side, h] and on[record.modifier_side, m]:
             key = heads[family, h] ^ modifiers[family, m]
             base = find_base(key, rows.rows, rows.is_power, rows.keys, rows.bases)
-            lines[count] = np.int64(base ^ plan.codes[record.first_codes, c]) * stride
+            lines[m, count] = np.int64(base ^ plan.codes[record.first_codes, c]) * stride
             count += 1
             if record.second_codes >= 0:
-                lines[count] = np.int64(base ^ plan.codes[record.second_codes, c]) * stride
+                lines[m, count] = np.int64(base ^ plan.codes[record.second_codes, c]) * stride
                 count += 1
+    return count
+
+
+@compiled
+def sum_labels(h, m, n, plan, rows, weights, stride, parts, words, lines, sums):
+    """Fill sums[l] with the score of label l on the arc h -> m."""
+    direction = 0 if h < m else 1
+    count = _find_lines(h, m, parts.combination[n + m - h], plan, rows, stride, parts, lines)
     for k in range(stride):
         sums[k] = words[0, direction, h, k] + words[1, direction, m, k]
-    line = 0
-    while line + 1 < count:  # two at a time: half as many loads and stores of the sums
-        first, second = np.uint64(lines[line]), np.uint64(lines[line + 1])
-        for k in range(stride):
-            sums[k] += weights[first + np.uint64(k)] + weights[second + np.uint64(k)]
-        line += 2
-    if line < count:
-        first = np.uint64(lines[line])
+    for line in range(count):
+        first = np.uint64(lines[m, line])
         for k in range(stride):
             sums[k] += weights[first + np.uint64(k)]
 
 
-@compiled
-def _largest(sums, width):
-    most = sums[0]
-    for k in range(1, width):
-        most = max(most, sums[k])
-    return most
+@intrinsic
+def _largest_sum(typingctx, words, weights, lines, head, modifier, first_line, n_lines, stride):
+    """The largest sum of any label: of words[head:] and words[modifier:] and of the lines.
+
+    Labels by the vector, its sum in a register while a loop runs over the lines.
+    """
+    is_whole = isinstance(words.dtype, types.Integer)
+
+    def codegen(context, builder, signature, args):
+        words_array, weights_array, lines_array, head, modifier, first_line, n_lines, stride = args
+        of_words = Lanes(context, builder, words, words_array, LANES)
+        of_weights = Lanes(context, builder, weights, weights_array, LANES)
+        of_lines = Lanes(context, builder, lines, lines_array, 1)
+        add = builder.add if is_whole else builder.fadd
+        zero, one = ir.Constant(stride.type, 0), ir.Constant(stride.type, 1)
+        lanes = ir.Constant(stride.type, LANES)
+        least = constant(of_words.type, 2 * LITTLE)
+        blocks = Loop(builder, zero, stride, lanes, [least])
+        total = add(
+            of_words.load(builder.add(head, blocks.i)),
+            of_words.load(builder.add(modifier, blocks.i)),
+        )
+        each = Loop(builder, zero, n_lines, one, [total])
+        line = of_lines.load_one(builder.add(first_line, each.i))
+        weight = of_weights.load(builder.add(line, blocks.i))
+        if is_whole:
+            weight = builder.sext(weight, total.type)
+        each.turn([add(each.values[0], weight)])
+        blocks.turn([_larger(builder, each.values[0], blocks.values[0], is_whole)])
+        return _fold(builder, blocks.values[0], is_whole)
+
+    return words.dtype(words, weights, lines, *[types.int64] * 5), codegen
+
+
+def _larger(builder: Any, x: Any, y: Any, is_whole: bool) -> Any:
+    compare = builder.icmp_signed if is_whole else builder.fcmp_ordered
+    return builder.select(compare(">", x, y), x, y)
+
+
+def _fold(builder: Any, vector: Any, is_whole: bool) -> Any:
+    """The largest lane."""
+    zero = ir.Constant(ir.IntType(32), 0)
+    undefined = ir.Constant(vector.type, ir.Undefined)
+    shift = LANES // 2
+    while shift:
+        turn = [(lane + shift) % LANES for lane in range(LANES)]
+        order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), turn)
+        vector = _larger(
+            builder, vector, builder.shuffle_vector(vector, undefined, order), is_whole
+        )
+        shift //= 2
+    return builder.extract_element(vector, zero)
 
 
 @compiled
@@ -129,16 +187,31 @@ def best_label(sums, width, right, cost):
 
 @compiled
 def score_labels(
-    values, start, n, plan, rows, weights, stride, width, parts, words, lines, sums, best
+    values, start, n, plan, rows, weights, stride, width, parts, words, lines, counts, best
 ):  # fmt: skip
     """Fill best[h, m] of every arc of one sentence with what its best label scores.
+
+    The lines of all arcs of a head are asked for before any is read.
 
     Cost: O(labels * families) an arc.
     """
     fill_parts(values, start, n, plan, rows, parts)
-    _sum_words(n, plan, rows, weights, stride, parts, words)
+    _sum_words(n, plan, rows, weights, stride, width, parts, words)
+    flat_words, flat_lines = words.reshape(-1), lines.reshape(-1)
+    nodes, per_line = words.shape[2], CACHE_LINE // weights.itemsize
     for h in range(n + 1):
         for m in range(1, n + 1):
+            counts[m] = 0
             if h != m:
-                sum_labels(h, m, n, plan, rows, weights, stride, parts, words, lines, sums)
-                best[h, m] = _largest(sums, width)
+                c = parts.combination[n + m - h]
+                counts[m] = _find_lines(h, m, c, plan, rows, stride, parts, lines)
+            for line in range(counts[m]):
+                for k in range(0, stride, per_line):
+                    prefetch(weights, lines[m, line] + k)
+        for m in range(1, n + 1):
+            if h != m:
+                direction = 0 if h < m else 1
+                best[h, m] = _largest_sum(
+                    flat_words, weights, flat_lines, (direction * nodes + h) * stride,
+                    ((2 + direction) * nodes + m) * stride, m * lines.shape[1], counts[m], stride,
+                )  # fmt: skip

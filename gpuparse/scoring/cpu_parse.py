@@ -102,7 +102,7 @@ def _choose_label_arcs(values, start, n, joint, scratch, scores):
         best = scratch.best
         score_labels(
             values, start, n, joint.plan, joint.rows, joint.weights, joint.stride, joint.width,
-            scratch.parts, scratch.words, scratch.lines, scratch.sums, best,
+            scratch.parts, scratch.words, scratch.lines, scratch.counts, best,
         )  # fmt: skip
         for h in range(n + 1):
             for m in range(1, n + 1):
