@@ -456,14 +456,15 @@ class Trainer:
         """
         seen = max(1, self._epochs_done["arcs"] * len(self._batch))
         arcs = _average(self._weights.array[:, 0], self._weighted, seen)
-        label_weights = None
+        label_weights, label_scale = None, 1.0
         if self._label_weights is not None:
             stage = "arcs" if self._joint else "labels"
             seen = max(1, self._epochs_done[stage] * len(self._batch))
             shape = self._label_weights.array.shape
             mean = _average(self._label_weights.array.reshape(-1), self._label_weighted, seen)
             if self._joint is None:
-                label_weights = Weights(quantised(mean, bits)[0].reshape(shape))
+                whole, label_scale = quantised(mean, bits)
+                label_weights = Weights(whole.reshape(shape))
         features = self._features
         if features.is_exact:
             # Room to grow is left out: how much there is depends on where a run was resumed. One
@@ -474,6 +475,7 @@ class Trainer:
         whole, scale = quantised(arcs, bits)
         if self._joint:  # one scale for all that is added up
             both, scale = quantised(np.concatenate([arcs, mean]), bits)
+            label_scale = scale
             whole, label_weights = both[: len(arcs)], Weights(both[len(arcs) :].reshape(shape))
         return Model(
             templates=self._arcs,
@@ -488,6 +490,8 @@ class Trainer:
             decoder=self.options.decoder,
             min_gain=self.options.min_gain * scale,
             single_root=bool(self.single_root),
+            arc_unit=1.0 / scale,
+            label_unit=1.0 / label_scale,
             config=config,
         )
 
