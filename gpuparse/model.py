@@ -401,7 +401,13 @@ class Model:
         )
 
     def chances(
-        self, batch: Batch, heads: np.ndarray, labels: np.ndarray, *, threads: int = 1
+        self,
+        batch: Batch,
+        heads: np.ndarray,
+        labels: np.ndarray,
+        *,
+        which: str = "both",
+        threads: int = 1,
     ) -> Chances:
         """Probabilities of given heads, and of given labels under them.
 
@@ -409,6 +415,7 @@ class Model:
             batch: all sentences.
             heads, labels: (T,) int64 by place, -1 where nothing is asked. Labels of sentences in
                 which a head is -1 are asked for in vain, unless they are found with the trees.
+            which: "heads", "labels" or "both"; labels that are found with the trees come with them.
         Returns:
             (1, T) each, NaN where there is no answer.
         Raises:
@@ -422,12 +429,13 @@ class Model:
         is_whole = missing[starts + lengths + 1] == missing[starts + 1]
 
         def work(part: torch.Tensor) -> int:
-            trust_trees(
-                batch.select(part), self._scorer(), self.arc_unit, NOTHING_KNOWN, heads[None],
-                labels[None], found,
-            )  # fmt: skip
+            if which != "labels" or self.joint_plan:
+                trust_trees(
+                    batch.select(part), self._scorer(), self.arc_unit, NOTHING_KNOWN, heads[None],
+                    labels[None], found,
+                )  # fmt: skip
             whole = part[torch.from_numpy(is_whole[part.numpy()])]
-            if len(whole):
+            if len(whole) and which != "heads":
                 self._trust_labels(batch.select(whole), heads, labels, found.labels[0])
             return len(part)
 

@@ -10,11 +10,11 @@ from gpuparse.data.batch import word_places
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError
+from gpuparse.evaluation.calibration import LEAST
 from gpuparse.model import Model
 
 WIDEST = log(100.0)  # how far from the unit before, up or down, another one is looked for
 CLOSE = 0.02  # of the logarithm of a unit
-LEAST = 1e-100  # a probability of 0, by underflow, is taken to be this
 _DEPREL = 7
 _INVERSE_GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 
@@ -22,6 +22,10 @@ _INVERSE_GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 @dataclass(frozen=True)
 class Fit:
     """Mean -ln of the probability of a gold head, and of a gold label given the gold head.
+
+    Probabilities are taken to be no less than LEAST, as when calibration is measured: otherwise the
+    few arcs that a model can hardly build, such as crossing ones, would decide how sure it is of
+    all others.
 
     labels is None for a model without labels.
     """
@@ -35,7 +39,8 @@ def fit_units(
 ) -> tuple[Model, Fit, Fit]:
     """The model with the units under which the gold heads and labels of a treebank are likeliest.
 
-    That of the arcs makes the product of the probabilities of all gold arcs as large as can be;
+    That of the arcs makes the product of the probabilities of all gold arcs as large as can be,
+    none of them being counted as less than LEAST;
     that of the labels does so for the gold labels given the gold arcs. Where labels are found with
     the trees, there is one unit for both products together. No tree that is found changes.
 
@@ -49,7 +54,7 @@ def fit_units(
         The model, calibrated; how likely gold is without and with the new units.
     Raises:
         ConfigError: there are no sums over the decoder's trees. DataError: no word has a head.
-    Cost: some fifteen times that of all probabilities of the treebank.
+    Cost: some twenty times that of all probabilities of the treebank.
     Source: temperature scaling (Guo, Pleiss, Sun & Weinberger 2017), section 4.2; differs: of
         scores of whole trees.
     """
@@ -61,9 +66,10 @@ def fit_units(
     labels = heads.copy()
     heads[places], labels[places] = treebank.heads, _label_numbers(model, treebank)
 
-    def fit(arc_unit: float, label_unit: float) -> Fit:
-        trial = model.with_units(arc_unit, label_unit)
-        found = trial.chances(batch, heads, labels, threads=threads)
+    def fit(arc_unit: float, label_unit: float, which: str = "both") -> Fit:
+        found = model.with_units(arc_unit, label_unit).chances(
+            batch, heads, labels, which=which, threads=threads
+        )
         return Fit(_mean_loss(found.heads) or 0.0, _mean_loss(found.labels))
 
     arc_unit, label_unit = model.arc_unit, model.label_unit
@@ -71,9 +77,9 @@ def fit_units(
     if model.joint_plan:
         arc_unit = label_unit = _best_unit(arc_unit, lambda u: _sum(fit(u, u)))
     else:
-        arc_unit = _best_unit(arc_unit, lambda u: fit(u, label_unit).heads)
+        arc_unit = _best_unit(arc_unit, lambda u: fit(u, label_unit, "heads").heads)
         if before.labels is not None:
-            label_unit = _best_unit(label_unit, lambda u: fit(arc_unit, u).labels or 0.0)
+            label_unit = _best_unit(label_unit, lambda u: fit(arc_unit, u, "labels").labels or 0.0)
     return model.with_units(arc_unit, label_unit), before, fit(arc_unit, label_unit)
 
 

@@ -93,23 +93,23 @@ def _sum_trees(
 
 
 @overload(_sum_trees)
-def _choose_sums(scores, siblings, n, single_root, unit, scratch):  # type: ignore[no-untyped-def]
-    def is_there(field):  # type: ignore[no-untyped-def]
+def _choose_sums(scores, siblings, n, single_root, unit, scratch):
+    def is_there(field):
         return not isinstance(scratch.types[scratch.fields.index(field)], types.NoneType)
 
-    def by_eisner(scores, siblings, n, single_root, unit, scratch):  # type: ignore[no-untyped-def]
+    def by_eisner(scores, siblings, n, single_root, unit, scratch):
         _scale(scores, n, unit)
         return eisner_marginals_sentence(
             scores, n, single_root, scratch.eisner, scratch.marginals
         )  # fmt: skip
 
-    def by_matrix_tree(scores, siblings, n, single_root, unit, scratch):  # type: ignore[no-untyped-def]
+    def by_matrix_tree(scores, siblings, n, single_root, unit, scratch):
         _scale(scores, n, unit)
         return matrix_tree_marginals_sentence(
             scores, n, single_root, scratch.matrix_tree, scratch.marginals
         )
 
-    def by_siblings(scores, siblings, n, single_root, unit, scratch):  # type: ignore[no-untyped-def]
+    def by_siblings(scores, siblings, n, single_root, unit, scratch):
         return eisner_sibling_marginals_sentence(
             scores, siblings, n, single_root, scratch.eisner_sibling, scratch.marginals, unit
         )
