@@ -165,6 +165,7 @@ def _parse_untrained(decoder: str) -> None:
     from gpuparse.commands import parse, train
     from gpuparse.data.conll import treebank_from_bytes
     from gpuparse.learning.trainer import Trainer
+    from gpuparse.scoring.cpu_confidence import SUMS
 
     text = generate(40, 1)
     with tempfile.TemporaryDirectory() as name:
@@ -177,12 +178,15 @@ def _parse_untrained(decoder: str) -> None:
         trainer.model(16).save(folder)
         words = [str(folder), str(folder / "text.conllu"), "--output", str(output)]
         parse.main([*words, "--device", "cpu", "--quiet"])
+        if decoder in SUMS:  # what calibration needs
+            parse.main([*words, "--force", "--device", "cpu", "--quiet", "--probabilities"])
 
 
 def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
     # Imported here: the commands import this module, and `evaluate` does without torch.
     from gpuparse.commands import parse, train
     from gpuparse.inference.decode import DECODERS
+    from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -197,3 +201,6 @@ def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
             run.train(resume=False, force=False)
             words = [str(model), str(folder / "text.conllu"), "--output", str(output)]
             parse.main([*words, "--device", "cpu", "--quiet"])
+            if decoder in K_BEST:
+                several = ["--kbest", "2", "--probabilities", "--force"]
+                parse.main([*words, *several, "--device", "cpu", "--quiet"])

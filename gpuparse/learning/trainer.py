@@ -457,14 +457,15 @@ class Trainer:
         """
         seen = max(1, self._epochs_done["arcs"] * len(self._batch))
         arcs = _average(self._weights.array[:, 0], self._weighted, seen)
-        label_weights = None
+        label_weights, label_scale = None, 1.0
         if self._label_weights is not None:
             stage = "arcs" if self._joint else "labels"
             seen = max(1, self._epochs_done[stage] * len(self._batch))
             mean = _average(self._label_weights.array.reshape(-1), self._label_weighted, seen)
             mean = mean.reshape(self._label_weights.array.shape)[:, : len(self.label_names)]
             if self._joint is None:
-                label_weights = Weights(quantised(mean, bits)[0])
+                whole, label_scale = quantised(mean, bits)
+                label_weights = Weights(whole)
         features = self._features
         if features.is_exact:
             # Room to grow is left out: how much there is depends on where a run was resumed. One
@@ -475,6 +476,7 @@ class Trainer:
         whole, scale = quantised(arcs, bits)
         if self._joint:  # one scale for all that is added up
             both, scale = quantised(np.concatenate([arcs, mean.reshape(-1)]), bits)
+            label_scale = scale
             whole, lines = both[: len(arcs)], both[len(arcs) :]
             label_weights = Weights(lines.reshape(mean.shape))
         return Model(
@@ -490,6 +492,8 @@ class Trainer:
             decoder=self.options.decoder,
             min_gain=self.options.min_gain * scale,
             single_root=bool(self.single_root),
+            arc_unit=1.0 / scale,
+            label_unit=1.0 / label_scale,
             config=config,
         )
 
