@@ -96,8 +96,9 @@ class _Reader:
         return set(settings.places) - set(settings.values)
 
     def _fault(self, path: tuple[str, ...], what: str) -> None:
-        line = self.content.lines.get(path)
-        place = self.source if line is None else f"{self.source}:{line}"
+        lines = self.content.lines
+        there = [path[:n] for n in range(len(path), 0, -1) if path[:n] in lines]  # or what it is in
+        place = f"{self.source}:{lines[there[0]]}" if there else self.source
         self.errors.append(f"{place}: {'.'.join(path)}: {what}")
 
     def _section(self, path: tuple[str, ...], parent: object) -> Mapping[str, Any]:
@@ -148,6 +149,8 @@ class _Reader:
                 title: self._row((*path, "rows", title), row, systems, len(columns))
                 for title, row in self._section((*path, "rows"), table).items()
             }
+            if rows and not any(row.system for row in rows.values()):
+                self._fault((*path, "rows"), "expected a row with a system")
             for key in _TEXTS:
                 if key in table and not (isinstance(table[key], str) and table[key]):
                     self._fault((*path, key), "expected text")
