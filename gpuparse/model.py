@@ -147,7 +147,7 @@ class Model:
         if label_templates is not None and label_weights is not None:
             if labels_with_trees:
                 self.joint_plan = compile_joint_labels(label_templates, vocabularies)
-                self._joint = joint_labels(self.joint_plan, label_weights)
+                self._joint = joint_labels(self.joint_plan, label_weights.array, len(labels))
             else:
                 self.label_plan = compile_labels(label_templates, vocabularies)
         self._encoder = Encoder(vocabularies)

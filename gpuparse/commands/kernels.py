@@ -29,6 +29,12 @@ feature_map: {rows: 4096}
 learning: {epochs: 1}
 labels: {rows: 4096, epochs: 1}
 """
+_OF_FIRST_ORDER = (  # what else `--all` compiles, for the decoders of the first order alone
+    ["labels.kind=joint", "labels.features=joint-labels"],
+    ["learning.k=2"],
+    ["learning.rule=mira-factored"],
+    ["learning.rule=conditional", "learning.max_step=0.1"],
+)
 PATIENCE = 1.5  # seconds of compilation that nobody needs to be told of
 
 
@@ -166,7 +172,8 @@ def main(arguments: Sequence[str]) -> int:
         "--all",
         action="store_true",
         help="also what the second order, graphs with several heads a word, feature_map.kind=exact"
-        " and learning.batch_size above 1 need",
+        " and learning.batch_size above 1 need, and first-order decoders with other rules, several"
+        " best trees and joint labels",
     )
     parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
     options = parser.parse_args(arguments)
@@ -180,6 +187,8 @@ def main(arguments: Sequence[str]) -> int:
             _train_and_parse(["learning.batch_size=2"], second_order=True)
             exact = ["learning.batch_size=2", "feature_map.kind=exact"]
             _train_and_parse(exact, second_order=True)
+            for overrides in _OF_FIRST_ORDER:
+                _train_and_parse(overrides, second_order=False)
     if not options.quiet:
         say(f"all kernels are ready ({time.monotonic() - started:.1f} s)")
     return 0
