@@ -11,8 +11,9 @@ from gpuparse import inference
 from gpuparse.commands import train
 from gpuparse.commands.config import known_keys, load_config
 from gpuparse.commands.console import run
-from gpuparse.commands.tables import load_tables
+from gpuparse.commands.paper_files import load_tables
 from gpuparse.features.templates import load_templates
+from gpuparse.learning.trainer import check_rule
 from gpuparse.model import Model
 from gpuparse.plain_yaml import read_yaml
 
@@ -55,7 +56,8 @@ def test_all_are_there():
     }
     wanted |= {f"configs/{language}/joint-labels.yaml" for language in LANGUAGES}
     assert wanted | {"configs/quickstart.yaml"} <= names
-    assert "configs/papers/mcdonald-pereira-2006.yaml" in map(name, PAPERS)
+    papers = {"mcdonald-crammer-pereira-2005", "mcdonald-pereira-2006"}
+    assert {f"configs/papers/{paper}.yaml" for paper in papers} <= set(map(name, PAPERS))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name)
@@ -137,6 +139,15 @@ def test_every_key_of_a_papers_runs_is_written_out_and_its_commands_are_right(pa
         for config in paper.systems.values():
             templates = load_templates(config.features)
             assert templates.sibling or not inference.DECODERS[config.decoder].reads_siblings
+            check_rule(train.trainer_options(config))
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=name)
+def test_every_system_of_a_paper_stands_in_a_table_and_no_two_are_the_same(path):
+    paper = load_tables(path)
+    assert set(paper.systems) == set().union(*(table.systems for table in paper.tables.values()))
+    configs = [dataclasses.replace(config, output="") for config in paper.systems.values()]
+    assert all(config not in configs[:i] for i, config in enumerate(configs))
 
 
 def test_no_two_write_into_the_same_folder():

@@ -13,7 +13,7 @@ from gpuparse import errors
 from gpuparse.__main__ import COMMANDS
 from gpuparse.commands.config import load_config, schema_table
 from gpuparse.commands.console import INTERRUPTED, MEANINGS
-from gpuparse.commands.tables import load_tables
+from gpuparse.commands.paper_files import load_tables
 from gpuparse.features.templates import SETS, parse_set
 
 ROOT = Path(__file__).parents[1]

@@ -18,7 +18,7 @@ from gpuparse.model import WEIGHTS
 from gpuparse.plain_yaml import parse_yaml
 
 FOLDER, STATE = "last", "state.safetensors"
-FORMAT = 1
+FORMAT = 2
 _METADATA = "gpuparse"
 
 
@@ -33,6 +33,14 @@ class Origin:
     config: str
     treebank: str
     templates: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run stands: the state of its trainer, and the CPU time that learning has taken."""
+
+    state: dict[str, np.ndarray]
+    learning_seconds: float
 
 
 def check_output(folder: Path, *, resume: bool, force: bool) -> None:
@@ -69,22 +77,24 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
         )
 
 
-def write_checkpoint(output: Path, origin: Origin, state: dict[str, np.ndarray]) -> None:
-    """Keep the state of a run, instead of an earlier one.
+def write_checkpoint(output: Path, origin: Origin, checkpoint: Checkpoint) -> None:
+    """Keep where a run stands, instead of an earlier one.
 
     Raises:
         OSError: the folder cannot be written to, or the disk is full.
     Cost: one copy of the weights to the disk.
     """
-    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in state.items()}
+    state = checkpoint.state.items()
+    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in state}
     facts = {"format": FORMAT, **asdict(origin), "sha256": _sums(tensors)}
+    facts["learning_seconds"] = checkpoint.learning_seconds
     (output / FOLDER).mkdir(exist_ok=True)
     with replace_file(output / FOLDER / STATE, force=True) as file:
         file.write(save(tensors, metadata={_METADATA: json.dumps(facts, sort_keys=True)}))
 
 
-def read_checkpoint(output: Path, origin: Origin) -> dict[str, np.ndarray]:
-    """The state that `write_checkpoint` kept, if it is one of the same origin.
+def read_checkpoint(output: Path, origin: Origin) -> Checkpoint:
+    """What `write_checkpoint` kept, if it is of the same origin.
 
     Raises:
         ModelError: the file is damaged.
@@ -104,7 +114,7 @@ def read_checkpoint(output: Path, origin: Origin) -> dict[str, np.ndarray]:
         lines = [f"cannot resume: {difference}" for difference in differences(other, origin)]
         lines.append("give what the unfinished run had, or --force to start anew")
         raise ConfigError("\n".join(f"{output}: {line}" for line in lines))
-    return tensors
+    return Checkpoint(tensors, float(facts["learning_seconds"]))
 
 
 def remove_checkpoint(output: Path) -> None:

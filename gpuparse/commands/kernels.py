@@ -92,6 +92,39 @@ def compilation_announced(tell: Callable[[str], None] = say) -> Iterator[Callabl
     stopwatch.close()
 
 
+class _CpuClock(event.Listener):
+    """Adds up the CPU time of the process while numba compiles kernels or loads them."""
+
+    def __init__(self) -> None:
+        self._depth, self._started = 0, 0.0
+        self.seconds = 0.0
+
+    def on_start(self, event: event.Event) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._started = time.process_time()
+
+    def on_end(self, event: event.Event) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self.seconds += time.process_time() - self._started
+
+
+@contextmanager
+def kernels_clocked() -> Iterator[Callable[[], float]]:
+    """Yields: a function that says how much CPU time went into getting kernels so far, in seconds.
+
+    Compiling them counts, and loading them from numba's cache.
+    """
+    clock = _CpuClock()
+    # Kernels are loaded under the lock, and partly compiled outside it.
+    with (
+        event.install_listener("numba:compile", clock),
+        event.install_listener("numba:compiler_lock", clock),
+    ):
+        yield lambda: clock.seconds
+
+
 @contextmanager
 def parsing_compiled_aside(decoder: str) -> Iterator[None]:
     """Where nothing is compiled yet, let a second process compile what parsing needs meanwhile.

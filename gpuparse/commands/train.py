@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpuparse.commands.calibrate import fits_as_text
 from gpuparse.commands.checkpoint import (
+    Checkpoint,
     Origin,
     check_output,
     read_checkpoint,
@@ -28,7 +29,11 @@ from gpuparse.commands.gold import (
     parsed,
     read_gold,
 )
-from gpuparse.commands.kernels import compilation_announced, parsing_compiled_aside
+from gpuparse.commands.kernels import (
+    compilation_announced,
+    kernels_clocked,
+    parsing_compiled_aside,
+)
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.misc_keys import is_guide_file
@@ -99,6 +104,9 @@ def _parser() -> argparse.ArgumentParser:
 class Run:
     """One training run: what it reads, what it writes, what it says.
 
+    `learning_seconds` is the CPU time of this process in the epochs that made the model, without
+    reading, getting kernels, checkpoints and scores; also those before an interruption.
+
     Args:
         config: the config, valid.
         tell: where the lines for the user go.
@@ -110,6 +118,7 @@ class Run:
     def __init__(self, config: RunConfig, tell: Callable[[str], None], *, quiet: bool) -> None:
         self.config, self.tell, self.quiet = config, tell, quiet
         self.output = Path(config.output)
+        self.learning_seconds = 0.0
         self.arcs, self.labels = templates_of(config)
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
@@ -137,9 +146,12 @@ class Run:
             check_output(self.output, resume=resume, force=force)
             origin = self.origin(gold.sha256)
             if resume:
-                trainer.restore(read_checkpoint(self.output, origin))
+                checkpoint = read_checkpoint(self.output, origin)
+                trainer.restore(checkpoint.state)
+                self.learning_seconds = checkpoint.learning_seconds
             else:
                 remove_checkpoint(self.output)
+                self.learning_seconds = 0.0
             self._learn(trainer, origin)
             bits = self._bits(trainer)
             self._calibrated(trainer.model(bits, origin.config)).save(self.output)
@@ -187,7 +199,7 @@ class Run:
 
     def _learn(self, trainer: learning.Trainer, origin: Origin) -> None:
         epochs = {"arcs": self.config.learning.epochs, "labels": self.config.labels.epochs}
-        events = trainer.learn()
+        events = self._timed(trainer.learn())
         began = time.monotonic()
         for first in events:
             what = f"{first.stage}, epoch {first.epoch} of {epochs[first.stage]}"
@@ -201,10 +213,22 @@ class Run:
                     )
                     done = event.done
             # Before the next event is asked for: it comes with weights already changed.
-            write_checkpoint(self.output, origin, trainer.state())
+            checkpoint = Checkpoint(trainer.state(), self.learning_seconds)
+            write_checkpoint(self.output, origin, checkpoint)
             if self.dev is not None:
                 self._say_dev(trainer, first.stage)
             began = time.monotonic()
+
+    def _timed(self, events: Iterator[learning.Progress]) -> Iterator[learning.Progress]:
+        """The events; the CPU time that passes before each is added to `learning_seconds`."""
+        while True:
+            with kernels_clocked() as getting_kernels:
+                began = time.process_time()
+                event = next(events, None)
+                self.learning_seconds += time.process_time() - began - getting_kernels()
+            if event is None:
+                return
+            yield event
 
     def _mistakes(self, event: learning.Progress) -> str:
         rate = 100 * event.wrong / event.words

@@ -1,10 +1,12 @@
 """Who has to wait for kernels is told so, and who need not is not."""
 
+import time
+
 import numba
 import pytest
 
 from gpuparse.commands import kernels
-from gpuparse.commands.kernels import compilation_announced
+from gpuparse.commands.kernels import compilation_announced, kernels_clocked
 from gpuparse.inference.decode import DECODERS
 from tests.commands.conftest import program
 
@@ -51,6 +53,17 @@ def test_nothing_to_compile_nothing_to_say(monkeypatch):
     with compilation_announced(said.append):
         sum(range(1000))
     assert said == []
+
+
+def test_the_cpu_time_of_kernels_is_told_apart():
+    with kernels_clocked() as seconds:
+        began = time.process_time()
+        assert compile_something() == 4
+        compiling = seconds()
+        sum(range(3_000_000))
+        assert seconds() == compiling
+        spent = time.process_time() - began
+    assert 0.01 < compiling < spent
 
 
 def test_after_the_compile_command_nothing_is_left_to_compile(trained, tmp_path):

@@ -1,23 +1,27 @@
 """The tables of a paper: systems trained once, figures that `evaluate` confirms, errors in time."""
 
 import io
+import itertools
 import json
 import re
+import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from gpuparse.commands import evaluate, parse, tables, train
+from gpuparse.commands import compare, evaluate, parse, tables, train
+from gpuparse.commands.config import load_config
 from gpuparse.commands.console import run
-from gpuparse.commands.tables import load_tables
+from gpuparse.commands.paper_files import load_tables
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.model import WEIGHTS, Model
 from tests.commands.conftest import ROOT, program
 
 PAPER = ROOT / "configs" / "papers" / "mcdonald-pereira-2006.yaml"
+PAPER_2005 = ROOT / "configs" / "papers" / "mcdonald-crammer-pereira-2005.yaml"
 SMALL = ["threads=1", "device=cpu", "feature_map.rows=32771", "learning.epochs=2"]
 SYSTEMS = ["first-order-projective", "second-order-projective", "first-order-non-projective",
            "second-order-non-projective", "multi-parent"]  # fmt: skip
@@ -59,16 +63,25 @@ def printed(tmp_path_factory) -> SimpleNamespace:
     )  # fmt: skip
 
 
-def evaluated(printed, system: str, *options: str) -> dict:
-    """What parse and evaluate say of a system's model."""
-    output = printed.folder / "parsed"
+def parsed(printed, system: str) -> Path:
+    """What parse makes of the test treebank with a system's model."""
+    output = printed.folder / "parsed" / system
     words = [printed.runs / system, printed.test, "--output", output, "--force", "--quiet"]
     assert run(parse.main, [str(word) for word in words]) == 0
+    return output / "test.conllu"
+
+
+def told(command, *words: object) -> dict:
+    """What a command says in JSON."""
     out = io.StringIO()
     with redirect_stdout(out):
-        words = [printed.test, output / "test.conllu", "--json", *options]
-        assert run(evaluate.main, [str(word) for word in words]) == 0
+        assert run(command.main, [*map(str, words), "--json"]) == 0
     return json.loads(out.getvalue())
+
+
+def evaluated(printed, system: str, *options: str) -> dict:
+    """What parse and evaluate say of a system's model."""
+    return told(evaluate, printed.test, parsed(printed, system), *options)
 
 
 def test_every_table_has_the_papers_shape_and_figures(printed):
@@ -215,11 +228,18 @@ class Cut(BaseException):
     pass
 
 
-def test_an_interrupted_run_goes_on_and_its_time_is_not_known(printed, tmp_path, monkeypatch):
+def ticking(monkeypatch) -> None:
+    """Let every look at the clock of learning find it a second later."""
+    ticks = itertools.count()
+    clock = SimpleNamespace(process_time=lambda: float(next(ticks)), monotonic=time.monotonic)
+    monkeypatch.setattr(train, "time", clock)
+
+
+def test_an_interrupted_run_goes_on_and_so_does_its_time(printed, tmp_path, monkeypatch):
     words = copy_of(printed, tmp_path)
     timed = tmp_path / "timed.yaml"
     text = PAPER.read_text().replace("columns: [accuracy, complete]", "columns: [training_time]")
-    timed.write_text(re.sub(r"paper: \[[\d.]+, [\d.]+\]", "paper: [1]", text))
+    timed.write_text(re.sub(r"paper: \[[\d.]+, [\d.]+\]", "paper: [1h 5m]", text))
     words[0], original, calls = timed, train.write_checkpoint, []
 
     def cut(*arguments):
@@ -229,6 +249,7 @@ def test_an_interrupted_run_goes_on_and_its_time_is_not_known(printed, tmp_path,
             raise Cut
 
     monkeypatch.setattr(train, "write_checkpoint", cut)
+    ticking(monkeypatch)
     with pytest.raises(Cut):
         call(*words, "--only", "1")
     other = call(*words, "--only", "1", "seed=7")
@@ -237,10 +258,11 @@ def test_an_interrupted_run_goes_on_and_its_time_is_not_known(printed, tmp_path,
     done = call(*words, "--only", "1", "--json")
     assert done.code == 0
     assert len(calls) == 4
-    seconds = [row["training_time"]["here"] for row in json.loads(done.out)["tables"]["1"]["rows"]]
-    assert 0 < seconds[0] < 600
-    assert seconds[1] is None
-    assert re.search(r"^2nd-order-projective +- +1$", call(*words, "--only", "1").out, re.MULTILINE)
+    rows = json.loads(done.out)["tables"]["1"]["rows"]
+    # Learning is waited for in every epoch and once at the end.
+    assert [row["training_time"] for row in rows] == [{"here": 3.0, "paper": "1h 5m"}] * 2
+    again = call(*words, "--only", "1")
+    assert re.search(r"^2nd-order-projective +3\.00 +1h 5m$", again.out, re.MULTILINE)
     name = "second-order-projective"
     weights = [(folder / name / WEIGHTS).read_bytes() for folder in (tmp_path, printed.runs)]
     assert weights[0] == weights[1]
@@ -286,6 +308,15 @@ def test_features_for_all_systems_are_checked_before_any_is_trained(printed, tmp
     assert not (tmp_path / "runs").exists()
 
 
+def test_rules_for_all_systems_are_checked_before_any_is_trained(printed, tmp_path):
+    words = [PAPER_2005, *copy_of(printed, tmp_path / "runs")[1:], "learning.batch_size=2"]
+    done = call(*words, "--only", "rules")
+    assert (done.code, done.out) == (2, "")
+    found = [line.split(":")[2] for line in done.err if "batch_size must be 1" in line]
+    assert found == [" system mira-factored", " system conditional"]
+    assert not (tmp_path / "runs").exists()
+
+
 def test_missing_treebanks_are_told_at_once(printed, tmp_path):
     done = call(PAPER, f"data.train={tmp_path}/no", f"data.test={tmp_path}/none")
     assert done.code == 3
@@ -327,7 +358,14 @@ tables:
       two: {system: good, paper: [1, 2]}
       three: {system: good, papers: [1]}
       four: good
+      five: {paper: {here: [1], there: [1, 2], everywhere: 1}}
+      six: {}
+    transposed: 1
+    compare: [[two, five]]
   c: 3
+  d:
+    columns: [accuracy]
+    rows: {one: {paper: [1]}}
 """
 
 
@@ -350,7 +388,11 @@ def test_all_that_is_wrong_is_told_at_once_with_its_line(tmp_path):
         "20: tables.b.rwos",
         "24: tables.b.rows.one.system", "25: tables.b.rows.two.paper",
         "26: tables.b.rows.three.papers", "27: tables.b.rows.four",
-        "22: tables.b.note", "21: tables.b.ignore_punctuation", "28: tables.c",
+        "28: tables.b.rows.five.paper.there", "28: tables.b.rows.five.paper.everywhere",
+        "29: tables.b.rows.six.system",
+        "22: tables.b.note", "30: tables.b.transposed", "21: tables.b.ignore_punctuation",
+        "31: tables.b.compare", "32: tables.c",
+        "35: tables.d.rows",
     ]  # fmt: skip
 
 
@@ -382,6 +424,20 @@ def test_overrides_are_for_all_systems():
         assert config.data.test is None
 
 
+@pytest.mark.parametrize("pairs", ["5", "[one, two]", "[[one]]", "[[one, 3]]", "[[one, paper]]"])
+def test_only_rows_with_systems_can_be_compared(tmp_path, pairs):
+    rows = "{one: {system: perceptron}, two: {system: mira-1}, paper: {paper: [1]}}"
+    text = PAPER_2005.read_text().partition("tables:\n")[0]
+    table = f"tables:\n  1: {{columns: [accuracy], rows: {rows}, compare: {pairs}}}\n"
+    path = tmp_path / "file.yaml"
+    path.write_text(text + table)
+    [error] = errors_of(path)
+    assert error.endswith("expected a list of pairs of rows with a system: one, two")
+    path.write_text(text + table.replace(pairs, "[[two, one]]"))
+    [[first, second]] = load_tables(path).tables["1"].compare
+    assert (first.title, second.title) == ("two", "one")
+
+
 def test_paths_count_from_the_file(tmp_path, monkeypatch):
     (tmp_path / "papers").mkdir()
     (tmp_path / "papers" / "file.yaml").write_text(PAPER.read_text())
@@ -395,3 +451,81 @@ def test_it_can_be_called_as_a_command(printed):
     done = program("-m", "gpuparse", "tables", *printed.words, "--only", "2", "--quiet")
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode() in printed.out + "\n"
+
+
+KS = (1, 2, 5, 10, 20)
+
+
+@pytest.fixture(scope="module")
+def k_best(printed) -> SimpleNamespace:
+    """Tables of the paper of 2005 on the same data, as text and as JSON."""
+    runs = printed.folder / "runs-2005"
+    words = [PAPER_2005, *copy_of(printed, runs)[1:]]
+    words += ["--only", "2", "--only", "4", "--only", "crossing"]
+    done = call(*words)
+    assert done.code == 0, done.err
+    as_json = json.loads(call(*words, "--json", "--quiet").out)["tables"]
+    return SimpleNamespace(
+        folder=printed.folder, test=printed.test, runs=runs, out=done.out, json=as_json, words=words
+    )
+
+
+def test_figures_of_several_data_stand_beside_ours(k_best):
+    second, _, crossing = k_best.out.split("\n\nTable 4")[0], *k_best.out.split("\n\nBeyond")
+    lines = second.splitlines()
+    assert lines[2].split() == ["accuracy", "root", "complete"]
+    assert lines[3].split() == ["here", "English", "Czech"] * 3
+    cells = [re.split(r" {2,}", line) for line in lines[4:8]]
+    assert [row[0] for row in cells] == ["Y&M2003", "N&S2004", "Avg. Perceptron", "MIRA"]
+    assert cells[0][1:] == ["-", "90.3", "-", "-", "91.6", "-", "-", "38.4", "-"]
+    assert cells[2][2::3] + cells[2][3::3] == ["90.6", "94.0", "36.5", "82.9", "88.0", "30.3"]
+    assert cells[3][2::3] + cells[3][3::3] == ["90.9", "94.2", "37.5", "83.3", "88.6", "31.3"]
+    for row, system in ((cells[2], "perceptron"), (cells[3], "mira-5")):
+        scores = evaluated(k_best, system)
+        expected = [scores["uas"]["percent"], scores["root"]["f"], scores["complete"]["percent"]]
+        assert [float(cell) for cell in row[1::3]] == pytest.approx(expected, abs=0.00501)
+    assert re.search(r"^words rearranged +[\d.]+ +83\.6 +[\d.]+ +- ", crossing, re.MULTILINE)
+
+
+def test_the_test_under_a_table_is_that_of_compare(k_best):
+    [found] = k_best.json["2"]["compare"]
+    files = [parsed(k_best, system) for system in ("mira-5", "perceptron")]
+    [expected] = told(compare, k_best.test, *files)["comparisons"]
+    assert found == {
+        "first": "MIRA", "second": "Avg. Perceptron", **expected["mcnemar"]["uas"],
+    }  # fmt: skip
+    assert found["only_first"] != found["only_second"]
+    only = f"{found['only_first']} right heads that the other has wrong, {found['only_second']}"
+    assert f"MIRA against Avg. Perceptron: {only} the other way round, McNemar's p" in k_best.out
+    assert len(k_best.json["crossing"]["compare"]) == 2
+
+
+def test_systems_can_stand_side_by_side(k_best):
+    fourth = k_best.out.split("\n\nTable 4")[1].split("\n\nBeyond")[0]
+    lines = [re.split(r" {2,}", line.strip()) for line in fourth.splitlines()[2:7]]
+    assert lines[0] == [f"k={k}" for k in KS]
+    assert lines[2] == ["paper", "90.73", "90.82", "90.88", "90.92", "90.91"]
+    assert lines[4] == ["paper", "183m", "235m", "627m", "1372m", "2491m"]
+    rows = k_best.json["4"]["rows"]
+    for i, column, title in ((1, "accuracy", "accuracy"), (3, "training_time", "training, CPU s")):
+        values = [row[column]["here"] for row in rows]
+        assert lines[i] == [title, *(f"{value:.2f}" for value in values)]
+        assert all(0 < value <= 100 for value in values)
+    expected = [evaluated(k_best, f"mira-{k}")["uas"]["percent"] for k in KS]
+    assert [row["accuracy"]["here"] for row in rows] == expected
+    assert rows[0]["training_time"]["paper"] == "183m"
+
+
+def test_every_system_of_2005_learns_as_its_name_says(k_best):
+    learned = {f.name: load_config(f / "config.yaml") for f in k_best.runs.iterdir() if f.is_dir()}
+    assert sorted(learned) == sorted(
+        ["perceptron", *(f"mira-{k}" for k in KS), "mira-5-nearest", "mira-5-rearranged"]
+    )
+    for name, config in learned.items():
+        rule, _, rest = name.partition("-")
+        k, _, trees = rest.partition("-")
+        assert (config.learning.rule, config.learning.k) == (rule, int(k or 1))
+        unreachable = {"": "none", "nearest": "oracle", "rearranged": "reorder"}[trees]
+        assert config.learning.unreachable == unreachable
+        assert (config.features, config.decoder) == ("mcdonald-2005", "eisner")
+        assert (config.labels.kind, config.learning.max_step) == ("none", None)
