@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Report:
     """Parse both files in processes of their own."""
     treebank = read_subject(options.treebank)
-    model = trained_model(treebank, "mcdonald-2005", n_rows=1 << 22, labels=True)
+    model = trained_model(treebank, "mcdonald-2005", n_rows=1 << 22, labels="labels")
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> Report:
     copies = max(1, options.sentences // len(treebank))
     rows = []
     for features in SETS:
-        model = trained_model(treebank, features, n_rows=1 << 22, labels=True)
+        model = trained_model(treebank, features, n_rows=1 << 22, labels="labels")
         whole = _file_to_file(model, treebank, copies)
         rows.append([features, "file to file", copies * len(treebank) / whole, None, None])
         for stage, seconds, floor in _stages(model, treebank):

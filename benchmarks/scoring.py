@@ -29,9 +29,9 @@ def run(options: argparse.Namespace) -> Report:
     for features, decoder in SYSTEMS:
         for n_rows, bits in TABLES:
             model = trained_model(
-                treebank, features, decoder=decoder, n_rows=n_rows, labels=False, bits=bits
+                treebank, features, decoder=decoder, n_rows=n_rows, labels=None, bits=bits
             )
-            batch = _of_length(model.encode(treebank), *LENGTHS)
+            batch = of_length(model.encode(treebank), *LENGTHS)
             _check_backends(model, batch)
             row = [features, decoder, f"2^{n_rows.bit_length() - 1}", str(bits), len(batch)]
             rows.append(row + _speeds(model, batch, options))
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> Report:
     return Report("Token ids to heads, sentences a second", columns, rows, notes)
 
 
-def _of_length(batch: Batch, shortest: int, longest: int) -> Batch:
+def of_length(batch: Batch, shortest: int, longest: int) -> Batch:
     """The sentences of these lengths, repeated until they keep two threads busy."""
     fitting = (batch.lengths >= shortest) & (batch.lengths <= longest)
     chosen = torch.nonzero(fitting).squeeze(1)

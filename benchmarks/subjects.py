@@ -1,6 +1,7 @@
 """What the cases are run on: a treebank, and models trained on it."""
 
 import argparse
+from dataclasses import replace
 
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.synthetic import generate
@@ -62,12 +63,17 @@ def trained_model(
     *,
     decoder: str = "eisner",
     n_rows: int,
-    labels: bool,
+    labels: str | None,
     bits: int = 16,
 ) -> Model:
-    """A model after two epochs: as fast as one after ten, and as full of weights."""
-    label_templates = load_templates("labels") if labels else None
+    """A model after two epochs: as fast as one after ten, and as full of weights.
+
+    labels: a set of label templates; `joint-labels` are found with the trees.
+    """
+    label_templates = load_templates(labels) if labels else None
     options = options_for(n_rows, epochs=2, decoder=decoder)
+    if labels == "joint-labels":
+        options = replace(options, joint_labels=True, label_rows=n_rows)
     trainer = Trainer(treebank, load_templates(features), label_templates, options)
     for _ in trainer.learn():
         pass

@@ -18,6 +18,10 @@ COMMANDS = {
         "gpuparse.commands.compare",
         "score parsed files side by side, and test if they differ",
     ),
+    "calibrate": (
+        "gpuparse.commands.calibrate",
+        "fit a model's probabilities to gold trees",
+    ),
     "calibration": (
         "gpuparse.commands.calibration",
         "do a parsed file's probabilities mean what they say",

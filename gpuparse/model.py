@@ -18,15 +18,27 @@ from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
-from gpuparse.errors import ConfigError, ModelError, NoTreeError
+from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.label_plan import LabelPlan, compile_labels
 from gpuparse.features.plan import LINE, ArcPlan, Plan, compile_joint_labels, compile_plan
 from gpuparse.features.templates import TemplateSet, dump_set, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decode import DECODERS, Decoder
+from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.inference.multi_parent import primary_heads
 from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.confidence import (
+    Chances,
+    TreeScorer,
+    find_k_best,
+    no_chances,
+    require_all,
+    trust_labels,
+    trust_trees,
+)
+from gpuparse.scoring.cpu_confidence import SUMS
 from gpuparse.scoring.cpu_joint import JointLabels
 from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_graphs, parse_sentences
 from gpuparse.scoring.feature_map import (
@@ -46,7 +58,7 @@ from gpuparse.scoring.labels import (
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights
 
-FORMAT = 2
+FORMAT = 3
 CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "config.yaml",
     "features.yaml",
@@ -67,11 +79,34 @@ class Predictions:
 
     heads: (W,) int32, 0 for the root; of graphs the primary ones. labels: (W,) int32 numbers of
     relations, or None. graphs: all heads with their relations, of models that find graphs.
+    head_chances, label_chances: (W,) float64, of the arc and, given that, of the relation, if asked
+    for; the latter with labels only.
     """
 
     heads: np.ndarray
     labels: np.ndarray | None
     graphs: Graphs | None = None
+    head_chances: np.ndarray | None = None
+    label_chances: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class KBest:
+    """Several trees of each of the S sentences of a treebank with W words, the best first.
+
+    heads: (k, W) int32, -1 where a sentence has fewer trees. labels: (k, W) int32, or None.
+    scores: (k, S) float64 in nats, without a constant; of the labels too, if they are found with
+    the trees. -inf where there is no such tree. head_chances, label_chances: (k, W) as of
+    Predictions. chances: (k, S) probabilities of the trees, of whose scores they are exp less the
+    logarithm of the sum over all trees.
+    """
+
+    heads: np.ndarray
+    labels: np.ndarray | None
+    scores: np.ndarray
+    head_chances: np.ndarray | None = None
+    label_chances: np.ndarray | None = None
+    chances: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +142,9 @@ class Model:
         min_gain: what a single change must raise the score by more than, in the decoders that make
             such changes.
         single_root: whether every tree gets exactly one modifier of the root.
+        arc_unit, label_unit: nats that one point of a tree's score, of a label's score is worth
+            where probabilities are asked for; the same where labels are found with the trees.
+        is_calibrated: whether the units were fitted to trees that were not learned from.
         config: the YAML text of the run that made the model, kept as a record.
     """
 
@@ -125,6 +163,9 @@ class Model:
         decoder: str,
         min_gain: float = 0.0,
         single_root: bool,
+        arc_unit: float = 1.0,
+        label_unit: float = 1.0,
+        is_calibrated: bool = False,
         config: str,
     ) -> None:
         self.templates = templates
@@ -139,6 +180,8 @@ class Model:
         self.searched_with = decoder  # another one only after `with_decoder`
         self.min_gain = min_gain
         self.single_root = single_root
+        self.arc_unit, self.label_unit = arc_unit, label_unit
+        self.is_calibrated = is_calibrated
         self.config = config
         self.plan: Plan = compile_plan(templates, vocabularies)
         self.label_plan: LabelPlan | None = None  # of labels of finished trees
@@ -147,7 +190,7 @@ class Model:
         if label_templates is not None and label_weights is not None:
             if labels_with_trees:
                 self.joint_plan = compile_joint_labels(label_templates, vocabularies)
-                self._joint = joint_labels(self.joint_plan, label_weights)
+                self._joint = joint_labels(self.joint_plan, label_weights.array, len(labels))
             else:
                 self.label_plan = compile_labels(label_templates, vocabularies)
         self._encoder = Encoder(vocabularies)
@@ -184,6 +227,23 @@ class Model:
         other._encoder = Encoder(self.vocabularies)
         return other
 
+    def with_units(
+        self, arc_unit: float, label_unit: float, *, is_calibrated: bool = True
+    ) -> "Model":
+        """This model with other units of probability, and the same trees.
+
+        Args:
+            arc_unit, label_unit: positive; the same where labels are found with the trees.
+        Raises:
+            ValueError: they are not.
+        """
+        if not _are_units(arc_unit, label_unit, is_same=self._joint is not None):
+            raise ValueError(f"{arc_unit} and {label_unit} cannot be the units of this model")
+        other = copy.copy(self)
+        other.arc_unit, other.label_unit, other.is_calibrated = arc_unit, label_unit, is_calibrated
+        other._encoder = Encoder(self.vocabularies)
+        return other
+
     def _check_decoder(self, name: str) -> None:
         """Refuse decoders that need, or would ignore, a part of the model."""
         mine, other = DECODERS[self.decoder], DECODERS[name]
@@ -216,6 +276,9 @@ class Model:
         treebank: Treebank,
         *,
         guides: np.ndarray | None = None,
+        known: np.ndarray | None = None,
+        probabilities: bool = False,
+        least_risk: bool = False,
         batch_size: int = 64,
         threads: int = 1,
         device: str = "cpu",
@@ -227,6 +290,10 @@ class Model:
         Args:
             guides: (W,) heads that another parser proposes, -1 for none, as `read_guides` returns
                 them; for models with guide features.
+            known: (W,) heads that the trees shall have, -1 for those to be found.
+            probabilities: whether those of heads and labels are asked for, given what is known.
+            least_risk: whether the trees shall be those with the most heads expected to be right,
+                instead of the best ones; projective if those are.
             batch_size: most sentences at a time, at least 1; they are sorted by length first.
                 Neither this nor threads, device and backend change a single head.
             threads: CPU threads, each with batches of its own; on another device there is one.
@@ -235,24 +302,218 @@ class Model:
             progress: called with the number of sentences finished, batch by batch.
         Raises:
             ConfigError, ScoreError: a batch size or backend that does not exist; guides that are
-                missing, or that the model has no use for.
-        Cost: as `arc_scores`, the decoder and `best_labels` together.
+                missing, or that the model has no use for; probabilities or least risk of a decoder
+                that has no sums over its trees, or not on the CPU; known heads of graphs.
+            NoTreeError: a sentence has no tree with its known heads.
+        Cost: as `arc_scores`, the decoder and `best_labels` together; with probabilities, and sums
+            over all trees.
         """
         batch = self.encode(treebank, guides)
-        found = self.search(
-            batch,
-            batch_size=batch_size,
-            threads=threads,
-            device=device,
-            backend=backend,
-            progress=progress,
-        )
         places = word_places(batch)
+        given = self._by_place(batch, known)
+        if probabilities or least_risk:
+            self._require_sums(device, backend)
+            found, chances = self._trusted(
+                batch, given, probabilities, least_risk, batch_size, threads, progress
+            )
+        else:
+            chances = None
+            found = self.search(
+                batch,
+                known=given,
+                batch_size=batch_size,
+                threads=threads,
+                device=device,
+                backend=backend,
+                progress=progress,
+            )
         return Predictions(
             found.heads[places].astype(np.int32),
             found.labels[places].astype(np.int32) if self.label_weights else None,
             self._graphs(found, places) if found.arc_starts is not None else None,
+            None if chances is None else chances.heads[0, places],
+            None if chances is None or not self.label_weights else chances.labels[0, places],
         )
+
+    def k_best(
+        self,
+        treebank: Treebank,
+        k: int,
+        *,
+        guides: np.ndarray | None = None,
+        known: np.ndarray | None = None,
+        probabilities: bool = False,
+        batch_size: int = 64,
+        threads: int = 1,
+    ) -> KBest:
+        """The k best trees of every sentence and the best labels of each of them.
+
+        Labels that are found when a tree is finished do not count in its score.
+
+        Args:
+            k: at least 1.
+            the others: as of `parse`. Compiled, on the CPU.
+        Raises:
+            ConfigError: no k best trees, or no sums, of this decoder; as `parse`.
+            NoTreeError: as `parse`.
+        Cost: as `arc_scores`, the search for k trees and k times `best_labels`.
+        """
+        if k < 1:
+            raise ConfigError(f"{k} best trees: at least 1 is needed")
+        if self.searched_with not in K_BEST:
+            raise ConfigError(
+                f"decoder {self.searched_with} finds one tree only: several best ones are found by"
+                f" {', '.join(K_BEST)}; train a model with one of these"
+            )
+        if probabilities:
+            self._require_sums("cpu", "cpu")
+        batch = self.encode(treebank, guides)
+        places, given = word_places(batch), self._by_place(batch, known)
+        n_places = batch.values.shape[1]
+        heads, labels = np.full((k, n_places), -1, np.int64), np.full((k, n_places), -1, np.int64)
+        scores, log_sums = np.full((k, len(batch)), -np.inf), np.zeros(len(batch))
+        chances = no_chances(k, n_places)
+
+        def work(part: torch.Tensor) -> int:
+            some, numbers = batch.select(part), part.numpy()
+            scores[:, numbers] = found = find_k_best(some, self._scorer(), given, heads, labels)
+            for j in range(k):
+                which = torch.from_numpy(np.flatnonzero(found[j] > -np.inf))
+                if len(which):
+                    self._label_trees(some.select(which), heads[j], labels[j])
+                if len(which) and probabilities:
+                    self._trust_labels(some.select(which), heads[j], labels[j], chances.labels[j])
+            if probabilities:
+                log_sums[numbers] = trust_trees(
+                    some, self._scorer(), self.arc_unit, given, heads, labels, chances
+                )
+            return len(part)
+
+        _in_threads(work, batch, batch_size, threads)
+        nats = scores * self.arc_unit
+        return KBest(
+            heads[:, places].astype(np.int32),
+            labels[:, places].astype(np.int32) if self.label_weights else None,
+            nats,
+            chances.heads[:, places] if probabilities else None,
+            chances.labels[:, places] if probabilities and self.label_weights else None,
+            np.exp(np.minimum(nats - log_sums, 0.0)) if probabilities else None,
+        )
+
+    def chances(
+        self,
+        batch: Batch,
+        heads: np.ndarray,
+        labels: np.ndarray,
+        *,
+        which: str = "both",
+        threads: int = 1,
+    ) -> Chances:
+        """Probabilities of given heads, and of given labels under them.
+
+        Args:
+            batch: all sentences.
+            heads, labels: (T,) int64 by place, -1 where nothing is asked. Labels of sentences in
+                which a head is -1 are asked for in vain, unless they are found with the trees.
+            which: "heads", "labels" or "both"; labels that are found with the trees come with them.
+        Returns:
+            (1, T) each, NaN where there is no answer.
+        Raises:
+            ConfigError: there are no sums over the decoder's trees.
+        Cost: the scores of all arcs and the sums over all trees.
+        """
+        self._require_sums("cpu", "cpu")
+        found = no_chances(1, batch.values.shape[1])
+        missing = np.concatenate([[0], np.cumsum(heads < 0)])
+        starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
+        is_whole = missing[starts + lengths + 1] == missing[starts + 1]
+
+        def work(part: torch.Tensor) -> int:
+            if which != "labels" or self.joint_plan:
+                trust_trees(
+                    batch.select(part), self._scorer(), self.arc_unit, NOTHING_KNOWN, heads[None],
+                    labels[None], found,
+                )  # fmt: skip
+            whole = part[torch.from_numpy(is_whole[part.numpy()])]
+            if len(whole) and which != "heads":
+                self._trust_labels(batch.select(whole), heads, labels, found.labels[0])
+            return len(part)
+
+        _in_threads(work, batch, 64, threads)
+        return found
+
+    def _require_sums(self, device: str, backend: str) -> None:
+        """ConfigError unless there are sums over the trees that are searched."""
+        if self.searched_with not in SUMS:
+            raise ConfigError(
+                f"decoder {self.searched_with}: there are no exact sums over what it searches, and"
+                f" so no probabilities; train a model with one of {', '.join(SUMS)}"
+            )
+        if choose_backend(backend, torch.device(device)) != "cpu":
+            raise ConfigError(
+                "probabilities come from compiled sums on the CPU, so that they are the same"
+                " everywhere; give device cpu and backend auto or cpu"
+            )
+
+    def _scorer(self) -> TreeScorer:
+        return TreeScorer(
+            self.plan, self.arcs.array[:, 0], self.features.rows, self._joint, self.searched_with,
+            self.single_root,
+        )  # fmt: skip
+
+    def _by_place(self, batch: Batch, known: np.ndarray | None) -> np.ndarray:
+        """Known heads by place, NOTHING_KNOWN if there are none."""
+        if known is None or not (known >= 0).any():
+            return NOTHING_KNOWN
+        placed = np.full(batch.values.shape[1], -1, np.int64)
+        placed[word_places(batch)] = known
+        return placed
+
+    def _trusted(
+        self,
+        batch: Batch,
+        known: np.ndarray,
+        probabilities: bool,
+        least_risk: bool,
+        batch_size: int,
+        threads: int,
+        progress: Callable[[int], None],
+    ) -> tuple[Found, Chances | None]:
+        """`search`, compiled, with probabilities, or for the trees of least risk."""
+        n_places = batch.values.shape[1]
+        heads, labels = np.full((1, n_places), -1, np.int64), np.full((1, n_places), -1, np.int64)
+        chances = no_chances(1, n_places)
+
+        def work(part: torch.Tensor) -> int:
+            some = batch.select(part)
+            if not least_risk:
+                self._search_compiled(some, known, heads[0], labels[0], torch.device("cpu"))
+            trust_trees(
+                some, self._scorer(), self.arc_unit, known, heads, labels, chances,
+                least_risk=least_risk,
+            )  # fmt: skip
+            if least_risk:
+                self._label_trees(some, heads[0], labels[0])
+            if probabilities:
+                self._trust_labels(some, heads[0], labels[0], chances.labels[0])
+            return len(part)
+
+        _in_threads(work, batch, batch_size, threads, progress)
+        return Found(heads[0], labels[0]), chances if probabilities else None
+
+    def _label_trees(self, batch: Batch, heads: np.ndarray, labels: np.ndarray) -> None:
+        """Fill in the labels (T,) of finished trees, if that is when they are found."""
+        if self.label_weights and self.label_plan:
+            label_ragged(batch, heads, self.label_plan, self.label_weights, labels)
+
+    def _trust_labels(
+        self, batch: Batch, heads: np.ndarray, labels: np.ndarray, chances: np.ndarray
+    ) -> None:
+        """Fill in the probabilities of labels of finished trees, if that is when they are found."""
+        if self.label_weights and self.label_plan:
+            trust_labels(
+                batch, heads, self.label_plan, self.label_weights, self.label_unit, labels, chances
+            )
 
     def _graphs(self, found: Found, places: np.ndarray) -> Graphs:
         """The graphs by word; without labels every arc has the relation UNLABELLED."""
@@ -283,15 +544,19 @@ class Model:
         self,
         batch: Batch,
         *,
+        known: np.ndarray = NOTHING_KNOWN,
         batch_size: int = 64,
         threads: int = 1,
         device: str = "cpu",
         backend: str = "auto",
         progress: Callable[[int], None] = lambda sentences: None,
     ) -> Found:
-        """`parse` from token ids on."""
-        if batch_size < 1:
-            raise ConfigError(f"batch_size is {batch_size}, at least 1 is needed")
+        """`parse` from token ids on; known: (T,) heads by place, -1 for none, or empty."""
+        if len(known) and DECODERS[self.searched_with].gives_graphs:
+            raise ConfigError(
+                f"decoder {self.searched_with} finds graphs, of which no heads can be given: use a"
+                " model of trees"
+            )
         n_places = batch.values.shape[1]
         heads, labels = np.full(n_places, -1, np.int64), np.full(n_places, -1, np.int64)
         compiled = choose_backend(backend, torch.device(device)) == "cpu"
@@ -299,7 +564,7 @@ class Model:
         found: list[_Arcs] = []
 
         def work(part: torch.Tensor) -> int:
-            arcs = search(batch.select(part), heads, labels, torch.device(device))
+            arcs = search(batch.select(part), known, heads, labels, torch.device(device))
             if arcs is not None:
                 found.append(arcs)
             return len(part)
@@ -323,7 +588,12 @@ class Model:
         return Found(heads, labels, arc_starts, arcs.heads, arcs.labels)
 
     def _search_compiled(
-        self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
+        self,
+        batch: Batch,
+        known: np.ndarray,
+        heads: np.ndarray,
+        labels: np.ndarray,
+        device: torch.device,
     ) -> "_Arcs | None":
         weights, rows = self.arcs.array[:, 0], self.features.rows
         starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
@@ -331,15 +601,14 @@ class Model:
             self.plan, rows, self._joint, self.searched_with, int(lengths.max()), weights
         )
         parser = batch.values.numpy(), starts, lengths, self.plan, weights, rows
-        course = self.single_root, self.min_gain, NOTHING_KNOWN, scratch, heads
+        course = self.single_root, self.min_gain, known, scratch, heads
         if DECODERS[self.searched_with].gives_graphs:
             sizes = (lengths + 1) ** 2
             firsts, cells = np.cumsum(sizes) - sizes, np.zeros(sizes.sum(), np.bool_)
-            _require_all(parse_graphs(*parser, *course, firsts, cells))
+            require_all(parse_graphs(*parser, *course, firsts, cells))
             return _arcs_of_cells(np.flatnonzero(cells), firsts, starts, lengths)
-        _require_all(parse_sentences(*parser, self._joint, *course, labels))
-        if self.label_weights and self.label_plan:
-            label_ragged(batch, heads, self.label_plan, self.label_weights, labels)
+        require_all(parse_sentences(*parser, self._joint, *course, labels))
+        self._label_trees(batch, heads, labels)
         return None
 
     def _label(
@@ -358,7 +627,12 @@ class Model:
         return np.array([name is not None for name in self.primary])
 
     def _search_torch(
-        self, batch: Batch, heads: np.ndarray, labels: np.ndarray, device: torch.device
+        self,
+        batch: Batch,
+        known: np.ndarray,
+        heads: np.ndarray,
+        labels: np.ndarray,
+        device: torch.device,
     ) -> "_Arcs | None":
         places, batch, decoder = batch.places(), batch.to(device), DECODERS[self.searched_with]
         given = self.features, self.arcs
@@ -369,6 +643,8 @@ class Model:
         if self.joint_plan and self.label_weights:
             best, arc_labels = best_arc_labels(batch, self.joint_plan, self.label_weights)
             arcs = arcs + best
+        if len(known):
+            arcs = constrain(arcs, batch.lengths, required=_arcs_to(known, places).to(device))
         found, *_ = self._decode_torch(batch, arcs, decoder)
         if decoder.gives_graphs:
             trees = primary_heads(found)
@@ -459,6 +735,9 @@ class Model:
             "decoder": self.decoder,
             "min_gain": self.min_gain,
             "single_root": self.single_root,
+            "arc_unit": self.arc_unit,
+            "label_unit": self.label_unit,
+            "calibrated": self.is_calibrated,
             "labels_with_trees": self._joint is not None,
             "table_rows": self.features.rows.rows,
             "sha256": {name: _sha256(text.encode()) for name, text in texts.items()}
@@ -517,14 +796,11 @@ class Model:
             decoder=facts["decoder"],
             min_gain=facts["min_gain"],
             single_root=facts["single_root"],
+            arc_unit=facts["arc_unit"],
+            label_unit=facts["label_unit"],
+            is_calibrated=facts["calibrated"],
             config=texts[CONFIG],
         )
-
-
-def _require_all(failed: int) -> None:
-    """Raise NoTreeError for the sentence that was found to have no tree, -1 for none."""
-    if failed >= 0:
-        raise NoTreeError(f"sentence {failed} of the batch has no tree")
 
 
 def check_guides(templates: TemplateSet, *, are_given: bool) -> None:
@@ -567,8 +843,35 @@ def _starts(places: np.ndarray, n_places: int) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
+def _in_threads(
+    work: Callable[[torch.Tensor], int],
+    batch: Batch,
+    batch_size: int,
+    threads: int,
+    progress: Callable[[int], None] = lambda sentences: None,
+) -> None:
+    """Do some work on every part of a batch, sentence numbers (K,)."""
+    parts = list(_batches(batch.lengths, batch_size))
+    with ThreadPoolExecutor(threads) as pool:
+        for done in pool.map(work, parts):
+            progress(done)
+
+
+def _arcs_to(known: np.ndarray, places: torch.Tensor) -> torch.Tensor:
+    """(B, N, N) bool: the arcs to words of known heads, from those (T,) by place."""
+    heads = torch.from_numpy(known)[places]
+    heads[:, 0] = -1
+    return torch.arange(heads.shape[1])[:, None] == heads.unsqueeze(1)
+
+
 def _batches(lengths: torch.Tensor, batch_size: int) -> Iterator[torch.Tensor]:
-    """Sentence numbers, longest first, cut where a batch has enough sentences or cells."""
+    """Sentence numbers, longest first, cut where a batch has enough sentences or cells.
+
+    Raises:
+        ConfigError: the size is no size.
+    """
+    if batch_size < 1:
+        raise ConfigError(f"batch_size is {batch_size}, at least 1 is needed")
     order = torch.argsort(lengths, descending=True, stable=True)
     sizes = lengths[order].tolist()
     start = 0
@@ -600,6 +903,10 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         "single_root": not isinstance(facts["single_root"], bool),
         "labels_with_trees": not isinstance(facts["labels_with_trees"], bool),
         "min_gain": not isinstance(facts["min_gain"], float) or not 0 <= facts["min_gain"] < np.inf,
+        "arc_unit or label_unit": not _are_units(
+            facts["arc_unit"], facts["label_unit"], is_same=facts["labels_with_trees"] is True
+        ),
+        "calibrated": not isinstance(facts["calibrated"], bool),
         "pos_column": words["pos_column"] not in (3, 4),
         "arcs": arcs.dtype not in whole or arcs.ndim != 2 or arcs.shape[1] != 1,
         "values": not isinstance(words["values"], dict)
@@ -625,6 +932,13 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         )
     if any(wrong.values()):
         raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
+
+
+def _are_units(arc_unit: object, label_unit: object, *, is_same: bool) -> bool:
+    """Whether two numbers can be nats a point; `is_same`: of one score."""
+    units = (arc_unit, label_unit)
+    are_positive = all(isinstance(unit, float) and 0 < unit < np.inf for unit in units)
+    return are_positive and (arc_unit == label_unit or not is_same)
 
 
 def _is_primary(primary: object, labels: object, decoder: object) -> bool:

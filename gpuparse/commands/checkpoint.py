@@ -130,7 +130,7 @@ def differences(before: Origin, now: Origin) -> list[str]:
         if old.get(key) != new.get(key)
     ]
     if before.treebank != now.treebank:
-        lines.append("the training treebank (data.train), or its guides, have other content")
+        lines.append("the training treebank (data.train) has other content, or its guides have")
     if before.templates != now.templates:
         lines.append("the template sets (features, labels.features) have changed")
     return lines

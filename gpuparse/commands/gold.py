@@ -10,12 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from gpuparse.commands.config import SYNTHETIC, RunConfig
-from gpuparse.data.conll import (
-    check_trees,
-    treebank_from_bytes,
-    write_graph_predictions,
-    write_predictions,
-)
+from gpuparse.commands.predictions import written
+from gpuparse.data.conll import check_trees, treebank_from_bytes
 from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
 from gpuparse.data.graphs import check_graphs, readable_graphs
 from gpuparse.data.guides import read_guides
@@ -23,7 +19,7 @@ from gpuparse.data.misc_keys import IN_MISC, is_guide_file
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.model import Model, Predictions
+from gpuparse.model import Model
 
 SHOWN = 5  # faults of a file that are told one by one
 
@@ -151,11 +147,3 @@ def parsed(
     """The treebank with the heads, and the relations if it predicts any, that a model finds."""
     found = model.parse(treebank, guides=guides, threads=threads, device=device)
     return treebank_from_bytes(written(model, treebank, found), f"{treebank.source}, parsed")
-
-
-def written(model: Model, treebank: Treebank, found: Predictions) -> bytes:
-    """The bytes of a treebank with what a model found for it."""
-    names = model.label_names if found.labels is not None else None
-    if found.graphs is not None:
-        return write_graph_predictions(treebank, found.heads, names, found.labels, found.graphs)
-    return write_predictions(treebank, found.heads, names, found.labels)

@@ -29,6 +29,12 @@ feature_map: {rows: 4096}
 learning: {epochs: 1}
 labels: {rows: 4096, epochs: 1}
 """
+_OF_FIRST_ORDER = (  # what else `--all` compiles, for the decoders of the first order alone
+    ["labels.kind=joint", "labels.features=joint-labels"],
+    ["learning.k=2"],
+    ["learning.rule=mira-factored"],
+    ["learning.rule=conditional", "learning.max_step=0.1"],
+)
 PATIENCE = 1.5  # seconds of compilation that nobody needs to be told of
 
 
@@ -133,7 +139,8 @@ def main(arguments: Sequence[str]) -> int:
         "--all",
         action="store_true",
         help="also what the second order, graphs with several heads a word, feature_map.kind=exact"
-        " and learning.batch_size above 1 need",
+        " and learning.batch_size above 1 need, and first-order decoders with other rules, several"
+        " best trees and joint labels",
     )
     parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
     options = parser.parse_args(arguments)
@@ -147,6 +154,8 @@ def main(arguments: Sequence[str]) -> int:
             _train_and_parse(["learning.batch_size=2"], second_order=True)
             exact = ["learning.batch_size=2", "feature_map.kind=exact"]
             _train_and_parse(exact, second_order=True)
+            for overrides in _OF_FIRST_ORDER:
+                _train_and_parse(overrides, second_order=False)
     if not options.quiet:
         say(f"all kernels are ready ({time.monotonic() - started:.1f} s)")
     return 0
@@ -156,6 +165,7 @@ def _parse_untrained(decoder: str) -> None:
     from gpuparse.commands import parse, train
     from gpuparse.data.conll import treebank_from_bytes
     from gpuparse.learning.trainer import Trainer
+    from gpuparse.scoring.cpu_confidence import SUMS
 
     text = generate(40, 1)
     with tempfile.TemporaryDirectory() as name:
@@ -168,12 +178,15 @@ def _parse_untrained(decoder: str) -> None:
         trainer.model(16).save(folder)
         words = [str(folder), str(folder / "text.conllu"), "--output", str(output)]
         parse.main([*words, "--device", "cpu", "--quiet"])
+        if decoder in SUMS:  # what calibration needs
+            parse.main([*words, "--force", "--device", "cpu", "--quiet", "--probabilities"])
 
 
 def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
     # Imported here: the commands import this module, and `evaluate` does without torch.
     from gpuparse.commands import parse, train
     from gpuparse.inference.decode import DECODERS
+    from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -188,3 +201,6 @@ def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
             run.train(resume=False, force=False)
             words = [str(model), str(folder / "text.conllu"), "--output", str(output)]
             parse.main([*words, "--device", "cpu", "--quiet"])
+            if decoder in K_BEST:
+                several = ["--kbest", "2", "--probabilities", "--force"]
+                parse.main([*words, *several, "--device", "cpu", "--quiet"])

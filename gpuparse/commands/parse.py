@@ -8,31 +8,39 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from gpuparse.commands.console import Progress, exit_codes, say, silent
-from gpuparse.commands.gold import written
 from gpuparse.commands.kernels import compilation_announced
+from gpuparse.commands.predictions import Kept, kept_of, written, written_k_best
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
-from gpuparse.data.conll import MAX_LINE, OnError, stream_treebanks
+from gpuparse.data.conll import MAX_LINE, OnError, check_trees, stream_treebanks
+from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
 from gpuparse.data.guides import Guides
 from gpuparse.data.misc_keys import is_guide_file
-from gpuparse.data.treebank import Treebank
+from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import replace_file
 from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
+from gpuparse.learning.projectivize import unkeepable
 from gpuparse.model import Model
+from gpuparse.scoring.cpu_confidence import SUMS
 
 STANDARD = "-"
 SHOWN = 20  # faulty sentences that are told one by one
 COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
 SHORT = 30  # words; a shorter text may well have neither lemmas nor features
 TAGS = (3, 4)
+FORM = 1
+MANY = 12  # words that a message lists at most
+# Decoders that find no tree where no projective one has the heads that are to be kept.
+BEGINS_PROJECTIVE = ("eisner", "eisner_sibling", "hill_climb")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,18 +49,21 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: `MODEL [FILE ...] [options]`; see `--help`.
     Returns:
-        0, or 1 if some sentences could not be read and were skipped or kept.
+        0, or 1 if some sentences could not be read, or their heads not be kept, and were skipped
+        or passed through.
     Raises:
         ConfigError: options that do not fit together; an output that exists already.
         ModelError: the model cannot be used.
         DataError: an input is missing, or lacks a column that the model reads, or has a faulty
-            sentence under `--on-error fail`.
+            sentence under `--on-error fail`, or one with heads that cannot be kept.
     Cost: memory for a few MiB of input, whatever its size.
     """
     options = _parser().parse_intermixed_args(arguments)
     files = options.files or [STANDARD]
     if options.force_decoder and not options.decoder:
         raise ConfigError("--force-decoder is nothing without --decoder NAME")
+    if options.mbr and options.kbest:
+        raise ConfigError("--mbr finds one tree and --kbest several best ones: give one of the two")
     _check_guide(options.guide, files)
     outputs = _outputs(files, options.output, force=options.force)
     tell = silent if options.quiet else say
@@ -63,6 +74,10 @@ def main(arguments: Sequence[str]) -> int:
         job = _Job(
             model=_model(options, tell),
             guide=options.guide,
+            probabilities=options.probabilities,
+            least_risk=options.mbr,
+            k=options.kbest,
+            keep_heads=options.keep_heads,
             batch_size=options.batch_size,
             threads=threads,
             device=device,
@@ -82,7 +97,8 @@ def main(arguments: Sequence[str]) -> int:
                     failed += job.parse(source, file, target, progress, share)
     if failed:
         # Not silenced by --quiet: it is what the exit code means.
-        say(f"{failed:,} sentences could not be read and were {_FATE[options.on_error]}")
+        kept = ", or their heads not be kept," if options.keep_heads else ""
+        say(f"{failed:,} sentences could not be read{kept} and were {_FATE[options.on_error]}")
     return 1 if failed else 0
 
 
@@ -92,8 +108,9 @@ _FATE = {"skip": "left out", "keep": "passed through unparsed"}
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="parse.py",
-        description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed. Threads,"
-        " batch size, device and backend change no byte of the output.",
+        description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed, and MISC"
+        " with --probabilities. Threads, batch size, device and backend change no byte of the"
+        " output.",
         epilog=exit_codes(0, 1, 2, 3, 4, 5),
     )
     parser.add_argument("model", metavar="MODEL", help="the folder that train.py wrote")
@@ -138,11 +155,13 @@ def _parser() -> argparse.ArgumentParser:
         help="search with a --decoder that the weights were not learned with, if they can be"
         " searched with it at all; expect much worse trees",
     )
+    _add_confidence(parser)
     parser.add_argument(
         "--on-error",
         choices=("fail", "skip", "keep"),
         default="fail",
-        help="a sentence that cannot be read: stop, leave it out, or pass it through unparsed",
+        help="a sentence that cannot be read, or whose heads cannot be kept: stop, leave it out, or"
+        " pass it through unparsed",
     )
     parser.add_argument(
         "--max-line",
@@ -167,8 +186,66 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_confidence(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="write HeadProb, the probability of the head, and LabelProb, that of the relation"
+        " given the head, into MISC",
+    )
+    parser.add_argument(
+        "--kbest",
+        type=_size,
+        metavar="K",
+        help="the K best trees of each sentence, one after the other, each with its rank and score"
+        " in comments",
+    )
+    parser.add_argument(
+        "--mbr",
+        action="store_true",
+        help="the trees with the most heads expected to be right, by their probabilities (minimum"
+        " Bayes risk), instead of the best ones",
+    )
+    parser.add_argument(
+        "--keep-heads",
+        action="store_true",
+        help="keep the heads that stand in the input, and the relations beside them; find the"
+        " others (_)",
+    )
+
+
 def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
-    """The model, with the decoder asked for."""
+    """The model as it is to search, if it can do what is asked for."""
+    model = _with_decoder(options, tell)
+    name, decoder = model.searched_with, DECODERS[model.searched_with]
+    asked = {"--probabilities": options.probabilities, "--mbr": options.mbr}
+    for option in (option for option, is_asked in asked.items() if is_asked):
+        if name not in SUMS:
+            raise ConfigError(
+                f"{option}: there are no exact sums over what decoder {name} searches, and so no"
+                f" probabilities; train a model with decoder={' or '.join(SUMS)}"
+            )
+    if options.kbest and name not in K_BEST:
+        raise ConfigError(
+            f"--kbest: decoder {name} finds one tree only; train a model with"
+            f" decoder={' or '.join(K_BEST)}"
+        )
+    if options.keep_heads and decoder.gives_graphs:
+        raise ConfigError(
+            f"--keep-heads: decoder {name} finds graphs, of which no heads can be kept; use a model"
+            " of trees"
+        )
+    if any(asked.values()) and not model.is_calibrated:
+        # Not a matter of progress, but --quiet is for those who know.
+        tell(
+            f"{options.model}: its probabilities are not calibrated and may be far too sure or not"
+            " sure enough; python -m gpuparse calibrate MODEL GOLD fits them to gold trees"
+        )
+    return model
+
+
+def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
+    """The model, with the decoder asked for, if it has the guides that it needs."""
     model = Model.load(Path(options.model))
     if model.templates.guide and options.guide is None:
         raise ConfigError(
@@ -206,6 +283,17 @@ def _size(text: str) -> int:
 
 
 def _device(options: argparse.Namespace, tell: Callable[[str], None]) -> str:
+    asked = {
+        "--probabilities": options.probabilities, "--mbr": options.mbr, "--kbest": options.kbest,
+    }  # fmt: skip
+    for option in (option for option, is_asked in asked.items() if is_asked):
+        if options.device == "cuda" or options.backend == "torch":
+            raise ConfigError(
+                f"{option} is computed by compiled code on the CPU, so that its output is the same"
+                " everywhere; use --device auto or cpu and --backend auto or cpu"
+            )
+    if any(asked.values()):
+        return "cpu"
     if options.backend == "cpu":
         if options.device == "cuda":
             raise ConfigError("--backend cpu does not run on --device cuda; use torch or auto")
@@ -292,6 +380,10 @@ class _Job:
 
     model: Model
     guide: str | None
+    probabilities: bool
+    least_risk: bool
+    k: int | None
+    keep_heads: bool
     batch_size: int
     threads: int
     device: str
@@ -318,10 +410,14 @@ class _Job:
                 checked = True
             for warning in chunk.warnings:
                 self.tell(warning)
-            for fault in chunk.faults[: max(0, SHOWN - failed)]:
+            faults, sound = list(chunk.faults), np.ones(len(chunk), np.bool_)
+            if self.keep_heads:
+                unkept, sound = self._unkept(chunk)
+                faults += unkept
+            for fault in faults[: max(0, SHOWN - failed)]:
                 self.tell(str(fault))
-            failed += len(chunk.faults)
-            target.write(self._parsed(chunk, heads))
+            failed += len(faults)
+            target.write(self._parsed(*self._only(chunk, heads, sound)))
             progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
         if guides is not None:
             guides.check_end()
@@ -345,13 +441,72 @@ class _Job:
         for line in missing:
             self.tell(line)
 
+    def _unkept(self, chunk: Treebank) -> tuple[list[DataError], np.ndarray]:
+        """Errors of sentences whose heads no tree has all together, and which are sound, (S,)."""
+        name, single_root = self.model.searched_with, self.model.single_root
+        faults = check_trees(chunk, single_root=single_root, partial=True)
+        starts = chunk.word_starts
+        found, _ = check_sentences(chunk.heads, starts, single_root, True)
+        sound = found == WELL_FORMED
+        if name in BEGINS_PROJECTIVE:
+            for s in np.flatnonzero(sound).tolist():
+                heads = chunk.heads[starts[s] : starts[s + 1]]
+                words = unkeepable(heads, single_root=single_root) if (heads >= 0).any() else []
+                if words:
+                    sound[s] = False
+                    faults.append(_crossing(chunk, int(starts[s]), words, name))
+        if faults and self.on_error == "fail":
+            more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
+            raise DataError(f"{faults[0]}{more}; --on-error skip or keep passes over them")
+        return faults, sound
+
+    def _only(
+        self, chunk: Treebank, guides: np.ndarray | None, sound: np.ndarray
+    ) -> tuple[Treebank, np.ndarray | None]:
+        """The sound sentences and their guides; the others are left out or pass through."""
+        if sound.all():
+            return chunk, guides
+        some = chunk.only(sound)
+        if self.on_error == "keep":
+            some = replace(some, dropped=chunk.dropped)
+        words = np.repeat(sound, np.diff(chunk.word_starts))
+        return some, None if guides is None else guides[words]
+
     def _parsed(self, chunk: Treebank, guides: np.ndarray | None) -> bytes:
+        kept: Kept | None = kept_of(chunk) if self.keep_heads else None
+        known = None if kept is None else kept.heads
+        if self.k is not None:
+            several = self.model.k_best(
+                chunk,
+                self.k,
+                guides=guides,
+                known=known,
+                probabilities=self.probabilities,
+                batch_size=self.batch_size,
+                threads=self.threads,
+            )
+            return written_k_best(self.model, chunk, several, kept)
         found = self.model.parse(
             chunk,
             guides=guides,
+            known=known,
+            probabilities=self.probabilities,
+            least_risk=self.least_risk,
             batch_size=self.batch_size,
             threads=self.threads,
             device=self.device,
             backend=self.backend,
         )
-        return written(self.model, chunk, found)
+        return written(self.model, chunk, found, kept)
+
+
+def _crossing(chunk: Treebank, first: int, words: list[int], decoder: str) -> DataError:
+    """The error of a sentence whose words' heads cannot be kept where arcs may not cross."""
+    named = [f"{m} ({chunk.column(first + m - 1, FORM)})" for m in words[:MANY]]
+    listed = ", ".join(named) + (f" and {len(words) - MANY} more" if len(words) > MANY else "")
+    what = "searches for" if DECODERS[decoder].is_projective else "begins with"
+    return DataError(
+        f"{word_place(chunk, first + words[0] - 1)}the heads of the words {listed} cannot all be"
+        f" kept: decoder {decoder} {what} trees without crossing arcs, and no such tree has them;"
+        " change one to _, or parse with a model of decoder=chu_liu_edmonds"
+    )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from gpuparse.commands.calibrate import fits_as_text
 from gpuparse.commands.checkpoint import (
     Origin,
     check_output,
@@ -38,7 +39,9 @@ from gpuparse.features.templates import TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning import trainer as learning
+from gpuparse.learning.units import fit_units
 from gpuparse.model import Model
+from gpuparse.scoring.cpu_confidence import SUMS
 
 MAX_LOSS = 0.05  # points, without or with labels, that 8-bit weights may cost
 _UNREACHABLE = {
@@ -139,7 +142,7 @@ class Run:
                 remove_checkpoint(self.output)
             self._learn(trainer, origin)
             bits = self._bits(trainer)
-            trainer.model(bits, origin.config).save(self.output)
+            self._calibrated(trainer.model(bits, origin.config)).save(self.output)
             remove_checkpoint(self.output)
         self.tell(
             f"{self.output}: model of {bits}-bit weights written,"
@@ -228,6 +231,16 @@ class Run:
             return graphs.unlabelled.f or 0.0, graphs.labelled.f or 0.0
         trees = score_treebanks(self.dev, system)
         return trees.uas.percent or 0.0, trees.las.percent or 0.0
+
+    def _calibrated(self, model: Model) -> Model:
+        """The model with its probabilities fitted to data.dev, if it has any."""
+        if self.dev is None or self.config.decoder not in SUMS:
+            return model
+        model, before, after = fit_units(
+            model, self.dev, guides=self.guides["dev"], threads=self.threads
+        )
+        self.tell(f"dev: probabilities calibrated, {fits_as_text(before, after)}")
+        return model
 
     def _parsed(self, model: Model, treebank: Treebank, part: str) -> Treebank:
         guides = self.guides[part]

@@ -2,6 +2,7 @@
 
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
+from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decode import DECODERS, Decoder, decode
 from gpuparse.inference.eisner import eisner
 from gpuparse.inference.eisner_kbest import eisner_kbest
@@ -39,6 +40,7 @@ __all__ = [
     "arc_scores_of_labels",
     "chu_liu_edmonds",
     "chu_liu_edmonds_kbest",
+    "constrain",
     "decode",
     "eisner",
     "eisner_entropy",

@@ -13,6 +13,7 @@ from gpuparse.inference.eisner_sums import (
     column_tops,
     draw_seeds,
     grow,
+    require_sample_count,
     sum_over_roots,
     sum_splits,
     sums_without_words,
@@ -153,11 +154,12 @@ def eisner_sibling_sample(
         heads int64 (B, n_samples, N), -1 at position 0 and in padding, on the device of the scores.
 
     Raises:
-        as `eisner_sibling_log_partition`.
+        as `eisner_sibling_log_partition`; ScoreError for a negative number of samples.
 
     Cost: O(n^3) once and O(n^2) a sample; compiled, in main memory, whatever the device.
     Source: top-down through the inside chart.
     """
+    require_sample_count(n_samples)
     checked = _checked(arc_scores, sibling_scores, lengths, end_scores)
     seeds = draw_seeds(len(arc_scores), generator)
     log_partition, heads = eisner_sibling_samples.eisner_sibling_sample(

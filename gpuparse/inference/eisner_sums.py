@@ -10,6 +10,7 @@ all splits of one width stand in the same cells of two tensors.
 import torch
 from torch import Tensor
 
+from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.kernels.cpu import eisner_samples
 from gpuparse.inference.kernels.cpu import eisner_sums as compiled
@@ -146,11 +147,12 @@ def eisner_sample(
         heads int64 (B, n_samples, N), -1 at position 0 and in padding, on the device of the scores.
 
     Raises:
-        as `eisner_log_partition`.
+        as `eisner_log_partition`; ScoreError for a negative number of samples.
 
     Cost: O(n^3) once and O(n^2) a sample; compiled, in main memory, whatever the device.
     Source: top-down through the inside chart (forward filtering, backward sampling).
     """
+    require_sample_count(n_samples)
     arcs, words = _readable(arc_scores.detach(), lengths)
     seeds = draw_seeds(len(arcs), generator)
     log_partition, heads = eisner_samples.eisner_sample(
@@ -158,6 +160,12 @@ def eisner_sample(
     )
     require_trees(log_partition)
     return heads.to(arc_scores.device)
+
+
+def require_sample_count(n_samples: int) -> None:
+    """Raise ScoreError for a negative number."""
+    if n_samples < 0:
+        raise ScoreError(f"n_samples is {n_samples}, expected a number from 0 on")
 
 
 def draw_seeds(n_batch: int, generator: torch.Generator | None) -> Tensor:

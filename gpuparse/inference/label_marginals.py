@@ -27,13 +27,16 @@ def arc_scores_of_labels(label_scores: Tensor) -> Tensor:
         shape = tuple(label_scores.shape)
         raise ScoreError(f"label_scores has shape {shape}, expected (B, N, N, L) with labels")
     scores = label_scores.to(torch.float64)
+    # What is never read may be NaN, and stays so; but its gradient is 0.
+    is_nan = scores.isnan()
+    scores = torch.where(is_nan, 0.0, scores)
     top = scores.detach().amax(3, keepdim=True)
-    # Not isfinite: what is never read may be NaN, and stays so.
     top = top.masked_fill(top == -torch.inf, 0.0)
     total = (scores - top).exp().sum(3)
-    is_possible = total != 0
+    is_possible = total > 0
     log_total = top[..., 0] + torch.where(is_possible, total, 1.0).log()
-    return torch.where(is_possible, log_total, -torch.inf)
+    log_total = torch.where(is_possible, log_total, -torch.inf)
+    return log_total.masked_fill(is_nan.any(3), torch.nan)
 
 
 def label_marginals(arc_marginals: Tensor, label_scores: Tensor) -> Tensor:

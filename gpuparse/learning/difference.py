@@ -107,7 +107,7 @@ def _choose_label_rows(n, h, m, label, n_weights, joint, scratch, found):
         c = scratch.parts.combination[n + m - h]
         count = pair_rows(h, m, c, joint.plan, joint.rows, scratch.parts, found)
         for k in range(count):
-            found[k] = n_weights + found[k] * joint.width + label
+            found[k] = n_weights + found[k] * joint.stride + label
         return count
 
     return of_label

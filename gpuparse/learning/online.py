@@ -8,7 +8,6 @@ weights - weighted / T, and a sentence costs nothing but its own changes.
 
 from typing import NamedTuple
 
-import numpy as np
 from numba import types
 from numba.extending import overload
 
@@ -24,8 +23,7 @@ from gpuparse.learning.difference import (
 from gpuparse.learning.parts import GraphCells, forget_parts, list_parts
 from gpuparse.scoring.cpu import fill_parts
 from gpuparse.scoring.cpu_guides import fill_guide_parts
-from gpuparse.scoring.cpu_joint import sum_labels
-from gpuparse.scoring.cpu_parse import copy_arcs, fill_labels, forbid_others, score_parts
+from gpuparse.scoring.cpu_parse import copy_arcs, find_label, forbid_others, score_parts
 from gpuparse.scoring.cpu_siblings import fill_sibling_parts
 
 DONE, TABLE_FULL, DIFFERENCE_FULL, NO_TREE = 0, 1, 2, 3
@@ -74,23 +72,11 @@ def _choose_label_cost(scores, n, gold, right, cost, joint, scratch):
         return lambda scores, n, gold, right, cost, joint, scratch: None
 
     def of_labels(scores, n, gold, right, cost, joint, scratch):
-        sums, best, label = scratch.sums, scratch.best, scratch.label
         for m in range(1, n + 1):
             h = gold[m]
-            if h < 0 or right[m] < 0 or cost == 0.0:
-                continue
-            sum_labels(
-                h, m, n, joint.plan, joint.rows, joint.weights, joint.width, scratch.parts,
-                scratch.words, scratch.lines, sums,
-            )  # fmt: skip
-            most = -np.inf
-            for other in range(len(sums)):
-                value = np.float64(sums[other])
-                if other != right[m]:
-                    value += cost
-                if value > most:
-                    most, label[h, m] = value, other
-            scores[h, m] += most - best[h, m]
+            if h >= 0 and right[m] >= 0 and cost > 0.0:
+                most = find_label(h, m, n, joint, scratch, right[m], cost)[1]
+                scores[h, m] += most - scratch.best[h, m]
 
     return of_labels
 
@@ -149,7 +135,9 @@ def _choose_complete_labels(start, n, joint, scratch, structures):
         for m in range(1, n + 1):
             if structures.gold_labels[start + m] < 0:
                 head = structures.target[start + m]
-                structures.target_labels[start + m] = scratch.label[head, m]
+                structures.target_labels[start + m] = find_label(
+                    head, m, n, joint, scratch, -1, 0.0
+                )[0]
 
     return complete
 
@@ -198,7 +186,7 @@ def _choose_predict(values, start, n, plan, weights, rows, joint, course, scratc
         _add_label_cost(scratch.scores, n, gold, labels, course.cost, joint, scratch.labels)
         found = _search_trees(siblings, n, start, joint, course, scratch, structures)
         if found:
-            _fill_found_labels(n, start, joint, scratch.labels, structures)
+            _fill_found_labels(n, start, joint, scratch.labels, course.cost, structures)
         return found
 
     def of_graphs(values, start, n, plan, weights, rows, joint, course, scratch, structures):
@@ -215,22 +203,26 @@ def _choose_predict(values, start, n, plan, weights, rows, joint, course, scratc
     return of_graphs if structures.instance_class is GraphCells else of_trees
 
 
-def _fill_found_labels(n, start, joint, scratch, structures):
+def _fill_found_labels(n, start, joint, scratch, cost, structures):
     raise TypeError("only compiled code can call this")
 
 
 @overload(_fill_found_labels)
-def _choose_fill_found(n, start, joint, scratch, structures):
+def _choose_fill_found(n, start, joint, scratch, cost, structures):
     if isinstance(joint, types.NoneType):
-        return lambda n, start, joint, scratch, structures: None
+        return lambda n, start, joint, scratch, cost, structures: None
 
-    def fill(n, start, joint, scratch, structures):
+    def fill(n, start, joint, scratch, cost, structures):
         for j in range(len(structures.found)):
-            if structures.found[j, start + 1] >= 0:
-                fill_labels(
-                    n, joint, scratch, structures.found[j, start:],
-                    structures.found_labels[j, start:],
-                )  # fmt: skip
+            if structures.found[j, start + 1] < 0:
+                continue
+            for m in range(1, n + 1):
+                # On an arc that is wrong anyhow every label costs the same.
+                head, place = structures.found[j, start + m], start + m
+                right = structures.gold_labels[place]
+                of_cost = cost if head == structures.gold[place] and right >= 0 else 0.0
+                label = find_label(head, m, n, joint, scratch, right, of_cost)[0]
+                structures.found_labels[j, place] = label
 
     return fill
 

@@ -38,3 +38,38 @@ def nearest_projective(heads: np.ndarray, *, single_root: bool = False) -> np.nd
     assert scratch.stack is not None
     eisner_sentence(scores, n, single_root, scratch.floats, scratch.stack, found)
     return found[1:]
+
+
+def unkeepable(heads: np.ndarray, *, single_root: bool = False) -> list[int]:
+    """Words whose known heads no projective tree has all together.
+
+    Args:
+        heads: (n,) 0 for the root, -1 for words whose head is not known; without cycles.
+        single_root: as of `nearest_projective`.
+    Returns:
+        Words, counted from 1, any of which could be kept were one of the others not. Empty where
+        there is a tree with all known heads.
+    Cost: O(n^3); O(n^4) for a set that is not empty.
+    """
+    if _has_projective(heads, single_root):
+        return []
+    rest = heads.copy()
+    for m in np.flatnonzero(heads >= 0):
+        given = rest[m]
+        rest[m] = -1
+        if _has_projective(rest, single_root):
+            rest[m] = given
+    return [int(m) + 1 for m in np.flatnonzero(rest >= 0)]
+
+
+def _has_projective(heads: np.ndarray, single_root: bool) -> bool:
+    n = len(heads)
+    scores = np.zeros((n + 1, n + 1))
+    for m in np.flatnonzero(heads >= 0) + 1:
+        scores[:, m] = -np.inf
+        scores[heads[m - 1], m] = 0.0
+    scratch = make_search_scratch("eisner", n)
+    assert scratch.floats is not None
+    assert scratch.stack is not None
+    found = np.zeros(n + 1, np.int64)
+    return eisner_sentence(scores, n, single_root, scratch.floats, scratch.stack, found)

@@ -46,7 +46,7 @@ from gpuparse.learning.parts import GraphCells, Trees
 from gpuparse.learning.projectivize import nearest_projective
 from gpuparse.learning.updates import CONDITIONAL, FACTORED, RULES
 from gpuparse.model import Model, check_guides
-from gpuparse.scoring.cpu_joint import JointLabels
+from gpuparse.scoring.cpu_joint import JointLabels, stride_of
 from gpuparse.scoring.cpu_labels import LabelScratch, make_label_scratch
 from gpuparse.scoring.cpu_parse import ParseScratch, make_parse_scratch, parse_sentences
 from gpuparse.scoring.feature_map import (
@@ -350,11 +350,12 @@ class Trainer:
         n_lines = max(1, self.options.label_rows // width)
         if self.options.joint_labels:
             n_lines = max(1, n_lines // LINE) * LINE
-        self._label_weights = Weights(np.zeros((n_lines, width), np.float32))
-        self._label_weighted = np.zeros(n_lines * width, np.float32)
+        stride = stride_of(width) if self.options.joint_labels else width
+        self._label_weights = Weights(np.zeros((n_lines, stride), np.float32))
+        self._label_weighted = np.zeros(n_lines * stride, np.float32)
         if self.options.joint_labels:
             plan = compile_joint_labels(self._labels, self._vocabularies)
-            self._joint = joint_labels(plan, self._label_weights)
+            self._joint = joint_labels(plan, self._label_weights.array, width)
         else:
             self._label_plan = compile_labels(self._labels, self._vocabularies)
 
@@ -458,14 +459,15 @@ class Trainer:
         """
         seen = max(1, self._epochs_done["arcs"] * len(self._batch))
         arcs = _average(self._weights.array[:, 0], self._weighted, seen)
-        label_weights = None
+        label_weights, label_scale = None, 1.0
         if self._label_weights is not None:
             stage = "arcs" if self._joint else "labels"
             seen = max(1, self._epochs_done[stage] * len(self._batch))
-            shape = self._label_weights.array.shape
             mean = _average(self._label_weights.array.reshape(-1), self._label_weighted, seen)
+            mean = mean.reshape(self._label_weights.array.shape)[:, : len(self.label_names)]
             if self._joint is None:
-                label_weights = Weights(quantised(mean, bits)[0].reshape(shape))
+                whole, label_scale = quantised(mean, bits)
+                label_weights = Weights(whole)
         features = self._features
         if features.is_exact:
             # Room to grow is left out: how much there is depends on where a run was resumed. One
@@ -475,8 +477,10 @@ class Trainer:
             features = frozen_map(*contents(features), len(arcs))
         whole, scale = quantised(arcs, bits)
         if self._joint:  # one scale for all that is added up
-            both, scale = quantised(np.concatenate([arcs, mean]), bits)
-            whole, label_weights = both[: len(arcs)], Weights(both[len(arcs) :].reshape(shape))
+            both, scale = quantised(np.concatenate([arcs, mean.reshape(-1)]), bits)
+            label_scale = scale
+            whole, lines = both[: len(arcs)], both[len(arcs) :]
+            label_weights = Weights(lines.reshape(mean.shape))
         return Model(
             templates=self._arcs,
             label_templates=self._labels,
@@ -490,6 +494,8 @@ class Trainer:
             decoder=self.options.decoder,
             min_gain=self.options.min_gain * scale,
             single_root=bool(self.single_root),
+            arc_unit=1.0 / scale,
+            label_unit=1.0 / label_scale,
             config=config,
         )
 
@@ -517,7 +523,8 @@ class Trainer:
         if self._label_weights is not None:
             self._label_weights = Weights(state["labels"])
             if self._joint:
-                self._joint = joint_labels(self._joint.plan, self._label_weights)
+                array, width = self._label_weights.array, len(self.label_names)
+                self._joint = joint_labels(self._joint.plan, array, width)
             self._label_weighted = state["labels_weighted"].copy()
         if self._features.is_exact:
             bare = frozen_map(state["keys"], state["bases"], int(state["next_row"][0]))

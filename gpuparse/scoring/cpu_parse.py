@@ -19,8 +19,10 @@ from gpuparse.scoring.cpu_guides import GuideScratch, add_guides, make_guide_scr
 from gpuparse.scoring.cpu_joint import (
     JointLabels,
     JointScratch,
+    best_label,
     make_joint_scratch,
     score_labels,
+    sum_labels,
 )
 from gpuparse.scoring.cpu_siblings import (
     SiblingScoreScratch,
@@ -99,8 +101,8 @@ def _choose_label_arcs(values, start, n, joint, scratch, scores):
     def label_arcs(values, start, n, joint, scratch, scores):
         best = scratch.best
         score_labels(
-            values, start, n, joint.plan, joint.rows, joint.weights, joint.width, scratch.parts,
-            scratch.words, scratch.lines, scratch.sums, best, scratch.label,
+            values, start, n, joint.plan, joint.rows, joint.weights, joint.stride, joint.width,
+            scratch.parts, scratch.words, scratch.lines, scratch.counts, best,
         )  # fmt: skip
         for h in range(n + 1):
             for m in range(1, n + 1):
@@ -156,9 +158,19 @@ def _choose_fill_labels(n, joint, scratch, heads, labels):
 
     def fill(n, joint, scratch, heads, labels):
         for m in range(1, n + 1):
-            labels[m] = scratch.label[heads[m], m]
+            labels[m] = find_label(heads[m], m, n, joint, scratch, -1, 0.0)[0]
 
     return fill
+
+
+@inlined
+def find_label(h, m, n, joint, scratch, right, cost):
+    """The best label of an arc of the sentence scored last, and its score, as of `best_label`."""
+    sum_labels(
+        h, m, n, joint.plan, joint.rows, joint.weights, joint.stride, scratch.parts, scratch.words,
+        scratch.lines, scratch.sums,
+    )  # fmt: skip
+    return best_label(scratch.sums, joint.width, right, cost)
 
 
 @inlined

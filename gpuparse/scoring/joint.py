@@ -1,20 +1,29 @@
 """Labels found with the trees: the torch form of `cpu_joint`."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import ArcPlan
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
-from gpuparse.scoring.cpu_joint import JointLabels
+from gpuparse.scoring.cpu_joint import JointLabels, stride_of
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
 from gpuparse.scoring.weights import Weights
 
 
-def joint_labels(plan: ArcPlan, weights: Weights) -> JointLabels:
-    """What the compiled form scores labels with; weights: (lines, labels), lines as `label_map`."""
-    rows = label_map(len(weights.array)).rows
-    return JointLabels(plan, rows, weights.array.reshape(-1), weights.array.shape[1])
+def joint_labels(plan: ArcPlan, array: np.ndarray, width: int) -> JointLabels:
+    """What the compiled form scores labels with.
+
+    Args:
+        array: (lines, width) weights, of which a copy is made; or (lines, stride_of(width)), with
+            zeros beyond the labels, which are used as they lie in memory.
+        width: labels.
+    """
+    stride = stride_of(width)
+    if array.shape[1] < stride:
+        array = np.pad(array, ((0, 0), (0, stride - width)))
+    return JointLabels(plan, label_map(len(array)).rows, array.reshape(-1), stride, width)
 
 
 def label_map(n_lines: int) -> FeatureMap:

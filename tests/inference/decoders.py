@@ -42,7 +42,7 @@ KBEST_ROWS = {
 KBEST = {"chu_liu_edmonds_kbest"}
 """Another, whose tests are in a file of its own."""
 
-NOT_DECODERS = {"DECODERS", "Decoder", "Parse", "Scores", "decode"}
+NOT_DECODERS = {"DECODERS", "Decoder", "Parse", "Scores", "constrain", "decode"}
 """Public names of `gpuparse.inference` that search for nothing themselves."""
 
 SUMS = {

@@ -648,6 +648,16 @@ def test_compiled_sentences_have_marginals_of_zero_where_there_is_no_tree():
     assert (marginals[: n + 1, : n + 1] == 0).all()
 
 
+def test_samples_may_be_none_but_not_fewer():
+    arcs, siblings, lengths = torch.zeros(2, 3, 3), torch.zeros(2, 3, 3, 3), torch.tensor([2, 1])
+    assert eisner_sample(arcs, lengths, 0).shape == (2, 0, 3)
+    assert eisner_sibling_sample(arcs, siblings, lengths, 0).shape == (2, 0, 3)
+    with pytest.raises(ScoreError, match="n_samples"):
+        eisner_sample(arcs, lengths, -1)
+    with pytest.raises(ScoreError, match="n_samples"):
+        eisner_sibling_sample(arcs, siblings, lengths, -1)
+
+
 def test_parts_without_scores_leave_the_first_order():
     arcs = torch.from_numpy(draw(np.random.default_rng(23), 4, 12, 12))
     lengths, siblings = torch.tensor([11, 3, 8, 1]), torch.zeros(4, 12, 12, 12)

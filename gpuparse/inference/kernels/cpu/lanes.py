@@ -55,6 +55,22 @@ def pointer_to(typingctx, array):  # type: ignore[no-untyped-def]
     return types.CPointer(array.dtype)(array), codegen
 
 
+@intrinsic
+def prefetch(typingctx, array, index):  # type: ignore[no-untyped-def]
+    """Ask for the cache line of an element ahead of its use."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        data = context.make_array(array)(context, builder, args[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        place = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        builder.call(function, [place, *(ir.Constant(number, flag) for flag in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), codegen
+
+
 def lane_count(array_type: Any) -> int:
     """`vector_lanes` while compiling."""
     return VECTOR_BYTES * 8 // array_type.dtype.bitwidth

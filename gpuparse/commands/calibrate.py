@@ -1,0 +1,102 @@
+"""`calibrate`: fit the probabilities of a model to gold trees that it has not learned from."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from gpuparse.commands.console import exit_codes, say, silent
+from gpuparse.commands.evaluate import whole_number
+from gpuparse.commands.gold import read_gold
+from gpuparse.commands.kernels import compilation_announced
+from gpuparse.commands.resources import limit_torch_threads, thread_count
+from gpuparse.data.guides import read_guides
+from gpuparse.errors import ConfigError
+from gpuparse.files import lock_folder
+from gpuparse.learning.units import Fit, fit_units
+from gpuparse.model import WEIGHTS, Model
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fit the units of probability of a model, and write the model with them.
+
+    Args:
+        arguments: `MODEL GOLD [--output DIR] [--force] [--guide SOURCE] [--on-error ...]
+            [--threads N] [--quiet]`.
+    Returns:
+        0.
+    Raises:
+        ConfigError: no place to write to, or the model has no probabilities. ModelError: it cannot
+            be used. DataError: GOLD cannot.
+    Cost: some twenty parses of GOLD with --probabilities.
+    """
+    options = _parser().parse_args(arguments)
+    target = Path(options.output or options.model)
+    if not options.force:
+        _check_output(target, is_other=options.output is not None)
+    tell = silent if options.quiet else say
+    with nullcontext() if options.quiet else compilation_announced():
+        threads = thread_count(options.threads)
+        limit_torch_threads(threads, compiled=True)
+        model = Model.load(Path(options.model))
+        gold = read_gold(
+            options.gold, on_error=options.on_error, single_root=False, graphs=False, tell=tell
+        ).treebank
+        guides = None if options.guide is None else read_guides(gold, options.guide)
+        fitted, before, after = fit_units(model, gold, guides=guides, threads=threads)
+        with lock_folder(target):
+            fitted.save(target)
+    tell(f"{target}: {fits_as_text(before, after)}")
+    return 0
+
+
+def fits_as_text(before: Fit, after: Fit) -> str:
+    """How much better gold fits: mean -ln of its probabilities."""
+    text = f"loss of heads {before.heads:.4f} -> {after.heads:.4f} nats a word"
+    if before.labels is None or after.labels is None:
+        return text
+    return f"{text}, of relations {before.labels:.4f} -> {after.labels:.4f}"
+
+
+def _check_output(target: Path, *, is_other: bool) -> None:
+    if not is_other:
+        raise ConfigError(f"{target}: give --force to change the model, or --output DIR to copy it")
+    if target.exists() and not target.is_dir():
+        raise ConfigError(f"{target}: is no folder; name another --output")
+    if (target / WEIGHTS).exists():
+        raise ConfigError(f"{target}: holds a model; give --force to replace it")
+    if target.exists() and os.listdir(target):
+        raise ConfigError(f"{target}: holds other files; name another --output, or give --force")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m gpuparse calibrate",
+        description="Fit how sure a model is to gold trees that it has not learned from, and write"
+        " the model with that. No tree that it finds changes. See docs/confidence.md.",
+        epilog=exit_codes(0, 2, 3, 4, 5),
+    )
+    parser.add_argument("model", metavar="MODEL", help="the folder that train.py wrote")
+    parser.add_argument("gold", metavar="GOLD", help="CoNLL-X or CoNLL-U file with the right trees")
+    parser.add_argument("--output", metavar="DIR", help="write the model there, not over MODEL")
+    parser.add_argument("--force", action="store_true", help="replace a model that is there")
+    parser.add_argument(
+        "--guide",
+        metavar="SOURCE",
+        help="for models with guide features, the heads that another parser proposes for GOLD:"
+        " misc:KEY, or a file",
+    )
+    parser.add_argument(
+        "--on-error",
+        choices=("fail", "skip"),
+        default="fail",
+        help="a sentence that cannot be read or has no tree: stop, or leave it out",
+    )
+    parser.add_argument(
+        "--threads", type=whole_number(0), default=0, metavar="N", help="0: all processors"
+    )
+    parser.add_argument("--quiet", action="store_true", help="say nothing on stderr but errors")
+    return parser

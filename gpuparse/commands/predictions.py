@@ -1,0 +1,123 @@
+"""What a model found, as the bytes of a treebank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuparse.data.conll import write_graph_predictions, write_predictions
+from gpuparse.data.repeated import repeated
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import column_ids
+from gpuparse.evaluation.probabilities import HEAD, LABEL
+from gpuparse.model import KBest, Model, Predictions
+
+_DEPREL = 7
+_DECIMALS = 4
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What stands in a treebank and shall stay.
+
+    heads: (W,) int32, -1 for those to be found. labels: (W,) int32 numbers of names, -1 for those
+    to be found. names: relations.
+    """
+
+    heads: np.ndarray
+    labels: np.ndarray
+    names: list[bytes]
+
+    def __getitem__(self, words: np.ndarray) -> Kept:
+        """The same of some of the words."""
+        return Kept(self.heads[words], self.labels[words], self.names)
+
+
+def kept_of(treebank: Treebank) -> Kept:
+    """The heads that stand in a treebank, and the relations that stand beside them."""
+    ids, names = column_ids(treebank, _DEPREL)
+    is_there = (treebank.heads >= 0) & np.array([name != "_" for name in names] or [False])[ids]
+    labels = np.where(is_there, ids, -1).astype(np.int32)
+    return Kept(treebank.heads, labels, [name.encode() for name in names])
+
+
+def written(
+    model: Model, treebank: Treebank, found: Predictions, kept: Kept | None = None
+) -> bytes:
+    """The bytes of a treebank with what a model found for it.
+
+    Args:
+        kept: relations that stay whatever was found; their heads were known to the model.
+    """
+    names = model.label_names if found.labels is not None else None
+    if found.graphs is not None:
+        return write_graph_predictions(treebank, found.heads, names, found.labels, found.graphs)
+    return _trees_written(
+        treebank, found.heads, names, found.labels, found.head_chances, found.label_chances, kept
+    )
+
+
+def written_k_best(
+    model: Model, treebank: Treebank, found: KBest, kept: Kept | None = None
+) -> bytes:
+    """The bytes of a treebank with several trees of each sentence, one after the other.
+
+    Behind the sentence's own comments stand `# rank`, from 1, `# score` in nats and, if asked for,
+    `# probability`, of the tree.
+    """
+    comments = [
+        [_comments(found, rank, s) for rank in range(int((found.scores[:, s] > -np.inf).sum()))]
+        for s in range(len(treebank))
+    ]
+    several = repeated(treebank, comments)
+    starts, copies = treebank.word_starts, [len(of_sentence) for of_sentence in comments]
+    words = [np.tile(np.arange(starts[s], starts[s + 1]), k) for s, k in enumerate(copies)]
+    ranks = [
+        np.repeat(np.arange(k), starts[s + 1] - starts[s]) for s, k in enumerate(copies)
+    ]  # fmt: skip
+    nothing = np.empty(0, np.int64)
+    which = np.concatenate([*ranks, nothing]), np.concatenate([*words, nothing])
+    return _trees_written(
+        several,
+        found.heads[which],
+        model.label_names if found.labels is not None else None,
+        None if found.labels is None else found.labels[which],
+        None if found.head_chances is None else found.head_chances[which],
+        None if found.label_chances is None else found.label_chances[which],
+        None if kept is None else kept[which[1]],
+    )
+
+
+def _comments(found: KBest, rank: int, s: int) -> list[str]:
+    lines = [f"# rank = {rank + 1}", f"# score = {found.scores[rank, s]:.6f}"]
+    if found.chances is not None:
+        lines.append(f"# probability = {found.chances[rank, s]:.{_DECIMALS}f}")
+    return lines
+
+
+def _trees_written(
+    treebank: Treebank,
+    heads: np.ndarray,
+    names: list[bytes] | None,
+    labels: np.ndarray | None,
+    head_chances: np.ndarray | None,
+    label_chances: np.ndarray | None,
+    kept: Kept | None,
+) -> bytes:
+    if kept is not None and labels is not None and names is not None:
+        stays = kept.labels >= 0
+        labels = np.where(stays, kept.labels + len(names), labels)
+        names = names + kept.names
+        if label_chances is not None:  # given what is known, as those of heads
+            label_chances = np.where(stays, 1.0, label_chances)
+    items = {HEAD: head_chances, LABEL: label_chances}
+    misc = {key: _as_text(chances) for key, chances in items.items() if chances is not None}
+    return write_predictions(treebank, heads, names, labels, misc or None)
+
+
+def _as_text(chances: np.ndarray) -> np.ndarray:
+    """Probabilities (W,) as bytes with four decimals."""
+    steps = 10**_DECIMALS
+    texts = np.array([f"{step / steps:.{_DECIMALS}f}" for step in range(steps + 1)], np.bytes_)
+    return texts[np.rint(chances * steps).astype(np.int64)]
