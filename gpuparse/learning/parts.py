@@ -57,9 +57,11 @@ def make_part_list(n: int, k: int, *, graphs: bool, siblings: bool) -> PartList:
     """Working memory for sentences of up to n words, each with one head or, in graphs, with any."""
     arcs = n * (n + 1) // 2 if graphs else n
     nodes = n + 1
+    # Arcs, labels and siblings of gold and found, and two ends where a head lost or got its last.
+    most = 10 * arcs * k
     return PartList(
-        np.empty((8 * arcs * k, 5), np.int64),
-        np.empty((8 * arcs * k, k), np.int64),
+        np.empty((most, 5), np.int64),
+        np.empty((most, k), np.int64),
         np.full((nodes, nodes), -1, np.int64),
         np.empty((2, nodes, nodes) if siblings else (2, 0, 0), np.int32),
         np.empty(k),

@@ -279,6 +279,8 @@ class Trainer:
         heads = self._heads.copy()
         moved = np.arange(len(heads))
         projective = self._decoder.is_projective
+        # To complete a tree it climbs from the best projective one that has all known heads.
+        climbs = self.options.decoder == "hill_climb"
         for start, n in zip(self._batch.starts.tolist(), self._batch.lengths.tolist(), strict=True):
             words = slice(start + 1, start + n + 1)
             tree = heads[words]
@@ -288,7 +290,7 @@ class Trainer:
                     f"a training tree has {n_roots(tree)} words under the root: set "
                     "data.single_root to false or auto"
                 )
-            if projective and not is_whole:
+            if (projective or climbs) and not is_whole:
                 nearest = nearest_projective(tree, single_root=bool(self.single_root))
                 self.n_unreachable += bool(((tree >= 0) & (tree != nearest)).any())
                 tree[tree != nearest] = -1  # what cannot be kept is taken to be unknown

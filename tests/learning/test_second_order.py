@@ -416,7 +416,7 @@ def test_a_difference_that_must_grow_changes_nothing(
     capacities = []
 
     def small_at_first(plan, joint, n, k, *, graphs, capacity):
-        capacities.append(2 if capacity == 1 << 16 else capacity)
+        capacities.append(capacity >> 15)
         return make_difference(plan, joint, n, k, graphs=graphs, capacity=capacities[-1])
 
     monkeypatch.setattr(trainer_module, "make_difference", small_at_first)

@@ -14,8 +14,10 @@ from gpuparse.learning.updates import (
     PASSIVE_AGGRESSIVE,
     PERCEPTRON,
     RULES,
+    find_steps,
     step_size,
 )
+from tests.oracles.quadratic import smallest_steps
 
 NUMBERS = st.floats(-100, 100)
 
@@ -76,6 +78,76 @@ def test_mira_is_the_shortest_change_that_meets_the_constraint(data: st.DataObje
         assert other @ other >= change @ change - 1e-9
 
 
-@pytest.mark.parametrize("rule", [PERCEPTRON, MIRA])
+@pytest.mark.parametrize("rule", [PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE])
 def test_nothing_moves_along_no_difference(rule: int) -> None:
-    assert step_size(rule, 3.0, 0.0, 0.0, math.inf) == 0.0
+    assert step_size(rule, 3.0, 0.0, 0.0, 1.0) == 0.0
+
+
+@settings(deadline=None)
+@given(st.integers(1, 40), NUMBERS, st.integers(1, 1000), st.floats(1e-3, 10))
+def test_passive_aggressive_weighs_the_step_against_what_is_missing(
+    cost: int, margin: float, squared_norm: int, cap: float
+) -> None:
+    """No other step along the difference makes length^2 / 2 + C violation^2 smaller."""
+
+    def objective(step: float) -> float:
+        unmet = max(0.0, cost - margin - step * squared_norm)
+        return step * step * squared_norm / 2 + cap * unmet * unmet
+
+    step = step_size(PASSIVE_AGGRESSIVE, float(cost), margin, float(squared_norm), cap)
+    assert step >= 0
+    assert (step > 0) == (cost > margin)
+    for other in (step * 0.99, step * 1.01, step + 1e-3, max(0.0, step - 1e-3), 0.0):
+        assert objective(step) <= objective(other) * (1 + 1e-9) + 1e-9
+
+
+def constraints(seed: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(differences, costs, margins) of k constraints that a change can meet."""
+    rng = np.random.default_rng(seed)
+    differences = rng.integers(-2, 3, (k, 8)).astype(float)
+    costs = rng.integers(0, 6, k).astype(float)
+    return differences, costs, costs - differences @ rng.normal(0, 1, 8)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("rule", "cap"), [(MIRA, math.inf), (MIRA, 0.2), (PASSIVE_AGGRESSIVE, 1.0)]
+)
+def test_steps_of_several_constraints_are_the_smallest_change(
+    k: int, rule: int, cap: float
+) -> None:
+    moved = 0
+    for seed in range(300):
+        differences, costs, margins = constraints(seed, k)
+        gram, steps = differences @ differences.T, np.full(k, np.nan)
+        find_steps(rule, costs, margins, gram, cap, steps)
+        limits = (math.inf, 0.5 / cap) if rule == PASSIVE_AGGRESSIVE else (cap, 0.0)
+        expected = smallest_steps(gram[np.newaxis], (costs - margins)[np.newaxis], *limits)[0]
+        np.testing.assert_allclose(steps @ differences, expected @ differences, atol=1e-6)
+        moved += np.count_nonzero(steps) == k
+    assert moved > 10
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_the_perceptron_looks_at_the_first_constraint_alone(k: int) -> None:
+    _, costs, margins = constraints(1, k)
+    for cost in (0.0, 2.0):
+        costs[0] = cost
+        steps = np.full(k, np.nan)
+        find_steps(PERCEPTRON, costs, margins, np.eye(k), math.inf, steps)
+        assert steps.tolist() == [float(cost > 0)] + [0.0] * (k - 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "cap"), [(MIRA, math.inf), (MIRA, 0.1), (PASSIVE_AGGRESSIVE, 2.0)]
+)
+def test_constraints_without_features_change_nothing_for_the_others(rule: int, cap: float) -> None:
+    """As of the k best trees where there are fewer than k: the step is that of one constraint."""
+    for seed in range(50):
+        differences, costs, margins = constraints(seed, 1)
+        alone, among = np.zeros(1), np.zeros(3)
+        gram = np.zeros((3, 3))
+        gram[0, 0] = differences[0] @ differences[0]
+        find_steps(rule, costs, margins, gram[:1, :1], cap, alone)
+        find_steps(rule, np.append(costs, [0, 0]), np.append(margins, [0, 0]), gram, cap, among)
+        assert among.tolist() == [*alone.tolist(), 0.0, 0.0]
