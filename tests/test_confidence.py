@@ -1,0 +1,409 @@
+"""Probabilities, k best trees, least risk and known heads of models, against sums in torch over
+the model's own scores and against enumeration."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse import inference
+from gpuparse.data.batch import word_places
+from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError
+from gpuparse.features.templates import parse_set
+from gpuparse.inference import minimum_bayes_risk
+from gpuparse.learning.projectivize import unkeepable
+from gpuparse.learning.units import fit_units
+from gpuparse.model import Model
+from gpuparse.scoring.arcs import TorchScorer, arc_scores
+from gpuparse.scoring.joint import label_map
+from gpuparse.scoring.siblings import sibling_scores
+from tests.oracles import brute_force
+from tests.samples import any_heads, random_sentences, template_set_text, treebank_of
+from tests.test_model import TEST, trained
+
+JOINT = parse_set(
+    template_set_text(label=["m.form h.pos direction", "h.pos m.pos", "m.pos distance"]), "labels"
+)
+KINDS = {
+    "eisner": {},
+    "matrix tree": {"decoder": "chu_liu_edmonds", "single_root": True, "map_kind": "exact"},
+    "siblings": {"decoder": "eisner_sibling"},
+    "joint": {"joint_labels": True, "label_templates": JOINT},
+    "joint, siblings": {
+        "decoder": "eisner_sibling", "joint_labels": True, "label_templates": JOINT,
+    },
+}  # fmt: skip
+SHORT = random_sentences(7, 12, 4)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request) -> Model:
+    """A model whose probabilities are neither all alike nor all 0 or 1."""
+    raw = trained(**KINDS[request.param])
+    unit = 20 * raw.arc_unit
+    return raw.with_units(unit, unit if raw.joint_plan else 7 * raw.label_unit)
+
+
+def dense(model: Model, treebank):
+    """(scores, lengths, options): what a decoder of tensors reads, in nats; sums of labels in arcs.
+
+    And the label scores (B, N, N, L) in nats of labels that are found with the trees, or None.
+    """
+    batch = model.encode(treebank)
+    given = model.features, model.arcs
+    arcs = arc_scores(batch, model.plan.arcs, *given, backend="torch").double() * model.arc_unit
+    labels = None
+    if model.joint_plan:
+        weights = model.label_weights
+        scorer = TorchScorer(
+            batch, model.joint_plan, label_map(len(weights.array)), weights, 1 << 20
+        )
+        columns = [
+            scorer.reduced(lambda scores, c=c: (scores[..., c],))[0]
+            for c in range(len(model.labels))
+        ]
+        labels = torch.stack(columns, -1).double() * model.arc_unit
+        arcs = arcs + labels.logsumexp(-1)
+    options = {"single_root": model.single_root}
+    parts = [arcs]
+    if model.plan.siblings:
+        siblings, ends = sibling_scores(batch, model.plan.siblings, *given, backend="torch")
+        parts.append(siblings.double() * model.arc_unit)
+        options["end_scores"] = ends.double() * model.arc_unit
+    return parts, batch.lengths, options, labels
+
+
+def sums_of(model: Model, treebank):
+    """Marginals, log-partitions and label scores by the torch forms."""
+    parts, lengths, options, labels = dense(model, treebank)
+    name = {"chu_liu_edmonds": "matrix_tree"}.get(model.decoder, model.decoder)
+    marginals = getattr(inference, f"{name}_marginals")(*parts, lengths, **options)
+    partition = getattr(inference, f"{name}_log_partition")(*parts, lengths, **options)
+    return marginals.numpy(), partition.numpy(), labels
+
+
+def by_sentence(treebank, values):
+    starts = treebank.word_starts
+    return [values[starts[s] : starts[s + 1]] for s in range(len(treebank))]
+
+
+def test_probabilities_are_those_of_torch_sums(model):
+    found = model.parse(TEST, probabilities=True)
+    plain = model.parse(TEST)
+    assert np.array_equal(found.heads, plain.heads)
+    assert np.array_equal(found.labels, plain.labels)
+    assert plain.head_chances is None
+    marginals, _, labels = sums_of(model, TEST)
+    of_labels = by_sentence(TEST, found.label_chances)
+    ids = by_sentence(TEST, found.labels)
+    for s, heads in enumerate(by_sentence(TEST, found.heads)):
+        words = np.arange(1, len(heads) + 1)
+        expected = marginals[s, heads, words]
+        np.testing.assert_allclose(by_sentence(TEST, found.head_chances)[s], expected, atol=1e-9)
+        if labels is not None:
+            softmax = labels[s, heads, words].softmax(-1).numpy()
+            expected = softmax[words - 1, ids[s]]
+            np.testing.assert_allclose(of_labels[s], expected, atol=1e-12)
+    assert 0.2 < found.head_chances.mean() < 0.999
+    assert (found.label_chances > 1 / 3 - 1e-9).all()  # the best of three
+    assert found.label_chances.max() <= 1
+
+
+def test_labels_of_finished_trees_have_the_probability_of_their_scores(model):
+    if model.joint_plan:
+        pytest.skip("found with the trees; compared with torch in another test")
+    batch = model.encode(TEST)
+    places = word_places(batch)
+    found = model.parse(TEST)
+    heads = np.full(batch.values.shape[1], -1, np.int64)
+    heads[places] = found.heads
+    chances = []
+    for label in range(len(model.labels)):
+        labels = np.full_like(heads, -1)
+        labels[places] = label
+        chances.append(model.chances(batch, heads, labels).labels[0, places])
+    chances = np.array(chances)
+    np.testing.assert_allclose(chances.sum(0), 1.0, atol=1e-12)
+    assert np.array_equal(chances.argmax(0), found.labels)
+    # Ratios of probabilities are differences of scores: twice the unit, ratios squared.
+    twice = model.with_units(model.arc_unit, 2 * model.label_unit)
+    labels[places] = 0
+    squared = twice.chances(batch, heads, labels).labels[0, places]
+    np.testing.assert_allclose(squared, chances[0] ** 2 / (chances**2).sum(0), atol=1e-12)
+
+
+def tree_sums(model, treebank, s):
+    """All trees of a short sentence, and their probabilities."""
+    parts, lengths, options, _ = dense(model, treebank)
+    n = int(lengths[s])
+    projective = model.decoder != "chu_liu_edmonds"
+    trees = brute_force.all_trees(n, projective, model.single_root)
+    cut = [part[s : s + 1][(..., *[slice(n + 1)] * (part.dim() - 1))].numpy() for part in parts]
+    if len(parts) > 1:
+        ends = options["end_scores"][s : s + 1, : n + 1, : n + 1].numpy()
+        values = brute_force.sibling_tree_values(
+            *cut, ends, projective=True, single_root=model.single_root
+        )[0]
+    else:
+        values = brute_force.tree_values(cut[0], trees)[0]
+    weights = np.exp(values - values.max())
+    return trees, weights / weights.sum()
+
+
+def test_all_trees_of_short_sentences_have_their_probabilities(model):
+    """More trees than there are: all of them, and those of labelled trees where labels count."""
+    treebank = treebank_of(SHORT)
+    found = model.k_best(treebank, 130, probabilities=True)
+    plain = model.k_best(treebank, 130)
+    assert np.array_equal(found.heads, plain.heads)
+    assert plain.chances is None
+    for s in range(len(treebank)):
+        words = slice(treebank.word_starts[s], treebank.word_starts[s + 1])
+        trees, expected = tree_sums(model, treebank, s)
+        count = int((found.scores[:, s] > -np.inf).sum())
+        assert count == len(trees)
+        heads = found.heads[:count, words]
+        assert (found.heads[count:, words] == -1).all()
+        assert len({tuple(tree) for tree in heads.tolist()}) == count
+        assert (np.diff(found.scores[:count, s]) <= 1e-9).all()
+        number = {tuple(tree): t for t, tree in enumerate(trees[:, 1:].tolist())}
+        order = [number[tuple(tree)] for tree in heads.tolist()]
+        chances = found.chances[:count, s]
+        if model.joint_plan:
+            chances = chances / found.label_chances[:count, words].prod(1)
+        np.testing.assert_allclose(chances, expected[order], atol=1e-9)
+        assert (found.chances[count:, s] == 0).all()
+        # An arc's probability is that of all trees that have it.
+        for k in range(count):
+            has_arc = trees[:, 1:] == heads[k]
+            np.testing.assert_allclose(found.head_chances[k, words], expected @ has_arc, atol=1e-9)
+
+
+def test_the_best_of_several_trees_is_the_best(model):
+    found, best = model.k_best(TEST, 3), model.parse(TEST)
+    assert np.array_equal(found.heads[0], best.heads)
+    assert np.array_equal(found.labels[0], best.labels)
+    one = model.k_best(TEST, 1)
+    assert np.array_equal(one.heads[0], best.heads)
+    assert np.array_equal(one.scores[0], found.scores[0])
+
+
+def test_least_risk(model):
+    found = model.parse(TEST, least_risk=True, probabilities=True)
+    _, lengths, _, _ = dense(model, TEST)
+    marginals, _, _ = sums_of(model, TEST)
+    search = "chu_liu_edmonds" if model.decoder == "chu_liu_edmonds" else "eisner"
+    _, expected = minimum_bayes_risk(
+        torch.from_numpy(marginals), lengths, decoder=search, single_root=model.single_root
+    )
+    right = [part.sum() for part in by_sentence(TEST, found.head_chances)]
+    np.testing.assert_allclose(right, expected.numpy(), atol=1e-9)
+    best = model.parse(TEST, probabilities=True)
+    assert found.head_chances.sum() > best.head_chances.sum()
+    assert not np.array_equal(found.heads, best.heads)
+    assert np.array_equal(model.parse(TEST, least_risk=True).labels, found.labels)
+    for heads in by_sentence(TEST, found.heads):
+        assert brute_force.is_tree(tuple(heads.tolist()))
+        assert search != "eisner" or brute_force.is_projective(tuple(heads.tolist()))
+
+
+def test_nothing_depends_on_threads_and_batches(model):
+    def everything(**how):
+        first = model.parse(TEST, probabilities=True, **how)
+        risk = model.parse(TEST, least_risk=True, probabilities=True, **how)
+        several = model.k_best(TEST, 3, probabilities=True, **how)
+        return [
+            getattr(found, name)
+            for found in (first, risk, several)
+            for name in ("heads", "labels", "head_chances", "label_chances")
+        ] + [several.scores, several.chances]
+
+    expected = everything(batch_size=1)
+    for how in ({"batch_size": 64}, {"batch_size": 7, "threads": 3}):
+        for ours, theirs in zip(everything(**how), expected, strict=True):
+            assert np.array_equal(ours, theirs, equal_nan=True)
+
+
+def test_known_heads_are_kept_and_others_are_the_best_given_them(model):
+    sentences = random_sentences(55, 25, 14, projective=model.decoder != "chu_liu_edmonds")
+    if model.single_root:
+        sentences = [s for s in sentences if [word[6] for word in s].count("0") == 1]
+    treebank = treebank_of(sentences)
+    share = np.random.default_rng(3).random(treebank.n_words) < 0.4
+    known = np.where(share, treebank.heads, -1)
+    found = model.parse(treebank, known=known, probabilities=True)
+    free = model.parse(treebank)
+    assert np.array_equal(found.heads[known >= 0], known[known >= 0])
+    assert not np.array_equal(free.heads[known >= 0], known[known >= 0])
+    assert not np.array_equal(found.heads[known < 0], free.heads[known < 0])
+    np.testing.assert_allclose(found.head_chances[known >= 0], 1.0, atol=1e-9)
+    for backend in ("cpu", "torch"):
+        again = model.parse(treebank, known=known, backend=backend, batch_size=5)
+        assert np.array_equal(again.heads, found.heads)
+        assert np.array_equal(again.labels, found.labels)
+    risk = model.parse(treebank, known=known, least_risk=True)
+    assert np.array_equal(risk.heads[known >= 0], known[known >= 0])
+    several = model.k_best(treebank, 3, known=known)
+    assert np.array_equal(several.heads[0], found.heads)
+    for k in range(3):
+        is_there = several.heads[k] >= 0
+        keeps = several.heads[k] == known
+        assert keeps[(known >= 0) & is_there].all()
+    everything = model.parse(treebank, known=treebank.heads)
+    assert np.array_equal(everything.heads, treebank.heads)
+    nothing = model.parse(treebank, known=np.full(treebank.n_words, -1))
+    assert np.array_equal(nothing.heads, free.heads)
+
+
+def test_heads_that_no_tree_has(model):
+    treebank = treebank_of(random_sentences(5, 1, 14))
+    known = np.full(treebank.n_words, -1)
+    known[:2] = 2, 1
+    for backend in ("cpu", "torch"):
+        with pytest.raises(NoTreeError):
+            model.parse(treebank, known=known, backend=backend)
+    with pytest.raises(NoTreeError):
+        model.parse(treebank, known=known, probabilities=True)
+    with pytest.raises(NoTreeError):
+        model.k_best(treebank, 2, known=known)
+
+
+def test_units_survive_saving_and_change_no_tree(model, tmp_path):
+    model.save(tmp_path)
+    again = Model.load(tmp_path)
+    assert (again.arc_unit, again.label_unit) == (model.arc_unit, model.label_unit)
+    assert again.is_calibrated is True
+    other = model.with_units(1.0, 1.0, is_calibrated=False)
+    assert np.array_equal(other.parse(TEST).heads, model.parse(TEST).heads)
+    assert other.is_calibrated is False
+    for units in ((0.0, 0.0), (-1.0, -1.0), (np.inf, np.inf), (1, 1)):
+        with pytest.raises(ValueError, match="cannot be the units"):
+            model.with_units(*units)
+
+
+def test_two_units_need_two_scores():
+    joint, second_stage = trained(**KINDS["joint"]), trained()
+    assert joint.arc_unit == joint.label_unit
+    with pytest.raises(ValueError, match="cannot be the units"):
+        joint.with_units(1.0, 2.0)
+    assert second_stage.with_units(1.0, 2.0).label_unit == 2.0
+
+
+def test_facts_that_are_no_units(model, tmp_path):
+    model.arc_unit, before = float("nan"), model.arc_unit
+    try:
+        model.save(tmp_path)
+    finally:
+        model.arc_unit = before
+    with pytest.raises(ModelError, match="arc_unit or label_unit"):
+        Model.load(tmp_path)
+
+
+def test_the_units_of_training_come_with_the_scale():
+    """The same averages in 8 and in 16 bits: scores in nats that hardly differ."""
+    coarse, fine = trained(bits=8), trained(bits=16)
+    assert not fine.is_calibrated
+    assert coarse.arc_unit == pytest.approx(fine.arc_unit * 32767 / 127)
+    ours, theirs = coarse.k_best(TEST, 1).scores, fine.k_best(TEST, 1).scores
+    np.testing.assert_allclose(ours, theirs, atol=0.3)
+
+
+def test_decoders_without_sums():
+    climber = trained(decoder="hill_climb")
+    for call in (
+        lambda: climber.parse(TEST, probabilities=True),
+        lambda: climber.parse(TEST, least_risk=True),
+        lambda: fit_units(climber, TEST),
+    ):
+        with pytest.raises(ConfigError, match="no exact sums"):
+            call()
+    with pytest.raises(ConfigError, match="finds one tree only"):
+        climber.k_best(TEST, 2)
+    known = np.where(np.arange(TEST.n_words) % 3 == 0, TEST.heads, -1)
+    treebank = treebank_of(random_sentences(101, 30, 14))
+    for backend in ("cpu", "torch"):
+        found = climber.parse(treebank, known=known, backend=backend)
+        assert np.array_equal(found.heads[known >= 0], known[known >= 0])
+    graphs = trained(decoder="multi_parent")
+    with pytest.raises(ConfigError, match="finds graphs"):
+        graphs.parse(TEST, known=known)
+
+
+def test_other_refusals():
+    model = trained(labels=False)
+    with pytest.raises(ConfigError, match="compiled sums"):
+        model.parse(TEST, probabilities=True, backend="torch")
+    with pytest.raises(ConfigError, match="at least 1"):
+        model.k_best(TEST, 0)
+    with pytest.raises(ConfigError, match="batch_size is 0"):
+        model.k_best(TEST, 2, batch_size=0)
+    found = model.parse(TEST, probabilities=True)
+    assert found.labels is None
+    assert found.label_chances is None
+    several = model.k_best(TEST, 2, probabilities=True)
+    assert several.labels is None
+    assert several.label_chances is None
+    blank = [[[*word[:6], "_", *word[7:]] for word in words] for words in SHORT]
+    with pytest.raises(DataError, match="no word has a head"):
+        fit_units(model, treebank_of(blank))
+
+
+@pytest.mark.parametrize("kind", ["eisner", "joint"])
+def test_fitted_units_are_the_likeliest(kind):
+    raw = trained(**KINDS[kind])
+    treebank = treebank_of(random_sentences(900, 30, 9))
+    fitted, before, after = fit_units(raw, treebank)
+    assert fitted.is_calibrated
+    assert after.heads + after.labels < before.heads + before.labels
+
+    def loss(model):
+        return fit_units(model, treebank)[1]
+
+    again = fit_units(fitted, treebank)[0]
+    assert again.arc_unit == pytest.approx(fitted.arc_unit, rel=0.03)
+    assert again.label_unit == pytest.approx(fitted.label_unit, rel=0.03)
+    for factor in (0.8, 1.25):
+        if kind == "joint":
+            units = fitted.arc_unit * factor, fitted.arc_unit * factor
+            worse = loss(fitted.with_units(*units))
+            assert worse.heads + worse.labels >= after.heads + after.labels
+            continue
+        of_arcs = loss(fitted.with_units(fitted.arc_unit * factor, fitted.label_unit))
+        assert of_arcs.heads >= after.heads
+        assert of_arcs.labels == after.labels
+        of_labels = loss(fitted.with_units(fitted.arc_unit, fitted.label_unit * factor))
+        assert of_labels.labels >= after.labels
+        assert of_labels.heads == after.heads
+    assert fit_units(raw, treebank, threads=3)[0].arc_unit == fitted.arc_unit
+
+
+def test_heads_that_no_projective_tree_keeps():
+    """Sets of known heads against all projective trees over them."""
+    rng = np.random.default_rng(1)
+    draw = random.Random(1)
+    seen = {True: 0, False: 0}
+    for _ in range(400):
+        n = int(rng.integers(2, 6))
+        tree = np.array(any_heads(draw, n))
+        known = np.where(rng.random(n) < 0.7, tree, -1)
+        single = bool(rng.integers(2))
+        if single and (known == 0).sum() > 1:
+            continue
+        trees = brute_force.all_trees(n, True, single)[:, 1:]
+
+        def keepable(heads, trees=trees):
+            return bool(((trees == heads) | (heads < 0)).all(1).any())
+
+        words = unkeepable(known, single_root=single)
+        assert (words == []) == keepable(known)
+        seen[words == []] += 1
+        if words:
+            only = np.full(n, -1)
+            only[np.array(words) - 1] = known[np.array(words) - 1]
+            assert not keepable(only)
+            for m in words:
+                fewer = only.copy()
+                fewer[m - 1] = -1
+                assert keepable(fewer)
+    assert min(seen.values()) > 50
