@@ -143,7 +143,7 @@ class Model:
             such changes.
         single_root: whether every tree gets exactly one modifier of the root.
         arc_unit, label_unit: nats that one point of a tree's score, of a label's score is worth
-            where probabilities are asked for; the same where labels are found with the trees.
+            where probabilities are asked for.
         is_calibrated: whether the units were fitted to trees that were not learned from.
         config: the YAML text of the run that made the model, kept as a record.
     """
@@ -233,11 +233,11 @@ class Model:
         """This model with other units of probability, and the same trees.
 
         Args:
-            arc_unit, label_unit: positive; the same where labels are found with the trees.
+            arc_unit, label_unit: positive.
         Raises:
             ValueError: they are not.
         """
-        if not _are_units(arc_unit, label_unit, is_same=self._joint is not None):
+        if not _are_units(arc_unit, label_unit):
             raise ValueError(f"{arc_unit} and {label_unit} cannot be the units of this model")
         other = copy.copy(self)
         other.arc_unit, other.label_unit, other.is_calibrated = arc_unit, label_unit, is_calibrated
@@ -385,7 +385,7 @@ class Model:
                     self._trust_labels(some.select(which), heads[j], labels[j], chances.labels[j])
             if probabilities:
                 log_sums[numbers] = trust_trees(
-                    some, self._scorer(), self.arc_unit, given, heads, labels, chances
+                    some, self._scorer(), self._units(), given, heads, labels, chances
                 )
             return len(part)
 
@@ -431,7 +431,7 @@ class Model:
         def work(part: torch.Tensor) -> int:
             if which != "labels" or self.joint_plan:
                 trust_trees(
-                    batch.select(part), self._scorer(), self.arc_unit, NOTHING_KNOWN, heads[None],
+                    batch.select(part), self._scorer(), self._units(), NOTHING_KNOWN, heads[None],
                     labels[None], found,
                 )  # fmt: skip
             whole = part[torch.from_numpy(is_whole[part.numpy()])]
@@ -454,6 +454,9 @@ class Model:
                 "probabilities come from compiled sums on the CPU, so that they are the same"
                 " everywhere; give device cpu and backend auto or cpu"
             )
+
+    def _units(self) -> tuple[float, float]:
+        return self.arc_unit, self.label_unit
 
     def _scorer(self) -> TreeScorer:
         return TreeScorer(
@@ -489,7 +492,7 @@ class Model:
             if not least_risk:
                 self._search_compiled(some, known, heads[0], labels[0], torch.device("cpu"))
             trust_trees(
-                some, self._scorer(), self.arc_unit, known, heads, labels, chances,
+                some, self._scorer(), self._units(), known, heads, labels, chances,
                 least_risk=least_risk,
             )  # fmt: skip
             if least_risk:
@@ -903,9 +906,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         "single_root": not isinstance(facts["single_root"], bool),
         "labels_with_trees": not isinstance(facts["labels_with_trees"], bool),
         "min_gain": not isinstance(facts["min_gain"], float) or not 0 <= facts["min_gain"] < np.inf,
-        "arc_unit or label_unit": not _are_units(
-            facts["arc_unit"], facts["label_unit"], is_same=facts["labels_with_trees"] is True
-        ),
+        "arc_unit or label_unit": not _are_units(facts["arc_unit"], facts["label_unit"]),
         "calibrated": not isinstance(facts["calibrated"], bool),
         "pos_column": words["pos_column"] not in (3, 4),
         "arcs": arcs.dtype not in whole or arcs.ndim != 2 or arcs.shape[1] != 1,
@@ -934,11 +935,9 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
 
 
-def _are_units(arc_unit: object, label_unit: object, *, is_same: bool) -> bool:
-    """Whether two numbers can be nats a point; `is_same`: of one score."""
-    units = (arc_unit, label_unit)
-    are_positive = all(isinstance(unit, float) and 0 < unit < np.inf for unit in units)
-    return are_positive and (arc_unit == label_unit or not is_same)
+def _are_units(*units: object) -> bool:
+    """Whether scores can be multiplied by them to be nats."""
+    return all(isinstance(unit, float) and 0 < unit < np.inf for unit in units)
 
 
 def _is_primary(primary: object, labels: object, decoder: object) -> bool:

@@ -41,8 +41,8 @@ def fit_units(
 
     That of the arcs makes the product of the probabilities of all gold arcs as large as can be,
     none of them being counted as less than LEAST;
-    that of the labels does so for the gold labels given the gold arcs. Where labels are found with
-    the trees, there is one unit for both products together. No tree that is found changes.
+    that of the labels does so for the gold labels given the gold arcs. No tree that is found
+    changes.
 
     Args:
         treebank: gold trees that the model has not learned from. Words without a head are not
@@ -74,17 +74,10 @@ def fit_units(
 
     arc_unit, label_unit = model.arc_unit, model.label_unit
     before = fit(arc_unit, label_unit)
-    if model.joint_plan:
-        arc_unit = label_unit = _best_unit(arc_unit, lambda u: _sum(fit(u, u)))
-    else:
-        arc_unit = _best_unit(arc_unit, lambda u: fit(u, label_unit, "heads").heads)
-        if before.labels is not None:
-            label_unit = _best_unit(label_unit, lambda u: fit(arc_unit, u, "labels").labels or 0.0)
+    arc_unit = _best_unit(arc_unit, lambda u: fit(u, label_unit, "heads").heads)
+    if before.labels is not None:
+        label_unit = _best_unit(label_unit, lambda u: fit(arc_unit, u, "labels").labels or 0.0)
     return model.with_units(arc_unit, label_unit), before, fit(arc_unit, label_unit)
-
-
-def _sum(fit: Fit) -> float:
-    return fit.heads + (fit.labels or 0.0)
 
 
 def _label_numbers(model: Model, treebank: Treebank) -> np.ndarray:

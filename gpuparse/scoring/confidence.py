@@ -47,7 +47,7 @@ def no_chances(k: int, n_places: int) -> Chances:
 def trust_trees(
     batch: Batch,
     scorer: TreeScorer,
-    unit: float,
+    units: tuple[float, float],
     known: np.ndarray,
     heads: np.ndarray,
     labels: np.ndarray,
@@ -60,7 +60,7 @@ def trust_trees(
     Args:
         batch: B sentences.
         scorer: of a decoder in `cpu_confidence.SUMS`.
-        unit: nats a point of score.
+        units: nats a point of a tree's score, and of a label's.
         known: (T,) heads by place that all trees have, -1 for none; empty: nothing is known.
         heads, labels: (K, T) int64 by place, -1 where nothing is asked.
         chances: filled in for the batch's sentences.
@@ -70,7 +70,7 @@ def trust_trees(
         (B,) logarithms of the sums over all trees.
     Raises:
         NoTreeError: no tree has what is known of a sentence, named by its number in the batch.
-    Cost: one scoring of all arcs and the sums over trees; labels found with trees are scored twice.
+    Cost: one scoring of all arcs and the sums over trees.
     """
     starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
     longest, log_partitions = int(lengths.max()), np.zeros(len(lengths))
@@ -80,7 +80,7 @@ def trust_trees(
     require_all(
         trust_sentences(
             batch.values.numpy(), starts, lengths, scorer.plan, scorer.weights, scorer.rows,
-            scorer.joint, scorer.single_root, known, unit, least_risk, scratch,
+            scorer.joint, scorer.single_root, known, *units, least_risk, scratch,
             make_sum_scratch(scorer.decoder, longest), heads, labels, *chances, log_partitions,
         )
     )  # fmt: skip

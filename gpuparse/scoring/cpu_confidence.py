@@ -1,8 +1,9 @@
 """How sure of a tree, compiled: probabilities of its arcs and labels, and the k best trees.
 
 Scores are whole numbers; `unit` says how many nats one point is worth. A tree weighs
-exp(unit * score). Where labels are found with the trees, a tree weighs as much as all its
-labellings together, so that an arc adds the logarithm of a sum over labels instead of its best one.
+exp(unit * score), an arc counting with its best label where labels are found with the trees: so the
+trees have the order that they have when one is searched for. The labels of an arc have a unit of
+their own, for the two were not learned to be equally sure of themselves.
 """
 
 from collections.abc import Callable
@@ -139,30 +140,6 @@ def label_chance(sums, label, unit):
     return exp(unit * (sums[label] - top) - log_excess(sums, top, unit))
 
 
-def _add_other_labels(n, joint, unit, scratch, scores):
-    """Raise every arc's score from that of its best label to that of all labels together."""
-    raise TypeError("only compiled code can call this")
-
-
-@overload(_add_other_labels)
-def _choose_add_other_labels(n, joint, unit, scratch, scores):
-    if isinstance(joint, types.NoneType):
-        return lambda n, joint, unit, scratch, scores: None
-
-    def add(n, joint, unit, scratch, scores):
-        best, sums = scratch.best, scratch.sums
-        for h in range(n + 1):
-            for m in range(1, n + 1):
-                if h != m:
-                    sum_labels(
-                        h, m, n, joint.plan, joint.rows, joint.weights, joint.stride, scratch.parts,
-                        scratch.words, scratch.lines, sums,
-                    )  # fmt: skip
-                    scores[h, m] += log_excess(sums, np.float64(best[h, m]), unit) / unit
-
-    return add
-
-
 def _fill_label_chances(n, joint, unit, scratch, heads, labels, chances):
     """chances[m] of labels[m] under heads[m], where both are given; found with the trees only."""
     raise TypeError("only compiled code can call this")
@@ -198,8 +175,8 @@ def _find_least_risk(scores, n, single_root, sums, heads):
 
 @compiled
 def trust_sentences(
-    values, starts, lengths, plan, weights, rows, joint, single_root, known, unit, least_risk,
-    scratch, sums, heads, labels, head_chances, label_chances, log_partitions,
+    values, starts, lengths, plan, weights, rows, joint, single_root, known, unit, label_unit,
+    least_risk, scratch, sums, heads, labels, head_chances, label_chances, log_partitions,
 ):  # fmt: skip
     """Probabilities of the arcs of K trees of every sentence.
 
@@ -216,7 +193,6 @@ def trust_sentences(
     for b in range(len(starts)):
         start, n = starts[b], lengths[b]
         siblings = score_parts(values, start, n, plan, weights, rows, joint, scratch)
-        _add_other_labels(n, joint, unit, scratch.labels, scratch.scores)
         forbid_others(scratch.scores, n, start, known)
         log_partitions[b] = _sum_trees(scratch.scores, siblings, n, single_root, unit, sums)
         if log_partitions[b] == -np.inf:
@@ -232,7 +208,7 @@ def trust_sentences(
                 if h >= 0:
                     head_chances[k, start + m] = min(max(marginals[h, m], 0.0), 1.0)
             _fill_label_chances(
-                n, joint, unit, scratch.labels, heads[k, start : start + n + 1],
+                n, joint, label_unit, scratch.labels, heads[k, start : start + n + 1],
                 labels[k, start : start + n + 1], label_chances[k, start : start + n + 1],
             )  # fmt: skip
     return -1
