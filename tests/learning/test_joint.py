@@ -34,30 +34,30 @@ from tests.samples import (
     treebank_of,
 )
 
-DECODERS = ["eisner", "chu_liu_edmonds", "eisner_sibling", "hill_climb"]
 JOINTLY = replace(OPTIONS, joint_labels=True)
 LENGTHS = [4, 3, 5, 1, 4, 2, 5, 3]
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize(
-    "change",
-    [
-        {},
-        {"rule": "perceptron"},
-        {"k": 3},
-        {"cost_augmented": True},
-        {"cost_augmented": True, "k": 3, "batch_size": 4},
-        {"batch_size": 3, "max_step": 0.02, "single_root": True},
-        {"rule": "passive-aggressive", "max_step": 0.5},
-    ],
-    ids=["1", "perceptron", "3", "cost", "3, cost, batches", "capped, batches", "passive"],
-)
-@pytest.mark.parametrize("share", [0.0, 0.4], ids=["whole", "partial"])
+CASES = [
+    ("eisner", {}, 0.0),
+    ("eisner", {"rule": "perceptron"}, 0.0),
+    ("eisner", {"cost_augmented": True}, 0.0),
+    ("eisner", {"batch_size": 3, "max_step": 0.02, "single_root": True}, 0.0),
+    ("eisner", {"rule": "passive-aggressive", "max_step": 0.5}, 0.0),
+    ("eisner", {"k": 3}, 0.4),
+    ("eisner", {"k": 3, "cost_augmented": True, "batch_size": 4}, 0.4),
+    ("chu_liu_edmonds", {"cost_augmented": True}, 0.0),
+    ("chu_liu_edmonds", {"k": 3}, 0.4),
+    ("eisner_sibling", {"cost_augmented": True, "batch_size": 3}, 0.0),
+    ("eisner_sibling", {"k": 3, "cost_augmented": True}, 0.4),
+    ("hill_climb", {}, 0.0),
+    ("hill_climb", {"cost_augmented": True, "rule": "perceptron"}, 0.0),
+]
+
+
+@pytest.mark.parametrize(("decoder", "change", "share"), CASES)
 def test_the_average_is_the_literal_one(decoder: str, change: dict, share: float) -> None:
     """Wrong labels cost as much as wrong heads; of words without a head nothing costs anything."""
-    if decoder == "hill_climb":  # finds one tree only, and completes none whose heads may cross
-        change, share = change | {"k": 1}, 0.0
     options = replace(JOINTLY, decoder=decoder, **change)
     single_root = bool(options.single_root)
     assert_the_average_is_literal(
