@@ -129,6 +129,12 @@ class DataConfig:
         "The same of `data.test`, if not as of `data.train`.",
         optional=True,
     )
+    partial: bool = _choice(
+        False,
+        (True, False),
+        "Whether words of `data.train` may lack a head (`_`); they are learned from as far as they"
+        " are annotated.",
+    )
     single_root: bool | str = _choice(
         "auto",
         (True, False, "auto"),

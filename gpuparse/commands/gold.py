@@ -26,7 +26,7 @@ SHOWN = 5  # faults of a file that are told one by one
 
 @dataclass(frozen=True)
 class Gold:
-    """A treebank whose every sentence has a tree.
+    """A treebank whose every sentence has a tree, or may get one by further heads.
 
     sha256: of the bytes it was read from. left_out: how many faulty sentences it had.
     """
@@ -57,7 +57,13 @@ def check_treebanks(config: RunConfig) -> None:
 
 
 def read_gold(
-    path: str, *, on_error: str, single_root: bool, graphs: bool, tell: Callable[[str], None]
+    path: str,
+    *,
+    on_error: str,
+    single_root: bool,
+    graphs: bool,
+    tell: Callable[[str], None],
+    partial: bool | None = None,
 ) -> Gold:
     """Read, or generate, a treebank and check its trees.
 
@@ -67,6 +73,7 @@ def read_gold(
         single_root: whether a tree with several words under the root is a fault.
         graphs: whether DEPS is going to be read, so that what cannot be read there is a fault.
         tell: where warnings go, and the first faults under "skip".
+        partial: whether words may lack a head; None where no key of the config could allow it.
     Raises:
         DataError: the file cannot be read; or a fault, under "fail".
     Cost: O(bytes).
@@ -75,18 +82,29 @@ def read_gold(
     treebank = treebank_from_bytes(text, path, on_error="skip" if on_error == "skip" else "fail")
     for warning in treebank.warnings:
         tell(warning)
-    faults = treebank.faults + check_trees(treebank, single_root=single_root)
+    faults = treebank.faults + check_trees(treebank, single_root=single_root, partial=bool(partial))
     if graphs:
         faults += check_graphs(treebank)
     if faults and on_error == "fail":
         more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
-        raise DataError(f"{faults[0]}{more}; data.on_error=skip leaves such sentences out")
+        ways = "data.on_error=skip leaves such sentences out"
+        if partial is False and _lacks_heads_alone(treebank, faults[0]):
+            ways += ", data.partial=true learns from the words that have a head"
+        raise DataError(f"{faults[0]}{more}; {ways}")
     for fault in faults[:SHOWN]:
         tell(f"left out: {fault}")
     if faults:
         tell(f"{path}: {len(faults)} faulty sentences left out")
-        treebank = _well_formed(treebank, single_root, graphs)
+        treebank = _well_formed(treebank, single_root, graphs, bool(partial))
     return Gold(treebank, hashlib.sha256(text).hexdigest(), len(faults))
+
+
+def _lacks_heads_alone(treebank: Treebank, fault: DataError) -> bool:
+    """Whether a fault is one no more where words may lack a head."""
+    of_heads, others = (
+        {str(each) for each in check_trees(treebank, partial=partial)} for partial in (False, True)
+    )
+    return str(fault) in of_heads - others
 
 
 def _text(path: str) -> bytes:
@@ -99,10 +117,10 @@ def _text(path: str) -> bytes:
         raise DataError(f"{path}: cannot be read: {error.strerror}; check the path") from error
 
 
-def _well_formed(treebank: Treebank, single_root: bool, graphs: bool) -> Treebank:
+def _well_formed(treebank: Treebank, single_root: bool, graphs: bool, partial: bool) -> Treebank:
     """The treebank without the sentences whose heads are no tree, or graphs cannot be read."""
     starts = treebank.word_starts
-    faults, _ = check_sentences(treebank.heads, starts, single_root, False)
+    faults, _ = check_sentences(treebank.heads, starts, single_root, partial)
     sound = faults == WELL_FORMED
     if graphs:
         sound &= readable_graphs(treebank)

@@ -55,14 +55,14 @@ def main(arguments: Sequence[str]) -> int:
         treebank = read_gold(
             config.data.train, on_error=config.data.on_error,
             single_root=config.data.single_root is True,
-            graphs=DECODERS[config.decoder].gives_graphs, tell=tell,
+            graphs=DECODERS[config.decoder].gives_graphs, tell=tell, partial=config.data.partial,
         ).treebank  # fmt: skip
         parser = _Parser(
             treebank, guides_of(config, "train", treebank), templates, labels,
             trainer_options(config),
         )  # fmt: skip
         heads = _jackknifed(parser, _folds(len(treebank), options.folds), n_threads, options.quiet)
-    right = 100 * (heads == treebank.heads).mean()
+    right = 100 * (heads == treebank.heads)[treebank.heads >= 0].mean()
     with replace_file(options.output, force=options.force) as file:
         file.write(with_misc(treebank, {options.key: heads.astype("S")}))
     tell(f"{options.output}: {options.key}=HEAD in MISC; {right:.2f}% of these heads are right")

@@ -132,8 +132,9 @@ class Work:
         self, path: str, config: RunConfig, tell: Callable[[str], None], *, graphs: bool = False
     ) -> tuple[Treebank, str]:
         gold = read_gold(
-            path, on_error=config.data.on_error, single_root=False, graphs=graphs, tell=tell
-        )
+            path, on_error=config.data.on_error, single_root=False, graphs=graphs, tell=tell,
+            partial=config.data.partial if path == config.data.train else None,
+        )  # fmt: skip
         return gold.treebank, gold.sha256
 
     def _no_graphs(self) -> str:

@@ -40,6 +40,7 @@ from gpuparse.data.misc_keys import is_guide_file
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
+from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
 from gpuparse.inference.decode import DECODERS
@@ -132,7 +133,8 @@ class Run:
         check_output(self.output, resume=resume, force=force)
         check_treebanks(self.config)
         started = time.monotonic()
-        gold = self._read("train", single_root=self.config.data.single_root is True)
+        data = self.config.data
+        gold = self._read("train", single_root=data.single_root is True, partial=data.partial)
         self.dev = self._read("dev").treebank if self.config.data.dev else None
         self.tested = self._read("test").treebank if self.config.data.test else None
         self.guides = {
@@ -168,16 +170,19 @@ class Run:
             treebank += hashlib.sha256(Path(guide).read_bytes()).hexdigest()
         return Origin(self.config.recorded().to_yaml(), treebank, _sha256(self.arcs, self.labels))
 
-    def _read(self, name: str, *, single_root: bool = False) -> Gold:
+    def _read(self, name: str, *, single_root: bool = False, partial: bool | None = None) -> Gold:
         gold = read_gold(
             getattr(self.config.data, name),
             on_error=self.config.data.on_error,
             single_root=single_root,
             graphs=self.graphs,
             tell=self.tell,
+            partial=partial,
         )
+        missing = int((gold.treebank.heads < 0).sum())
         self.tell(
             f"{name}: {len(gold.treebank):,} sentences, {gold.treebank.n_words:,} words"
+            + (f", {missing:,} of them without a head" if missing else "")
             + (f", {gold.left_out:,} faulty sentences left out" if gold.left_out else "")
         )
         return gold
@@ -317,8 +322,15 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
     """The arc templates of a config, and its label templates unless it wants heads only.
 
     Raises:
-        ConfigError: a set that cannot be read, or lacks what the config wants of it.
+        ConfigError: a set that cannot be read, or lacks what the config wants of it; keys that do
+            not go together.
     """
+    learning.check_rule(trainer_options(config))
+    if config.data.partial and DECODERS[config.decoder].gives_graphs:
+        raise ConfigError(
+            f"data.partial: decoder {config.decoder} learns from whole graphs: choose a decoder of"
+            " trees, or data.partial=false"
+        )
     arcs = load_templates(config.features)
     if not arcs.arc:
         raise ConfigError(f"features: the set {config.features!r} has no arc templates")
@@ -335,6 +347,8 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
         raise ConfigError(
             f"labels.features: the set {config.labels.features!r} has no label templates"
         )
+    if config.labels.kind == "joint":
+        check_joint_templates(labels)
     return arcs, labels
 
 

@@ -203,6 +203,17 @@ def compile_joint_labels(templates: TemplateSet, vocabularies: Vocabularies) -> 
     families look at the direction at most, so that their lines are summed twice a word.
 
     Raises:
+        ConfigError: as `check_joint_templates`.
+    """
+    check_joint_templates(templates)
+    compiler = _Compiler(templates.distance, vocabularies, 1, 0, pairs_of_distance=True)
+    return compiler.plan(templates.label)
+
+
+def check_joint_templates(templates: TemplateSet) -> None:
+    """Make sure that the label templates of a set can be read while the tree is searched for.
+
+    Raises:
         ConfigError: a template that looks at more of the tree than the arc.
     """
     for template in templates.label:
@@ -213,8 +224,6 @@ def compile_joint_labels(templates: TemplateSet, vocabularies: Vocabularies) -> 
                 " the tree is searched for only h and m are known: choose a set such as"
                 " joint-labels, or labels.kind second-stage"
             )
-    compiler = _Compiler(templates.distance, vocabularies, 1, 0, pairs_of_distance=True)
-    return compiler.plan(templates.label)
 
 
 def _as_arc(template: Template) -> Template:

@@ -52,6 +52,7 @@ def best_arc_labels(
     scorer = TorchScorer(batch, plan, label_map(len(weights.array)), weights, rows_at_once)
 
     def best(scores: Tensor) -> tuple[Tensor, ...]:
+        scores = scores.reshape(*scores.shape[:2], -1)  # those of a single label are (G, N)
         # argmax alone does not say which of equals it takes.
         most = scores.max(-1).values
         labels = torch.arange(scores.shape[-1], device=scores.device)

@@ -85,6 +85,7 @@ def with_random_weights(trainer: Trainer, seed: int) -> dict[str, np.ndarray]:
     start = {"arcs": silence(start, model.plan, model.features)[:, np.newaxis]}
     if trainer.options.joint_labels:
         start["labels"] = rng.normal(0, 0.5, state["labels"].shape).astype(np.float32)
+        start["labels"][:, len(model.labels) :] = 0  # what makes up a line
     trainer.restore(state | {name: array.copy() for name, array in start.items()})
     return start
 
@@ -198,7 +199,9 @@ class Literal:
             return Averages(arcs, None, wrong)
         labels = start["labels"].astype(np.float64)
         for name, line in self.lines_in(model).items():
-            labels[line] = [average[name, label] for label in range(len(self.names))]
+            labels[line, : len(self.names)] = [
+                average[name, label] for label in range(len(self.names))
+            ]
         return Averages(arcs, labels, wrong)
 
 

@@ -1,0 +1,149 @@
+"""Factored constraints: what holds after a step, and that the step is the smallest."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+
+from gpuparse.learning import online_factored
+from gpuparse.learning import trainer as trainer_module
+from gpuparse.learning.trainer import Options
+from tests.learning.literal import (
+    OPTIONS,
+    Literal,
+    learned,
+    toy_treebank,
+    trainer_of,
+    with_random_weights,
+    without_heads,
+)
+from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
+
+FACTORED = replace(OPTIONS, rule="mira-factored")
+
+
+def smallest_change(constraints: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """The shortest x with constraints @ x >= missing, by Lawson & Hanson's way to least distance.
+
+    Non-negative least squares of E u = f, E the transposed constraints over what is missing and f
+    the last unit vector, leaves the residual r, and x = -r / r[last] without the last.
+    """
+    stacked = np.vstack([constraints.T, missing])
+    last = np.zeros(len(stacked))
+    last[-1] = 1
+    steps, _ = nnls(stacked, last, maxiter=100 * stacked.shape[1])
+    residual = stacked @ steps - last
+    return -residual[:-1] / residual[-1]
+
+
+def literal_average(
+    literal: Literal, names: dict, weights: np.ndarray
+) -> tuple[np.ndarray, list[int]]:
+    """The mean of dense weights after each sentence, and in each epoch the wrong words."""
+    column = {name: k for k, name in enumerate(names)}
+    total, seen, wrong = np.zeros_like(weights), 0, []
+    for order in literal.orders():
+        wrong.append(0)
+        for s in order:
+            sentence, rows, words = literal.sentences[s], [], []
+            for m, right in enumerate(sentence.gold.heads, start=1):
+                for h in range(sentence.n + 1):
+                    if right >= 0 and h not in (m, right):
+                        difference = np.zeros(len(names))
+                        for sign, head in ((1, right), (-1, h)):
+                            for name, times in sentence.features[head, m].items():
+                                difference[column[name]] += sign * times
+                        rows.append(difference)
+                        words.append(m)
+            constraints = np.array(rows).reshape(-1, len(names))
+            missing = 1 - constraints @ weights
+            if (missing > 1e-5).any():
+                weights = weights + smallest_change(constraints, missing)
+            wrong[-1] += len({m for m, each in zip(words, missing, strict=True) if each > 1e-4})
+            total, seen = total + weights, seen + 1
+    return total / seen, wrong
+
+
+def compared(options: Options, sentences: list[Sentence]) -> None:
+    trainer = trainer_of(sentences, options)
+    start = with_random_weights(trainer, 5)["arcs"][:, 0].astype(np.float64)
+    literal = Literal(sentences, options)
+    names = literal.rows_in(trainer.model(16))
+    at = list(names.values())
+    average, wrong = literal_average(literal, names, start[at])
+    events = list(trainer.learn())
+    state, seen = trainer.state(), options.epochs * len(sentences)
+    found = state["arcs"][:, 0] - state["arcs_weighted"] / seen
+    expected = start.copy()
+    expected[at] = average
+    assert np.count_nonzero(np.abs(expected - start) > 1e-3) > 50
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    # Words count too whose arcs were overtaken while others were put right.
+    assert events[0].wrong >= wrong[0] > 0
+
+
+@pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds"])
+@pytest.mark.parametrize("share", [0.0, 0.4], ids=["whole", "partial"])
+def test_the_average_is_that_of_the_smallest_changes(decoder: str, share: float) -> None:
+    sentences = toy_treebank(decoder, 1, [6, 4, 1, 5, 3])
+    compared(replace(FACTORED, decoder=decoder), without_heads(sentences, share, 2))
+
+
+@pytest.mark.parametrize("max_step", [None, 0.01])
+def test_after_a_sentence_every_gold_arc_is_1_above_the_others(max_step: float | None) -> None:
+    """Unless steps are capped: then none is longer."""
+    for seed in range(6):
+        options = replace(FACTORED, epochs=1, max_step=max_step)
+        sentences = toy_treebank("eisner", 20 + seed, [8])
+        trainer = trainer_of(sentences, options)
+        start = with_random_weights(trainer, seed)
+        learned(trainer)
+        literal = Literal(sentences, options)
+        (sentence,) = literal.sentences
+        after = literal.named(trainer.model(16), {"arcs": trainer.state()["arcs"]})
+
+        def scored(h: int, m: int, weights: dict, sentence: object = sentence) -> float:
+            return sum(weights[name] * k for name, k in sentence.features[h, m].items())
+
+        margins = [
+            scored(right, m, after) - scored(h, m, after)
+            for m, right in enumerate(sentence.gold.heads, start=1)
+            for h in range(sentence.n + 1)
+            if h not in (m, right)
+        ]
+        moved = np.abs(trainer.state()["arcs"] - start["arcs"])
+        assert moved.max() > 0
+        if max_step is None:
+            assert min(margins) >= 1 - 1e-4
+        else:
+            assert min(margins) < 0.9
+            assert moved.max() <= max_step * len(margins) * 2
+
+
+def test_memory_that_must_grow_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentences = random_sentences(73, 12, 8)
+    whole = fingerprint(learned(trainer_of(sentences, FACTORED)).model(16))
+    capacities = []
+
+    def small_at_first(plan: object, n: int, capacity: int) -> online_factored.Constraints:
+        capacities.append(capacity >> 14)
+        return online_factored.make_constraints(plan, n, capacities[-1])
+
+    monkeypatch.setattr(trainer_module, "make_constraints", small_at_first)
+    assert fingerprint(learned(trainer_of(sentences, FACTORED)).model(16)) == whole
+    assert capacities[:6] == [4 << k for k in range(6)]
+
+
+@pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds"])
+def test_hashed_without_collisions_equals_exact(decoder: str) -> None:
+    sentences = random_sentences(71, 25, 9)
+    hashed, exact = (
+        learned(trainer_of(sentences, replace(FACTORED, decoder=decoder, map_kind=kind))).model(16)
+        for kind in ("hashed", "exact")
+    )
+    ours, theirs = (np.sort(m.arcs.array[m.arcs.array != 0]) for m in (hashed, exact))
+    assert len(ours) > 200
+    assert np.array_equal(ours, theirs)
+    fresh = treebank_of(random_sentences(72, 30, 10))
+    assert hashed.parse(fresh).heads.tolist() == exact.parse(fresh).heads.tolist()
