@@ -133,7 +133,7 @@ def test_several_trees_of_odd_files(call, line_end, last):
         b"# first\n1-2\tvamonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"
         b"1\tvamos\tir\tVERB\tV\t_\t_\t_\t_\tA=b\n1.1\tx\t_\t_\t_\t_\t_\t_\t0:y\t_\n"
         b"2\tnos\tnos\tPRON\tP\t_\t_\t_\t_\t_\n\n\n"
-        b"1\tx\t_\tNOUN\tN\t_\t_\t_\t_\t_"
+        b"1\tx\t_\tNOUN\tN\t_\t_\t_\t_\t_\n2\ty\t_\tNOUN\tN\t_\t_\t_\t_\t_"
     )
     text = (text + b"\n" * last).replace(b"\n", line_end)
     code, out, _ = call("--kbest", 9, "--quiet", stdin=text)
@@ -145,7 +145,7 @@ def test_several_trees_of_odd_files(call, line_end, last):
     assert tail.endswith(line_end * max(2, last))
     assert not tail.endswith(line_end * (max(2, last) + 1))
     assert (b"\n" in out.replace(b"\r\n", b"")) == (line_end == b"\n")
-    assert len(read(out)) == 3
+    assert len(read(out)) == 4
 
 
 def test_several_trees_beside_faulty_sentences(trained, call):
