@@ -466,9 +466,9 @@ class _Job:
         """The sound sentences and their guides; the others are left out or pass through."""
         if sound.all():
             return chunk, guides
-        some = chunk.only(sound)
-        if self.on_error == "keep":
-            some = replace(some, dropped=chunk.dropped)
+        some = replace(chunk.only(sound), dropped=chunk.dropped)
+        if self.on_error == "skip":
+            some = _without(some, chunk.spans[~sound])
         words = np.repeat(sound, np.diff(chunk.word_starts))
         return some, None if guides is None else guides[words]
 
@@ -498,6 +498,21 @@ class _Job:
             backend=self.backend,
         )
         return written(self.model, chunk, found, kept)
+
+
+def _without(chunk: Treebank, spans: np.ndarray) -> Treebank:
+    """The treebank that leaves out these lines (F, 2) too, with the blank line after each."""
+    text = chunk.data
+    ends = [
+        end + (2 if text[end : end + 2].tobytes() == b"\r\n" else 1) for end in spans[:, 1].tolist()
+    ]
+    dropped = np.concatenate([chunk.dropped, np.stack([spans[:, 0], ends], 1).clip(max=len(text))])
+    is_last = bool((spans[:, 1] == len(text)).any())
+    return replace(
+        chunk,
+        dropped=dropped[np.argsort(dropped[:, 0])],
+        file_end=b"" if is_last else chunk.file_end,
+    )
 
 
 def _crossing(chunk: Treebank, first: int, words: list[int], decoder: str) -> DataError:

@@ -47,7 +47,8 @@ def repeated(treebank: Treebank, comments: Sequence[Sequence[Sequence[str]]]) ->
         start, end = (int(offset) for offset in treebank.spans[s])
         pass_to(start)
         first_row = _after_comments(text, start)
-        line_end = b"\r\n" if b"\r\n" in text[start:end] else b"\n"
+        last = text.rfind(b"\n", 0, end)
+        line_end = b"\r\n" if last > 0 and text[last - 1 : last] == b"\r" else b"\n"
         of_sentence = np.arange(starts[s], starts[s + 1])
         for number, lines in enumerate(copies):
             if number:

@@ -1,0 +1,371 @@
+"""parse.py with probabilities, k best trees, least risk and heads that are kept; calibrate."""
+
+import io
+import re
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from gpuparse.commands import calibrate, parse
+from gpuparse.commands.console import run
+from gpuparse.data.conll import read_treebank, treebank_from_bytes
+from gpuparse.data.repeated import repeated
+from gpuparse.data.synthetic import generate
+from gpuparse.evaluation.probabilities import HEAD, LABEL, misc_probabilities
+from gpuparse.model import CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS, Model
+from tests import test_model
+from tests.commands.conftest import program
+from tests.test_model import facts_of
+
+MISC = 9
+
+
+@pytest.fixture
+def call(trained, capfdbinary, monkeypatch):
+    """Parse in this process; (exit code, stdout, lines of stderr)."""
+
+    def parse_text(*words, stdin=b"", model=trained.model, main=parse.main):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = run(main, [str(model), *map(str, words)])
+        captured = capfdbinary.readouterr()
+        return code, captured.out, captured.err.decode().splitlines()
+
+    return parse_text
+
+
+@pytest.fixture(scope="module")
+def model(trained) -> Model:
+    return Model.load(trained.model)
+
+
+def rows(text: bytes) -> list[list[bytes]]:
+    return [line.split(b"\t") for line in text.split(b"\n")]
+
+
+def read(text: bytes):
+    return treebank_from_bytes(text, "output")
+
+
+def test_probabilities_stand_in_misc(trained, model, call):
+    text = trained.test.read_bytes()
+    code, out, _ = call("--probabilities", "--quiet", stdin=text)
+    assert code == 0
+    found = model.parse(read_treebank(trained.test), probabilities=True)
+    assert np.abs(misc_probabilities(read(out), HEAD) - found.head_chances).max() < 0.000051
+    assert np.abs(misc_probabilities(read(out), LABEL) - found.label_chances).max() < 0.000051
+    plain = call(stdin=text)[1]
+    for ours, theirs in zip(rows(out), rows(plain), strict=True):
+        assert ours[:MISC] == theirs[:MISC]
+        if len(ours) > MISC and ours[0].isdigit():
+            items = ours[MISC].split(b"|")
+            assert [item.split(b"=")[0] for item in items[-2:]] == [b"HeadProb", b"LabelProb"]
+            assert all(re.fullmatch(rb"\w+=[01]\.\d{4}", item) for item in items[-2:])
+            assert b"|".join(items[:-2]) == theirs[MISC].replace(b"_", b"")
+    # Parsed again, the old values go.
+    assert call("--probabilities", "--quiet", stdin=out)[1] == out
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [["--probabilities"], ["--mbr"], ["--kbest", 3, "--probabilities"], ["--kbest", 2]],
+    ids=lambda words: " ".join(map(str, words)),
+)
+def test_nothing_changes_a_byte(trained, call, asked):
+    code, expected, _ = call(trained.test, *asked, "--threads", 1)
+    assert code == 0
+    for how in (["--threads", 3], ["--batch-size", 1], ["--batch-size", 1000, "--threads", 2]):
+        assert call(trained.test, *asked, *how)[1] == expected
+
+
+def test_least_risk(trained, model, call):
+    code, out, _ = call(trained.test, "--mbr", "--probabilities")
+    assert code == 0
+    found = model.parse(read_treebank(trained.test), least_risk=True)
+    assert np.array_equal(read(out).heads, found.heads)
+    best = call(trained.test, "--probabilities")[1]
+    ours, theirs = (misc_probabilities(read(text), HEAD).sum() for text in (out, best))
+    assert ours > theirs
+    code, out, lines = call(trained.test, "--mbr", "--kbest", 2)
+    assert (code, out) == (2, b"")
+    assert "give one of the two" in lines[-1]
+
+
+def test_several_trees_of_each_sentence(trained, model, call):
+    treebank = read_treebank(trained.test)
+    code, out, _ = call(trained.test, "--kbest", 4, "--probabilities")
+    assert code == 0
+    found = model.k_best(treebank, 4, probabilities=True)
+    several, number = read(out), 0
+    best = call(trained.test, "--probabilities")[1]
+    for s, sentence in enumerate(treebank):
+        words = slice(treebank.word_starts[s], treebank.word_starts[s + 1])
+        count = int((found.scores[:, s] > -np.inf).sum())
+        assert count == 4 or len(sentence.forms) < 4
+        for k in range(count):
+            block = several[number]
+            assert block.forms == sentence.forms
+            assert block.heads == found.heads[k, words].tolist()
+            assert block.labels == [model.labels[label] for label in found.labels[k, words]]
+            assert several.comments(number) == [
+                *treebank.comments(s),
+                f"# rank = {k + 1}",
+                f"# score = {found.scores[k, s]:.6f}",
+                f"# probability = {found.chances[k, s]:.4f}",
+            ]
+            if k == 0:
+                assert block.misc == read(best)[s].misc
+            number += 1
+    assert number == len(several)
+    # What there is but for the trees and their marks is the input.
+    code, out, _ = call(trained.test, "--kbest", 1)
+    lines = [line for line in out.split(b"\n") if not line.startswith((b"# rank", b"# score"))]
+    assert b"\n".join(lines) == call(trained.test)[1]
+    assert out.count(b"# rank = 1\n# score = ") == len(treebank)
+    assert b"probability" not in out
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("last", [0, 1, 2, 3])
+def test_several_trees_of_odd_files(call, line_end, last):
+    text = (
+        b"# first\n1-2\tvamonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"
+        b"1\tvamos\tir\tVERB\tV\t_\t_\t_\t_\tA=b\n1.1\tx\t_\t_\t_\t_\t_\t_\t0:y\t_\n"
+        b"2\tnos\tnos\tPRON\tP\t_\t_\t_\t_\t_\n\n\n"
+        b"1\tx\t_\tNOUN\tN\t_\t_\t_\t_\t_\n2\ty\t_\tNOUN\tN\t_\t_\t_\t_\t_"
+    )
+    text = (text + b"\n" * last).replace(b"\n", line_end)
+    code, out, _ = call("--kbest", 9, "--quiet", stdin=text)
+    assert code == 0
+    head, tail = out.split(line_end * 3, 1)
+    assert head.count(b"# first") == head.count(b"# rank") == head.count(b"1-2\tvamonos") == 2
+    assert head.startswith(b"# first" + line_end + b"# rank = 1" + line_end + b"# score = ")
+    assert tail.startswith(b"# rank = 1" + line_end)
+    assert tail.endswith(line_end * max(2, last))
+    assert not tail.endswith(line_end * (max(2, last) + 1))
+    assert (b"\n" in out.replace(b"\r\n", b"")) == (line_end == b"\n")
+    assert len(read(out)) == 4
+
+
+def test_several_trees_beside_faulty_sentences(trained, call):
+    bad = b"# bad\n1\tonly\tfour\tcolumns\n\n"
+    good = b"".join(part + b"\n\n" for part in trained.test.read_bytes().split(b"\n\n")[:3])
+    expected = call("--kbest", 2, stdin=good)[1]
+    code, out, _ = call("--kbest", 2, "--on-error", "skip", stdin=bad + good + bad)
+    assert (code, out) == (1, expected)
+    code, out, _ = call("--kbest", 2, "--on-error", "keep", stdin=bad + good + bad)
+    assert (code, out) == (1, bad + expected + bad)
+
+
+def test_repeating_needs_copies(trained):
+    treebank = read_treebank(trained.test)
+    for comments in ([], [[]] * len(treebank)):
+        with pytest.raises(ValueError, match="do not fit"):
+            repeated(treebank, comments)
+    once = repeated(treebank, [[[]]] * len(treebank))
+    assert once.data.tobytes() == treebank.data.tobytes()
+    assert np.array_equal(once.columns, treebank.columns)
+    assert np.array_equal(once.spans, treebank.spans)
+
+
+def partly(text: bytes, seed: int = 1) -> tuple[bytes, np.ndarray]:
+    """The text with half of its heads missing; (W,) which are kept."""
+    draw, kept = np.random.default_rng(seed), []
+    lines = rows(text)
+    for row in lines:
+        if len(row) > MISC and row[0].isdigit():
+            kept.append(draw.random() < 0.5)
+            if not kept[-1]:
+                row[6] = b"_"
+            if draw.random() < 0.3:
+                row[7] = b"_"
+            elif draw.random() < 0.3:
+                row[7] = b"rare:relation"
+    return b"\n".join(b"\t".join(row) for row in lines), np.array(kept)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+def test_heads_and_relations_are_kept(trained, model, call, backend):
+    text, kept = partly(trained.test.read_bytes())
+    code, out, _ = call("--keep-heads", "--backend", backend, "--threads", 1, stdin=text)
+    assert code == 0
+    given, found = read(text), read(out)
+    expected = model.parse(given, known=given.heads)
+    assert np.array_equal(found.heads, expected.heads)
+    assert np.array_equal(found.heads[kept], given.heads[kept])
+    for w in range(given.n_words):
+        before = given.column(w, 7)
+        stays = kept[w] and before != "_"
+        assert found.column(w, 7) == (before if stays else model.labels[expected.labels[w]])
+    assert not np.array_equal(found.heads, read(call(stdin=text)[1]).heads)
+    code, out, _ = call("--keep-heads", "--backend", backend, stdin=trained.test.read_bytes())
+    assert (code, out) == (0, trained.test.read_bytes())
+
+
+def test_what_is_kept_is_certain(trained, call):
+    text, kept = partly(trained.test.read_bytes())
+    for words in ([], ["--mbr"], ["--kbest", 2]):
+        out = read(call("--keep-heads", "--probabilities", *words, stdin=text)[1])
+        heads, labels = misc_probabilities(out, HEAD), misc_probabilities(out, LABEL)
+        if "--kbest" in words:
+            first = np.concatenate([
+                np.full(len(s.forms), "# rank = 1" in out.comments(number))
+                for number, s in enumerate(out)
+            ])  # fmt: skip
+            heads, labels, out = heads[first], labels[first], None
+        assert (heads[kept] == 1).all()
+        assert (heads[~kept] < 1).any()
+        given = read(text)
+        stays = kept & np.array([given.column(w, 7) != "_" for w in range(given.n_words)])
+        assert (labels[stays] == 1).all()
+        assert (labels[~stays] < 1).any()
+
+
+WRONG = {
+    "cycle": ([2, 1, 0, 3], "words 1 (a) and 2 (b) form a cycle"),
+    "out of range": (["_", 9, "_", "_"], "HEAD of word 2 (b) is 9; the sentence has 4 words"),
+    "itself": (["_", "_", 3, "_"], "word 3 (c) is its own head"),
+    "no number": (["_", "x", "_", "_"], "HEAD of word 2 (b) is 'x'"),
+}
+CROSSING = {
+    "crossing": ([3, 4, "_", "_"], "the heads of the words 1 (a), 2 (b) cannot all be kept"),
+    "no room": ([2, "_", 1, "_"], "the heads of the words 1 (a), 3 (c) cannot all be kept"),
+}
+
+
+def sentence(heads) -> bytes:
+    lines = [
+        f"{m}\t{form}\t{form}\tNOUN\tN\t_\t{head}\t_\t_\t_\n"
+        for m, (form, head) in enumerate(zip("abcd", heads, strict=True), 1)
+    ]
+    return b"# sent_id = odd\n" + "".join(lines).encode() + b"\n"
+
+
+@pytest.mark.parametrize("name", [*WRONG, *CROSSING])
+def test_heads_that_cannot_be_kept(trained, call, name):
+    heads, message = (WRONG | CROSSING)[name]
+    good = trained.test.read_bytes()[: trained.test.read_bytes().index(b"\n\n") + 2]
+    text, words = sentence(heads), ["--keep-heads", "--quiet"]
+    if name in CROSSING:
+        assert call(*words, stdin=text)[0] == 0  # crossing arcs are no fault of this decoder
+        words += ["--decoder", "eisner", "--force-decoder"]
+    code, out, lines = call(*words, stdin=good + text)
+    assert (code, out) == (3, b"")
+    assert re.match(r"gpuparse: error: <stdin>:\d+: sent_id odd: ", lines[-1])
+    assert message in lines[-1]
+    assert "--on-error skip or keep passes over them" in lines[-1]
+    code, out, lines = call(*words, "--on-error", "skip", stdin=text + good + text)
+    assert (code, out) == (1, good)
+    said = "gpuparse: 2 sentences could not be read, or their heads not be kept, and were left out"
+    assert lines[-1] == said
+    code, out, _ = call(*words, "--on-error", "keep", stdin=text + good + text)
+    assert (code, out) == (1, text + good + text)
+
+
+def test_several_roots_where_one_is_allowed(call, tmp_path):
+    test_model.trained(single_root=True).save(tmp_path)
+    words = ["--keep-heads", "--allow-missing", "--quiet"]
+    code, _, lines = call(*words, stdin=sentence([0, "_", 0, "_"]), model=tmp_path)
+    assert code == 3
+    assert "2 roots: words 1 (a) and 3 (c)" in lines[-1]
+    code, out, _ = call(*words, stdin=sentence([0, "_", "_", "_"]), model=tmp_path)
+    assert code == 0
+    assert [row[6] for row in rows(out) if len(row) > 6].count(b"0") == 1
+
+
+def test_what_decoders_and_devices_cannot(trained, call, tmp_path):
+    for name in ("hill_climb", "multi_parent"):
+        (tmp_path / name).mkdir()
+        test_model.trained(decoder=name).save(tmp_path / name)
+        for words in (["--probabilities"], ["--mbr"], ["--kbest", 2]):
+            code, out, lines = call(*words, trained.test, model=tmp_path / name)
+            assert (code, out) == (2, b"")
+            assert f"gpuparse: error: {words[0]}: " in lines[-1]
+            assert "train a model with decoder=eisner" in lines[-1]
+    code, _, lines = call("--keep-heads", trained.test, model=tmp_path / "multi_parent")
+    assert code == 2
+    assert "--keep-heads: decoder multi_parent finds graphs" in lines[-1]
+    code, out, _ = call(
+        "--keep-heads", "--allow-missing", "--quiet", model=tmp_path / "hill_climb",
+        stdin=sentence([2, "_", "_", "_"]),
+    )  # fmt: skip
+    assert code == 0
+    assert rows(out)[1][6] == b"2"
+    for words in (["--probabilities"], ["--mbr"], ["--kbest", 2]):
+        for how in (["--backend", "torch"], ["--device", "cuda"]):
+            code, out, lines = call(*words, *how, trained.test)
+            assert (code, out) == (2, b"")
+            assert f"{words[0]} is computed by compiled code on the CPU" in lines[-1]
+
+
+def test_training_calibrates_on_dev(trained, model):
+    assert model.is_calibrated
+    said = re.search(
+        r"dev: probabilities calibrated, loss of heads ([\d.]+) -> ([\d.]+) nats", trained.err
+    )
+    assert float(said[2]) <= float(said[1])
+    assert facts_of(trained.model)[0]["calibrated"] is True
+
+
+def test_models_without_dev_warn_until_calibrated(trained, model, call, tmp_path):
+    raw, done = tmp_path / "raw", tmp_path / "done"
+    raw.mkdir()
+    model.with_units(3 * model.arc_unit, model.label_unit / 3, is_calibrated=False).save(raw)
+    for words in (["--probabilities"], ["--mbr"]):
+        warnings = [line for line in call(trained.test, *words, model=raw)[2] if "calib" in line]
+        assert len(warnings) == 1
+        assert f"{raw}: its probabilities are not calibrated" in warnings[0]
+        assert call(trained.test, *words, "--quiet", model=raw)[2] == []
+    assert not any("calib" in line for line in call(trained.test, "--probabilities")[2])
+    assert not any("calib" in line for line in call(trained.test, "--kbest", 2, model=raw)[2])
+    held_out = tmp_path / "dev.conllu"
+    held_out.write_bytes(generate(80, 61))
+
+    code, out, lines = call(held_out, "--output", done, model=raw, main=calibrate.main)
+    assert (code, out) == (0, b"")
+    assert f"gpuparse: {done}: loss of heads" in lines[-1]
+    for name in (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY):
+        assert (done / name).read_bytes() == (raw / name).read_bytes()
+    (before, tensors), (after, same) = facts_of(raw), facts_of(done)
+    units = {"arc_unit", "label_unit", "calibrated"}
+    assert {k: v for k, v in before.items() if k not in units} == {
+        k: v for k, v in after.items() if k not in units
+    }
+    assert after["calibrated"] is True
+    assert all(np.array_equal(tensors[name], same[name]) for name in tensors)
+    assert set(tensors) == set(same)
+    assert not any("calib" in line for line in call(trained.test, "--probabilities", model=done)[2])
+
+    content = (done / WEIGHTS).read_bytes()
+    assert call(held_out, "--output", done, model=raw, main=calibrate.main)[0] == 2
+    assert call(held_out, model=raw, main=calibrate.main)[0] == 2
+    assert call(held_out, "--output", held_out, model=raw, main=calibrate.main)[0] == 2
+    assert (done / WEIGHTS).read_bytes() == content
+    shutil.rmtree(done)
+    for how in (["--threads", 1], ["--threads", 3]):
+        words = [held_out, "--force", "--output", done, *how]
+        assert call(*words, model=raw, main=calibrate.main)[0] == 0
+        assert (done / WEIGHTS).read_bytes() == content
+    assert call(held_out, "--force", "--quiet", model=raw, main=calibrate.main) == (0, b"", [])
+    assert (raw / WEIGHTS).read_bytes() == content
+    blank = tmp_path / "blank.conllu"
+    blank.write_bytes(sentence(["_"] * 4))
+    code, _, lines = call(blank, "--force", model=raw, main=calibrate.main)
+    assert code == 3
+    assert "no HEAD for words" in lines[-1]
+
+
+def test_a_model_without_relations(call, trained, tmp_path):
+    words = ["labels.kind=none", "learning.epochs=1", "data.dev=null", "data.test=null"]
+    done = program("train.py", trained.config, f"output={tmp_path}/model", *words)
+    assert done.returncode == 0, done.stderr
+    assert facts_of(tmp_path / "model")[0]["calibrated"] is False
+    text, _ = partly(trained.test.read_bytes())
+    code, out, _ = call(
+        "--probabilities", "--keep-heads", "--kbest", 2, stdin=text, model=tmp_path / "model"
+    )
+    assert code == 0
+    assert b"HeadProb=" in out
+    assert b"LabelProb=" not in out
+    assert out.count(b"rare:relation") >= text.count(b"rare:relation")
