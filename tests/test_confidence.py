@@ -20,7 +20,7 @@ from gpuparse.scoring.joint import label_map
 from gpuparse.scoring.siblings import sibling_scores
 from tests.oracles import brute_force
 from tests.samples import any_heads, random_sentences, template_set_text, treebank_of
-from tests.test_model import TEST, trained
+from tests.test_model import TEST, TRAIN, trained
 
 JOINT = parse_set(
     template_set_text(label=["m.form h.pos direction", "h.pos m.pos", "m.pos distance"]), "labels"
@@ -41,12 +41,11 @@ SHORT = random_sentences(7, 12, 4)
 def model(request) -> Model:
     """A model whose probabilities are neither all alike nor all 0 or 1."""
     raw = trained(**KINDS[request.param])
-    unit = 20 * raw.arc_unit
-    return raw.with_units(unit, unit if raw.joint_plan else 7 * raw.label_unit)
+    return raw.with_units(20 * raw.arc_unit, 7 * raw.label_unit)
 
 
 def dense(model: Model, treebank):
-    """(scores, lengths, options): what a decoder of tensors reads, in nats; sums of labels in arcs.
+    """(scores, lengths, options): what a decoder of tensors reads, in nats; best labels in arcs.
 
     And the label scores (B, N, N, L) in nats of labels that are found with the trees, or None.
     """
@@ -63,8 +62,9 @@ def dense(model: Model, treebank):
             scorer.reduced(lambda scores, c=c: (scores[..., c],))[0]
             for c in range(len(model.labels))
         ]
-        labels = torch.stack(columns, -1).double() * model.arc_unit
-        arcs = arcs + labels.logsumexp(-1)
+        labels = torch.stack(columns, -1).double()
+        arcs = arcs + labels.max(-1).values * model.arc_unit
+        labels = labels * model.label_unit
     options = {"single_root": model.single_root}
     parts = [arcs]
     if model.plan.siblings:
@@ -169,10 +169,7 @@ def test_all_trees_of_short_sentences_have_their_probabilities(model):
         assert (np.diff(found.scores[:count, s]) <= 1e-9).all()
         number = {tuple(tree): t for t, tree in enumerate(trees[:, 1:].tolist())}
         order = [number[tuple(tree)] for tree in heads.tolist()]
-        chances = found.chances[:count, s]
-        if model.joint_plan:
-            chances = chances / found.label_chances[:count, words].prod(1)
-        np.testing.assert_allclose(chances, expected[order], atol=1e-9)
+        np.testing.assert_allclose(found.chances[:count, s], expected[order], atol=1e-9)
         assert (found.chances[count:, s] == 0).all()
         # An arc's probability is that of all trees that have it.
         for k in range(count):
@@ -282,14 +279,6 @@ def test_units_survive_saving_and_change_no_tree(model, tmp_path):
             model.with_units(*units)
 
 
-def test_two_units_need_two_scores():
-    joint, second_stage = trained(**KINDS["joint"]), trained()
-    assert joint.arc_unit == joint.label_unit
-    with pytest.raises(ValueError, match="cannot be the units"):
-        joint.with_units(1.0, 2.0)
-    assert second_stage.with_units(1.0, 2.0).label_unit == 2.0
-
-
 def test_facts_that_are_no_units(model, tmp_path):
     model.arc_unit, before = float("nan"), model.arc_unit
     try:
@@ -352,7 +341,8 @@ def test_other_refusals():
 @pytest.mark.parametrize("kind", ["eisner", "joint"])
 def test_fitted_units_are_the_likeliest(kind):
     raw = trained(**KINDS[kind])
-    treebank = treebank_of(random_sentences(900, 30, 9))
+    # Partly known: of trees that are drawn by chance alone, it is best to be sure of nothing.
+    treebank = treebank_of(TRAIN[:15] + random_sentences(900, 30, 9))
     fitted, before, after = fit_units(raw, treebank)
     assert fitted.is_calibrated
     assert after.heads + after.labels < before.heads + before.labels
@@ -364,11 +354,6 @@ def test_fitted_units_are_the_likeliest(kind):
     assert again.arc_unit == pytest.approx(fitted.arc_unit, rel=0.03)
     assert again.label_unit == pytest.approx(fitted.label_unit, rel=0.03)
     for factor in (0.8, 1.25):
-        if kind == "joint":
-            units = fitted.arc_unit * factor, fitted.arc_unit * factor
-            worse = loss(fitted.with_units(*units))
-            assert worse.heads + worse.labels >= after.heads + after.labels
-            continue
         of_arcs = loss(fitted.with_units(fitted.arc_unit * factor, fitted.label_unit))
         assert of_arcs.heads >= after.heads
         assert of_arcs.labels == after.labels
