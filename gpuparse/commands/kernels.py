@@ -132,8 +132,8 @@ def main(arguments: Sequence[str]) -> int:
     which.add_argument(
         "--all",
         action="store_true",
-        help="also what the second order, graphs with several heads a word, feature_map.kind=exact"
-        " and learning.batch_size above 1 need",
+        help="also what the second order, graphs with several heads a word, k best trees,"
+        " feature_map.kind=exact and learning.batch_size above 1 need",
     )
     parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
     options = parser.parse_args(arguments)
@@ -192,6 +192,6 @@ def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
             run.train(resume=False, force=False)
             words = [str(model), str(folder / "text.conllu"), "--output", str(output)]
             parse.main([*words, "--device", "cpu", "--quiet"])
-            if decoder in K_BEST:
+            if decoder in K_BEST and second_order:
                 several = ["--kbest", "2", "--probabilities", "--force"]
                 parse.main([*words, *several, "--device", "cpu", "--quiet"])
