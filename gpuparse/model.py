@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -68,6 +68,7 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
 )
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
 _METADATA = "gpuparse"
+_UNITS = "units of probability"
 NOTHING_KNOWN = np.zeros(0, np.int64)
 MAX_CELLS = 1 << 22  # score cells of one batch
 UNLABELLED = "dep"  # the relation written into DEPS by a model of graphs that has no labels
@@ -733,7 +734,7 @@ class Model:
                 }
             ),
         }
-        facts = {
+        facts: dict[str, Any] = {
             "format": FORMAT,
             "decoder": self.decoder,
             "min_gain": self.min_gain,
@@ -746,6 +747,7 @@ class Model:
             "sha256": {name: _sha256(text.encode()) for name, text in texts.items()}
             | {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()},
         }
+        facts["sha256"][_UNITS] = _sum_of_units(facts)
         # One metadata key: the order of several would differ from save to save.
         packed = save(tensors, metadata={_METADATA: _as_json(facts)})
         for name, content in [*((n, t.encode()) for n, t in texts.items()), (WEIGHTS, packed)]:
@@ -978,11 +980,17 @@ def _read_weights(path: Path) -> tuple[dict[str, np.ndarray], dict]:
     return tensors, facts
 
 
+def _sum_of_units(facts: dict) -> str:
+    """The sum of what no look at the numbers could tell from damage."""
+    return _sha256(_as_json([facts.get(name) for name in ("arc_unit", "label_unit")]).encode())
+
+
 def _check_sums(
     folder: Path, facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
 ) -> None:
     found = {name: _sha256(text.encode()) for name, text in texts.items()}
     found |= {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()}
+    found[_UNITS] = _sum_of_units(facts)
     wanted = facts.get("sha256")
     if not isinstance(wanted, dict):
         raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of its parts: it is damaged")

@@ -234,6 +234,6 @@ def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
             run.train(resume=False, force=False)
             words = [str(model), str(folder / "text.conllu"), "--output", str(output)]
             parse.main([*words, "--device", "cpu", "--quiet"])
-            if decoder in K_BEST:
+            if decoder in K_BEST and second_order:
                 several = ["--kbest", "2", "--probabilities", "--force"]
                 parse.main([*words, *several, "--device", "cpu", "--quiet"])
