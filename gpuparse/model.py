@@ -1,18 +1,15 @@
-"""A trained model: all that parsing needs, and nothing else; its folder, without pickle."""
+"""A trained model: all that parsing needs, and nothing else."""
 
 import copy
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.graphs import Graphs
@@ -20,14 +17,24 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.label_plan import LabelPlan, compile_labels
-from gpuparse.features.plan import LINE, ArcPlan, Plan, compile_joint_labels, compile_plan
+from gpuparse.features.plan import ArcPlan, Plan, compile_joint_labels, compile_plan
 from gpuparse.features.templates import TemplateSet, dump_set, parse_set
-from gpuparse.files import replace_file
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decode import DECODERS, Decoder
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.inference.multi_parent import primary_heads
+from gpuparse.model_folder import (
+    CONFIG,
+    FEATURES,
+    LABEL_FEATURES,
+    VOCABULARY,
+    are_units,
+    as_json,
+    check_parts,
+    read_folder,
+    write_folder,
+)
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.confidence import (
     Chances,
@@ -58,17 +65,6 @@ from gpuparse.scoring.labels import (
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights
 
-FORMAT = 3
-CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
-    "config.yaml",
-    "features.yaml",
-    "label-features.yaml",
-    "vocabulary.json",
-    "weights.safetensors",
-)
-_TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
-_METADATA = "gpuparse"
-_UNITS = "units of probability"
 NOTHING_KNOWN = np.zeros(0, np.int64)
 MAX_CELLS = 1 << 22  # score cells of one batch
 UNLABELLED = "dep"  # the relation written into DEPS by a model of graphs that has no labels
@@ -238,7 +234,7 @@ class Model:
         Raises:
             ValueError: they are not.
         """
-        if not _are_units(arc_unit, label_unit):
+        if not are_units(arc_unit, label_unit):
             raise ValueError(f"{arc_unit} and {label_unit} cannot be the units of this model")
         other = copy.copy(self)
         other.arc_unit, other.label_unit, other.is_calibrated = arc_unit, label_unit, is_calibrated
@@ -725,7 +721,7 @@ class Model:
             CONFIG: self.config,
             FEATURES: dump_set(self.templates),
             LABEL_FEATURES: dump_set(self.label_templates) if self.label_templates else "",
-            VOCABULARY: _as_json(
+            VOCABULARY: as_json(
                 {
                     "labels": self.labels,
                     "primary": self.primary,
@@ -734,8 +730,7 @@ class Model:
                 }
             ),
         }
-        facts: dict[str, Any] = {
-            "format": FORMAT,
+        facts = {
             "decoder": self.decoder,
             "min_gain": self.min_gain,
             "single_root": self.single_root,
@@ -744,15 +739,8 @@ class Model:
             "calibrated": self.is_calibrated,
             "labels_with_trees": self._joint is not None,
             "table_rows": self.features.rows.rows,
-            "sha256": {name: _sha256(text.encode()) for name, text in texts.items()}
-            | {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()},
         }
-        facts["sha256"][_UNITS] = _sum_of_units(facts)
-        # One metadata key: the order of several would differ from save to save.
-        packed = save(tensors, metadata={_METADATA: _as_json(facts)})
-        for name, content in [*((n, t.encode()) for n, t in texts.items()), (WEIGHTS, packed)]:
-            with replace_file(folder / name, force=True) as file:
-                file.write(content)
+        write_folder(folder, facts, texts, tensors)
 
     @classmethod
     def load(cls, folder: Path) -> "Model":
@@ -761,11 +749,9 @@ class Model:
         Raises:
             ModelError: a file is missing, damaged, of another format or of another program.
         """
-        tensors, facts = _read_weights(folder / WEIGHTS)
-        texts = {name: _read_text(folder / name) for name in _TEXTS}
-        _check_sums(folder, facts, texts, tensors)
+        parts = read_folder(folder)
         try:
-            return cls._assemble(facts, texts, tensors)
+            return cls._assemble(*parts)
         except (KeyError, TypeError, ValueError, RecursionError, ConfigError) as error:
             raise ModelError(f"{folder}: not a model of this version: {error}") from error
 
@@ -774,7 +760,7 @@ class Model:
         cls, facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
     ) -> "Model":
         words = json.loads(texts[VOCABULARY])
-        _check_parts(facts, words, tensors)
+        check_parts(facts, words, tensors)
         vocabularies = Vocabularies(words["values"], words["pos_column"])
         templates = parse_set(texts[FEATURES], FEATURES)
         arcs = Weights(tensors["arcs"])
@@ -885,115 +871,3 @@ def _batches(lengths: torch.Tensor, batch_size: int) -> Iterator[torch.Tensor]:
         end = start + min(batch_size, fitting)
         yield order[start:end]
         start = end
-
-
-def _as_json(content: object) -> str:
-    return json.dumps(content, ensure_ascii=False, sort_keys=True, indent=0) + "\n"
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> None:
-    """Refuse parts that no training writes; the kernels do not look before they read.
-
-    Raises:
-        KeyError, TypeError, ValueError: something is missing or not as it should be.
-    """
-    arcs, labels = tensors["arcs"], words["labels"]
-    whole = {np.dtype(np.int8), np.dtype(np.int16)}
-    wrong = {
-        "decoder": facts["decoder"] not in DECODERS,
-        "single_root": not isinstance(facts["single_root"], bool),
-        "labels_with_trees": not isinstance(facts["labels_with_trees"], bool),
-        "min_gain": not isinstance(facts["min_gain"], float) or not 0 <= facts["min_gain"] < np.inf,
-        "arc_unit or label_unit": not _are_units(facts["arc_unit"], facts["label_unit"]),
-        "calibrated": not isinstance(facts["calibrated"], bool),
-        "pos_column": words["pos_column"] not in (3, 4),
-        "arcs": arcs.dtype not in whole or arcs.ndim != 2 or arcs.shape[1] != 1,
-        "values": not isinstance(words["values"], dict)
-        or any(
-            not isinstance(known, list) or len(set(known)) != len(known)
-            for known in words["values"].values()
-        ),
-        "labels": not isinstance(labels, list)
-        or not all(_is_label(label) for label in labels)
-        or bool(labels) != ("labels" in tensors),
-    }
-    wrong["primary"] = not _is_primary(words["primary"], labels, facts["decoder"])
-    if "labels" in tensors:
-        lines = tensors["labels"]
-        wrong["labels"] |= lines.dtype not in whole or lines.ndim != 2 or len(lines) == 0
-        wrong["labels"] |= lines.shape[1:] != (len(labels),)
-    if "keys" in tensors:
-        keys, bases = tensors["keys"], tensors["bases"]
-        wrong["keys"] = keys.ndim != 1 or not (keys > 0).all() or not (np.diff(keys) > 0).all()
-        # A family's rows lie within one line from its base on.
-        wrong["bases"] = (
-            bases.shape != keys.shape or not ((bases >= LINE) & (bases + LINE <= len(arcs))).all()
-        )
-    if any(wrong.values()):
-        raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
-
-
-def _are_units(*units: object) -> bool:
-    """Whether scores can be multiplied by them to be nats."""
-    return all(isinstance(unit, float) and 0 < unit < np.inf for unit in units)
-
-
-def _is_primary(primary: object, labels: object, decoder: object) -> bool:
-    """Whether parsers of graphs with labels, and they alone, say what stands on primary arcs."""
-    is_needed = decoder in DECODERS and DECODERS[str(decoder)].gives_graphs and bool(labels)
-    if not (is_needed and isinstance(primary, list) and isinstance(labels, list)):
-        return primary is None and not is_needed
-    named = [name for name in primary if name is not None]
-    return len(primary) == len(labels) and bool(named) and all(map(_is_label, named))
-
-
-def _is_label(label: object) -> bool:
-    """Whether a relation can be written into a column."""
-    if not isinstance(label, str) or any(separator in label for separator in "\t\n\r"):
-        return False
-    return not any("\ud800" <= character <= "\udfff" for character in label)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path}: cannot be read ({error}): not a whole model folder") from error
-
-
-def _read_weights(path: Path) -> tuple[dict[str, np.ndarray], dict]:
-    try:
-        with safe_open(path, "np") as file:
-            facts = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
-            # Before any tensor: another program's file may be large, or of types unknown here.
-            if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-                raise ModelError(f"{path}: not a gpuparse model of format {FORMAT}; train it again")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dictionary)
-    except FileNotFoundError as error:
-        raise ModelError(f"{path}: no such file: give the folder that training wrote") from error
-    except (OSError, SafetensorError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: damaged or not a weights file: {error}") from error
-    return tensors, facts
-
-
-def _sum_of_units(facts: dict) -> str:
-    """The sum of what no look at the numbers could tell from damage."""
-    return _sha256(_as_json([facts.get(name) for name in ("arc_unit", "label_unit")]).encode())
-
-
-def _check_sums(
-    folder: Path, facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
-) -> None:
-    found = {name: _sha256(text.encode()) for name, text in texts.items()}
-    found |= {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()}
-    found[_UNITS] = _sum_of_units(facts)
-    wanted = facts.get("sha256")
-    if not isinstance(wanted, dict):
-        raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of its parts: it is damaged")
-    for name in sorted(found | wanted):
-        if name not in found or wanted.get(name) != found[name]:
-            raise ModelError(f"{folder}: '{name}' was changed or damaged after training")

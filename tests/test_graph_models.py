@@ -12,7 +12,8 @@ from gpuparse.commands.gold import written
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.graphs import Graphs, read_graphs
 from gpuparse.features.templates import load_templates
-from gpuparse.model import UNLABELLED, VOCABULARY, Model, Predictions
+from gpuparse.model import UNLABELLED, Model, Predictions
+from gpuparse.model_folder import VOCABULARY
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.oracles import brute_force
 from tests.oracles.graphs import is_acyclic

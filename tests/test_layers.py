@@ -21,6 +21,7 @@ LEVELS = {
     "features": 2,
     "evaluation": 2,
     "scoring": 3,
+    "model_folder": 3,
     "model": 4,
     "learning": 5,
     "commands": 6,

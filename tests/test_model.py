@@ -19,7 +19,8 @@ from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning.trainer import Options, Trainer
-from gpuparse.model import CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS, Model
+from gpuparse.model import Model
+from gpuparse.model_folder import CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.oracles import brute_force
 from tests.samples import Sentence, random_sentences, row, template_set_text, treebank_of

@@ -17,7 +17,8 @@ from gpuparse.data.guides import read_guides
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder
 from gpuparse.learning.units import Fit, fit_units
-from gpuparse.model import WEIGHTS, Model
+from gpuparse.model import Model
+from gpuparse.model_folder import WEIGHTS
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -36,7 +36,8 @@ from gpuparse.evaluation.treebanks import (
 from gpuparse.files import replace_file
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning.trainer import check_rule
-from gpuparse.model import WEIGHTS, Model
+from gpuparse.model import Model
+from gpuparse.model_folder import WEIGHTS
 
 
 @dataclass(frozen=True)

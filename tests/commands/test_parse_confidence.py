@@ -14,7 +14,8 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.repeated import repeated
 from gpuparse.data.synthetic import generate
 from gpuparse.evaluation.probabilities import HEAD, LABEL, misc_probabilities
-from gpuparse.model import CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS, Model
+from gpuparse.model import Model
+from gpuparse.model_folder import CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS
 from tests import test_model
 from tests.commands.conftest import program
 from tests.test_model import facts_of

@@ -17,7 +17,8 @@ from gpuparse.commands.console import run
 from gpuparse.commands.paper_files import load_tables
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
-from gpuparse.model import WEIGHTS, Model
+from gpuparse.model import Model
+from gpuparse.model_folder import WEIGHTS
 from tests.commands.conftest import ROOT, program
 
 PAPER = ROOT / "configs" / "papers" / "mcdonald-pereira-2006.yaml"

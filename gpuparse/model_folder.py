@@ -1,0 +1,168 @@
+"""A model's folder: texts, tensors and facts, without pickle; nothing in it is ever executed.
+
+All else that is small stands in the metadata of the tensors' file: the facts, among them the sum of
+every part, so that damage is noticed before anything is made of it.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from gpuparse.errors import ModelError
+from gpuparse.features.plan import LINE
+from gpuparse.files import replace_file
+from gpuparse.inference.decode import DECODERS
+
+FORMAT = 3
+CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
+    "config.yaml",
+    "features.yaml",
+    "label-features.yaml",
+    "vocabulary.json",
+    "weights.safetensors",
+)
+_TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
+_METADATA = "gpuparse"
+_UNITS = "units of probability"
+
+
+def write_folder(
+    folder: Path, facts: dict[str, Any], texts: dict[str, str], tensors: dict[str, np.ndarray]
+) -> None:
+    """Write the parts of a model into a folder, which must exist; a file there is replaced whole.
+
+    Raises:
+        OSError: the folder cannot be written to.
+    """
+    facts = facts | {"format": FORMAT, "sha256": _sums(facts, texts, tensors)}
+    # One metadata key: the order of several would differ from save to save.
+    packed = save(tensors, metadata={_METADATA: as_json(facts)})
+    for name, content in [*((n, t.encode()) for n, t in texts.items()), (WEIGHTS, packed)]:
+        with replace_file(folder / name, force=True) as file:
+            file.write(content)
+
+
+def read_folder(folder: Path) -> tuple[dict, dict[str, str], dict[str, np.ndarray]]:
+    """The facts, texts and tensors of a model.
+
+    Raises:
+        ModelError: a file is missing, damaged, of another format or of another program.
+    """
+    tensors, facts = _read_weights(folder / WEIGHTS)
+    texts = {name: _read_text(folder / name) for name in _TEXTS}
+    wanted, found = facts.get("sha256"), _sums(facts, texts, tensors)
+    if not isinstance(wanted, dict):
+        raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of its parts: it is damaged")
+    for name in sorted(found | wanted):
+        if name not in found or wanted.get(name) != found[name]:
+            raise ModelError(f"{folder}: '{name}' was changed or damaged after training")
+    return facts, texts, tensors
+
+
+def _sums(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]) -> dict[str, str]:
+    """The SHA-256 of every part, and of what no look at the numbers could tell from damage."""
+    units = as_json([facts.get(name) for name in ("arc_unit", "label_unit")])
+    return (
+        {name: _sha256(text.encode()) for name, text in texts.items()}
+        | {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()}
+        | {_UNITS: _sha256(units.encode())}
+    )
+
+
+def as_json(content: object) -> str:
+    """JSON that is always the same for the same content."""
+    return json.dumps(content, ensure_ascii=False, sort_keys=True, indent=0) + "\n"
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> None:
+    """Refuse parts that no training writes; the kernels do not look before they read.
+
+    Raises:
+        KeyError, TypeError, ValueError: something is missing or not as it should be.
+    """
+    arcs, labels = tensors["arcs"], words["labels"]
+    whole = {np.dtype(np.int8), np.dtype(np.int16)}
+    wrong = {
+        "decoder": facts["decoder"] not in DECODERS,
+        "single_root": not isinstance(facts["single_root"], bool),
+        "labels_with_trees": not isinstance(facts["labels_with_trees"], bool),
+        "min_gain": not isinstance(facts["min_gain"], float) or not 0 <= facts["min_gain"] < np.inf,
+        "arc_unit or label_unit": not are_units(facts["arc_unit"], facts["label_unit"]),
+        "calibrated": not isinstance(facts["calibrated"], bool),
+        "pos_column": words["pos_column"] not in (3, 4),
+        "arcs": arcs.dtype not in whole or arcs.ndim != 2 or arcs.shape[1] != 1,
+        "values": not isinstance(words["values"], dict)
+        or any(
+            not isinstance(known, list) or len(set(known)) != len(known)
+            for known in words["values"].values()
+        ),
+        "labels": not isinstance(labels, list)
+        or not all(_is_label(label) for label in labels)
+        or bool(labels) != ("labels" in tensors),
+    }
+    wrong["primary"] = not _is_primary(words["primary"], labels, facts["decoder"])
+    if "labels" in tensors:
+        lines = tensors["labels"]
+        wrong["labels"] |= lines.dtype not in whole or lines.ndim != 2 or len(lines) == 0
+        wrong["labels"] |= lines.shape[1:] != (len(labels),)
+    if "keys" in tensors:
+        keys, bases = tensors["keys"], tensors["bases"]
+        wrong["keys"] = keys.ndim != 1 or not (keys > 0).all() or not (np.diff(keys) > 0).all()
+        # A family's rows lie within one line from its base on.
+        wrong["bases"] = (
+            bases.shape != keys.shape or not ((bases >= LINE) & (bases + LINE <= len(arcs))).all()
+        )
+    if any(wrong.values()):
+        raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
+
+
+def are_units(*units: object) -> bool:
+    """Whether scores can be multiplied by them to be nats."""
+    return all(isinstance(unit, float) and 0 < unit < np.inf for unit in units)
+
+
+def _is_primary(primary: object, labels: object, decoder: object) -> bool:
+    """Whether parsers of graphs with labels, and they alone, say what stands on primary arcs."""
+    is_needed = decoder in DECODERS and DECODERS[str(decoder)].gives_graphs and bool(labels)
+    if not (is_needed and isinstance(primary, list) and isinstance(labels, list)):
+        return primary is None and not is_needed
+    named = [name for name in primary if name is not None]
+    return len(primary) == len(labels) and bool(named) and all(map(_is_label, named))
+
+
+def _is_label(label: object) -> bool:
+    """Whether a relation can be written into a column."""
+    if not isinstance(label, str) or any(separator in label for separator in "\t\n\r"):
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in label)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: cannot be read ({error}): not a whole model folder") from error
+
+
+def _read_weights(path: Path) -> tuple[dict[str, np.ndarray], dict]:
+    try:
+        with safe_open(path, "np") as file:
+            facts = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
+            # Before any tensor: another program's file may be large, or of types unknown here.
+            if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+                raise ModelError(f"{path}: not a gpuparse model of format {FORMAT}; train it again")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dictionary)
+    except FileNotFoundError as error:
+        raise ModelError(f"{path}: no such file: give the folder that training wrote") from error
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: damaged or not a weights file: {error}") from error
+    return tensors, facts
