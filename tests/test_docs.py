@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,9 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
     match words:
         case ["pip", "install", "-r", file]:
             assert Path(file).is_file()
+        case ["pytest", "-n", "2", "--dist", "loadfile"]:
+            assert find_spec("xdist")
+            assert line in Path(".ci/run").read_text(encoding="utf-8")
         case ["pytest", *paths]:
             assert all(Path(file).exists() for file in paths)
         case ["ruff", "check" | "format", *_] | ["mypy"]:
