@@ -241,6 +241,13 @@ class Model:
         other._encoder = Encoder(self.vocabularies)
         return other
 
+    def with_single_root(self) -> "Model":
+        """This model, each of whose trees gets exactly one modifier of the root."""
+        other = copy.copy(self)
+        other.single_root = True
+        other._encoder = Encoder(self.vocabularies)
+        return other
+
     def _check_decoder(self, name: str) -> None:
         """Refuse decoders that need, or would ignore, a part of the model."""
         mine, other = DECODERS[self.decoder], DECODERS[name]

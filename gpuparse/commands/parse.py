@@ -207,6 +207,11 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
         " Bayes risk), instead of the best ones",
     )
     parser.add_argument(
+        "--single-root",
+        action="store_true",
+        help="exactly one word under the root, even where the training trees had several",
+    )
+    parser.add_argument(
         "--keep-heads",
         action="store_true",
         help="keep the heads that stand in the input, and the relations beside them; find the"
@@ -245,7 +250,7 @@ def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
 
 
 def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
-    """The model, with the decoder asked for, if it has the guides that it needs."""
+    """The model, with the decoder and roots asked for, if it has the guides that it needs."""
     model = Model.load(Path(options.model))
     if model.templates.guide and options.guide is None:
         raise ConfigError(
@@ -254,6 +259,8 @@ def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> M
         )
     if options.guide is not None and not model.templates.guide:
         raise ConfigError(f"--guide: {options.model}: the model has no guide features")
+    if options.single_root:
+        model = model.with_single_root()
     if options.decoder is None:
         return model
     if options.decoder != model.decoder and options.force_decoder:

@@ -373,3 +373,27 @@ def test_a_model_without_relations(call, trained, tmp_path):
     assert b"HeadProb=" in out
     assert b"LabelProb=" not in out
     assert out.count(b"rare:relation") >= text.count(b"rare:relation")
+
+
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+def test_a_single_root_can_be_asked_for(backend, trained, model, call, tmp_path):
+    blank = re.sub(rb"(?m)^((?:[^\t\n]+\t){6})[^\t\n]+", rb"\g<1>_", trained.test.read_bytes())
+    model.single_root, before = False, model.single_root
+    try:
+        model.save(tmp_path)
+    finally:
+        model.single_root = before
+    # Words under the root that are asked for are kept where several are allowed.
+    first = re.sub(rb"(?m)^((?:[12]\t)(?:[^\t\n]+\t){5})_", rb"\g<1>0", blank)
+    options = "--quiet", "--backend", backend, "--keep-heads"
+    code, out, _ = call(*options, stdin=first, model=tmp_path)
+    assert code == 0
+    assert (read(out).heads == 0).sum() > len(read(out))
+    code, out, _ = call(*options, "--single-root", stdin=first, model=tmp_path)
+    assert code == 3
+    code, out, _ = call(*options, "--single-root", stdin=blank, model=tmp_path)
+    assert code == 0
+    parsed = read(out)
+    counts = np.add.reduceat(parsed.heads == 0, parsed.word_starts[:-1], dtype=np.int64)
+    assert (counts == 1).all()
+    assert out == call(*options, stdin=blank)[1]
