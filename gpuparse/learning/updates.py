@@ -26,17 +26,16 @@ class Rule(NamedTuple):
 
     number: int
     takes_k_best: bool
-    first_order_trees: bool  # whether it needs a decoder of trees without sibling scores
     needs_max_step: bool
-    searches: bool  # whether it learns from trees that were searched for
+    searches: bool  # whether it learns from trees that were searched for; if not, of first order
 
 
 RULES = {
-    "perceptron": Rule(PERCEPTRON, False, False, False, True),
-    "mira": Rule(MIRA, True, False, False, True),
-    "passive-aggressive": Rule(PASSIVE_AGGRESSIVE, True, False, True, True),
-    "mira-factored": Rule(FACTORED, False, True, False, False),
-    "conditional": Rule(CONDITIONAL, False, True, True, False),
+    "perceptron": Rule(PERCEPTRON, False, False, True),
+    "mira": Rule(MIRA, True, False, True),
+    "passive-aggressive": Rule(PASSIVE_AGGRESSIVE, True, True, True),
+    "mira-factored": Rule(FACTORED, False, False, False),
+    "conditional": Rule(CONDITIONAL, False, True, False),
 }
 
 
