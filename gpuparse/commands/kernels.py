@@ -24,7 +24,7 @@ _TINY_RUN = """
 output: model
 features: mcdonald-pereira-2006
 device: cpu
-data: {train: "synthetic:40:1", dev: "synthetic:5:2"} # with dev, weights of 8 and 16 bits are tried
+data: {train: "synthetic:40:1", dev: "synthetic:5:2"}
 feature_map: {rows: 4096}
 learning: {epochs: 1}
 labels: {rows: 4096, epochs: 1}
@@ -229,9 +229,10 @@ def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
             if DECODERS[decoder].reads_siblings and not second_order:
                 continue
             model, output = folder / decoder, folder / f"{decoder}-output"
-            words = [f"output={model}", f"decoder={decoder}", *overrides]
-            run = train.Run(load_config(folder / "run.yaml", words), silent, quiet=True)
-            run.train(resume=False, force=False)
+            for bits in (16, 8):  # what calibrates, with dev, reads the weights that are kept
+                words = [f"output={model}", f"decoder={decoder}", f"weights.bits={bits}"]
+                config = load_config(folder / "run.yaml", [*words, *overrides])
+                train.Run(config, silent, quiet=True).train(resume=False, force=True)
             words = [str(model), str(folder / "text.conllu"), "--output", str(output)]
             parse.main([*words, "--device", "cpu", "--quiet"])
             if decoder in K_BEST and second_order:

@@ -198,7 +198,10 @@ def test_faulty_templates(text: str, message: str) -> None:
         ("arc:\n  - {templates: [h.pos]}\ndistance: [true]\n", "whole numbers"),
         ("arc:\n  - {templates: [h.pos]}\ndistance: [1.5]\n", "whole numbers"),
         ("arc:\n  - {templates: [h.pos]}\ndistance: 3\n", "whole numbers"),
-        ("arc: mcdonald-2006\n", "one of extended, extended-guided, graph-labels, guided, labels"),
+        (
+            "arc: mcdonald-2006\n",
+            "one of extended, extended-guided, graph-labels, guided",
+        ),
         ("arc: a.yaml\n", "a list of blocks is expected, or one of"),
         ("arc: 7\n", "a list of blocks is expected"),
         ("arc: extended\nsibling: mcdonald-2005\n", "that has sibling templates"),
