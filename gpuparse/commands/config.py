@@ -350,6 +350,17 @@ _SECTIONS: dict[str, type] = {
 }
 
 
+def add_overrides(parser: argparse.ArgumentParser, meaning: str) -> None:
+    """Let a command line end in words such as `learning.epochs=5`: `overrides`."""
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        default=[],  # or argparse would call them required
+        metavar="KEY=VALUE",
+        help=meaning,
+    )
+
+
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a config file and the overrides of the command line, and check all of it.
 
@@ -603,7 +614,7 @@ def main(arguments: Sequence[str]) -> int:
         description="Check a config file and print it with every key, or list all keys.",
     )
     parser.add_argument("config", nargs="?", help="YAML file; without it, all keys are listed")
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for train")
+    add_overrides(parser, "as for train")
     options = parser.parse_args(arguments)
     if options.config is None:
         print(schema_table(), end="")

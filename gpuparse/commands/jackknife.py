@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuparse.commands.config import RunConfig, load_config
+from gpuparse.commands.config import RunConfig, add_overrides, load_config
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.gold import check_treebanks, guides_of, read_gold
 from gpuparse.commands.kernels import compilation_announced
@@ -78,13 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=exit_codes(0, 2, 3, 5),
     )
     parser.add_argument("config", metavar="CONFIG", help="YAML file, as for train")
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        default=[],  # or argparse would call them required
-        metavar="KEY=VALUE",
-        help="overrides a key of the config",
-    )
+    add_overrides(parser, "overrides a key of the config")
     parser.add_argument("--output", required=True, metavar="FILE", help="the treebank to write")
     parser.add_argument(
         "--folds",

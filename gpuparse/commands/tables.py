@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
+from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import exit_codes, say, silent
 from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.paper_files import load_tables
@@ -57,12 +58,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=exit_codes(0, 2, 3, 5),
     )
     parser.add_argument("file", metavar="FILE", help="YAML, such as those in configs/papers")
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        default=[],  # or argparse would call them required
-        metavar="KEY=VALUE",
-        help="overrides a key for all systems, such as data.train=train.conllu features=extended",
+    add_overrides(
+        parser,
+        "overrides a key for all systems, such as data.train=train.conllu features=extended",
     )
     parser.add_argument(
         "--only",

@@ -18,7 +18,7 @@ from gpuparse.commands.checkpoint import (
     remove_checkpoint,
     write_checkpoint,
 )
-from gpuparse.commands.config import RunConfig, load_config
+from gpuparse.commands.config import RunConfig, add_overrides, load_config
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.evaluate import graph_scores_as_text, scores_as_text
 from gpuparse.commands.gold import (
@@ -87,12 +87,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=exit_codes(0, 2, 3, 5),
     )
     parser.add_argument("config", metavar="CONFIG", help="YAML file; see docs/configuration.md")
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        default=[],  # or argparse would call them required
-        metavar="KEY=VALUE",
-        help="overrides a key of the config, such as seed=2 or data.train=train.conllu;"
+    add_overrides(
+        parser,
+        "overrides a key of the config, such as seed=2 or data.train=train.conllu;"
         " `python -m gpuparse config` lists all keys",
     )
     which = parser.add_mutually_exclusive_group()
