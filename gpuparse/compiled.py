@@ -16,7 +16,8 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 PACKAGE = Path(__file__).parent
-WITHOUT_KERNELS = ("commands", "evaluation")  # rooms whose changes leave compiled code as it is
+# Rooms, and files of Triton's kernels, whose changes leave compiled code as it is.
+WITHOUT_KERNELS = ("commands", "evaluation")
 
 
 def compiled(function: Function) -> Function:
@@ -48,7 +49,8 @@ def cache_folder() -> Path:
     """
     digest = hashlib.sha256()
     for source in sorted(PACKAGE.rglob("*.py")):
-        if source.relative_to(PACKAGE).parts[0] in WITHOUT_KERNELS:
+        parts = source.relative_to(PACKAGE).parts
+        if parts[0] in WITHOUT_KERNELS or "gpu" in parts or source.stem.startswith("gpu_"):
             continue
         digest.update(source.relative_to(PACKAGE).as_posix().encode() + b"\0")
         digest.update(source.read_bytes() + b"\0")

@@ -1,7 +1,13 @@
 """Fixtures for all tests."""
 
+import os
+
 import pytest
 import torch
+
+if not torch.cuda.is_available():
+    # Triton reads it when its kernels are imported: without a GPU they run in its interpreter.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 def pytest_configure(config: pytest.Config) -> None:

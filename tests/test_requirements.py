@@ -19,7 +19,7 @@ def pinned() -> dict[str, str]:
     versions = {}
     for line in (ROOT / "requirements.txt").read_text().splitlines():
         if line and not line.startswith("#"):
-            package, equals, version = line.partition("==")
+            package, equals, version = line.partition(";")[0].partition("==")
             assert equals, f"{line!r} pins no version"
             assert canonical(package) not in versions, f"{package} stands twice"
             versions[canonical(package)] = version

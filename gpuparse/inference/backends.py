@@ -1,5 +1,7 @@
-"""Which form of an algorithm runs: batched torch on any device, or compiled for the CPU."""
+"""Which form of an algorithm runs: compiled for the CPU, batched torch, or Triton kernels."""
 
+import importlib.util
+import os
 from typing import Literal
 
 import torch
@@ -7,14 +9,19 @@ import torch
 from gpuparse.errors import ScoreError
 
 Backend = Literal["auto", "torch", "cpu", "gpu"]
+INTERPRETER = "TRITON_INTERPRET"  # Triton's own switch, read as its kernels are imported
 
 
-def choose_backend(backend: str, device: torch.device) -> Literal["torch", "cpu"]:
+def choose_backend(
+    backend: str, device: torch.device, *, has_kernels: bool = False
+) -> Literal["torch", "cpu", "gpu"]:
     """The backend that runs.
 
     Args:
-        backend: "auto" takes "cpu" for tensors in main memory and "torch" for any other device.
+        backend: "auto" takes "cpu" for tensors in main memory; for any other device "gpu" where
+            there are Triton kernels and Triton is installed, and else "torch".
         device: where the scores are.
+        has_kernels: whether what is asked for has Triton kernels.
 
     Raises:
         ScoreError: an unknown backend, or one that cannot read these tensors.
@@ -22,14 +29,34 @@ def choose_backend(backend: str, device: torch.device) -> Literal["torch", "cpu"
     if backend == "torch":
         return "torch"
     if backend == "auto":
-        return "cpu" if device.type == "cpu" else "torch"
+        if device.type == "cpu":
+            return "cpu"
+        return "gpu" if has_kernels and device.type == "cuda" and has_triton() else "torch"
     if backend == "cpu":
         if device.type != "cpu":
             raise ScoreError(f"backend 'cpu' reads tensors in main memory, these are on {device}")
         return "cpu"
     if backend == "gpu":
-        raise ScoreError("backend 'gpu' is not there; on a GPU use 'torch'")
-    raise ScoreError(f"unknown backend {backend!r}: expected 'auto', 'torch' or 'cpu'")
+        _require_triton(device, has_kernels)
+        return "gpu"
+    raise ScoreError(f"unknown backend {backend!r}: expected 'auto', 'torch', 'cpu' or 'gpu'")
+
+
+def has_triton() -> bool:
+    """Whether Triton is installed; it is not looked at any further."""
+    return importlib.util.find_spec("triton") is not None
+
+
+def _require_triton(device: torch.device, has_kernels: bool) -> None:
+    if not has_kernels:
+        raise ScoreError("backend 'gpu': there are no Triton kernels for this; use 'torch'")
+    if not has_triton():
+        raise ScoreError("backend 'gpu' needs Triton, which is not installed; use 'torch'")
+    if device.type != "cuda" and os.environ.get(INTERPRETER) != "1":
+        raise ScoreError(
+            f"backend 'gpu' reads tensors on a CUDA device, these are on {device}; use 'auto', or"
+            f" start Python with {INTERPRETER}=1 to run the kernels in Triton's interpreter, slowly"
+        )
 
 
 def require_compiled(name: str, backend: str, device: torch.device) -> None:
