@@ -2,9 +2,10 @@
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +21,8 @@ from gpuparse.features.label_plan import LabelPlan, compile_labels
 from gpuparse.features.plan import ArcPlan, Plan, compile_joint_labels, compile_plan
 from gpuparse.features.templates import TemplateSet, dump_set, parse_set
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.constraints import constrain
-from gpuparse.inference.decode import DECODERS, Decoder
+from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
-from gpuparse.inference.multi_parent import primary_heads
 from gpuparse.model_folder import (
     CONFIG,
     FEATURES,
@@ -35,7 +34,15 @@ from gpuparse.model_folder import (
     read_folder,
     write_folder,
 )
-from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.admission import (
+    CHAIN,
+    CPU_BUDGET,
+    LOWER,
+    MAX_CELLS,
+    OWN,
+    Admission,
+    permitted_orders,
+)
 from gpuparse.scoring.confidence import (
     Chances,
     TreeScorer,
@@ -48,25 +55,18 @@ from gpuparse.scoring.confidence import (
 from gpuparse.scoring.cpu_confidence import SUMS
 from gpuparse.scoring.cpu_joint import JointLabels
 from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_graphs, parse_sentences
+from gpuparse.scoring.device import DeviceParser, Scored, Sent
 from gpuparse.scoring.feature_map import (
     FeatureMap,
     contents,
     frozen_map,
     hashed_map,
 )
-from gpuparse.scoring.guides import guide_scores
-from gpuparse.scoring.joint import best_arc_labels, joint_labels
-from gpuparse.scoring.labels import (
-    best_graph_labels,
-    best_labels,
-    label_ragged,
-    label_ragged_graphs,
-)
-from gpuparse.scoring.siblings import sibling_scores
+from gpuparse.scoring.joint import joint_labels
+from gpuparse.scoring.labels import label_ragged, label_ragged_graphs
 from gpuparse.scoring.weights import Weights
 
 NOTHING_KNOWN = np.zeros(0, np.int64)
-MAX_CELLS = 1 << 22  # score cells of one batch
 UNLABELLED = "dep"  # the relation written into DEPS by a model of graphs that has no labels
 
 
@@ -77,7 +77,8 @@ class Predictions:
     heads: (W,) int32, 0 for the root; of graphs the primary ones. labels: (W,) int32 numbers of
     relations, or None. graphs: all heads with their relations, of models that find graphs.
     head_chances, label_chances: (W,) float64, of the arc and, given that, of the relation, if asked
-    for; the latter with labels only.
+    for; the latter with labels only. orders: (S,) int8 OWN, LOWER or CHAIN of
+    `gpuparse.scoring.admission`: what each sentence was parsed with.
     """
 
     heads: np.ndarray
@@ -85,6 +86,7 @@ class Predictions:
     graphs: Graphs | None = None
     head_chances: np.ndarray | None = None
     label_chances: np.ndarray | None = None
+    orders: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ class KBest:
     scores: (k, S) float64 in nats, without a constant; of the labels too, if they are found with
     the trees. -inf where there is no such tree. head_chances, label_chances: (k, W) as of
     Predictions. chances: (k, S) probabilities of the trees, of whose scores they are exp less the
-    logarithm of the sum over all trees.
+    logarithm of the sum over all trees. orders: as of Predictions; a sentence that was not searched
+    has one tree, of score 0.
     """
 
     heads: np.ndarray
@@ -104,6 +107,7 @@ class KBest:
     head_chances: np.ndarray | None = None
     label_chances: np.ndarray | None = None
     chances: np.ndarray | None = None
+    orders: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -190,6 +194,7 @@ class Model:
                 self._joint = joint_labels(self.joint_plan, label_weights.array, len(labels))
             else:
                 self.label_plan = compile_labels(label_templates, vocabularies)
+        self._device_parsers: dict[tuple[str, str, str, bool], DeviceParser] = {}
         self._encoder = Encoder(vocabularies)
 
     @property
@@ -202,7 +207,7 @@ class Model:
         """This model, searching with another decoder; saved, it still names its own.
 
         Args:
-            name: a decoder; the model's own gives the model as it was loaded.
+            name: a decoder; the model's own gives the model as it was sent.
             force: whether to search with one that the weights were not learned with.
         Raises:
             ConfigError: no such decoder; another one that is not forced; or one that the model
@@ -284,9 +289,12 @@ class Model:
         probabilities: bool = False,
         least_risk: bool = False,
         batch_size: int = 64,
+        max_cells: int = MAX_CELLS,
         threads: int = 1,
         device: str = "cpu",
         backend: str = "auto",
+        batch: Batch | None = None,
+        sent: Sent | None = None,
         progress: Callable[[int], None] = lambda sentences: None,
     ) -> Predictions:
         """Best trees and labels of a treebank; its own heads and labels are not looked at.
@@ -300,9 +308,13 @@ class Model:
                 instead of the best ones; projective if those are.
             batch_size: most sentences at a time, at least 1; they are sorted by length first.
                 Neither this nor threads, device and backend change a single head.
+            max_cells: of one sentence, as `permitted_orders` counts them: longer ones are parsed
+                with a lower order or not at all, which the predictions say.
             threads: CPU threads, each with batches of its own; on another device there is one.
             device: "cpu" or "cuda".
-            backend: "cpu" (compiled), "torch", or "auto".
+            backend: "cpu" (compiled), "torch", "gpu" (Triton kernels), or "auto".
+            batch: the treebank with its guides, if it has been encoded already.
+            sent: the values of that batch on the device, of `send`.
             progress: called with the number of sentences finished, batch by batch.
         Raises:
             ConfigError, ScoreError: a batch size or backend that does not exist; guides that are
@@ -312,32 +324,90 @@ class Model:
         Cost: as `arc_scores`, the decoder and `best_labels` together; with probabilities, and sums
             over all trees.
         """
-        batch = self.encode(treebank, guides)
-        places = word_places(batch)
-        given = self._by_place(batch, known)
+        batch = self.encode(treebank, guides) if batch is None else batch
+        places, given = word_places(batch), self._by_place(batch, known)
+        orders = self.orders(batch, max_cells)
         if probabilities or least_risk:
             self._require_sums(device, backend)
-            found, chances = self._trusted(
-                batch, given, probabilities, least_risk, batch_size, threads, progress
-            )
-        else:
-            chances = None
-            found = self.search(
-                batch,
-                known=given,
-                batch_size=batch_size,
-                threads=threads,
-                device=device,
-                backend=backend,
-                progress=progress,
-            )
+
+        def of_order(model: Model, some: Batch) -> tuple[Found, Chances | None]:
+            if probabilities or least_risk:
+                return model._trusted(
+                    some, given, probabilities, least_risk, batch_size, threads, progress
+                )
+            search = model.search(
+                some, known=given, batch_size=batch_size, threads=threads, device=device,
+                backend=backend, sent=sent, progress=progress,
+            )  # fmt: skip
+            return search, None
+
+        own = batch if not orders.any() else batch.select(_numbers(orders, OWN))
+        found, chances = of_order(self, own)
+        if orders.any():
+            found = self._with_long_sentences(batch, orders, given, found, chances, of_order)
         return Predictions(
             found.heads[places].astype(np.int32),
             found.labels[places].astype(np.int32) if self.label_weights else None,
             self._graphs(found, places) if found.arc_starts is not None else None,
             None if chances is None else chances.heads[0, places],
             None if chances is None or not self.label_weights else chances.labels[0, places],
+            orders,
         )
+
+    def orders(self, batch: Batch, max_cells: int = MAX_CELLS) -> np.ndarray:
+        """(S,) int8: what each sentence of a batch may be parsed with; see `permitted_orders`."""
+        siblings = self.plan.siblings is not None
+        return permitted_orders(batch.lengths.numpy(), siblings=siblings, max_cells=max_cells)
+
+    def lower_order(self) -> "Model":
+        """A model of the first order with the arc scores of this one, of the second order."""
+        other = copy.copy(self)
+        projective = DECODERS[self.searched_with].is_projective
+        other.searched_with = "eisner" if projective else "chu_liu_edmonds"
+        other.plan = Plan(self.plan.arcs, None, self.plan.guide)
+        other._device_parsers = {}
+        if DECODERS[self.searched_with].gives_graphs:
+            other.label_weights = other.label_plan = None  # those of graphs label its trees
+        return other
+
+    def _with_long_sentences(
+        self,
+        batch: Batch,
+        orders: np.ndarray,
+        known: np.ndarray,
+        found: Found,
+        chances: Chances | None,
+        of_order: Callable[["Model", Batch], tuple[Found, Chances | None]],
+    ) -> Found:
+        """What was found for a batch, with the sentences that are too long for the model's order.
+
+        Arrays are changed in place.
+        """
+        some = batch.select(_numbers(orders, LOWER))
+        if len(some):
+            lower, lower_chances = of_order(self.lower_order(), some)
+            places = word_places(some)
+            found.heads[places], found.labels[places] = lower.heads[places], lower.labels[places]
+            if chances is not None and lower_chances is not None:
+                for mine, its in zip(chances, lower_chances, strict=True):
+                    mine[:, places] = its[:, places]
+        some = batch.select(_numbers(orders, CHAIN))
+        if len(some):
+            _chain(some, known, found.heads)
+            if found.arc_starts is None:
+                self._label_trees(some, found.heads, found.labels)
+            if chances is not None:
+                for mine in chances:
+                    mine[:, word_places(some)] = 0.0
+        if found.arc_starts is None:
+            return found
+        some = batch.select(torch.from_numpy(np.flatnonzero(orders != OWN)))
+        places = np.sort(word_places(some))
+        trees = _Arcs(places, found.heads[places], np.full(len(places), -1))
+        if self.label_weights:
+            self._label(some, found.heads, _starts(places, len(found.heads)), trees)
+        everything = _arcs_at(found, np.arange(len(found.heads)))
+        return _found_graphs(found.heads, found.labels, [everything, trees])
 
     def k_best(
         self,
@@ -348,6 +418,7 @@ class Model:
         known: np.ndarray | None = None,
         probabilities: bool = False,
         batch_size: int = 64,
+        max_cells: int = MAX_CELLS,
         threads: int = 1,
     ) -> KBest:
         """The k best trees of every sentence and the best labels of each of them.
@@ -378,9 +449,9 @@ class Model:
         scores, log_sums = np.full((k, len(batch)), -np.inf), np.zeros(len(batch))
         chances = no_chances(k, n_places)
 
-        def work(part: torch.Tensor) -> int:
-            some, numbers = batch.select(part), part.numpy()
-            scores[:, numbers] = found = find_k_best(some, self._scorer(), given, heads, labels)
+        def work(model: Model, which: torch.Tensor, part: torch.Tensor) -> int:
+            some, numbers = batch.select(which[part]), which[part].numpy()
+            scores[:, numbers] = found = find_k_best(some, model._scorer(), given, heads, labels)
             for j in range(k):
                 which = torch.from_numpy(np.flatnonzero(found[j] > -np.inf))
                 if len(which):
@@ -389,11 +460,23 @@ class Model:
                     self._trust_labels(some.select(which), heads[j], labels[j], chances.labels[j])
             if probabilities:
                 log_sums[numbers] = trust_trees(
-                    some, self._scorer(), self._units(), given, heads, labels, chances
+                    some, model._scorer(), self._units(), given, heads, labels, chances
                 )
             return len(part)
 
-        _in_threads(work, batch, batch_size, threads)
+        orders = self.orders(batch, max_cells)
+        for model, order in ((self, OWN), (self.lower_order(), LOWER)):
+            which = _numbers(orders, order)
+            parts = partial(work, model, which)
+            _in_threads(parts, batch.select(which), batch_size, threads)
+        chained = orders == CHAIN
+        if chained.any():
+            some = batch.select(_numbers(orders, CHAIN))
+            _chain(some, given, heads[0])
+            self._label_trees(some, heads[0], labels[0])
+            scores[0, chained], log_sums[chained] = 0.0, np.inf
+            for of_words in chances:
+                of_words[:, word_places(some)] = 0.0
         nats = scores * self.arc_unit
         return KBest(
             heads[:, places].astype(np.int32),
@@ -402,6 +485,7 @@ class Model:
             chances.heads[:, places] if probabilities else None,
             chances.labels[:, places] if probabilities and self.label_weights else None,
             np.exp(np.minimum(nats - log_sums, 0.0)) if probabilities else None,
+            orders,
         )
 
     def chances(
@@ -494,7 +578,7 @@ class Model:
         def work(part: torch.Tensor) -> int:
             some = batch.select(part)
             if not least_risk:
-                self._search_compiled(some, known, heads[0], labels[0], torch.device("cpu"))
+                self._search_part(some, known, heads[0], labels[0])
             trust_trees(
                 some, self._scorer(), self._units(), known, heads, labels, chances,
                 least_risk=least_risk,
@@ -556,52 +640,96 @@ class Model:
         threads: int = 1,
         device: str = "cpu",
         backend: str = "auto",
+        sent: Sent | None = None,
         progress: Callable[[int], None] = lambda sentences: None,
     ) -> Found:
-        """`parse` from token ids on; known: (T,) heads by place, -1 for none, or empty."""
+        """`parse` from token ids on; known: (T,) heads by place, -1 for none, or empty.
+
+        sent: the batch's values on the device, of `send`, if they are there already.
+        """
         if len(known) and DECODERS[self.searched_with].gives_graphs:
             raise ConfigError(
                 f"decoder {self.searched_with} finds graphs, of which no heads can be given: use a"
                 " model of trees"
             )
-        n_places = batch.values.shape[1]
-        heads, labels = np.full(n_places, -1, np.int64), np.full(n_places, -1, np.int64)
-        compiled = choose_backend(backend, torch.device(device)) == "cpu"
-        search = self._search_compiled if compiled else self._search_torch
-        found: list[_Arcs] = []
+        if self._backend(device, backend) == "cpu":
+            return self._search_compiled(batch, known, batch_size, threads, progress)
+        parser = self._on_device(device, backend)
+        found = parser.parse(batch, sent or parser.send(batch), known, batch_size, progress)
+        heads, labels, left, arcs = found
+        runs = [] if arcs is None else [_Arcs(*arcs)]
+        if len(left):  # not even one at a time do they fit into the device's memory
+            some = batch.select(left)
+            rest = self._search_compiled(some, known, batch_size, threads, progress)
+            places = word_places(some)
+            heads[places], labels[places] = rest.heads[places], rest.labels[places]
+            if rest.arc_starts is not None:
+                runs.append(_arcs_at(rest, np.sort(places)))
+        if arcs is None:
+            return Found(heads, labels)
+        return _found_graphs(heads, labels, runs)
 
-        def work(part: torch.Tensor) -> int:
-            arcs = search(batch.select(part), known, heads, labels, torch.device(device))
-            if arcs is not None:
-                found.append(arcs)
-            return len(part)
+    def send(self, batch: Batch, device: str, backend: str = "auto") -> Sent | None:
+        """Send a batch's values to a device for `search`, without waiting; None for compiled code.
 
-        parts = list(_batches(batch.lengths, batch_size))
-        with ThreadPoolExecutor(threads if compiled else 1) as pool:
-            for done in pool.map(work, parts):
-                progress(done)
-            if not DECODERS[self.searched_with].gives_graphs:
-                return Found(heads, labels)
-            arcs = _Arcs(*(np.concatenate(each) for each in zip(_NO_ARCS, *found, strict=True)))
-            order = np.argsort(arcs.places, kind="stable")
-            arcs = _Arcs(*(each[order] for each in arcs))
-            arc_starts = _starts(arcs.places, n_places)
-            if compiled and self.label_weights:
-                list(
-                    pool.map(lambda p: self._label(batch.select(p), heads, arc_starts, arcs), parts)
-                )
-        is_primary = heads[arcs.places] == arcs.heads
-        labels[arcs.places[is_primary]] = arcs.labels[is_primary]
-        return Found(heads, labels, arc_starts, arcs.heads, arcs.labels)
+        Raises:
+            ScoreError: a backend that does not exist.
+        """
+        if self._backend(device, backend) == "cpu":
+            return None
+        return self._on_device(device, backend).send(batch)
+
+    def _backend(self, device: str, backend: str) -> str:
+        return choose_backend(backend, torch.device(device), has_kernels=True)
+
+    def _on_device(self, device: str, backend: str) -> DeviceParser:
+        """The parser on a device, made when it is first asked for."""
+        key = device, self._backend(device, backend), self.searched_with, self.single_root
+        if key not in self._device_parsers:
+            scored = Scored(
+                self.plan, self.features, self.arcs, self.label_plan, self.joint_plan,
+                self.label_weights, None if self.primary is None else self._may_be_primary(),
+                self.searched_with, self.single_root, self.min_gain,
+            )  # fmt: skip
+            self._device_parsers[key] = DeviceParser(scored, torch.device(device), key[1])
+        return self._device_parsers[key]
 
     def _search_compiled(
         self,
         batch: Batch,
         known: np.ndarray,
-        heads: np.ndarray,
-        labels: np.ndarray,
-        device: torch.device,
+        batch_size: int,
+        threads: int,
+        progress: Callable[[int], None],
+    ) -> Found:
+        n_places = batch.values.shape[1]
+        heads, labels = np.full(n_places, -1, np.int64), np.full(n_places, -1, np.int64)
+        found: list[_Arcs] = []
+
+        def work(part: torch.Tensor) -> int:
+            arcs = self._search_part(batch.select(part), known, heads, labels)
+            if arcs is not None:
+                found.append(arcs)
+            return len(part)
+
+        _in_threads(work, batch, batch_size, threads, progress)
+        if not DECODERS[self.searched_with].gives_graphs:
+            return Found(heads, labels)
+        graphs = _found_graphs(heads, labels, found)
+        if not self.label_weights:
+            return graphs
+        arcs, arc_starts = _arcs_at(graphs, np.arange(n_places)), graphs.arc_starts
+        assert arc_starts is not None
+        _in_threads(
+            lambda part: self._label(batch.select(part), heads, arc_starts, arcs),
+            batch, batch_size, threads,
+        )  # fmt: skip
+        return _found_graphs(heads, labels, [arcs])
+
+    def _search_part(
+        self, batch: Batch, known: np.ndarray, heads: np.ndarray, labels: np.ndarray
     ) -> "_Arcs | None":
+        """Write heads and labels down by place; the arcs of graphs, unlabelled, come back."""
         weights, rows = self.arcs.array[:, 0], self.features.rows
         starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
         scratch = make_parse_scratch(
@@ -618,9 +746,7 @@ class Model:
         self._label_trees(batch, heads, labels)
         return None
 
-    def _label(
-        self, batch: Batch, heads: np.ndarray, arc_starts: np.ndarray, arcs: "_Arcs"
-    ) -> None:
+    def _label(self, batch: Batch, heads: np.ndarray, arc_starts: np.ndarray, arcs: "_Arcs") -> int:
         """Fill the labels of the arcs of a batch's graphs, compiled; `arcs` may be of more."""
         assert self.label_plan is not None
         assert self.label_weights is not None
@@ -628,89 +754,11 @@ class Model:
             batch, heads, arc_starts, arcs.heads, self.label_plan, self.label_weights,
             self._may_be_primary(), arcs.labels,
         )  # fmt: skip
+        return len(batch)
 
     def _may_be_primary(self) -> np.ndarray:
         assert self.primary is not None
         return np.array([name is not None for name in self.primary])
-
-    def _search_torch(
-        self,
-        batch: Batch,
-        known: np.ndarray,
-        heads: np.ndarray,
-        labels: np.ndarray,
-        device: torch.device,
-    ) -> "_Arcs | None":
-        places, batch, decoder = batch.places(), batch.to(device), DECODERS[self.searched_with]
-        given = self.features, self.arcs
-        arcs = arc_scores(batch, self.plan.arcs, *given, backend="torch")
-        if self.plan.guide:
-            arcs += guide_scores(batch, self.plan.guide, *given, backend="torch")
-        arc_labels = None
-        if self.joint_plan and self.label_weights:
-            best, arc_labels = best_arc_labels(batch, self.joint_plan, self.label_weights)
-            arcs = arcs + best
-        if len(known):
-            arcs = constrain(arcs, batch.lengths, required=_arcs_to(known, places).to(device))
-        found, *_ = self._decode_torch(batch, arcs, decoder)
-        if decoder.gives_graphs:
-            trees = primary_heads(found)
-            return self._graphs_torch(batch, places, trees, found, heads)
-        words = (found >= 0).cpu()
-        heads[places[words].numpy()] = found.cpu()[words].numpy()
-        if self.label_weights and self.label_plan:
-            best = best_labels(
-                batch, found.to(device), self.label_plan, self.label_weights, backend="torch"
-            )
-            labels[places[words].numpy()] = best.cpu()[words].numpy()
-        if arc_labels is not None:
-            of_heads = arc_labels.gather(1, found.clamp(min=0).to(device).unsqueeze(1)).squeeze(1)
-            labels[places[words].numpy()] = of_heads.cpu()[words].numpy()
-        return None
-
-    def _decode_torch(
-        self, batch: Batch, arcs: torch.Tensor, decoder: Decoder
-    ) -> tuple[torch.Tensor, ...]:
-        """What the decoder finds for the torch scores of a batch."""
-        given = self.features, self.arcs
-        if self.plan.siblings is None:
-            return decoder.search(
-                arcs, batch.lengths, single_root=self.single_root, backend="torch"
-            )
-        siblings, ends = sibling_scores(batch, self.plan.siblings, *given, backend="torch")
-        if decoder.has_backends:
-            return decoder.search(
-                arcs, siblings, batch.lengths, end_scores=ends, single_root=self.single_root,
-                backend="torch",
-            )  # fmt: skip
-        # By single changes, one after the other, in main memory.
-        return decoder.search(
-            arcs.cpu(), siblings.cpu(), batch.lengths.cpu(), end_scores=ends.cpu(),
-            single_root=self.single_root, min_gain=self.min_gain,
-        )  # fmt: skip
-
-    def _graphs_torch(
-        self,
-        batch: Batch,
-        places: torch.Tensor,
-        trees: torch.Tensor,
-        graphs: torch.Tensor,
-        heads: np.ndarray,
-    ) -> "_Arcs":
-        """Label graphs (B, N, N) with the primary heads (B, N) and write them down by place."""
-        words = trees >= 0
-        heads[places[words].numpy()] = trees[words].numpy()
-        b, m, h = graphs.transpose(1, 2).nonzero(as_tuple=True)
-        of_arcs = torch.full_like(h, -1)
-        if self.label_weights and self.label_plan:
-            device = batch.values.device
-            best = best_graph_labels(
-                batch, trees.to(device), graphs.to(device), self.label_plan, self.label_weights,
-                self._may_be_primary(), backend="torch",
-            ).cpu()  # fmt: skip
-            of_arcs = best[b, h, m]
-        order = torch.argsort(places[b, m], stable=True)
-        return _Arcs(*(x[order].numpy() for x in (places[b, m], h, of_arcs)))
 
     def save(self, folder: Path) -> None:
         """Write the model into a folder, which must exist; a file there is replaced whole.
@@ -813,6 +861,21 @@ def check_guides(templates: TemplateSet, *, are_given: bool) -> None:
         raise ConfigError("the template set has no guide templates, so guides are of no use")
 
 
+def _numbers(orders: np.ndarray, order: int) -> torch.Tensor:
+    """The numbers of the sentences of one order."""
+    return torch.from_numpy(np.flatnonzero(orders == order))
+
+
+def _chain(batch: Batch, known: np.ndarray, heads: np.ndarray) -> None:
+    """Write down by place, for every word, the word before it; beside known heads, the root."""
+    for start, n in zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True):
+        words = slice(start + 1, start + n + 1)
+        if len(known) and (known[words] >= 0).any():
+            heads[words] = known[words].clip(min=0)
+        else:
+            heads[words] = np.arange(n)
+
+
 class _Arcs(NamedTuple):
     """Arcs of graphs by place and head, ascending: (A,) places of modifiers, heads, labels."""
 
@@ -841,6 +904,30 @@ def _starts(places: np.ndarray, n_places: int) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
+def _found_graphs(heads: np.ndarray, labels: np.ndarray, runs: Sequence[_Arcs]) -> Found:
+    """Graphs from runs of arcs in any order; labels (T,) are filled in from the primary arcs."""
+    arcs = _Arcs(*(np.concatenate(each) for each in zip(_NO_ARCS, *runs, strict=True)))
+    order = np.argsort(arcs.places, kind="stable")
+    arcs = _Arcs(*(each[order] for each in arcs))
+    is_primary = heads[arcs.places] == arcs.heads
+    labels[arcs.places[is_primary]] = arcs.labels[is_primary]
+    return Found(heads, labels, _starts(arcs.places, len(heads)), arcs.heads, arcs.labels)
+
+
+def _arcs_at(found: Found, places: np.ndarray) -> _Arcs:
+    """The arcs of graphs into the words at some places, ascending."""
+    assert found.arc_starts is not None
+    assert found.arc_heads is not None
+    assert found.arc_labels is not None
+    counts = np.diff(found.arc_starts)
+    wanted = np.repeat(np.isin(np.arange(len(counts)), places), counts)
+    return _Arcs(
+        np.repeat(np.arange(len(counts)), counts)[wanted],
+        found.arc_heads[wanted],
+        found.arc_labels[wanted],
+    )
+
+
 def _in_threads(
     work: Callable[[torch.Tensor], int],
     batch: Batch,
@@ -848,33 +935,12 @@ def _in_threads(
     threads: int,
     progress: Callable[[int], None] = lambda sentences: None,
 ) -> None:
-    """Do some work on every part of a batch, sentence numbers (K,)."""
-    parts = list(_batches(batch.lengths, batch_size))
+    """Do some work on every part of a batch in main memory, sentence numbers (K,)."""
+    admission = Admission(batch.lengths, batch_size, CPU_BUDGET, siblings=False)
+    parts = []
+    while len(part := admission.next_batch()):
+        parts.append(part)
+        admission.done(part)
     with ThreadPoolExecutor(threads) as pool:
         for done in pool.map(work, parts):
             progress(done)
-
-
-def _arcs_to(known: np.ndarray, places: torch.Tensor) -> torch.Tensor:
-    """(B, N, N) bool: the arcs to words of known heads, from those (T,) by place."""
-    heads = torch.from_numpy(known)[places]
-    heads[:, 0] = -1
-    return torch.arange(heads.shape[1])[:, None] == heads.unsqueeze(1)
-
-
-def _batches(lengths: torch.Tensor, batch_size: int) -> Iterator[torch.Tensor]:
-    """Sentence numbers, longest first, cut where a batch has enough sentences or cells.
-
-    Raises:
-        ConfigError: the size is no size.
-    """
-    if batch_size < 1:
-        raise ConfigError(f"batch_size is {batch_size}, at least 1 is needed")
-    order = torch.argsort(lengths, descending=True, stable=True)
-    sizes = lengths[order].tolist()
-    start = 0
-    while start < len(sizes):
-        fitting = max(1, MAX_CELLS // (sizes[start] + 1) ** 2)
-        end = start + min(batch_size, fitting)
-        yield order[start:end]
-        start = end

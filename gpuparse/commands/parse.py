@@ -9,15 +9,25 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import torch
 
+from gpuparse.commands.ahead import ahead
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.kernels import compilation_announced
-from gpuparse.commands.predictions import Kept, kept_of, written, written_k_best
+from gpuparse.commands.predictions import (
+    Kept,
+    kept_of,
+    long_sentences,
+    written,
+    written_k_best,
+)
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
+from gpuparse.data.batch import Batch
 from gpuparse.data.conll import MAX_LINE, OnError, check_trees, stream_treebanks
 from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
 from gpuparse.data.guides import Guides
@@ -26,13 +36,18 @@ from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import replace_file
+from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.learning.projectivize import unkeepable
 from gpuparse.model import Model
+from gpuparse.scoring.admission import MAX_CELLS
 from gpuparse.scoring.cpu_confidence import SUMS
+from gpuparse.scoring.device import Sent
 
 STANDARD = "-"
+BATCH, GPU_BATCH = 64, 2048  # sentences
+GPU_CHUNK = 32 << 20  # bytes of input that are on a GPU together
 SHOWN = 20  # faulty sentences that are told one by one
 COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
 SHORT = 30  # words; a shorter text may well have neither lemmas nor features
@@ -69,7 +84,8 @@ def main(arguments: Sequence[str]) -> int:
     tell = silent if options.quiet else say
     with nullcontext() if options.quiet else compilation_announced():
         threads, device = thread_count(options.threads), _device(options, tell)
-        compiled = device == "cpu" and options.backend != "torch"
+        backend = choose_backend(options.backend, torch.device(device), has_kernels=True)
+        compiled = backend == "cpu"
         limit_torch_threads(threads, compiled=compiled)
         job = _Job(
             model=_model(options, tell),
@@ -78,7 +94,8 @@ def main(arguments: Sequence[str]) -> int:
             least_risk=options.mbr,
             k=options.kbest,
             keep_heads=options.keep_heads,
-            batch_size=options.batch_size,
+            batch_size=options.batch_size or (BATCH if device == "cpu" else GPU_BATCH),
+            max_cells=options.max_cells,
             threads=threads,
             device=device,
             backend=options.backend,
@@ -128,7 +145,18 @@ def _parser() -> argparse.ArgumentParser:
         "--threads", type=_count, default=0, metavar="N", help="0, the default: all processors"
     )
     parser.add_argument(
-        "--batch-size", type=_size, default=64, metavar="N", help="most sentences at a time (64)"
+        "--batch-size",
+        type=_size,
+        metavar="N",
+        help=f"most sentences at a time ({BATCH}; {GPU_BATCH:,} on a GPU)",
+    )
+    parser.add_argument(
+        "--max-cells",
+        type=_size,
+        default=MAX_CELLS,
+        metavar="N",
+        help="most score cells that one sentence may take, on any device; longer sentences are"
+        f" parsed by a search of lower order, and MISC says so ({MAX_CELLS})",
     )
     parser.add_argument(
         "--device",
@@ -138,9 +166,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--backend",
-        choices=("auto", "cpu", "torch"),
+        choices=("auto", "cpu", "torch", "gpu"),
         default="auto",
-        help="cpu: compiled; torch: tensors on any device; the output is the same",
+        help="cpu: compiled; torch: tensors on any device; gpu: Triton kernels; the output is the"
+        " same",
     )
     parser.add_argument(
         "--decoder",
@@ -294,7 +323,7 @@ def _device(options: argparse.Namespace, tell: Callable[[str], None]) -> str:
         "--probabilities": options.probabilities, "--mbr": options.mbr, "--kbest": options.kbest,
     }  # fmt: skip
     for option in (option for option, is_asked in asked.items() if is_asked):
-        if options.device == "cuda" or options.backend == "torch":
+        if options.device == "cuda" or options.backend in ("torch", "gpu"):
             raise ConfigError(
                 f"{option} is computed by compiled code on the CPU, so that its output is the same"
                 " everywhere; use --device auto or cpu and --backend auto or cpu"
@@ -392,6 +421,7 @@ class _Job:
     k: int | None
     keep_heads: bool
     batch_size: int
+    max_cells: int
     threads: int
     device: str
     backend: str
@@ -408,8 +438,8 @@ class _Job:
         name = "<stdin>" if name == STANDARD else name
         checked = False
         guides = None if self.guide is None else Guides(self.guide)
-        for chunk in stream_treebanks(source, name, on_error=self.on_error, max_line=self.max_line):
-            heads = None if guides is None else guides.of(chunk)
+        orders = np.zeros(3, np.int64)
+        for chunk, heads, batch, sent in self._read(source, name, guides):
             if not checked and chunk.n_words:
                 self._check_columns(chunk)
                 if guides is not None and heads is not None and heads.max() < 0:
@@ -424,11 +454,41 @@ class _Job:
             for fault in faults[: max(0, SHOWN - failed)]:
                 self.tell(str(fault))
             failed += len(faults)
-            target.write(self._parsed(*self._only(chunk, heads, sound)))
+            if not sound.all():
+                chunk, heads = self._only(chunk, heads, sound)
+                batch = sent = None
+            parsed, of_chunk = self._parsed(chunk, heads, batch, sent)
+            target.write(parsed)
+            orders += np.bincount(of_chunk, minlength=len(orders))
             progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
         if guides is not None:
             guides.check_end()
+        for line in long_sentences(self.model, np.repeat(np.arange(len(orders)), orders)):
+            self.tell(f"{name}: {line}")
         return failed
+
+    def _read(
+        self, source: BinaryIO, name: str, guides: Guides | None
+    ) -> Iterator[tuple[Treebank, np.ndarray | None, Batch | None, Sent | None]]:
+        """A stream in chunks, with their guides; for a device encoded too, and on their way there.
+
+        For a device the next chunk is read while one is parsed.
+        """
+        on_gpu = choose_backend(self.backend, torch.device(self.device), has_kernels=True) != "cpu"
+        stream = partial(stream_treebanks, chunk_bytes=GPU_CHUNK) if on_gpu else stream_treebanks
+        chunks = stream(source, name, on_error=self.on_error, max_line=self.max_line)
+        if not on_gpu:
+            for chunk in chunks:
+                yield chunk, None if guides is None else guides.of(chunk), None, None
+            return
+
+        def encoded() -> Iterator[tuple[Treebank, np.ndarray | None, Batch | None, Sent | None]]:
+            for chunk in chunks:
+                heads = None if guides is None else guides.of(chunk)
+                batch = self.model.encode(chunk, heads)
+                yield chunk, heads, batch, self.model.send(batch, self.device, self.backend)
+
+        yield from ahead(encoded())
 
     def _check_columns(self, chunk: Treebank) -> None:
         """Refuse an input that lacks what the model looks at: its trees would be far worse."""
@@ -471,15 +531,20 @@ class _Job:
         self, chunk: Treebank, guides: np.ndarray | None, sound: np.ndarray
     ) -> tuple[Treebank, np.ndarray | None]:
         """The sound sentences and their guides; the others are left out or pass through."""
-        if sound.all():
-            return chunk, guides
         some = replace(chunk.only(sound), dropped=chunk.dropped)
         if self.on_error == "skip":
             some = _without(some, chunk.spans[~sound])
         words = np.repeat(sound, np.diff(chunk.word_starts))
         return some, None if guides is None else guides[words]
 
-    def _parsed(self, chunk: Treebank, guides: np.ndarray | None) -> bytes:
+    def _parsed(
+        self,
+        chunk: Treebank,
+        guides: np.ndarray | None,
+        batch: Batch | None,
+        sent: Sent | None,
+    ) -> tuple[bytes, np.ndarray]:
+        """The bytes of a parsed chunk, and the orders of its sentences."""
         kept: Kept | None = kept_of(chunk) if self.keep_heads else None
         known = None if kept is None else kept.heads
         if self.k is not None:
@@ -490,9 +555,11 @@ class _Job:
                 known=known,
                 probabilities=self.probabilities,
                 batch_size=self.batch_size,
+                max_cells=self.max_cells,
                 threads=self.threads,
             )
-            return written_k_best(self.model, chunk, several, kept)
+            assert several.orders is not None
+            return written_k_best(self.model, chunk, several, kept), several.orders
         found = self.model.parse(
             chunk,
             guides=guides,
@@ -500,11 +567,15 @@ class _Job:
             probabilities=self.probabilities,
             least_risk=self.least_risk,
             batch_size=self.batch_size,
+            max_cells=self.max_cells,
             threads=self.threads,
             device=self.device,
             backend=self.backend,
+            batch=batch,
+            sent=sent,
         )
-        return written(self.model, chunk, found, kept)
+        assert found.orders is not None
+        return written(self.model, chunk, found, kept), found.orders
 
 
 def _without(chunk: Treebank, spans: np.ndarray) -> Treebank:

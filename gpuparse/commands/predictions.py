@@ -12,7 +12,10 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.evaluation.probabilities import HEAD, LABEL
 from gpuparse.model import KBest, Model, Predictions
+from gpuparse.scoring.admission import CHAIN, LOWER
 
+PARSED_WITH = "ParsedWith"  # in MISC of sentences too long for the model's own search
+_IN_CHAIN = "chain"
 _DEPREL = 7
 _DECIMALS = 4
 
@@ -51,11 +54,45 @@ def written(
         kept: relations that stay whatever was found; their heads were known to the model.
     """
     names = model.label_names if found.labels is not None else None
+    search = _other_search(model, found.orders, treebank.word_starts)
     if found.graphs is not None:
-        return write_graph_predictions(treebank, found.heads, names, found.labels, found.graphs)
+        return write_graph_predictions(
+            treebank, found.heads, names, found.labels, found.graphs, search or None
+        )
     return _trees_written(
-        treebank, found.heads, names, found.labels, found.head_chances, found.label_chances, kept
-    )
+        treebank, found.heads, names, found.labels, found.head_chances, found.label_chances, kept,
+        search,
+    )  # fmt: skip
+
+
+def _other_search(
+    model: Model, orders: np.ndarray | None, word_starts: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The item of MISC that says what else the words of long sentences were parsed with."""
+    if orders is None or not orders.any():
+        return {}
+    names = np.zeros(3, "S32")
+    names[LOWER], names[CHAIN] = model.lower_order().searched_with, _IN_CHAIN
+    return {PARSED_WITH: np.repeat(names[orders], np.diff(word_starts))}
+
+
+def long_sentences(model: Model, orders: np.ndarray) -> list[str]:
+    """What to say of sentences that were too long for the model's own search."""
+    n_lower, n_chain = int((orders == LOWER).sum()), int((orders == CHAIN).sum())
+    name = model.searched_with
+    said = []
+    if n_lower:
+        lower = model.lower_order().searched_with
+        said.append(
+            f"{n_lower:,} sentences were too long for decoder {name} and were parsed with {lower}"
+            f" ({PARSED_WITH} in MISC); --max-cells permits longer ones"
+        )
+    if n_chain:
+        said.append(
+            f"{n_chain:,} sentences were too long for any search: each of their words got the word"
+            f" before it as its head ({PARSED_WITH}={_IN_CHAIN} in MISC)"
+        )
+    return said
 
 
 def written_k_best(
@@ -86,6 +123,10 @@ def written_k_best(
         None if found.head_chances is None else found.head_chances[which],
         None if found.label_chances is None else found.label_chances[which],
         None if kept is None else kept[which[1]],
+        {
+            key: values[which[1]]
+            for key, values in _other_search(model, found.orders, starts).items()
+        },
     )
 
 
@@ -104,6 +145,7 @@ def _trees_written(
     head_chances: np.ndarray | None,
     label_chances: np.ndarray | None,
     kept: Kept | None,
+    others: dict[str, np.ndarray],
 ) -> bytes:
     if kept is not None and labels is not None and names is not None:
         stays = kept.labels >= 0
@@ -113,6 +155,7 @@ def _trees_written(
             label_chances = np.where(stays, 1.0, label_chances)
     items = {HEAD: head_chances, LABEL: label_chances}
     misc = {key: _as_text(chances) for key, chances in items.items() if chances is not None}
+    misc |= others
     return write_predictions(treebank, heads, names, labels, misc or None)
 
 

@@ -20,11 +20,13 @@ class Batch:
         MARGIN times AFTER.
     starts: (B,) int64, the place of each sentence's root.
     lengths: (B,) int64, words, the root not counted.
+    longest: the length of the longest sentence, where it is known without asking a device.
     """
 
     values: Tensor
     starts: Tensor
     lengths: Tensor
+    longest: int | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -55,10 +57,30 @@ class Batch:
             self.lengths.to(device),
         )
 
+    def on(self, values: Tensor) -> "Batch":
+        """The batch, in main memory, over the same values on another device; waits for nothing."""
+        longest = self.n_nodes - 1
+        starts, lengths = self.starts, self.lengths
+        if values.device.type == "cuda":
+            starts, lengths = starts.pin_memory(), lengths.pin_memory()
+        device = values.device
+        return Batch(
+            values,
+            starts.to(device, non_blocking=True),
+            lengths.to(device, non_blocking=True),
+            longest,
+        )
+
+    @property
+    def n_nodes(self) -> int:
+        """N: the words of the longest sentence, and the root."""
+        if self.longest is not None:
+            return self.longest + 1
+        return int(self.lengths.max()) + 1 if len(self) else 1
+
     def places(self) -> Tensor:
-        """(B, N) the place of every node, N - 1 the longest length; padding stays within edges."""
-        longest = int(self.lengths.max()) if len(self) else 0
-        nodes = torch.arange(longest + 1, device=self.starts.device)
+        """(B, N) the place of every node; padding stays within edges."""
+        nodes = torch.arange(self.n_nodes, device=self.starts.device)
         return self.starts.unsqueeze(1) + torch.minimum(nodes, self.lengths.unsqueeze(1) + 1)
 
 

@@ -157,15 +157,16 @@ def write_graph_predictions(
     labels: Sequence[bytes] | None,
     label_ids: np.ndarray | None,
     graphs: Graphs,
+    misc: Mapping[str, Sequence[str] | np.ndarray] | None = None,
 ) -> bytes:
-    """The treebank's bytes with other heads, relations and graphs.
+    """The treebank's bytes with other heads, relations and graphs, and if given items of MISC.
 
     DEPS becomes the arcs of the word, `head:relation` joined by `|`, ascending by head. Its items
     whose head is an empty node are kept and stand where their numbers belong (8, 8.1, 9); all
     others go. A word with neither has `_`. The lines of empty nodes stay as they are.
 
     Args:
-        heads, labels, label_ids: HEAD and DEPREL, as in write_predictions.
+        heads, labels, label_ids, misc: as in write_predictions.
         graphs: of the treebank's words.
     Returns: as write_predictions.
     Raises: ValueError as write_predictions, or where the graphs do not fit the treebank or have a
@@ -197,7 +198,11 @@ def write_graph_predictions(
     if relations.min(initial=0) < 0 or relations.max(initial=-1) >= len(names):
         raise ValueError(f"a relation of the graphs is none of their {len(names)} names")
     return _with_columns(
-        treebank, new_heads, new_labels, (*_joined(names), starts, arc_heads, relations), None
+        treebank,
+        new_heads,
+        new_labels,
+        (*_joined(names), starts, arc_heads, relations),
+        None if misc is None else misc_arrays(misc, treebank.n_words),
     )
 
 

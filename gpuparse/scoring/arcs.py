@@ -34,7 +34,7 @@ def arc_scores(
         plan, features, weights: the compiled templates, their row map, their weights. Weights
             are zero where no feature can point, as learning leaves them: in the dense lines of
             value 0, and in line 0 of an exact map.
-        backend: "cpu" (compiled), "torch" (any device), or "auto".
+        backend: "cpu" (compiled), "torch" (any device), "gpu" (Triton kernels), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns:
         (B, N, N): [b, h, m] is the arc h -> m. float32 for learned weights, and for whole-number
@@ -43,8 +43,11 @@ def arc_scores(
     Cost: families times n^2 gathers a sentence, and n^2 K^2 in between (torch: n^3).
     Source: McDonald, Crammer & Pereira (2005), section 2.1: s(i, j) = w . f(i, j).
     """
-    if choose_backend(backend, batch.values.device) == "cpu":
+    chosen = choose_backend(backend, batch.values.device, has_kernels=True)
+    if chosen == "cpu":
         return _compiled(batch, plan, features, weights)
+    if chosen == "gpu":
+        return _on_gpu(batch, plan, features, weights)
     return TorchScorer(batch, plan, features, weights, rows_at_once).scores()
 
 
@@ -64,6 +67,15 @@ def _compiled(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weight
     per_arc = 2 * len(plan.pair) + 1
     run_in_threads(score, lengths * int(np.sqrt(per_arc)), 2, torch.get_num_threads())
     return torch.from_numpy(out)
+
+
+def _on_gpu(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
+    from gpuparse.scoring import gpu_arcs  # Triton is imported where it is needed alone
+
+    tables = gpu_arcs.arc_tables(plan, features, batch.values.device)
+    sums = gpu_arcs.place_sums(batch.values, tables, weights)
+    sentences = batch.starts, batch.lengths, batch.n_nodes
+    return gpu_arcs.score_arcs(batch.values, *sentences, tables, sums, weights)
 
 
 class TorchScorer:

@@ -38,11 +38,15 @@ def guide_scores(
     """
     if choose_backend(backend, batch.values.device) == "cpu":
         return _compiled(batch, plan, features, weights)
-    # [B, N, N]: is h the guide head of m?
-    nodes = torch.arange(batch.places().shape[1], device=batch.values.device)
-    is_guide = batch.values[plan.row].long()[batch.places()].unsqueeze(1) == nodes.unsqueeze(1) + 1
     scores = TorchScorer(batch, plan.arcs, features, weights, rows_at_once).scores()
-    return torch.where(is_guide, scores, 0)
+    return torch.where(is_guide(batch, plan), scores, 0)
+
+
+def is_guide(batch: Batch, plan: GuidePlan) -> Tensor:
+    """(B, N, N) bool: whether h is the guide head of m."""
+    nodes = torch.arange(batch.n_nodes, device=batch.values.device)
+    heads = batch.values[plan.row].long()[batch.places()]
+    return heads.unsqueeze(1) == nodes.unsqueeze(1) + 1
 
 
 def _compiled(batch: Batch, plan: GuidePlan, features: FeatureMap, weights: Weights) -> Tensor:

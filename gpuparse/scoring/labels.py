@@ -23,14 +23,17 @@ def best_labels(
         batch: B sentences of at most N - 1 words.
         heads: (B, N) int64 trees, -1 at the root and in padding.
         plan, weights: the compiled templates, and one line of weights, a label each, per key.
-        backend: "cpu" (compiled), "torch" (any device), or "auto".
+        backend: "cpu" (compiled), "torch" (any device), "gpu" (Triton kernels), or "auto".
     Returns:
         (B, N) int64 label numbers, the first of equals; -1 at the root and in padding.
     Cost: O(templates * labels) a word.
     Source: McDonald, Lerman & Pereira (2006): labels as a second stage.
     """
-    if choose_backend(backend, batch.values.device) == "torch":
+    chosen = choose_backend(backend, batch.values.device, has_kernels=True)
+    if chosen == "torch":
         return _torch_labels(batch, heads, plan, weights)
+    if chosen == "gpu":
+        return _on_gpu(batch, heads, plan, weights)
     words = heads >= 0
     ragged = torch.full((batch.values.shape[1],), NONE, dtype=torch.int64)
     places = batch.places()
@@ -139,9 +142,18 @@ def _require_primary(may_be_primary: np.ndarray) -> None:
         raise ValueError("no label may stand on a primary arc, so that no tree can be labelled")
 
 
+def _on_gpu(batch: Batch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:
+    from gpuparse.scoring import gpu_labels  # Triton is imported where it is needed alone
+
+    tables = gpu_labels.label_tables(plan, heads.device)
+    positions = torch.stack(tree_positions(heads))
+    sentences = batch.starts, batch.lengths
+    return gpu_labels.label_trees(batch.values, *sentences, positions, tables, weights)
+
+
 def _torch_labels(batch: Batch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:
     scores = _torch_scores(
-        batch, batch.starts.unsqueeze(1), _positions(heads), heads >= 0, plan, weights
+        batch, batch.starts.unsqueeze(1), tree_positions(heads), heads >= 0, plan, weights
     )
     return torch.where(heads >= 0, _first_best(scores), NONE)
 
@@ -203,7 +215,7 @@ def _first_best(scores: Tensor) -> Tensor:
     return torch.where(scores == best, numbers, scores.shape[-1]).min(-1).values
 
 
-def _positions(heads: Tensor) -> list[Tensor]:
+def tree_positions(heads: Tensor) -> list[Tensor]:
     """(B, N) the node of each of LABEL_ROLES for every word, or NONE."""
     n_nodes = heads.shape[1]
     nodes = torch.arange(n_nodes, device=heads.device)

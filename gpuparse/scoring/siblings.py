@@ -34,7 +34,7 @@ def sibling_scores(
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan, features, weights: as of `gpuparse.scoring.arcs.arc_scores`.
-        backend: "cpu" (compiled), "torch" (any device), or "auto".
+        backend: "cpu" (compiled), "torch" (any device), "gpu" (Triton kernels), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns:
         siblings (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s,
@@ -46,8 +46,11 @@ def sibling_scores(
     words.
     Source: McDonald & Pereira (2006), sections 2.2 and 5.
     """
-    if choose_backend(backend, batch.values.device) == "cpu":
+    chosen = choose_backend(backend, batch.values.device, has_kernels=True)
+    if chosen == "cpu":
         return _compiled(batch, plan, features, weights)
+    if chosen == "gpu":
+        return _on_gpu(batch, plan, features, weights)
     return _torch(batch, plan, features, weights, rows_at_once)
 
 
@@ -94,6 +97,17 @@ def _score_sentences(
                     out[b, h, m, h] = sibling_score(siblings, h, m, h)
                 for s in range(min(h, m) + 1, max(h, m)):
                     out[b, h, m, s] = sibling_score(siblings, h, m, s)
+
+
+def _on_gpu(
+    batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights
+) -> tuple[Tensor, Tensor]:
+    from gpuparse.scoring import gpu_siblings  # Triton is imported where it is needed alone
+
+    tables = gpu_siblings.sibling_tables(plan, features, batch.values.device)
+    sums = gpu_siblings.sibling_sums(batch.values, tables, weights)
+    sentences = batch.starts, batch.lengths, batch.n_nodes
+    return gpu_siblings.score_siblings(batch.values, *sentences, tables, sums, weights)
 
 
 def _torch(

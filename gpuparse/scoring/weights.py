@@ -22,6 +22,7 @@ class Weights:
         if array.dtype not in (np.float32, np.int8, np.int16):
             raise TypeError(f"weights are float32, int8 or int16, not {array.dtype}")
         self._bags: dict[tuple[torch.device, torch.dtype], nn.EmbeddingBag] = {}
+        self._tables: dict[torch.device, Tensor] = {}
         self.is_integer = array.dtype != np.float32
         if self.is_integer:
             self.array = np.ascontiguousarray(array)
@@ -43,6 +44,17 @@ class Weights:
         if key not in self._bags:
             self._bags[key] = _make_bag(self.array, *key)
         return self._bags[key]
+
+    def table(self, device: torch.device) -> Tensor:
+        """(R, D) the weights themselves on a device: what Triton kernels read.
+
+        While learning, the memory of the bag there; whole numbers keep their 8 or 16 bits.
+        """
+        if not self.is_integer:
+            return self.bag(device, 1).weight.detach()[:-1]
+        if device not in self._tables:
+            self._tables[device] = torch.from_numpy(self.array).to(device)
+        return self._tables[device]
 
 
 def _make_bag(array: np.ndarray, device: torch.device, dtype: torch.dtype) -> nn.EmbeddingBag:

@@ -1,0 +1,93 @@
+"""How much memory sentences take, in cells of 8 bytes, before any of it is allocated."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse.errors import ConfigError
+
+MAX_CELLS = 1 << 30  # of one sentence: 8 GiB
+CPU_BUDGET = 1 << 25  # of one batch in main memory
+GPU_SHARE = 16  # a batch gets a cell for so many bytes of a device's free memory
+GPU_BUDGET = 1 << 28  # at most: more does not make a batch any faster
+MATRICES = 8  # N x N cells of scores and charts that a sentence takes
+
+
+def sentence_cells(lengths: np.ndarray, *, siblings: bool) -> np.ndarray:
+    """(S,) int64 cells of scores and charts for sentences of the given lengths in words.
+
+    Args:
+        lengths: (S,) int64.
+        siblings: whether every sibling part has a cell, as it does on a device.
+    """
+    nodes = lengths.astype(np.int64) + 1
+    matrices = MATRICES * nodes**2
+    return matrices + nodes**3 if siblings else matrices
+
+
+OWN, LOWER, CHAIN = range(3)  # how a sentence is parsed
+
+
+def permitted_orders(lengths: np.ndarray, *, siblings: bool, max_cells: int) -> np.ndarray:
+    """(S,) int8 OWN, LOWER or CHAIN: what the cells that a sentence may take suffice for.
+
+    It depends on nothing but the lengths, so that every device gives the same trees.
+
+    Args:
+        lengths: (S,) int64 words.
+        siblings: whether the model is of the second order: then sentences that are too long for
+            it are parsed by its arc scores alone. Sentences too long for these get no search, but
+            every word the word before it as its head.
+        max_cells: of one sentence.
+    """
+    orders = np.where(sentence_cells(lengths, siblings=False) > max_cells, CHAIN, OWN)
+    if siblings:
+        too_long = sentence_cells(lengths, siblings=True) > max_cells
+        orders = np.where((orders == OWN) & too_long, LOWER, orders)
+    return orders.astype(np.int8)
+
+
+class Admission:
+    """Sentences, longest first, cut into batches that the budget has room for.
+
+    Args:
+        lengths: (S,) words of each sentence, in main memory.
+        batch_size: most sentences of a batch.
+        budget: cells of a batch; a sentence that needs more is a batch of its own.
+        siblings: as of `sentence_cells`.
+    Raises:
+        ConfigError: the size is no size.
+    """
+
+    def __init__(self, lengths: Tensor, batch_size: int, budget: int, *, siblings: bool) -> None:
+        if batch_size < 1:
+            raise ConfigError(f"batch_size is {batch_size}, at least 1 is needed")
+        self._order = torch.argsort(lengths, descending=True, stable=True)
+        self._cells = sentence_cells(lengths[self._order].numpy(), siblings=siblings)
+        self._batch_size = batch_size
+        self.budget = budget
+        self._start = 0
+
+    def next_batch(self) -> Tensor:
+        """The numbers of the sentences that come next, (K,) int64; none when all are done."""
+        if self._start == len(self._order):
+            return self._order[:0]
+        # The first sentence is the longest, and all are made as long as it is.
+        fitting = max(1, self.budget // int(self._cells[self._start]))
+        return self._order[self._start : self._start + min(self._batch_size, fitting)]
+
+    def done(self, batch: Tensor) -> None:
+        """The batch that came next was parsed."""
+        self._start += len(batch)
+
+    def failed(self, batch: Tensor) -> None:
+        """There was no memory for the batch that came next: halve what it was given."""
+        self.budget = max(1, len(batch) * int(self._cells[self._start]) // 2)
+
+
+def device_budget(device: torch.device) -> int:
+    """Cells that a batch on a device may take."""
+    if device.type != "cuda":
+        return CPU_BUDGET
+    free, _ = torch.cuda.mem_get_info(device)
+    return max(1, min(GPU_BUDGET, free // GPU_SHARE))

@@ -1,0 +1,296 @@
+"""From token ids to heads and labels on a device, in torch or by Triton kernels.
+
+Nothing waits for the device between the first copy and the last: ids go there once for all the
+sentences of a batch, trees are written down there by place, and come back together.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse.data.batch import Batch
+from gpuparse.errors import NoTreeError
+from gpuparse.features.label_plan import LabelPlan
+from gpuparse.features.plan import ArcPlan, Plan
+from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds_torch
+from gpuparse.inference.constraints import constrain
+from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.eisner import eisner_torch
+from gpuparse.inference.eisner_sibling import eisner_sibling_torch
+from gpuparse.inference.multi_parent import primary_heads
+from gpuparse.scoring.admission import Admission, device_budget
+from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.guides import guide_scores, is_guide
+from gpuparse.scoring.joint import best_arc_labels
+from gpuparse.scoring.labels import best_graph_labels, best_labels, tree_positions
+from gpuparse.scoring.siblings import sibling_scores
+from gpuparse.scoring.weights import Weights
+
+# On checked scores, and without waiting for the device.
+TORCH_SEARCH: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
+    "eisner": eisner_torch,
+    "eisner_sibling": eisner_sibling_torch,
+    "chu_liu_edmonds": chu_liu_edmonds_torch,
+}
+
+
+class Scored(NamedTuple):
+    """What a model scores and searches with."""
+
+    plan: Plan
+    features: FeatureMap
+    arcs: Weights
+    label_plan: LabelPlan | None
+    joint_plan: ArcPlan | None
+    label_weights: Weights | None
+    may_be_primary: np.ndarray | None
+    decoder: str
+    single_root: bool
+    min_gain: float
+
+
+class Sent(NamedTuple):
+    """The values of a batch on a device, perhaps still on their way there."""
+
+    values: Tensor
+    arrived: Any  # torch.cuda.Event, None where there is nothing to wait for
+
+
+class ByPlace(NamedTuple):
+    """What was found for a batch, by place, in main memory.
+
+    left: sentence numbers that the device has no memory for, not even one at a time.
+    arcs: (places, heads, labels) of graphs.
+    """
+
+    heads: np.ndarray
+    labels: np.ndarray
+    left: Tensor
+    arcs: tuple[np.ndarray, ...] | None
+
+
+class DeviceParser:
+    """A model's tables on one device, and the budget of batches there.
+
+    Args:
+        backend: "torch" or "gpu".
+    """
+
+    def __init__(self, scored: Scored, device: torch.device, backend: str) -> None:
+        self._scored, self._device, self._backend = scored, device, backend
+        self._decoder = DECODERS[scored.decoder]
+        self.budget = device_budget(device)
+        self._copies = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._kernels = _Kernels(scored, device) if backend == "gpu" else None
+
+    def send(self, batch: Batch) -> Sent:
+        """Send the values of a batch in main memory; they travel while other work goes on."""
+        if self._copies is None:
+            return Sent(batch.values.to(self._device), None)
+        with torch.cuda.stream(self._copies):
+            values = batch.values.pin_memory().to(self._device, non_blocking=True)
+            arrived = torch.cuda.Event()
+            arrived.record(self._copies)
+        return Sent(values, arrived)
+
+    def parse(
+        self,
+        batch: Batch,
+        sent: Sent,
+        known: np.ndarray,
+        batch_size: int,
+        progress: Callable[[int], None],
+    ) -> ByPlace:
+        """Trees of all sentences of a batch in main memory whose values are sent.
+
+        Raises:
+            NoTreeError: a sentence has no tree.
+        """
+        if sent.arrived is not None:
+            torch.cuda.current_stream(self._device).wait_event(sent.arrived)
+            sent.values.record_stream(torch.cuda.current_stream(self._device))
+        sums = self._kernels.sums(sent.values) if self._kernels else None
+        n_places = batch.values.shape[1]
+        out = torch.full((2, n_places), -1, dtype=torch.int64, device=self._device)
+        admission = Admission(
+            batch.lengths, batch_size, self.budget, siblings=self._scored.plan.siblings is not None
+        )
+        left: list[Tensor] = []
+        values: list[Tensor] = []
+        arcs: list[Any] = []
+        while len(part := admission.next_batch()):
+            try:
+                found = self._parse(batch.select(part).on(sent.values), sums, known, out)
+            except torch.OutOfMemoryError:
+                torch.cuda.empty_cache()
+                if len(part) == 1:
+                    left.append(part)
+                    admission.done(part)
+                else:
+                    admission.failed(part)
+                    self.budget = admission.budget
+                continue
+            admission.done(part)
+            progress(len(part))
+            values.append(found[0])
+            arcs += found[1:]
+        if values and bool((torch.cat(values) == -torch.inf).any()):
+            raise NoTreeError("a sentence has no tree with its known heads")
+        heads, labels = out.cpu().numpy()
+        graphs = None
+        if self._decoder.gives_graphs:
+            graphs = tuple(np.concatenate(each) for each in zip(_NO_ARCS, *arcs, strict=True))
+        return ByPlace(heads, labels, torch.cat([*left, torch.zeros(0, dtype=torch.int64)]), graphs)
+
+    def _parse(self, batch: Batch, sums: Any, known: np.ndarray, out: Tensor) -> tuple[Tensor, ...]:
+        """Write heads and labels into out (2, T); the values of the trees, and arcs of graphs."""
+        scored, places = self._scored, batch.places()
+        arcs = self._arc_scores(batch, sums)
+        arc_labels = None
+        if scored.joint_plan and scored.label_weights:
+            best, arc_labels = best_arc_labels(batch, scored.joint_plan, scored.label_weights)
+            arcs = arcs + best
+        if len(known):
+            of_words = torch.from_numpy(known).to(self._device)[places]
+            of_words[:, 0] = -1
+            nodes = torch.arange(places.shape[1], device=self._device)
+            is_known = nodes.unsqueeze(1) == of_words.unsqueeze(1)
+            arcs = constrain(arcs, batch.lengths, required=is_known)
+        found, values = self._search(batch, arcs, sums)
+        if self._decoder.gives_graphs:
+            return values, self._write_graphs(batch, places, found, out)
+        out[0].index_put_((places,), found)
+        if scored.label_plan and scored.label_weights:
+            out[1].index_put_((places,), self._labels(batch, found))
+        if arc_labels is not None:
+            of_heads = arc_labels.gather(1, found.clamp(min=0).unsqueeze(1)).squeeze(1)
+            out[1].index_put_((places,), torch.where(found >= 0, of_heads, -1))
+        return (values,)
+
+    def _arc_scores(self, batch: Batch, sums: Any) -> Tensor:
+        scored = self._scored
+        if self._kernels:
+            return self._kernels.arc_scores(batch, sums)
+        given = scored.features, scored.arcs
+        arcs = arc_scores(batch, scored.plan.arcs, *given, backend="torch")
+        if scored.plan.guide:
+            arcs += guide_scores(batch, scored.plan.guide, *given, backend="torch")
+        return arcs
+
+    def _search(self, batch: Batch, arcs: Tensor, sums: Any) -> tuple[Tensor, Tensor]:
+        """What the decoder finds, on the device, and (B,) what it scores."""
+        scored, single_root = self._scored, self._scored.single_root
+        parts: tuple[Tensor, ...] = (arcs,)
+        if scored.plan.siblings is not None:
+            if self._kernels:
+                parts += self._kernels.sibling_scores(batch, sums)
+            else:
+                given = scored.plan.siblings, scored.features, scored.arcs
+                parts += sibling_scores(batch, *given, backend="torch")
+        if self._decoder.has_backends:
+            search = TORCH_SEARCH[scored.decoder]
+            if self._kernels:
+                search = _kernel(scored.decoder)
+            return search(*parts, batch.lengths, single_root=single_root)
+        # By single changes, one after the other, in main memory.
+        in_memory = [part.cpu() for part in (*parts, batch.lengths)]
+        found, values, *_ = self._decoder.search(
+            in_memory[0], in_memory[1], in_memory[3], end_scores=in_memory[2],
+            single_root=single_root, min_gain=scored.min_gain,
+        )  # fmt: skip
+        return found.to(self._device), values
+
+    def _labels(self, batch: Batch, heads: Tensor) -> Tensor:
+        scored = self._scored
+        assert scored.label_plan
+        assert scored.label_weights
+        if self._kernels:
+            return self._kernels.labels(batch, heads)
+        return best_labels(batch, heads, scored.label_plan, scored.label_weights, backend="torch")
+
+    def _write_graphs(
+        self, batch: Batch, places: Tensor, graphs: Tensor, out: Tensor
+    ) -> tuple[np.ndarray, ...]:
+        """Arcs of graphs (B, N, N), labelled, as places, heads and labels, by place."""
+        trees = primary_heads(graphs.cpu()).to(self._device)
+        out[0].index_put_((places,), trees)
+        b, m, h = graphs.transpose(1, 2).nonzero(as_tuple=True)
+        labels = torch.full_like(h, -1)
+        scored = self._scored
+        if scored.label_weights and scored.label_plan and scored.may_be_primary is not None:
+            best = best_graph_labels(
+                batch, trees, graphs, scored.label_plan, scored.label_weights,
+                scored.may_be_primary, backend="torch",
+            )  # fmt: skip
+            labels = best[b, h, m]
+        order = torch.argsort(places[b, m], stable=True)
+        return tuple(x[order].cpu().numpy() for x in (places[b, m], h, labels))
+
+
+_NO_ARCS = tuple(np.zeros((3, 0), np.int64))
+
+
+def _kernel(decoder: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The Triton form of a decoder, imported when it is first asked for."""
+    return getattr(importlib.import_module(f"gpuparse.inference.kernels.gpu.{decoder}"), decoder)
+
+
+class _Kernels:
+    """The tables of the Triton kernels, put onto the device once."""
+
+    def __init__(self, scored: Scored, device: torch.device) -> None:
+        from gpuparse.scoring import gpu_arcs, gpu_labels, gpu_siblings
+
+        self._arcs, self._siblings, self._labels = gpu_arcs, gpu_siblings, gpu_labels
+        self._scored, plan, features = scored, scored.plan, scored.features
+        self._arc_tables = gpu_arcs.arc_tables(plan.arcs, features, device)
+        self._guide_tables = None
+        if plan.guide:
+            self._guide_tables = gpu_arcs.arc_tables(plan.guide.arcs, features, device)
+        self._sibling_tables = None
+        if plan.siblings:
+            self._sibling_tables = gpu_siblings.sibling_tables(plan.siblings, features, device)
+        self._label_tables = None
+        if scored.label_plan:
+            self._label_tables = gpu_labels.label_tables(scored.label_plan, device)
+
+    def sums(self, values: Tensor) -> tuple[Any, ...]:
+        """All that depends on one place alone."""
+        weights = self._scored.arcs
+        of_guides = of_siblings = None
+        if self._guide_tables:
+            of_guides = self._arcs.place_sums(values, self._guide_tables, weights)
+        if self._sibling_tables:
+            of_siblings = self._siblings.sibling_sums(values, self._sibling_tables, weights)
+        of_arcs = self._arcs.place_sums(values, self._arc_tables, weights)
+        return of_arcs, of_guides, of_siblings
+
+    def arc_scores(self, batch: Batch, sums: tuple[Any, ...]) -> Tensor:
+        sentences = batch.values, batch.starts, batch.lengths, batch.n_nodes
+        weights = self._scored.arcs
+        arcs = self._arcs.score_arcs(*sentences, self._arc_tables, sums[0], weights)
+        if self._guide_tables and self._scored.plan.guide:
+            of_guides = self._arcs.score_arcs(*sentences, self._guide_tables, sums[1], weights)
+            arcs += torch.where(is_guide(batch, self._scored.plan.guide), of_guides, 0)
+        return arcs
+
+    def sibling_scores(self, batch: Batch, sums: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
+        sentences = batch.values, batch.starts, batch.lengths, batch.n_nodes
+        assert self._sibling_tables
+        return self._siblings.score_siblings(
+            *sentences, self._sibling_tables, sums[2], self._scored.arcs
+        )
+
+    def labels(self, batch: Batch, heads: Tensor) -> Tensor:
+        assert self._scored.label_weights
+        assert self._label_tables
+        positions = torch.stack(tree_positions(heads))
+        return self._labels.label_trees(
+            batch.values, batch.starts, batch.lengths, positions, self._label_tables,
+            self._scored.label_weights,
+        )  # fmt: skip
