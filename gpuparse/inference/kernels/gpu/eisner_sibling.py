@@ -126,9 +126,7 @@ def eisner_sibling_kernel(
         total = tl.zeros((), charts.dtype.element_ty)
         if n > 0:
             last = n - first
-            _fill_charts(
-                arcs, siblings, ends, n_nodes, last, charts, splits, first, STRIDE, LANES
-            )
+            _fill_charts(arcs, siblings, ends, n_nodes, last, charts, splits, first, STRIDE, LANES)
             if SINGLE_ROOT:
                 best, root = _best_root(arcs, siblings, ends, n_nodes, last, charts, STRIDE, LANES)
             else:
