@@ -1,4 +1,4 @@
-"""Second-order Eisner: enumeration -> textbook -> torch -> compiled, dense and factored, Triton; laws."""
+"""Second-order Eisner: enumeration -> textbook -> torch -> compiled, factored too, Triton; laws."""
 
 from concurrent.futures import ThreadPoolExecutor
 
