@@ -16,7 +16,8 @@ from gpuparse.errors import ScoreError
 WARP = 32
 MOST_PROGRAMS = 32  # that a multiprocessor holds
 CACHE_BYTES = 2**18  # of a multiprocessor, level 1
-MOST_NODES = 2**15 - 1  # splits are stored in 16 bits, cells of a matrix counted in 32
+MOST_BYTES = 2**31  # of all scratch that is read again and again
+MOST_NODES = 2**13  # so that cells of a program's scratch are counted in 32 bits
 
 
 def row_length(n_nodes: int) -> int:
@@ -33,7 +34,8 @@ def count_programs(n_batch: int, bytes_each: int, device: torch.device) -> int:
     if device.type != "cuda":
         return min(n_batch, 2)
     each = min(MOST_PROGRAMS, max(2, CACHE_BYTES // bytes_each))
-    return min(n_batch, each * torch.cuda.get_device_properties(device).multi_processor_count)
+    programs = each * torch.cuda.get_device_properties(device).multi_processor_count
+    return min(n_batch, programs, max(1, MOST_BYTES // bytes_each))
 
 
 def on_device(device: torch.device) -> AbstractContextManager[object]:
