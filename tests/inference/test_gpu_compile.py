@@ -27,11 +27,13 @@ from triton.compiler import ASTSource
 from gpuparse.inference.kernels.gpu.launch import row_length
 
 name, target, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-kernel = getattr(import_module(f"gpuparse.inference.kernels.gpu.{name}"), f"{name}_kernel")
+module = import_module(f"gpuparse.inference.kernels.gpu.{name}")
+kernel = getattr(module, f"{name}_kernel")
 integers = {"lengths": "*i64", "heads": "*i64", "splits": "*i16", "paths": "*i32"}
 integers |= {"n_batch": "i32", "n_nodes": "i32"}
 for n in (25, 100):
-    lanes = min(128, triton.next_power_of_2(row_length(n + 1)))
+    lanes = triton.next_power_of_2(row_length(n + 1))
+    warps = max(1, lanes // module.LANES_A_WARP)
     for dtype in ("fp32", "fp64"):
         for single_root in (False, True):
             constants = {"SINGLE_ROOT": single_root, "STRIDE": row_length(n + 1), "LANES": lanes}
@@ -51,7 +53,7 @@ for n in (25, 100):
             done = triton.compile(
                 source,
                 target=GPUTarget("cuda", target, 32),
-                options={"num_warps": lanes // 32, "num_stages": 1},
+                options={"num_warps": warps, "num_stages": 1},
             )
             file = folder / f"{n}-{dtype}-{'single' if single_root else 'multi'}"
             file.with_suffix(".ptx").write_text(done.asm["ptx"])

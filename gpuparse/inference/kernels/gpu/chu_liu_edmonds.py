@@ -11,7 +11,6 @@ import triton
 import triton.language as tl
 
 from gpuparse.inference.kernels.gpu.launch import (
-    WARP,
     add_in_order,
     count_programs,
     on_device,
@@ -23,7 +22,7 @@ from gpuparse.tensors import NO_HEAD
 # What stands in `place` for words that are not on the path, and in `parent` of no member.
 FREE, ATTACHED, NO_PARENT = tl.constexpr(-1), tl.constexpr(-2), tl.constexpr(-1)
 
-MOST_WARPS = 8
+LANES_A_WARP, MOST_WARPS = 128, 8  # one warp finds a number or a maximum without waiting
 
 
 def chu_liu_edmonds(
@@ -37,7 +36,7 @@ def chu_liu_edmonds(
     n_batch, n_nodes = arc_scores.shape[:2]
     device = arc_scores.device
     require_size(n_nodes)
-    if n_batch == 0 or n_nodes == 1:
+    if n_batch == 0 or n_nodes <= 1:
         no_heads = torch.full((n_batch, n_nodes), NO_HEAD, device=device)
         return no_heads, arc_scores.new_zeros(n_batch)
     heads = torch.empty((n_batch, n_nodes), dtype=torch.int64, device=device)
@@ -62,7 +61,7 @@ def chu_liu_edmonds(
             SINGLE_ROOT=single_root,
             STRIDE=stride,
             LANES=lanes,
-            num_warps=min(MOST_WARPS, lanes // WARP),
+            num_warps=min(MOST_WARPS, max(1, lanes // LANES_A_WARP)),
             num_stages=1,
         )
     return heads, scores

@@ -11,7 +11,6 @@ import triton
 import triton.language as tl
 
 from gpuparse.inference.kernels.gpu.launch import (
-    WARP,
     add_in_order,
     count_programs,
     fill_heads,
@@ -30,7 +29,7 @@ USED_I, USED_R, USED_L = tl.constexpr(3), tl.constexpr(4), tl.constexpr(5)
 SPLIT_PLANES = tl.constexpr(6)
 TO_RIGHT, TO_LEFT = tl.constexpr(1), tl.constexpr(2)  # marks of incomplete spans: their arc
 
-MOST_LANES = 128
+LANES_A_WARP, MOST_LANES = 32, 128
 
 
 def eisner(
@@ -51,7 +50,7 @@ def eisner(
     n_batch, n_nodes = arc_scores.shape[:2]
     device = arc_scores.device
     require_size(n_nodes)
-    if n_batch == 0 or n_nodes == 1:
+    if n_batch == 0 or n_nodes <= 1:
         no_heads = torch.full((n_batch, n_nodes), NO_HEAD, device=device)
         return no_heads, arc_scores.new_zeros(n_batch)
     heads = torch.empty((n_batch, n_nodes), dtype=torch.int64, device=device)
@@ -77,7 +76,7 @@ def eisner(
             SINGLE_ROOT=single_root,
             STRIDE=stride,
             LANES=lanes,
-            num_warps=max(1, lanes // WARP),
+            num_warps=max(1, lanes // LANES_A_WARP),
             num_stages=1,
         )
     return heads, scores

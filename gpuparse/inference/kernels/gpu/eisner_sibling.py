@@ -11,7 +11,6 @@ import triton
 import triton.language as tl
 
 from gpuparse.inference.kernels.gpu.launch import (
-    WARP,
     count_programs,
     fill_heads,
     on_device,
@@ -32,7 +31,7 @@ SPLIT_PLANES = tl.constexpr(9)
 TO_RIGHT, TO_LEFT, OUTERMOST = tl.constexpr(1), tl.constexpr(2), tl.constexpr(4)
 PARTS = tl.constexpr(3)  # of a tree's score, to each word: arc, sibling, end
 
-MOST_LANES = 128
+LANES_A_WARP, MOST_LANES = 32, 128
 
 
 def eisner_sibling(
@@ -55,7 +54,7 @@ def eisner_sibling(
     n_batch, n_nodes = arc_scores.shape[:2]
     device = arc_scores.device
     require_size(n_nodes)
-    if n_batch == 0 or n_nodes == 1:
+    if n_batch == 0 or n_nodes <= 1:
         no_heads = torch.full((n_batch, n_nodes), NO_HEAD, device=device)
         return no_heads, arc_scores.new_zeros(n_batch)
     heads = torch.empty((n_batch, n_nodes), dtype=torch.int64, device=device)
@@ -83,7 +82,7 @@ def eisner_sibling(
             SINGLE_ROOT=single_root,
             STRIDE=stride,
             LANES=lanes,
-            num_warps=max(1, lanes // WARP),
+            num_warps=max(1, lanes // LANES_A_WARP),
             num_stages=1,
         )
     return heads, scores
