@@ -27,7 +27,7 @@ QUICK_BACKENDS = BACKENDS if HAS_GPU else IN_MAIN_MEMORY
 
 def fewer(backend: str, cases: int) -> int:
     """As many cases as a test can afford: Triton's interpreter takes 10 ms and more for each."""
-    return max(1, cases // 40) if backend == "gpu" and not HAS_GPU else cases
+    return max(1, cases // 50) if backend == "gpu" and not HAS_GPU else cases
 
 
 def no_longer(backend: str, n: int, lengths: list[int]) -> list[int]:

@@ -96,7 +96,7 @@ def test_every_backend_equals_the_textbook(single_root, backend, device, kind):
     """The same trees and the same bits, ties and rounding included."""
     skip_unless_it_reads(backend, device)
     rng = np.random.default_rng(2)
-    for n in no_longer(backend, 13, [1, 2, 3, 5, 7, 8, 13, 15, 16, 17, 33]):
+    for n in no_longer(backend, 8, [1, 2, 3, 5, 7, 8, 13, 15, 16, 17, 33]):
         n_batch = 5
         if kind in ("ties", "forbidden"):
             forbidden = 0.1 * (kind == "forbidden")

@@ -84,7 +84,7 @@ def test_every_backend_equals_the_textbook(name, single_root, backend, device, k
     """The same trees and the same bits, ties and rounding included."""
     skip_unless_it_reads(backend, device)
     row, rng = ROWS[name], np.random.default_rng(2)
-    for n in no_longer(backend, 17, [1, 2, 3, 5, 8, 13, 17, 33]):
+    for n in no_longer(backend, 13, [1, 2, 3, 5, 8, 13, 17, 33]):
         n_batch = 6
         if kind in ("ties", "forbidden"):
             scores = integer_scores(rng, n_batch, n, forbidden=0.3 * (kind == "forbidden"))
