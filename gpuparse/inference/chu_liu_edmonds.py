@@ -1,5 +1,7 @@
 """Chu-Liu/Edmonds: the public function, and the batched form in torch for any device."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -21,7 +23,8 @@ def chu_liu_edmonds(
             and padding are never read. Integers are computed with as float64.
         lengths: words of each sentence, int (B,), 0..N-1.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch" or "cpu" (compiled); all give the same trees and the same bits.
+        backend: "auto", "torch", "cpu" (compiled) or "gpu" (Triton kernels); all give the same
+            trees and the same bits.
 
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each tree's
@@ -35,12 +38,20 @@ def chu_liu_edmonds(
     Source: slides, "Spanning Tree Parsing"; path growing and single root as
     `reference.chu_liu_edmonds` explains.
     """
-    is_cpu = choose_backend(backend, arc_scores.device) == "cpu"
-    search = compiled.chu_liu_edmonds if is_cpu else chu_liu_edmonds_torch
+    search = _search_of(choose_backend(backend, arc_scores.device, has_kernels=True))
     checked = check_scores(arc_scores, lengths)
     heads, scores = search(checked.arc, checked.lengths, single_root=single_root)
     require_trees(scores)
     return heads, scores
+
+
+def _search_of(backend: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The form of the search on checked scores."""
+    if backend == "gpu":
+        from gpuparse.inference.kernels.gpu import chu_liu_edmonds as kernels  # imports Triton
+
+        return kernels.chu_liu_edmonds
+    return compiled.chu_liu_edmonds if backend == "cpu" else chu_liu_edmonds_torch
 
 
 def chu_liu_edmonds_torch(

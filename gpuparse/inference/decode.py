@@ -51,7 +51,7 @@ def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str
         name: a key of `DECODERS`.
         scores: what the decoder reads.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch" or "cpu".
+        backend: "auto", "torch", "cpu" or "gpu".
 
     Raises:
         ConfigError: no decoder has this name.

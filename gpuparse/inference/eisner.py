@@ -1,5 +1,7 @@
 """First-order Eisner: the public function, and the batched form in torch for any device."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -19,7 +21,8 @@ def eisner(
             and padding are never read. Integers are computed with as float64.
         lengths: words of each sentence, int (B,), 0..N-1.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch" or "cpu" (compiled); all give the same trees and the same bits.
+        backend: "auto", "torch", "cpu" (compiled) or "gpu" (Triton kernels); all give the same
+            trees and the same bits.
 
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each tree's
@@ -34,13 +37,20 @@ def eisner(
     Source: McDonald, Crammer & Pereira 2005, section 2.2 (Eisner 1996); single root: Carreras 2007,
     section 2.1.
     """
-    search = (
-        compiled.eisner if choose_backend(backend, arc_scores.device) == "cpu" else eisner_torch
-    )
+    search = _search_of(choose_backend(backend, arc_scores.device, has_kernels=True))
     checked = check_scores(arc_scores, lengths)
     heads, scores = search(checked.arc, checked.lengths, single_root=single_root)
     require_trees(scores)
     return heads, scores
+
+
+def _search_of(backend: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The form of the search on checked scores."""
+    if backend == "gpu":
+        from gpuparse.inference.kernels.gpu import eisner as kernels  # imports Triton
+
+        return kernels.eisner
+    return compiled.eisner if backend == "cpu" else eisner_torch
 
 
 def eisner_torch(

@@ -1,5 +1,7 @@
 """Eisner with sibling parts: the public function, and the batched form in torch for any device."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -34,7 +36,8 @@ def eisner_sibling(
         end_scores: (B, N, N), [b, h, m]: m is the outermost modifier of h on its side, read like
             arc_scores; None: zeros. A side without modifiers scores 0.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch" or "cpu" (compiled); all give the same trees and the same bits.
+        backend: "auto", "torch", "cpu" (compiled) or "gpu" (Triton kernels); all give the same
+            trees and the same bits.
 
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of arc, sibling
@@ -50,12 +53,20 @@ def eisner_sibling(
     Carreras 2007, section 2.1; differs: arc scores are kept apart and added, and a modifier may
     have a score for being the last one.
     """
-    is_cpu = choose_backend(backend, arc_scores.device) == "cpu"
-    search = compiled.eisner_sibling if is_cpu else eisner_sibling_torch
+    search = _search_of(choose_backend(backend, arc_scores.device, has_kernels=True))
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads, scores = search(*checked, single_root=single_root)
     require_trees(scores)
     return heads, scores
+
+
+def _search_of(backend: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The form of the search on checked scores."""
+    if backend == "gpu":
+        from gpuparse.inference.kernels.gpu import eisner_sibling as kernels  # imports Triton
+
+        return kernels.eisner_sibling
+    return compiled.eisner_sibling if backend == "cpu" else eisner_sibling_torch
 
 
 def eisner_sibling_torch(

@@ -3,11 +3,57 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
+import torch
+from torch import Tensor
+
 from gpuparse import inference
 from gpuparse.inference import reference, reference_kbest
+from gpuparse.inference.backends import has_triton
 
-BACKENDS = ["torch", "cpu"]
+HAS_GPU = torch.cuda.is_available()
+IN_MAIN_MEMORY = ["torch", "cpu"]
+"""Every backend that is quick without a GPU."""
+
+_triton = pytest.param(
+    "gpu", marks=pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+)
+BACKENDS = [*IN_MAIN_MEMORY, _triton]
 """Every backend but "auto" and the ones that do not exist."""
+
+QUICK_BACKENDS = BACKENDS if HAS_GPU else IN_MAIN_MEMORY
+"""For tests of many searches, for which Triton's interpreter is too slow."""
+
+
+def fewer(backend: str, cases: int) -> int:
+    """As many cases as a test can afford: Triton's interpreter takes 10 ms and more for each."""
+    return max(1, cases // 50) if backend == "gpu" and not HAS_GPU else cases
+
+
+def no_longer(backend: str, n: int, lengths: list[int]) -> list[int]:
+    """The lengths that a test can afford: up to n words in Triton's interpreter."""
+    return [length for length in lengths if length <= n or backend != "gpu" or HAS_GPU]
+
+
+def skip_unless_it_reads(backend: str, device: torch.device) -> None:
+    """Skip a test where a backend does not run on tensors of that device."""
+    if backend == "cpu" and device.type != "cpu":
+        pytest.skip("the compiled backend reads main memory only")
+    if backend == "gpu" and device.type == "cpu" and HAS_GPU:
+        pytest.skip("Triton's kernels are compiled for the GPU here, not interpreted")
+
+
+def search_with(search: Callable, *scores: Tensor, backend: str, **options) -> list[Tensor]:
+    """Search on the device that the backend reads; what is found is where `scores` were."""
+    device = torch.device("cuda") if backend == "gpu" and HAS_GPU else scores[0].device
+    options = {key: _moved(value, device) for key, value in options.items()}
+    found = search(*(_moved(part, device) for part in scores), backend=backend, **options)
+    return [part.to(scores[0].device) for part in found]
+
+
+def _moved(value: object, device: torch.device) -> object:
+    # What is elsewhere than on the CPU was put there by a test, to be refused.
+    return value.to(device) if isinstance(value, Tensor) and value.device.type == "cpu" else value
 
 
 @dataclass(frozen=True)

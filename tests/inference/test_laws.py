@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.inference import chu_liu_edmonds, eisner
-from tests.inference.decoders import BACKENDS, ROWS
+from tests.inference.decoders import QUICK_BACKENDS, ROWS, search_with
 from tests.strategies import Batch, score_batches
 
 pytestmark = [
-    pytest.mark.parametrize("backend", BACKENDS),
+    pytest.mark.parametrize("backend", QUICK_BACKENDS),
     pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"]),
 ]
 every_decoder = pytest.mark.parametrize("name", ROWS)
@@ -19,8 +19,12 @@ examples = settings(max_examples=40, deadline=None)
 
 
 def search(name, batch, single_root, backend):
-    return ROWS[name].search(
-        batch.arc_scores, batch.lengths, single_root=single_root, backend=backend
+    return search_with(
+        ROWS[name].search,
+        batch.arc_scores,
+        batch.lengths,
+        single_root=single_root,
+        backend=backend,
     )
 
 
@@ -107,7 +111,7 @@ def test_dropping_projectivity_or_the_single_root_never_costs(single_root, backe
     any_tree = search("chu_liu_edmonds", batch, single_root, backend)[1]
     assert (any_tree >= projective).all()
     for decoder in (eisner, chu_liu_edmonds):
-        multi = decoder(batch.arc_scores, batch.lengths, backend=backend)[1]
+        multi = search(decoder.__name__, batch, False, backend)[1]
         assert (multi >= search(decoder.__name__, batch, single_root, backend)[1]).all()
 
 
@@ -119,9 +123,9 @@ def test_mirrored_words_mirror_the_projective_parse(single_root, backend, n, see
     arcs = torch.from_numpy(rng.standard_normal((1, n + 1, n + 1)))
     mirror = torch.tensor([0, *range(n, 0, -1)])
     length = torch.tensor([n])
-    heads, value = eisner(arcs, length, single_root=single_root, backend=backend)
-    mirrored, mirrored_value = eisner(
-        arcs[:, mirror][:, :, mirror], length, single_root=single_root, backend=backend
+    heads, value = search("eisner", Batch(arcs, length), single_root, backend)
+    mirrored, mirrored_value = search(
+        "eisner", Batch(arcs[:, mirror][:, :, mirror], length), single_root, backend
     )
     assert mirror[mirrored[0, 1:]].flip(0).equal(heads[0, 1:])
     assert torch.isclose(mirrored_value, value)

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_kbest
-from tests.inference.decoders import BACKENDS
+from tests.inference.decoders import IN_MAIN_MEMORY
 
-every_backend = pytest.mark.parametrize("backend", BACKENDS)
+every_backend = pytest.mark.parametrize("backend", IN_MAIN_MEMORY)
 
 
 @every_backend

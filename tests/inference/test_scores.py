@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
-from gpuparse.inference import DECODERS, Parse, Scores, decode, eisner
-from tests.inference.decoders import BACKENDS, ROWS
+from gpuparse.inference import DECODERS, Parse, Scores, backends, decode, eisner
+from tests.inference.decoders import BACKENDS, ROWS, search_with
 
 every_decoder = pytest.mark.parametrize("name", ROWS)
 every_backend = pytest.mark.parametrize("backend", [*BACKENDS, "auto"])
 
 
 def search(name, arcs, lengths, backend="auto", **options):
-    return ROWS[name].search(arcs, lengths, backend=backend, **options)
+    return search_with(ROWS[name].search, arcs, lengths, backend=backend, **options)
 
 
 @every_decoder
@@ -67,12 +67,21 @@ def test_wrong_shapes_and_types(name, arcs, lengths, message):
 
 
 @every_decoder
-@pytest.mark.parametrize(
-    ("backend", "message"), [("gpu", "'gpu' is not there"), ("numpy", "unknown backend 'numpy'")]
-)
-def test_backends_that_do_not_exist(name, backend, message):
-    with pytest.raises(ScoreError, match=message):
-        search(name, torch.zeros(1, 3, 3), torch.tensor([2]), backend)
+def test_a_backend_that_does_not_exist(name):
+    with pytest.raises(ScoreError, match="unknown backend 'numpy'"):
+        search(name, torch.zeros(1, 3, 3), torch.tensor([2]), "numpy")
+
+
+@every_decoder
+def test_the_gpu_backend_says_what_it_needs(name, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    arcs, length = torch.zeros(1, 3, 3), torch.tensor([2])
+    monkeypatch.setattr(backends, "has_triton", lambda: True)
+    with pytest.raises(ScoreError, match="reads tensors on a CUDA device, these are on cpu; use"):
+        ROWS[name].search(arcs, length, backend="gpu")
+    monkeypatch.setattr(backends, "has_triton", lambda: False)
+    with pytest.raises(ScoreError, match="needs Triton, which is not installed; use 'torch'"):
+        ROWS[name].search(arcs, length, backend="gpu")
 
 
 @pytest.mark.gpu

@@ -1,0 +1,135 @@
+"""Triton's kernels of tree search, compiled for a GPU that need not be there."""
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed")
+
+TARGET = 90  # compute capability 9.0
+KERNELS = ["eisner", "eisner_sibling", "chu_liu_edmonds"]
+
+COMPILE = """
+import json, sys
+from importlib import import_module
+from pathlib import Path
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from gpuparse.inference.kernels.gpu.launch import row_length
+
+name, target, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+module = import_module(f"gpuparse.inference.kernels.gpu.{name}")
+kernel = getattr(module, f"{name}_kernel")
+integers = {"lengths": "*i64", "heads": "*i64", "splits": "*i16", "paths": "*i32"}
+integers |= {"n_batch": "i32", "n_nodes": "i32"}
+for n in (25, 100):
+    lanes = triton.next_power_of_2(row_length(n + 1))
+    warps = max(1, lanes // module.LANES_A_WARP)
+    for dtype in ("fp32", "fp64"):
+        for single_root in (False, True):
+            constants = {"SINGLE_ROOT": single_root, "STRIDE": row_length(n + 1), "LANES": lanes}
+            types = dict.fromkeys(constants, "constexpr") | integers
+            signature = {arg: types.get(arg, f"*{dtype}") for arg in kernel.arg_names}
+            place = kernel.arg_names.index
+            source = ASTSource(
+                fn=kernel,
+                signature=signature,
+                constexprs={(place(arg),): value for arg, value in constants.items()},
+                attrs={
+                    (place(arg),): [["tt.divisibility", 16]]
+                    for arg, kind in signature.items()
+                    if kind.startswith("*")
+                },
+            )
+            done = triton.compile(
+                source,
+                target=GPUTarget("cuda", target, 32),
+                options={"num_warps": warps, "num_stages": 1},
+            )
+            file = folder / f"{n}-{dtype}-{'single' if single_root else 'multi'}"
+            file.with_suffix(".ptx").write_text(done.asm["ptx"])
+            file.with_suffix(".cubin").write_bytes(done.asm["cubin"])
+"""
+
+
+@pytest.fixture(scope="module", params=KERNELS)
+def compiled(request, tmp_path_factory) -> Path:
+    """A folder with what a kernel is compiled to: n = 25, 100, both types, both kinds of roots."""
+    folder = tmp_path_factory.mktemp(request.param)
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    environment["TRITON_CACHE_DIR"] = str(folder / "cache")
+    subprocess.run(
+        [sys.executable, "-c", COMPILE, request.param, str(TARGET), str(folder)],
+        check=True,
+        env=environment,
+        cwd=Path(__file__).parents[2],
+    )
+    assert len(list(folder.glob("*.cubin"))) == 8
+    return folder
+
+
+def test_nothing_is_spilled(compiled):
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    if not tool.exists():
+        pytest.skip("this Triton comes without cuobjdump")
+    for file in compiled.glob("*.cubin"):
+        found = subprocess.run(
+            [tool, "--dump-resource-usage", file], capture_output=True, text=True, check=True
+        )
+        usage = dict(re.findall(r"(REG|STACK|LOCAL):(\d+)", found.stdout))
+        assert int(usage["STACK"]) == int(usage["LOCAL"]) == 0, file.name
+        assert 16 <= int(usage["REG"]) <= 96, file.name
+
+
+def test_charts_are_read_through_the_coherent_cache(compiled):
+    """What other threads of a program wrote must not come from a cache of constant data."""
+    for file in compiled.glob("*.ptx"):
+        loads = re.findall(r"\bld\.global[\w.]*", file.read_text())
+        assert len(loads) > 20, file.name
+        assert not [load for load in loads if ".nc" in load], file.name
+
+
+def test_barriers_stand_between_stores_and_loads(compiled):
+    """On the way through a kernel, a barrier follows stores before the next loop loads."""
+    for file in compiled.glob("*.ptx"):
+        text = file.read_text()
+        steps = re.findall(r"\b(ld\.global|st\.global|bar\.sync|bar\.warp\.sync)", text)
+        kinds = ["barrier" if step.startswith("bar") else step for step in steps]
+        changes = [kind for kind, _ in itertools.groupby(kinds)]
+        assert changes.count("barrier") >= 4, file.name
+        between = "|".join(changes)
+        assert "st.global|barrier|ld.global" in between, file.name
+
+
+def test_the_kernels_are_imported_by_the_backend_gpu_alone():
+    """Whoever parses on the CPU does not wait for Triton."""
+    script = (
+        "import sys, torch\n"
+        "from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling\n"
+        "arcs, siblings = torch.zeros(1, 4, 4), torch.zeros(1, 4, 4, 4)\n"
+        "for backend in ('cpu', 'torch', 'auto'):\n"
+        "    eisner(arcs, torch.tensor([3]), backend=backend)\n"
+        "    chu_liu_edmonds(arcs, torch.tensor([3]), backend=backend)\n"
+        "    eisner_sibling(arcs, siblings, torch.tensor([3]), backend=backend)\n"
+        "import json\n"
+        "print(json.dumps([name for name in sys.modules if 'kernels.gpu' in name]))\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert json.loads(found.stdout) == []
