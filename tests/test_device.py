@@ -1,0 +1,327 @@
+"""Parsing on a device: the same trees on every backend, in little memory, and long sentences."""
+
+import dataclasses
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.errors import ConfigError, NoTreeError, ScoreError
+from gpuparse.inference.decode import DECODERS
+from gpuparse.model import Model, Predictions
+from gpuparse.scoring import admission
+from gpuparse.scoring.admission import (
+    CHAIN,
+    LOWER,
+    OWN,
+    Admission,
+    permitted_orders,
+    sentence_cells,
+)
+from gpuparse.scoring.device import DeviceParser
+from tests.inference.decoders import HAS_GPU
+from tests.learning.test_guides import OPTIONS, SECOND_ORDER, guides_of
+from tests.learning.test_guides import TEMPLATES as FIRST_ORDER
+from tests.learning.test_guides import trained as guided
+from tests.samples import random_sentences, treebank_of
+from tests.test_confidence import JOINT
+from tests.test_model import trained
+
+TEMPLATES = {"eisner": FIRST_ORDER, "eisner_sibling": SECOND_ORDER}
+LENGTHS = (1, 2, 3, 5, 8, 12)
+SENTENCES = [random_sentences(n, 1, n)[0] for n in LENGTHS] + random_sentences(60, 6, 7)
+TEST = treebank_of(SENTENCES)
+KINDS = {
+    "first order": {},
+    "any size": {"map_rows": 100_003},
+    "exact": {"map_kind": "exact", "single_root": True},
+    "non-projective": {"decoder": "chu_liu_edmonds", "single_root": True},
+    "second order": {"decoder": "eisner_sibling"},
+    "second order, exact": {"decoder": "eisner_sibling", "map_kind": "exact"},
+    "second order, one root": {"decoder": "eisner_sibling", "single_root": True},
+    "by single changes": {"decoder": "hill_climb", "map_rows": 100_003},
+    "graphs": {"decoder": "multi_parent"},
+    "joint labels": {"joint_labels": True, "label_templates": JOINT},
+    "heads only": {"labels": False},
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request: pytest.FixtureRequest) -> Model:
+    return trained(**KINDS[request.param])
+
+
+def same(one: Predictions, two: Predictions) -> bool:
+    """Whether all fields are equal, graphs included."""
+    pairs = [(one, two)]
+    if one.graphs is not None and two.graphs is not None:
+        pairs.append((one.graphs, two.graphs))
+    for a, b in pairs:
+        for field in dataclasses.fields(a):
+            mine, its = getattr(a, field.name), getattr(b, field.name)
+            if field.name != "graphs" and not (mine is its is None or np.array_equal(mine, its)):
+                return False
+    return (one.graphs is None) == (two.graphs is None)
+
+
+def places_to_parse() -> list[object]:
+    """Devices and backends other than compiled code."""
+    on_cpu = [("cpu", "torch")] if HAS_GPU else [("cpu", "torch"), ("cpu", "gpu")]
+    on_gpu = [("cuda", "torch"), ("cuda", "gpu")]
+    skip = pytest.mark.skipif(not HAS_GPU, reason="no CUDA device on this machine")
+    marks = [pytest.mark.gpu, skip]
+    return [*on_cpu, *[pytest.param(*place, marks=marks) for place in on_gpu]]
+
+
+every_place = pytest.mark.parametrize(("device", "backend"), places_to_parse())
+
+
+@every_place
+def test_every_backend_gives_the_same_trees(model: Model, device: str, backend: str) -> None:
+    expected = model.parse(TEST)
+    for batch_size in (3, 2048):
+        found = model.parse(TEST, device=device, backend=backend, batch_size=batch_size)
+        assert same(found, expected)
+
+
+@every_place
+@pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling"])
+def test_guides_and_known_heads(device: str, backend: str, decoder: str) -> None:
+    training = random_sentences(50, 20, 6)
+    options = replace(OPTIONS, decoder=decoder, epochs=2)
+    model = guided(options, guides_of(training), training, TEMPLATES[decoder]).model(16)
+    guides = guides_of(SENTENCES)
+    bare = model.parse(TEST, guides=guides)
+    known = np.where(np.arange(len(guides)) % 3 == 0, bare.heads, -1)
+    known[0] = 0
+    expected = model.parse(TEST, guides=guides, known=known)
+    place = {"device": device, "backend": backend}
+    assert same(model.parse(TEST, guides=guides, **place), bare)
+    assert same(model.parse(TEST, guides=guides, known=known, **place), expected)
+
+
+def test_values_can_be_sent_before_they_are_searched(model: Model) -> None:
+    batch = model.encode(TEST)
+    sent = model.send(batch, "cpu", "torch")
+    expected = model.parse(TEST)
+    assert same(model.parse(TEST, batch=batch, sent=sent, backend="torch"), expected)
+    assert model.send(batch, "cpu") is None
+
+
+def test_a_model_that_searches_otherwise_has_tables_of_its_own() -> None:
+    model = trained()
+    many, one = model.parse(TEST, backend="torch"), model.with_single_root()
+    assert same(one.parse(TEST, backend="torch"), one.parse(TEST))
+    assert same(model.parse(TEST, backend="torch"), many)
+    other = model.with_decoder("chu_liu_edmonds", force=True)
+    assert same(other.parse(TEST, backend="torch"), other.parse(TEST))
+
+
+def test_kernels_need_a_gpu_or_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with pytest.raises(ScoreError, match="reads tensors on a CUDA device"):
+        trained().parse(TEST, backend="gpu")
+
+
+class Scarce:
+    """Lets batches of more than so many cells run out of memory."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+        self.batches: list[tuple[int, int]] = []  # sentences and cells of those that went through
+        self.refused = 0
+        parse = DeviceParser._parse
+
+        def scarce(parser: DeviceParser, batch, *others):
+            siblings = parser._scored.plan.siblings is not None
+            cells = len(batch) * int(
+                sentence_cells(np.array([batch.n_nodes - 1]), siblings=siblings)[0]
+            )
+            if cells > most:
+                self.refused += 1
+                raise torch.OutOfMemoryError("no room")
+            self.batches.append((len(batch), cells))
+            return parse(parser, batch, *others)
+
+        monkeypatch.setattr(DeviceParser, "_parse", scarce)
+
+
+def test_without_memory_the_budget_is_halved(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = model.parse(TEST)
+    siblings = model.plan.siblings is not None
+    of_longest = int(sentence_cells(np.array([max(LENGTHS)]), siblings=siblings)[0])
+    scarce = Scarce(monkeypatch, 3 * of_longest)
+    assert same(model.parse(TEST, backend="torch"), expected)
+    assert scarce.refused > 0
+    assert sum(sentences for sentences, _ in scarce.batches) == len(SENTENCES)
+    assert max(cells for _, cells in scarce.batches) > of_longest
+    # What was learned of the device is not forgotten.
+    scarce.refused = 0
+    assert same(model.parse(TEST, backend="torch"), expected)
+    assert scarce.refused == 0
+
+
+def test_a_sentence_that_no_device_has_memory_for_is_parsed_in_main_memory(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = model.parse(TEST)
+    siblings = model.plan.siblings is not None
+    scarce = Scarce(monkeypatch, int(sentence_cells(np.array([7]), siblings=siblings)[0]))
+    assert same(model.parse(TEST, backend="torch"), expected)
+    too_long = sum(len(sentence) > 7 for sentence in SENTENCES)
+    assert too_long > 0
+    assert sum(sentences for sentences, _ in scarce.batches) == len(SENTENCES) - too_long
+
+
+def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr(DeviceParser, "_parse", broken)
+    with pytest.raises(RuntimeError, match="something else"):
+        trained().parse(TEST, backend="torch")
+
+
+def test_sentences_without_a_tree_are_told_of_on_every_backend() -> None:
+    model = trained(decoder="eisner")
+    crossing = random_sentences(7, 1, 4)
+    known = np.array([3, 4, 0, 3])  # 1 <- 3 and 2 <- 4 cross
+    for backend in ("cpu", "torch"):
+        with pytest.raises(NoTreeError, match="no tree"):
+            model.parse(treebank_of(crossing), known=known[: len(crossing[0])], backend=backend)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 100])
+@pytest.mark.parametrize("budget", [1, 5_000, 1 << 20])
+def test_batches_are_admitted_by_their_cells(batch_size: int, budget: int) -> None:
+    lengths = torch.tensor([3, 9, 1, 30, 30, 12, 5, 5, 0, 2])
+    admitted, batches = Admission(lengths, batch_size, budget, siblings=True), []
+    while len(part := admitted.next_batch()):
+        batches.append(part)
+        admitted.done(part)
+    assert sorted(torch.cat(batches).tolist()) == list(range(len(lengths)))
+    for part in batches:
+        assert len(part) <= batch_size
+        cells = sentence_cells(lengths[part].numpy(), siblings=True)
+        assert len(part) == 1 or len(part) * cells.max() <= budget
+    if batch_size == 100 and budget == 1 << 20:
+        assert len(batches) == 1
+
+
+def test_a_batch_size_that_is_none() -> None:
+    with pytest.raises(ConfigError, match="batch_size is 0"):
+        Admission(torch.tensor([1]), 0, 1, siblings=False)
+
+
+def test_cells_are_those_of_the_tensors() -> None:
+    assert sentence_cells(np.array([0, 9]), siblings=False).tolist() == [8, 800]
+    assert sentence_cells(np.array([0, 9]), siblings=True).tolist() == [9, 1800]
+    # No overflow, however long the sentence.
+    assert sentence_cells(np.array([1_000_000]), siblings=True)[0] > 10**18
+
+
+def cells_of(n: int, *, siblings: bool) -> int:
+    return int(sentence_cells(np.array([n]), siblings=siblings)[0])
+
+
+def test_orders_go_by_length_alone() -> None:
+    lengths = np.array([0, 5, 6, 17, 18, 400])
+    most = cells_of(5, siblings=True)
+    assert most == cells_of(7, siblings=False) - 78 or most >= cells_of(5, siblings=False)
+    orders = permitted_orders(lengths, siblings=True, max_cells=most)
+    assert orders[:3].tolist() == [OWN, OWN, LOWER]
+    assert orders[-1] == CHAIN
+    assert (np.diff(orders) >= 0).all()
+    first = permitted_orders(lengths, siblings=False, max_cells=most)
+    assert set(first.tolist()) == {OWN, CHAIN}
+    assert (first == CHAIN).tolist() == (orders == CHAIN).tolist()
+    assert not permitted_orders(lengths, siblings=True, max_cells=admission.MAX_CELLS).any()
+
+
+def heads_by_sentence(found: Predictions) -> list[list[int]]:
+    cuts = np.cumsum([len(sentence) for sentence in SENTENCES])[:-1]
+    return [part.tolist() for part in np.split(found.heads, cuts)]
+
+
+@every_place
+def test_long_sentences_fall_back_to_the_first_order(
+    model: Model, device: str, backend: str
+) -> None:
+    siblings = model.plan.siblings is not None
+    most = cells_of(7, siblings=siblings)
+    place = {"device": device, "backend": backend}
+    found = model.parse(TEST, max_cells=most, **place)
+    assert same(found, model.parse(TEST, max_cells=most))
+    whole, lower = model.parse(TEST), model.lower_order().parse(TEST)
+    assert found.orders is not None
+    parses = [heads_by_sentence(parse) for parse in (found, whole, lower)]
+    seen = set()
+    for s, order in enumerate(found.orders.tolist()):
+        n = len(SENTENCES[s])
+        mine, own, of_lower = (parse[s] for parse in parses)
+        expected = {OWN: own, LOWER: of_lower, CHAIN: list(range(n))}[order]
+        assert mine == expected
+        assert (order == OWN) == (n <= 7)
+        seen.add(order)
+    assert seen == ({OWN, LOWER} if siblings else {OWN, CHAIN})
+    if found.graphs is not None:  # one head each, and its relation
+        long = np.repeat(found.orders != OWN, [len(sentence) for sentence in SENTENCES])
+        counts = np.diff(found.graphs.starts)
+        assert (counts[long] == 1).all()
+        assert np.array_equal(found.graphs.heads[found.graphs.starts[:-1][long]], found.heads[long])
+    if model.label_weights and model.joint_plan is None:
+        assert found.labels is not None
+        assert (found.labels >= 0).all()
+
+
+def test_a_lower_order_has_the_same_kind_of_trees(model: Model) -> None:
+    mine, lower = DECODERS[model.decoder], DECODERS[model.lower_order().searched_with]
+    assert lower.is_projective == mine.is_projective
+    assert not lower.reads_siblings
+    assert model.lower_order().plan.siblings is None
+
+
+def test_no_sentence_is_too_long_for_probabilities_and_several_trees() -> None:
+    model = trained(decoder="eisner_sibling")
+    most = cells_of(7, siblings=True)
+    lower = model.lower_order()
+    found = model.parse(TEST, max_cells=most, probabilities=True)
+    assert np.array_equal(found.heads, model.parse(TEST, max_cells=most).heads)
+    own, below = (m.parse(TEST, probabilities=True).head_chances for m in (model, lower))
+    assert found.orders is not None
+    is_lower = np.repeat(found.orders == LOWER, [len(sentence) for sentence in SENTENCES])
+    assert 0 < is_lower.sum() < len(is_lower)
+    assert np.array_equal(found.head_chances, np.where(is_lower, below, own))
+    several = model.k_best(TEST, 3, max_cells=most, probabilities=True)
+    assert np.array_equal(several.heads[0], found.heads)
+    assert np.array_equal(several.orders, found.orders)
+    k_own, k_below = (m.k_best(TEST, 3, probabilities=True) for m in (model, lower))
+    assert np.array_equal(several.heads, np.where(is_lower, k_below.heads, k_own.heads))
+    assert np.array_equal(
+        several.chances, np.where(found.orders == LOWER, k_below.chances, k_own.chances)
+    )
+
+
+def test_words_in_a_chain_have_no_chances() -> None:
+    model = trained()
+    most = cells_of(7, siblings=False)
+    found = model.parse(TEST, max_cells=most, probabilities=True)
+    several = model.k_best(TEST, 2, max_cells=most, probabilities=True)
+    long = np.repeat(found.orders == CHAIN, [len(sentence) for sentence in SENTENCES])
+    assert long.any()
+    assert (found.head_chances[long] == 0).all()
+    assert np.array_equal(several.heads[0], found.heads)
+    assert (several.heads[1][long] == -1).all()
+    assert (several.chances[:, found.orders == CHAIN] == 0).all()
+    assert (several.chances[0, found.orders == OWN] > 0).all()
+
+
+def test_known_heads_of_a_chain_stay() -> None:
+    model, n = trained(), max(LENGTHS)
+    sentence = random_sentences(n, 1, n)
+    known = np.full(len(sentence[0]), -1)
+    known[1] = 3
+    found = model.parse(treebank_of(sentence), known=known, max_cells=1)
+    assert found.heads.tolist() == [0, 3, *[0] * (len(known) - 2)]
