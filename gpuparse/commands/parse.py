@@ -18,6 +18,7 @@ from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.predictions import Kept, kept_of, written, written_k_best
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
+from gpuparse.commands.shards import Counts, Place, Recipe, Sharded, wanted_shards
 from gpuparse.data.conll import MAX_LINE, OnError, check_trees, stream_treebanks
 from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
 from gpuparse.data.guides import Guides
@@ -30,6 +31,7 @@ from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.learning.projectivize import unkeepable
 from gpuparse.model import Model
+from gpuparse.model_folder import sum_of_folder
 from gpuparse.scoring.cpu_confidence import SUMS
 
 STANDARD = "-"
@@ -65,7 +67,9 @@ def main(arguments: Sequence[str]) -> int:
     if options.mbr and options.kbest:
         raise ConfigError("--mbr finds one tree and --kbest several best ones: give one of the two")
     _check_guide(options.guide, files)
-    outputs = _outputs(files, options.output, force=options.force)
+    # Of shards it is known later whether what stands there is an unfinished job's.
+    outputs = _outputs(files, options.output, force=options.force or options.shard is not None)
+    _check_shard(options)
     tell = silent if options.quiet else say
     with nullcontext() if options.quiet else compilation_announced():
         threads, device = thread_count(options.threads), _device(options, tell)
@@ -90,11 +94,16 @@ def main(arguments: Sequence[str]) -> int:
         if options.output:
             os.makedirs(options.output, exist_ok=True)
         failed = 0
+        sharded = _sharded(options, job, outputs) if options.shard else []
         with Progress("parsing", quiet=options.quiet) as progress:
-            share = _Share(files)
-            for file, output in zip(files, outputs, strict=True):
+            share = _Share(sum(each.n_bytes for each in sharded) or _total(files))
+            for each in sharded:
+                failed += job.parse_shards(each, progress, share)
+            for each in sharded:
+                each.finish()
+            for file, output in zip(files, outputs, strict=True) if not sharded else ():
                 with _opened(file) as source, _writer(output, options.force) as target:
-                    failed += job.parse(source, file, target, progress, share)
+                    failed += job.parse(source, file, target, progress, share).faults
     if failed:
         # Not silenced by --quiet: it is what the exit code means.
         kept = ", or their heads not be kept," if options.keep_heads else ""
@@ -180,6 +189,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SOURCE",
         help="for models with guide features, the heads that another parser proposes: misc:KEY, an"
         " item of MISC, or the input as that parser parsed it",
+    )
+    parser.add_argument(
+        "--shard",
+        type=wanted_shards,
+        metavar="I/N",
+        help="of each file, cut into N runs of whole sentences, only the I-th, into"
+        " DIR/NAME.shard-I-of-N; all/N: all in turn, joined in the end, going on where such a"
+        " command was killed; join/N: join what is there",
     )
     parser.add_argument("--force", action="store_true", help="replace files in DIR")
     parser.add_argument("--quiet", action="store_true", help="no progress and warnings on stderr")
@@ -277,6 +294,36 @@ def _check_guide(source: str | None, files: list[str]) -> None:
         raise ConfigError("--guide FILE goes with one input; give misc:KEY, or parse them in turn")
 
 
+def _check_shard(options: argparse.Namespace) -> None:
+    if options.shard is None:
+        return
+    if options.output is None:
+        raise ConfigError("--shard writes files: give --output DIR")
+    if options.guide is not None and is_guide_file(options.guide):
+        raise ConfigError("--shard goes with --guide misc:KEY, not with a second file")
+
+
+def _sharded(
+    options: argparse.Namespace, job: _Job, outputs: Sequence[Path | None]
+) -> list[Sharded]:
+    """The inputs as they are to be parsed in shards; what would fail later fails here."""
+    model = job.model
+    recipe = Recipe(
+        sum_of_folder(Path(options.model)),
+        {"decoder": model.searched_with, "single_root": model.single_root}
+        | {name: getattr(options, name) for name in _OF_BYTES},
+    )
+    return [
+        Sharded(file, output, options.shard, recipe, force=options.force, tell=job.tell)
+        for file, output in zip(options.files, outputs, strict=True)
+        if output is not None
+    ]
+
+
+# Other options that change bytes of the output, beside the decoder.
+_OF_BYTES = ("probabilities", "mbr", "kbest", "keep_heads", "guide", "on_error", "max_line")
+
+
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, not {text!r}")
@@ -350,17 +397,26 @@ def _check_stdout(files: list[str]) -> None:
             raise ConfigError(f"{file}: standard output goes into this input")
 
 
-class _Share:
-    """Which share of the input has been read; unknown where an input is a pipe."""
+def _total(files: list[str]) -> int:
+    """Bytes in all inputs; 0 where one of them is a pipe."""
+    regular = all(file != STANDARD and os.path.isfile(file) for file in files)
+    return sum(os.path.getsize(file) for file in files) if regular else 0
 
-    def __init__(self, files: list[str]) -> None:
-        regular = all(file != STANDARD and os.path.isfile(file) for file in files)
-        self._total = sum(os.path.getsize(file) for file in files) if regular else 0
+
+class _Share:
+    """Which share of the input has been read; unknown where the bytes in all are given as 0."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
         self._done = 0
+
+    def without(self, n_bytes: int) -> None:
+        """So much need not be read."""
+        self._total -= n_bytes
 
     def after(self, n_bytes: int) -> float | None:
         self._done += n_bytes
-        return self._done / self._total if self._total else None
+        return self._done / self._total if self._total > 0 else None
 
 
 @contextmanager
@@ -400,20 +456,45 @@ class _Job:
     allow_missing: bool
     tell: Callable[[str], None]
 
-    def parse(
-        self, source: BinaryIO, name: str, target: BinaryIO, progress: Progress, share: _Share
-    ) -> int:
-        """Copy a stream, parsed, chunk by chunk; returns how many sentences had faults."""
-        failed = 0
-        name = "<stdin>" if name == STANDARD else name
+    def parse_shards(self, sharded: Sharded, progress: Progress, share: _Share) -> int:
+        """Parse an input in shards; returns how many sentences had faults."""
         checked = False
+
+        def parse(source: BinaryIO, target: BinaryIO, place: Place) -> Counts:
+            nonlocal checked
+            if not checked:
+                self._check_beginning(sharded.file)
+            checked = True
+            return self.parse(source, sharded.file, target, progress, share, place)
+
+        return sharded.run(parse, share.without)
+
+    def parse(
+        self,
+        source: BinaryIO,
+        name: str,
+        target: BinaryIO,
+        progress: Progress,
+        share: _Share,
+        place: Place | None = None,
+    ) -> Counts:
+        """Copy a stream, parsed, chunk by chunk; its columns are looked at unless it has a place
+        in a file."""
+        failed, n_sentences = 0, 0
+        name = "<stdin>" if name == STANDARD else name
+        checked, place = place is not None, place or Place(1, 0)
         guides = None if self.guide is None else Guides(self.guide)
-        for chunk in stream_treebanks(source, name, on_error=self.on_error, max_line=self.max_line):
+        for chunk in stream_treebanks(
+            source,
+            name,
+            on_error=self.on_error,
+            max_line=self.max_line,
+            first_line=place.line,
+            first_byte=place.byte,
+        ):
             heads = None if guides is None else guides.of(chunk)
             if not checked and chunk.n_words:
-                self._check_columns(chunk)
-                if guides is not None and heads is not None and heads.max() < 0:
-                    self._miss([guides.missing_in(chunk)], "add them")
+                self._check_first(chunk, guides, heads)
                 checked = True
             for warning in chunk.warnings:
                 self.tell(warning)
@@ -424,11 +505,30 @@ class _Job:
             for fault in faults[: max(0, SHOWN - failed)]:
                 self.tell(str(fault))
             failed += len(faults)
+            n_sentences += len(chunk)
             target.write(self._parsed(*self._only(chunk, heads, sound)))
             progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
         if guides is not None:
             guides.check_end()
-        return failed
+        return Counts(n_sentences, failed)
+
+    def _check_beginning(self, file: str) -> None:
+        """Look at the columns of the first piece of a file, which decide for all its shards."""
+        with open(file, "rb") as source:
+            # Its faults are told where it is parsed.
+            for chunk in stream_treebanks(source, file, on_error="skip", max_line=self.max_line):
+                if chunk.n_words:
+                    guides = None if self.guide is None else Guides(self.guide)
+                    heads = None if guides is None else guides.of(chunk)
+                    self._check_first(chunk, guides, heads)
+                    return
+
+    def _check_first(
+        self, chunk: Treebank, guides: Guides | None, heads: np.ndarray | None
+    ) -> None:
+        self._check_columns(chunk)
+        if guides is not None and heads is not None and heads.max() < 0:
+            self._miss([guides.missing_in(chunk)], "add them")
 
     def _check_columns(self, chunk: Treebank) -> None:
         """Refuse an input that lacks what the model looks at: its trees would be far worse."""
