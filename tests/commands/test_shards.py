@@ -80,7 +80,7 @@ def test_cuts_are_where_they_are_defined_to_be(tmp_path, monkeypatch, block):
             wanted = [min(s for s in starts if s >= len(content) * k // n) for k in range(n + 1)]
             assert cuts_of(str(path), n) == wanted, (content, n)
         seen += len(starts) > 2
-    assert seen > 300
+    assert seen > 150
 
 
 @pytest.mark.parametrize("n", NUMBERS)
@@ -328,9 +328,9 @@ def test_refused(parse_run, text, tmp_path, words, said):
 
 
 @pytest.mark.parametrize("word", ["0/3", "4/3", "3", "all", "all/0", "x/3", "1/-2", "1/²", "join/"])
-def test_no_shard(parse_run, text, word, capsys):
+def test_no_shard(word, capsys):
     with pytest.raises(SystemExit) as error:
-        parse_run(text, "--output", "out", "--shard", word)
+        parse.main(["model", "text", "--output", "out", "--shard", word])
     assert error.value.code == 2
     assert "expected I/N with I from 1 to N" in capsys.readouterr().err
 
@@ -394,11 +394,12 @@ def test_wherever_it_is_killed_the_same_command_ends_with_the_same_bytes(
         except Killed:
             monkeypatch.undo()
         code, _, lines = parse_run(*words)
-        if in_folder(out) != {text.name: whole, other.name: whole}:
-            raise AssertionError((last, code, lines, sorted(in_folder(out))))
-        assert code == 0 or errors_of(lines)[0].endswith("exists; give --force to replace it")
-        # Refused only when nothing but the last marker remained to be removed.
-        assert code == 0 or last > 20
+        found = in_folder(out)
+        if code == 2:  # all was done, and nothing but markers left to be removed
+            assert errors_of(lines)[0].endswith(f"{text.name}: exists; give --force to replace it")
+            assert found.pop(f"{other.name}.done", None) or last > 25
+        assert found == {text.name: whole, other.name: whole}
+        assert code == 0 or last > 24
     assert last > 20
 
 
