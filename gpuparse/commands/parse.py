@@ -94,16 +94,15 @@ def main(arguments: Sequence[str]) -> int:
         if options.output:
             os.makedirs(options.output, exist_ok=True)
         failed = 0
-        sharded = _sharded(options, job, outputs) if options.shard else []
+        sharded = _sharded(options, job, outputs) if options.shard else None
         with Progress("parsing", quiet=options.quiet) as progress:
-            share = _Share(sum(each.n_bytes for each in sharded) or _total(files))
-            for each in sharded:
-                failed += job.parse_shards(each, progress, share)
-            for each in sharded:
-                each.finish()
-            for file, output in zip(files, outputs, strict=True) if not sharded else ():
-                with _opened(file) as source, _writer(output, options.force) as target:
-                    failed += job.parse(source, file, target, progress, share).faults
+            if sharded is not None:
+                failed = job.parse_shards(sharded, progress)
+            else:
+                share = _Share(_total(files))
+                for file, output in zip(files, outputs, strict=True):
+                    with _opened(file) as source, _writer(output, options.force) as target:
+                        failed += job.parse(source, file, target, progress, share).faults
     if failed:
         # Not silenced by --quiet: it is what the exit code means.
         kept = ", or their heads not be kept," if options.keep_heads else ""
@@ -456,8 +455,15 @@ class _Job:
     allow_missing: bool
     tell: Callable[[str], None]
 
-    def parse_shards(self, sharded: Sharded, progress: Progress, share: _Share) -> int:
-        """Parse an input in shards; returns how many sentences had faults."""
+    def parse_shards(self, inputs: list[Sharded], progress: Progress) -> int:
+        """Parse inputs in shards; returns how many sentences had faults."""
+        share = _Share(sum(each.n_bytes for each in inputs))
+        failed = sum(self._parse_sharded(each, progress, share) for each in inputs)
+        for each in inputs:
+            each.finish()
+        return failed
+
+    def _parse_sharded(self, sharded: Sharded, progress: Progress, share: _Share) -> int:
         checked = False
 
         def parse(source: BinaryIO, target: BinaryIO, place: Place) -> Counts:

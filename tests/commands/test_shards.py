@@ -4,17 +4,20 @@ import io
 import itertools
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpuparse.commands import parse, shards
 from gpuparse.commands.console import run
 from gpuparse.commands.shards import cuts_of
+from gpuparse.data.conll import stream_treebanks, write_predictions
 from gpuparse.data.synthetic import generate
 from gpuparse.files import lock_file
 from tests.commands.conftest import ROOT, program
@@ -81,6 +84,50 @@ def test_cuts_are_where_they_are_defined_to_be(tmp_path, monkeypatch, block):
             assert cuts_of(str(path), n) == wanted, (content, n)
         seen += len(starts) > 2
     assert seen > 150
+
+
+ROW = b"\t".join([b"a", b"a", b"X", b"X", b"_", b"0", b"x", b"_", b"_"])
+BLOCKS = [
+    b"1\t%s\n" % ROW, b"# c\n1\t%s\n2\t%s\n" % (ROW, ROW), b"# only a comment\n", b"1\ta\n",
+    b"2\t%s\n" % ROW, b"1\t%s\n# in between\n2\t%s\n" % (ROW, ROW), b"", b"\n", b" \n",
+    b"1\t%s\n" % (b"long" * 30 + ROW), b"1\xff\t%s\n" % ROW, b"1\t%s\r\r\n" % ROW,
+]  # fmt: skip
+
+
+def copied(file, on_error: str, chunk: int, place: shards.Place) -> tuple[bytes, list[str]]:
+    """A run of sentences as it is read and written, and what is said of it."""
+    out, said = b"", []
+    for treebank in stream_treebanks(
+        file, "f", chunk_bytes=chunk, on_error=on_error, max_line=100,
+        first_line=place.line, first_byte=place.byte,
+    ):  # fmt: skip
+        out += write_predictions(treebank, np.full(treebank.n_words, -2))
+        said += map(str, treebank.faults)
+    return out, said
+
+
+@pytest.mark.parametrize("on_error", ["skip", "keep"])
+def test_any_file_is_the_same_in_runs(on_error, tmp_path):
+    rng, cut = random.Random(1), 0
+    for _ in range(1000):
+        text = b"".join(
+            rng.choice(BLOCKS).replace(b"\n", end) + rng.choice([end, end, b"\n", b""])
+            for end in rng.choices([b"\n", b"\r\n"], k=rng.randrange(9))
+        )
+        chunk, n = rng.choice([7, 200, 1 << 20]), rng.randrange(1, 9)
+        (tmp_path / "f").write_bytes(text)
+        cuts = cuts_of(str(tmp_path / "f"), n)
+        runs = [
+            copied(
+                io.BytesIO(text[a:b]), on_error, chunk, shards.Place(text[:a].count(b"\n") + 1, a)
+            )
+            for a, b in itertools.pairwise(cuts)
+        ]
+        whole = copied(io.BytesIO(text), on_error, chunk, shards.Place(1, 0))
+        assert b"".join(out for out, _ in runs) == whole[0], (text, cuts)
+        assert [line for _, said in runs for line in said] == whole[1]
+        cut += len(set(cuts)) > 2
+    assert cut > 200
 
 
 @pytest.mark.parametrize("n", NUMBERS)
