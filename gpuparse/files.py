@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import secrets
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuparse.errors import ConfigError
+
+_WHOLE_NAME = 100  # characters of a file's name that its temporary name has
+_RANDOM = 8  # hexadecimal digits in it
 
 
 @contextmanager
@@ -41,7 +45,9 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
     if os.path.exists(target) and not force:
         raise ConfigError(f"{path}: exists; give --force to replace it")
     folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(4)}.part")
+    temporary = os.path.join(
+        folder, f".{name[:_WHOLE_NAME]}.{secrets.token_hex(_RANDOM // 2)}.part"
+    )
     # os.open with O_EXCL: tempfile would make the file readable by its owner alone.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
@@ -81,8 +87,35 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
         os.makedirs(folder, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise ConfigError(f"{folder}: is no folder; name another output") from None
-    path = os.path.join(folder, ".lock")
-    descriptor = _lock(path, folder)
+    with _locked(os.path.join(folder, ".lock"), folder):
+        yield
+
+
+@contextmanager
+def lock_file(path: str | Path) -> Iterator[None]:
+    """Be the only process that writes a file, which need not be there.
+
+    What killed processes left of it, under the temporary names of `replace_file`, is removed. The
+    lock is as of `lock_folder`, on `.NAME.lock` beside the file.
+
+    Args:
+        path: the file.
+    Raises:
+        ConfigError: another process holds the lock.
+        OSError: its folder is missing or cannot be written to.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    with _locked(os.path.join(folder, f".{name}.lock"), path):
+        if len(name) <= _WHOLE_NAME:  # else it could be another file's
+            pattern = f".{glob.escape(name)}.{_RANDOM * '[0-9a-f]'}.part"
+            for left in glob.glob(os.path.join(glob.escape(folder), pattern)):
+                os.unlink(left)
+        yield
+
+
+@contextmanager
+def _locked(path: str, target: str | Path) -> Iterator[None]:
+    descriptor = _lock(path, target)
     try:
         yield
     finally:

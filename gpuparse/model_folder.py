@@ -64,6 +64,20 @@ def read_folder(folder: Path) -> tuple[dict, dict[str, str], dict[str, np.ndarra
     return facts, texts, tensors
 
 
+def sum_of_folder(folder: Path) -> str:
+    """One SHA-256 for all that makes a model, from what is written in it; nothing is checked.
+
+    Raises:
+        ModelError: as read_folder, of the weights' file.
+    Cost: none but opening the file.
+    """
+    try:
+        with safe_open(folder / WEIGHTS, "np") as file:
+            return _sha256((file.metadata() or {}).get(_METADATA, "").encode())
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{folder / WEIGHTS}: cannot be read: {error}") from error
+
+
 def _sums(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]) -> dict[str, str]:
     """The SHA-256 of every part, and of what no look at the numbers could tell from damage."""
     units = as_json([facts.get(name) for name in ("arc_unit", "label_unit")])

@@ -146,9 +146,7 @@ class Scarce:
         monkeypatch.setattr(DeviceParser, "_parse", scarce)
 
 
-def test_without_memory_the_budget_is_halved(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_memory_the_budget_is_halved(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = model.parse(TEST)
     siblings = model.plan.siblings is not None
     of_longest = int(sentence_cells(np.array([max(LENGTHS)]), siblings=siblings)[0])

@@ -98,6 +98,8 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
             assert Path("train.py").is_file()
             assert_options_known("train", rest, capsys)
             load_config(config, [word for word in rest if not word.startswith("--")])
+        case ["torchrun", "--nproc-per-node", n, "train.py", config, *overrides]:
+            assert load_config(config, overrides).learning.shards >= int(n)
         case ["python", "-m", "gpuparse", "config", config, *overrides]:
             load_config(config, overrides)
         case ["python", "parse.py", _, *rest]:

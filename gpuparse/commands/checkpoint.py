@@ -34,6 +34,11 @@ class Origin:
     treebank: str
     templates: str
 
+    @property
+    def sha256(self) -> str:
+        """One sum for all of it, in hexadecimal."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
+
 
 @dataclass(frozen=True)
 class Checkpoint:

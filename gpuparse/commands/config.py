@@ -217,6 +217,14 @@ class LearningConfig:
         "Gold trees the decoder cannot build: learn from the nearest one it can, from them with"
         " their words rearranged so that they nest, or from them as they are.",
     )
+    shards: int = _key(
+        1,
+        "integer",
+        "Shards of the training treebank that learn for themselves in an epoch, after which their"
+        " weights are averaged; several processes share them out.",
+        low=1,
+        high=10_000,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

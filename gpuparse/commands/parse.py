@@ -27,6 +27,7 @@ from gpuparse.commands.predictions import (
     written_k_best,
 )
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
+from gpuparse.commands.shards import Counts, Place, Recipe, Sharded, wanted_shards
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import MAX_LINE, OnError, check_trees, stream_treebanks
 from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
@@ -41,6 +42,7 @@ from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.learning.projectivize import unkeepable
 from gpuparse.model import Model
+from gpuparse.model_folder import sum_of_folder
 from gpuparse.scoring.admission import MAX_CELLS
 from gpuparse.scoring.cpu_confidence import SUMS
 from gpuparse.scoring.device import Sent
@@ -80,7 +82,9 @@ def main(arguments: Sequence[str]) -> int:
     if options.mbr and options.kbest:
         raise ConfigError("--mbr finds one tree and --kbest several best ones: give one of the two")
     _check_guide(options.guide, files)
-    outputs = _outputs(files, options.output, force=options.force)
+    # Of shards it is known later whether what stands there is an unfinished job's.
+    outputs = _outputs(files, options.output, force=options.force or options.shard is not None)
+    _check_shard(options)
     tell = silent if options.quiet else say
     with nullcontext() if options.quiet else compilation_announced():
         threads, device = thread_count(options.threads), _device(options, tell)
@@ -107,11 +111,15 @@ def main(arguments: Sequence[str]) -> int:
         if options.output:
             os.makedirs(options.output, exist_ok=True)
         failed = 0
+        sharded = _sharded(options, job, outputs) if options.shard else None
         with Progress("parsing", quiet=options.quiet) as progress:
-            share = _Share(files)
-            for file, output in zip(files, outputs, strict=True):
-                with _opened(file) as source, _writer(output, options.force) as target:
-                    failed += job.parse(source, file, target, progress, share)
+            if sharded is not None:
+                failed = job.parse_shards(sharded, progress)
+            else:
+                share = _Share(_total(files))
+                for file, output in zip(files, outputs, strict=True):
+                    with _opened(file) as source, _writer(output, options.force) as target:
+                        failed += job.parse(source, file, target, progress, share).faults
     if failed:
         # Not silenced by --quiet: it is what the exit code means.
         kept = ", or their heads not be kept," if options.keep_heads else ""
@@ -210,6 +218,14 @@ def _parser() -> argparse.ArgumentParser:
         help="for models with guide features, the heads that another parser proposes: misc:KEY, an"
         " item of MISC, or the input as that parser parsed it",
     )
+    parser.add_argument(
+        "--shard",
+        type=wanted_shards,
+        metavar="I/N",
+        help="of each file, cut into N runs of whole sentences, only the I-th, into"
+        " DIR/NAME.shard-I-of-N; all/N: all in turn, joined in the end, going on where such a"
+        " command was killed; join/N: join what is there",
+    )
     parser.add_argument("--force", action="store_true", help="replace files in DIR")
     parser.add_argument("--quiet", action="store_true", help="no progress and warnings on stderr")
     return parser
@@ -306,6 +322,38 @@ def _check_guide(source: str | None, files: list[str]) -> None:
         raise ConfigError("--guide FILE goes with one input; give misc:KEY, or parse them in turn")
 
 
+def _check_shard(options: argparse.Namespace) -> None:
+    if options.shard is None:
+        return
+    if options.output is None:
+        raise ConfigError("--shard writes files: give --output DIR")
+    if options.guide is not None and is_guide_file(options.guide):
+        raise ConfigError("--shard goes with --guide misc:KEY, not with a second file")
+
+
+def _sharded(
+    options: argparse.Namespace, job: _Job, outputs: Sequence[Path | None]
+) -> list[Sharded]:
+    """The inputs as they are to be parsed in shards; what would fail later fails here."""
+    model = job.model
+    recipe = Recipe(
+        sum_of_folder(Path(options.model)),
+        {"decoder": model.searched_with, "single_root": model.single_root}
+        | {name: getattr(options, name) for name in _OF_BYTES},
+    )
+    return [
+        Sharded(file, output, options.shard, recipe, force=options.force, tell=job.tell)
+        for file, output in zip(options.files, outputs, strict=True)
+        if output is not None
+    ]
+
+
+# Other options that change bytes of the output, beside the decoder.
+_OF_BYTES = (
+    "probabilities", "mbr", "kbest", "keep_heads", "guide", "on_error", "max_line", "max_cells",
+)  # fmt: skip
+
+
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, not {text!r}")
@@ -379,17 +427,26 @@ def _check_stdout(files: list[str]) -> None:
             raise ConfigError(f"{file}: standard output goes into this input")
 
 
-class _Share:
-    """Which share of the input has been read; unknown where an input is a pipe."""
+def _total(files: list[str]) -> int:
+    """Bytes in all inputs; 0 where one of them is a pipe."""
+    regular = all(file != STANDARD and os.path.isfile(file) for file in files)
+    return sum(os.path.getsize(file) for file in files) if regular else 0
 
-    def __init__(self, files: list[str]) -> None:
-        regular = all(file != STANDARD and os.path.isfile(file) for file in files)
-        self._total = sum(os.path.getsize(file) for file in files) if regular else 0
+
+class _Share:
+    """Which share of the input has been read; unknown where the bytes in all are given as 0."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
         self._done = 0
+
+    def without(self, n_bytes: int) -> None:
+        """So much need not be read."""
+        self._total -= n_bytes
 
     def after(self, n_bytes: int) -> float | None:
         self._done += n_bytes
-        return self._done / self._total if self._total else None
+        return self._done / self._total if self._total > 0 else None
 
 
 @contextmanager
@@ -430,20 +487,45 @@ class _Job:
     allow_missing: bool
     tell: Callable[[str], None]
 
-    def parse(
-        self, source: BinaryIO, name: str, target: BinaryIO, progress: Progress, share: _Share
-    ) -> int:
-        """Copy a stream, parsed, chunk by chunk; returns how many sentences had faults."""
-        failed = 0
-        name = "<stdin>" if name == STANDARD else name
+    def parse_shards(self, inputs: list[Sharded], progress: Progress) -> int:
+        """Parse inputs in shards; returns how many sentences had faults."""
+        share = _Share(sum(each.n_bytes for each in inputs))
+        failed = sum(self._parse_sharded(each, progress, share) for each in inputs)
+        for each in inputs:
+            each.finish()
+        return failed
+
+    def _parse_sharded(self, sharded: Sharded, progress: Progress, share: _Share) -> int:
         checked = False
+
+        def parse(source: BinaryIO, target: BinaryIO, place: Place) -> Counts:
+            nonlocal checked
+            if not checked:
+                self._check_beginning(sharded.file)
+            checked = True
+            return self.parse(source, sharded.file, target, progress, share, place)
+
+        return sharded.run(parse, share.without)
+
+    def parse(
+        self,
+        source: BinaryIO,
+        name: str,
+        target: BinaryIO,
+        progress: Progress,
+        share: _Share,
+        place: Place | None = None,
+    ) -> Counts:
+        """Copy a stream, parsed, chunk by chunk; its columns are looked at unless it has a place
+        in a file."""
+        failed, n_sentences = 0, 0
+        name = "<stdin>" if name == STANDARD else name
+        checked, place = place is not None, place or Place(1, 0)
         guides = None if self.guide is None else Guides(self.guide)
         orders = np.zeros(3, np.int64)
-        for chunk, heads, batch, sent in self._read(source, name, guides):
+        for chunk, heads, batch, sent in self._read(source, name, guides, place):
             if not checked and chunk.n_words:
-                self._check_columns(chunk)
-                if guides is not None and heads is not None and heads.max() < 0:
-                    self._miss([guides.missing_in(chunk)], "add them")
+                self._check_first(chunk, guides, heads)
                 checked = True
             for warning in chunk.warnings:
                 self.tell(warning)
@@ -454,10 +536,12 @@ class _Job:
             for fault in faults[: max(0, SHOWN - failed)]:
                 self.tell(str(fault))
             failed += len(faults)
+            n_sentences += len(chunk)
+            some = chunk
             if not sound.all():
-                chunk, heads = self._only(chunk, heads, sound)
+                some, heads = self._only(chunk, heads, sound)
                 batch = sent = None
-            parsed, of_chunk = self._parsed(chunk, heads, batch, sent)
+            parsed, of_chunk = self._parsed(some, heads, batch, sent)
             target.write(parsed)
             orders += np.bincount(of_chunk, minlength=len(orders))
             progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
@@ -465,10 +549,28 @@ class _Job:
             guides.check_end()
         for line in long_sentences(self.model, np.repeat(np.arange(len(orders)), orders)):
             self.tell(f"{name}: {line}")
-        return failed
+        return Counts(n_sentences, failed)
+
+    def _check_beginning(self, file: str) -> None:
+        """Look at the columns of the first piece of a file, which decide for all its shards."""
+        with open(file, "rb") as source:
+            # Its faults are told where it is parsed.
+            for chunk in stream_treebanks(source, file, on_error="skip", max_line=self.max_line):
+                if chunk.n_words:
+                    guides = None if self.guide is None else Guides(self.guide)
+                    heads = None if guides is None else guides.of(chunk)
+                    self._check_first(chunk, guides, heads)
+                    return
+
+    def _check_first(
+        self, chunk: Treebank, guides: Guides | None, heads: np.ndarray | None
+    ) -> None:
+        self._check_columns(chunk)
+        if guides is not None and heads is not None and heads.max() < 0:
+            self._miss([guides.missing_in(chunk)], "add them")
 
     def _read(
-        self, source: BinaryIO, name: str, guides: Guides | None
+        self, source: BinaryIO, name: str, guides: Guides | None, place: Place
     ) -> Iterator[tuple[Treebank, np.ndarray | None, Batch | None, Sent | None]]:
         """A stream in chunks, with their guides; for a device encoded too, and on their way there.
 
@@ -476,7 +578,14 @@ class _Job:
         """
         on_gpu = choose_backend(self.backend, torch.device(self.device), has_kernels=True) != "cpu"
         stream = partial(stream_treebanks, chunk_bytes=GPU_CHUNK) if on_gpu else stream_treebanks
-        chunks = stream(source, name, on_error=self.on_error, max_line=self.max_line)
+        chunks = stream(
+            source,
+            name,
+            on_error=self.on_error,
+            max_line=self.max_line,
+            first_line=place.line,
+            first_byte=place.byte,
+        )
         if not on_gpu:
             for chunk in chunks:
                 yield chunk, None if guides is None else guides.of(chunk), None, None

@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from gpuparse.commands.calibrate import fits_as_text
@@ -34,6 +35,7 @@ from gpuparse.commands.kernels import (
     kernels_clocked,
     parsing_compiled_aside,
 )
+from gpuparse.commands.processes import check_same, joined_processes
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.misc_keys import is_guide_file
@@ -45,6 +47,7 @@ from gpuparse.features.templates import TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning import trainer as learning
+from gpuparse.learning.mixing import ALONE, Processes
 from gpuparse.learning.units import fit_units
 from gpuparse.model import Model
 from gpuparse.scoring.cpu_confidence import SUMS
@@ -70,13 +73,14 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a treebank cannot be used.
     """
     options = _parser().parse_intermixed_args(arguments)
-    tell = silent if options.quiet else say
     config = load_config(options.config, options.overrides)
-    announced = nullcontext() if options.quiet else compilation_announced()
-    with announced, parsing_compiled_aside(config.decoder):
-        run = Run(config, tell, quiet=options.quiet)
-        run.train(resume=options.resume, force=options.force)
-        run.test()
+    with joined_processes() as processes:
+        quiet = options.quiet or not processes.is_first
+        announced = nullcontext() if quiet else compilation_announced()
+        with announced, parsing_compiled_aside(config.decoder):
+            run = Run(config, silent if quiet else say, quiet=quiet, processes=processes)
+            run.train(resume=options.resume, force=options.force)
+            run.test()
     return 0
 
 
@@ -109,12 +113,20 @@ class Run:
         config: the config, valid.
         tell: where the lines for the user go.
         quiet: whether to show no progress.
+        processes: those that learn together; the first one does all the rest.
     Raises:
         ConfigError: a template set or device that is not there.
     """
 
-    def __init__(self, config: RunConfig, tell: Callable[[str], None], *, quiet: bool) -> None:
-        self.config, self.tell, self.quiet = config, tell, quiet
+    def __init__(
+        self,
+        config: RunConfig,
+        tell: Callable[[str], None],
+        *,
+        quiet: bool,
+        processes: Processes = ALONE,
+    ) -> None:
+        self.config, self.tell, self.quiet, self.processes = config, tell, quiet, processes
         self.output = Path(config.output)
         self.learning_seconds = 0.0
         self.arcs, self.labels = templates_of(config)
@@ -127,13 +139,15 @@ class Run:
 
     def train(self, *, resume: bool, force: bool) -> None:
         """Learn from data.train and write the model."""
-        check_output(self.output, resume=resume, force=force)
+        if self.processes.is_first:
+            check_output(self.output, resume=resume, force=force)
         check_treebanks(self.config)
         started = time.monotonic()
         data = self.config.data
         gold = self._read("train", single_root=data.single_root is True, partial=data.partial)
-        self.dev = self._read("dev").treebank if self.config.data.dev else None
-        self.tested = self._read("test").treebank if self.config.data.test else None
+        scored = data if self.processes.is_first else replace(data, dev=None, test=None)
+        self.dev = self._read("dev").treebank if scored.dev else None
+        self.tested = self._read("test").treebank if scored.test else None
         self.guides = {
             part: None if treebank is None else guides_of(self.config, part, treebank)
             for part, treebank in (
@@ -141,13 +155,18 @@ class Run:
             )
         }  # fmt: skip
         trainer = self._trainer(gold.treebank)
+        origin = self.origin(gold.sha256)
+        if not self.processes.is_first:
+            self._learn_along(trainer, origin, resume=resume)
+            return
         with lock_folder(self.output):
             check_output(self.output, resume=resume, force=force)
-            origin = self.origin(gold.sha256)
+            check_same(origin.sha256, self.processes)
             if resume:
                 checkpoint = read_checkpoint(self.output, origin)
                 trainer.restore(checkpoint.state)
                 self.learning_seconds = checkpoint.learning_seconds
+                self._share_state(trainer)
             else:
                 remove_checkpoint(self.output)
                 self.learning_seconds = 0.0
@@ -159,6 +178,21 @@ class Run:
             f"{self.output}: model of {bits}-bit weights written,"
             f" {time.monotonic() - started:.1f} s in all"
         )
+
+    def _learn_along(self, trainer: learning.Trainer, origin: Origin, *, resume: bool) -> None:
+        """Learn in a process that is not the first."""
+        check_same(origin.sha256, self.processes)
+        if resume:
+            self._share_state(trainer)
+        for _ in trainer.learn():
+            pass
+
+    def _share_state(self, trainer: learning.Trainer) -> None:
+        """Let all processes go on from where the first one stands."""
+        state = trainer.state()
+        for array in state.values():
+            self.processes.share(array, 0)
+        trainer.restore(state)
 
     def origin(self, treebank: str) -> Origin:
         """What the model is made of; `treebank` is the SHA-256 of the training treebank."""
@@ -188,7 +222,7 @@ class Run:
         config = self.config
         trainer = learning.Trainer(
             treebank, self.arcs, self.labels, trainer_options(config), threads=self.threads,
-            guides=self.guides["train"],
+            guides=self.guides["train"], processes=self.processes,
         )  # fmt: skip
         roots = "one root a tree" if trainer.single_root else "any number of roots"
         self.tell(f"{config.decoder}, {roots}, {self.threads} threads, parsing on {self.device}")
@@ -395,4 +429,5 @@ def trainer_options(config: RunConfig) -> learning.Options:
         label_epochs=config.labels.epochs,
         joint_labels=config.labels.kind == "joint",
         k=config.learning.k,
+        shards=config.learning.shards,
     )

@@ -77,6 +77,8 @@ def stream_treebanks(
     chunk_bytes: int = CHUNK,
     on_error: OnError = "fail",
     max_line: int = MAX_LINE,
+    first_line: int = 1,
+    first_byte: int = 0,
 ) -> Iterator[Treebank]:
     """Reads a CoNLL file of any size, a chunk of whole sentences at a time.
 
@@ -85,12 +87,15 @@ def stream_treebanks(
         source: its name in messages.
         chunk_bytes: bytes read at a time; a longer sentence makes its own chunk larger.
         on_error, max_line: as in read_treebank.
+        first_line, first_byte: where in the file the bytes begin, which must be where a sentence
+            does; lines count from 1, bytes from 0.
     Returns: the chunks; write_predictions of each, one after the other, is the whole file.
     Raises: DataError, whose text begins with file:line.
     Cost: memory for two chunks, or for the longest sentence; a line longer than max_line is never
         held whole.
     """
     reader = _Reader(source, on_error, max_line)
+    reader.line, reader.byte = first_line, first_byte
     pending = b""
     while True:
         block = binary_file.read(chunk_bytes)

@@ -27,6 +27,7 @@ from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.learning.difference import Difference, make_difference
+from gpuparse.learning.mixing import ALONE, Counts, Learn, Mixing, Processes, Table
 from gpuparse.learning.online import (
     DIFFERENCE_FULL,
     NO_TREE,
@@ -62,6 +63,7 @@ from gpuparse.scoring.joint import joint_labels
 from gpuparse.scoring.weights import Weights, quantised
 
 SLICE = 256  # sentences between two events
+STAGES = ("arcs", "labels")
 _DEPREL = 7
 
 
@@ -87,6 +89,7 @@ class Options:
     joint_labels: bool = False  # whether labels are found with the trees
     k: int = 1  # trees of each sentence that are learned from
     min_gain: float = 0.0  # of single changes; in words: as much as so many wrong heads cost
+    shards: int = 1  # that learn for themselves and are mixed after every epoch
 
 
 def check_rule(options: Options) -> None:
@@ -95,6 +98,11 @@ def check_rule(options: Options) -> None:
     Raises:
         ConfigError: they do not.
     """
+    if options.shards > 1 and options.map_kind == "exact":
+        raise ConfigError(
+            f"learning.shards is {options.shards}: an exact map would give a feature another row in"
+            " every shard; choose feature_map.kind=hashed"
+        )
     rule, decoder = RULES[options.rule], DECODERS[options.decoder]
     what = f"learning.rule {options.rule}"
     if options.k > 1 and not rule.takes_k_best:
@@ -177,6 +185,7 @@ class Trainer:
         options: how to learn.
         threads: threads that predict the sentences of a batch; the result is the same for any.
         guides: (W,) heads that another parser proposes, -1 for none; for guide templates.
+        processes: that share the work, each with the same of all this.
     Raises:
         DataError: a treebank without sentences. ConfigError: templates that do not fit it, or
             guides without guide templates, or the other way round.
@@ -191,6 +200,7 @@ class Trainer:
         options: Options,
         threads: int = 1,
         guides: np.ndarray | None = None,
+        processes: Processes = ALONE,
     ) -> None:
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
@@ -235,6 +245,9 @@ class Trainer:
         self._weights = Weights(np.zeros((self._features.n_rows, 1), np.float32))
         self._weighted = np.zeros(self._features.n_rows, np.float32)
         self._epochs_done = {"arcs": 0, "labels": 0}
+        self._mixing = Mixing(
+            len(treebank), options.shards, options.seed if options.shuffle else None, processes
+        )
         self._joint: JointLabels | None = None
         self._start_labels(treebank)
 
@@ -400,38 +413,66 @@ class Trainer:
         return np.random.Generator(np.random.PCG64(seeds)).permutation(n)
 
     def _arc_epoch(self, epoch: int) -> Iterator[Progress]:
-        options, order = self.options, self._order(0, epoch)
-        ordered = self._arc_batch.select(torch.from_numpy(order))
-        words, wrong, done = 0, 0, 0
-        step = max(SLICE // options.batch_size, 1) * options.batch_size
+        tables = [Table(self._weights.array[:, 0], self._weighted)]
+        if self._joint:
+            tables += self._label_tables()
         with ThreadPoolExecutor(self._threads) as pool:
             learner = _ArcLearner(self, pool)
-            for first in range(0, len(order), step):
-                part = ordered.select(torch.arange(first, min(first + step, len(order))))
-                wrong += learner.learn(part, epoch * len(order) + first)
-                words += int(part.lengths.sum())
-                done += len(part)
-                if done == len(order):
-                    self._epochs_done["arcs"] = epoch + 1
-                yield Progress("arcs", epoch + 1, done, len(order), wrong, words)
+
+            def learn(order: np.ndarray, seen: int) -> Iterator[Counts]:
+                return self._learn_arcs(learner, order, seen)
+
+            yield from self._epoch("arcs", epoch, tables, learn)
 
     def _label_epoch(self, epoch: int) -> Iterator[Progress]:
-        assert self._label_weights is not None
-        order = self._order(1, epoch)
-        ordered = self._batch.select(torch.from_numpy(order))
         width = len(self.label_names)
         scratch = make_label_scratch(
             len(self._label_plan.direction), width, self._longest, np.dtype(np.float32)
         )
+
+        def learn(order: np.ndarray, seen: int) -> Iterator[Counts]:
+            return self._learn_label_slices(scratch, order, seen)
+
+        yield from self._epoch("labels", epoch, self._label_tables(), learn)
+
+    def _label_tables(self) -> list[Table]:
+        assert self._label_weights is not None
+        return [Table(self._label_weights.array.reshape(-1), self._label_weighted)]
+
+    def _epoch(
+        self, stage: str, epoch: int, tables: list[Table], learn: Learn
+    ) -> Iterator[Progress]:
+        order = self._order(STAGES.index(stage), epoch)
+        for counts in self._mixing.epoch(order, epoch, tables, learn):
+            if counts.done == len(order):
+                self._epochs_done[stage] = epoch + 1
+            done, wrong, words = counts
+            yield Progress(stage, epoch + 1, done, len(order), wrong, words)
+
+    def _learn_arcs(self, learner: "_ArcLearner", order: np.ndarray, seen: int) -> Iterator[Counts]:
+        """Learn the arcs of sentences in their order; `seen` came before."""
+        ordered = self._arc_batch.select(torch.from_numpy(order))
+        words, wrong, done = 0, 0, 0
+        step = max(SLICE // self.options.batch_size, 1) * self.options.batch_size
+        for first in range(0, len(order), step):
+            part = ordered.select(torch.arange(first, min(first + step, len(order))))
+            wrong += learner.learn(part, seen + first)
+            words += int(part.lengths.sum())
+            done += len(part)
+            yield Counts(done, wrong, words)
+
+    def _learn_label_slices(
+        self, scratch: LabelScratch, order: np.ndarray, seen: int
+    ) -> Iterator[Counts]:
+        """Learn the labels of sentences in their order; `seen` came before."""
+        ordered = self._batch.select(torch.from_numpy(order))
         words, wrong, done = 0, 0, 0
         for first in range(0, len(order), SLICE):
             part = ordered.select(torch.arange(first, min(first + SLICE, len(order))))
-            wrong += self._learn_labels(part, epoch * len(order) + first, scratch)
+            wrong += self._learn_labels(part, seen + first, scratch)
             words += int(part.lengths.sum())
             done += len(part)
-            if done == len(order):
-                self._epochs_done["labels"] = epoch + 1
-            yield Progress("labels", epoch + 1, done, len(order), wrong, words)
+            yield Counts(done, wrong, words)
 
     def _learn_labels(self, part: Batch, seen: int, scratch: LabelScratch) -> int:
         """Learn the labels of some sentences; returns how many arcs got another label first."""
@@ -517,7 +558,7 @@ class Trainer:
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Go back to where a run with the same treebank, templates and options stood."""
-        self._epochs_done = dict(zip(("arcs", "labels"), state["done"].tolist(), strict=True))
+        self._epochs_done = dict(zip(STAGES, state["done"].tolist(), strict=True))
         self._weights = Weights(state["arcs"])
         self._weighted = state["arcs_weighted"].copy()
         if self._label_weights is not None:

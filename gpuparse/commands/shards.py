@@ -1,0 +1,434 @@
+"""Parsing files in shards: runs of whole sentences, each finished and marked for itself.
+
+A job that is killed goes on at the shard it had reached, and several machines can each take some.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from gpuparse import __version__
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.files import lock_file, replace_file
+
+ALL, JOIN = "all", "join"
+MOST = 1_000_000
+_DONE = ".done"
+_FORMAT = 1
+_BLOCK = 1 << 20
+_NAMED = 10  # shards that a message lists at most
+
+
+class Place(NamedTuple):
+    """Where a run of sentences begins in its file; lines count from 1, bytes from 0."""
+
+    line: int
+    byte: int
+
+
+class Counts(NamedTuple):
+    """Sentences that were read, and sentences with faults."""
+
+    sentences: int
+    faults: int
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Shard `which` of `n`, from 1; None is all of them, which become one file in the end.
+
+    only_joined: whether they must be there already.
+    """
+
+    which: int | None
+    n: int
+    only_joined: bool = False
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What else than the input an output is made of: a model's SHA-256, options by name."""
+
+    model: str
+    options: dict[str, object]
+
+
+def wanted_shards(text: str) -> Wanted:
+    """What `--shard I/N`, `all/N` and `join/N` ask for; for argparse."""
+    which, _, n = text.partition("/")
+    if n.isascii() and n.isdigit() and len(n) < 10 and 0 < int(n) <= MOST:
+        if which in (ALL, JOIN):
+            return Wanted(None, int(n), only_joined=which == JOIN)
+        if which.isascii() and which.isdigit() and len(which) < 10 and 0 < int(which) <= int(n):
+            return Wanted(int(which), int(n))
+    raise argparse.ArgumentTypeError(
+        f"expected I/N with I from 1 to N, {ALL}/N or {JOIN}/N, N at most {MOST}, not {text!r}"
+    )
+
+
+def cuts_of(path: str, n: int) -> list[int]:
+    """Where a file is cut into n runs of whole sentences: n + 1 offsets from 0 to its size.
+
+    Cut k is the first byte behind a blank line at or after byte size * k / n, or the end.
+
+    Cost: a read at each cut, to the end of the sentence it falls in.
+    """
+    size, cuts = os.path.getsize(path), [0]
+    with open(path, "rb") as file:
+        for k in range(1, n):
+            at = size * k // n
+            cuts.append(cuts[-1] if at <= cuts[-1] else _next_start(file, at, size))
+    return [*cuts, size]
+
+
+def _next_start(file: BinaryIO, at: int, size: int) -> int:
+    """The first offset at or after `at`, above 0, that is just behind a blank line, or the end."""
+    first = max(0, at - 3)  # where the line feed before the blank line may be
+    file.seek(first)
+    held = b""
+    while block := file.read(1 << 16):
+        text = held + block
+        ends = [
+            found + len(blank)
+            for blank in (b"\n\n", b"\n\r\n")
+            if (found := text.find(blank, max(0, at - len(blank) - first))) >= 0
+        ]
+        if ends:
+            return first + min(ends)
+        held = text[-2:]
+        first += len(text) - len(held)
+    return size
+
+
+class _Run(io.RawIOBase):
+    """The bytes [start, end) of a file, to be read once; their SHA-256 and lines so far."""
+
+    def __init__(self, path: str, start: int, end: int) -> None:
+        self._file = open(path, "rb")  # noqa: SIM115 (closed with the run)
+        self._file.seek(start)
+        self._left = end - start
+        self.sha256 = hashlib.sha256()
+        self.lines = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        block = self._file.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(block)
+        self.sha256.update(block)
+        self.lines += block.count(b"\n")
+        return block
+
+    def rest(self) -> None:
+        """Read what is left."""
+        while self.read(_BLOCK):
+            pass
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Summed(io.RawIOBase):
+    """Passes on what is written; its SHA-256 and size so far."""
+
+    def __init__(self, target: BinaryIO) -> None:
+        self._target = target
+        self.sha256 = hashlib.sha256()
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any, /) -> int:
+        self.sha256.update(content)
+        self.size += len(content)
+        return self._target.write(content)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"size": self.size, "sha256": self.sha256.hexdigest()}
+
+
+Parse = Callable[[BinaryIO, BinaryIO, Place], Counts]
+
+
+class Sharded:
+    """One input that is parsed in shards.
+
+    Args:
+        file: the input.
+        output: where the whole is to stand; shards stand beside it, as NAME.shard-I-of-N.
+        wanted: which shards.
+        recipe: what the output depends on.
+        force: replace an output, and shards that are not of this input and recipe.
+        tell: where lines for the user go.
+    Raises:
+        ConfigError: the input is no regular file, or the output exists.
+    """
+
+    def __init__(
+        self, file: str, output: Path, wanted: Wanted, recipe: Recipe,
+        *, force: bool, tell: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        if not os.path.isfile(file):
+            raise ConfigError(f"{file}: --shard cuts regular files only; parse it without")
+        self.file, self._output, self._wanted, self._recipe = file, output, wanted, recipe
+        self._force, self._tell = force, tell
+        self._stamp = self._stamp_now()
+        self._cuts = cuts_of(file, wanted.n)
+        self._known = Place(1, 0)  # a byte whose line is known
+        self._whole = output.with_name(output.name + _DONE)
+        if wanted.which is None:
+            self._check_output(may_be_ours=self._whole.exists())
+
+    @property
+    def n_bytes(self) -> int:
+        """How much input there is to parse, if no shard is there already."""
+        which = self._wanted.which
+        if which is None:
+            return 0 if self._wanted.only_joined else self._cuts[-1]
+        return self._cuts[which] - self._cuts[which - 1]
+
+    def run(self, parse: Parse, pass_over: Callable[[int], None]) -> int:
+        """Do what is wanted.
+
+        Args:
+            parse: parses a run of the input into a file.
+            pass_over: told the size of each run that is there already.
+        Returns:
+            Sentences with faults, also of what is there already.
+        Raises:
+            ConfigError: a shard that is there is of another input, model or options; another
+                process works on it; the output exists.
+            DataError: a shard to be joined is missing or was changed; the input was changed
+                meanwhile; and what `parse` raises.
+        """
+        if self._wanted.which is not None:
+            return int(self._shard(self._wanted.which, parse, pass_over)["faults"])
+        with lock_file(self._output):
+            return self._joined(parse, pass_over)
+
+    def finish(self) -> None:
+        """Take away what tells a finished output of an unfinished command; when all are done."""
+        if self._wanted.which is None:
+            self._whole.unlink(missing_ok=True)
+
+    def _joined(self, parse: Parse, pass_over: Callable[[int], None]) -> int:
+        shards = range(1, self._wanted.n + 1)
+        if (faults := self._finished()) is not None:
+            self._tell(f"{self._output}: already done")
+            pass_over(self._cuts[-1])
+        else:
+            self._check_output(may_be_ours=False)
+            self._tell_of_others()
+            if self._wanted.only_joined:
+                markers = self._all_done()
+            else:
+                markers = [self._shard(i, parse, pass_over) for i in shards]
+            faults = sum(int(marker["faults"]) for marker in markers)
+            self._join(markers, faults)
+        for i in shards:
+            _marker_of(self._path(i)).unlink(missing_ok=True)  # never a marker without its shard
+            self._path(i).unlink(missing_ok=True)
+        return faults
+
+    def _shard(
+        self, i: int, parse: Parse, pass_over: Callable[[int], None]
+    ) -> dict[str, Any]:  # fmt: skip
+        """The marker of a shard, which is parsed if need be."""
+        path = self._path(i)
+        with lock_file(path):
+            marker = self._marker(i)
+            if marker is not None:
+                self._tell(f"{path}: already done")
+                pass_over(self._cuts[i] - self._cuts[i - 1])
+                return marker
+            _marker_of(path).unlink(missing_ok=True)
+            start, end = self._cuts[i - 1 : i + 1]
+            place = Place(self._line_at(start), start)
+            with _Run(self.file, start, end) as source:
+                with replace_file(path, force=True) as file:
+                    target = _Summed(file)
+                    counts = parse(cast(BinaryIO, source), cast(BinaryIO, target), place)
+                    source.rest()
+                self._known = Place(place.line + source.lines, end)
+                digest = source.sha256.hexdigest()
+            if self._stamp != self._stamp_now():
+                path.unlink()
+                raise DataError(f"{self.file}: was changed while it was parsed; parse it again")
+            marker = self._made_of({"from": start, "to": end, "sha256": digest}) | {
+                "output": target.facts, **counts._asdict(),
+            }  # fmt: skip
+            _write_marker(_marker_of(path), marker)
+            return marker
+
+    def _marker(self, i: int) -> dict[str, Any] | None:
+        """The marker of a shard that is finished and of this input and recipe, or None.
+
+        Raises:
+            ConfigError: it is of another one, and may not be replaced.
+        """
+        path = self._path(i)
+        marker = _read_marker(_marker_of(path))
+        if marker is None or not path.is_file():
+            return None
+        start, end = self._cuts[i - 1 : i + 1]
+        trouble = _differences(marker, self._made_of(self._facts_of_run(start, end)))
+        if not trouble and path.stat().st_size != marker["output"]["size"]:
+            trouble = ["it was changed since it was parsed"]
+        if trouble and not self._force:
+            raise ConfigError(
+                f"{path}: stands there, but {', '.join(trouble)}; name another --output, or give"
+                " --force to replace such shards"
+            )
+        return None if trouble else marker
+
+    def _all_done(self) -> list[dict[str, Any]]:
+        markers = [self._marker(i) for i in range(1, self._wanted.n + 1)]
+        missing = [str(i) for i, marker in enumerate(markers, 1) if marker is None]
+        if missing:
+            more = len(missing) - _NAMED
+            listed = ", ".join(missing[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+            raise DataError(
+                f"{self._output}: not to be joined yet, shards of {self._wanted.n} that are not"
+                f" there: {listed}"
+            )
+        return [marker for marker in markers if marker is not None]
+
+    def _join(self, markers: list[dict[str, Any]], faults: int) -> None:
+        """Write the whole, and before it appears a marker by which it is known again."""
+        with replace_file(self._output, force=True) as file:
+            whole = _Summed(file)
+            for i, marker in enumerate(markers, 1):
+                shard = _Summed(cast(BinaryIO, whole))
+                with open(self._path(i), "rb") as source:
+                    while block := source.read(_BLOCK):
+                        shard.write(block)
+                if shard.facts != marker["output"]:
+                    raise DataError(
+                        f"{self._path(i)}: was changed since it was parsed; remove it, and parse"
+                        " it again"
+                    )
+            made_of = self._made_of(self._facts_of_all(m["input"]["sha256"] for m in markers))
+            marker = made_of | {"output": whole.facts, "faults": faults}
+            _write_marker(self._whole, marker)
+
+    def _finished(self) -> int | None:
+        """The number of faults, if the whole stands there, made by this very command."""
+        marker = _read_marker(self._whole)
+        if marker is None or not self._output.is_file():
+            return None
+        sums = [
+            self._facts_of_run(start, end)["sha256"]
+            for start, end in zip(self._cuts, self._cuts[1:], strict=False)
+        ]
+        if _differences(marker, self._made_of(self._facts_of_all(sums))):
+            return None
+        with _Run(str(self._output), 0, self._output.stat().st_size) as whole:
+            whole.rest()
+            same = whole.sha256.hexdigest() == marker["output"]["sha256"]
+        return int(marker["faults"]) if same else None
+
+    def _check_output(self, *, may_be_ours: bool) -> None:
+        if self._output.exists() and not self._force and not may_be_ours:
+            raise ConfigError(f"{self._output}: exists; give --force to replace it")
+
+    def _tell_of_others(self) -> None:
+        begin, end = f"{self._output.name}.shard-", f"-of-{self._wanted.n}{_DONE}"
+        others = [
+            file.name
+            for file in self._output.parent.iterdir()
+            if file.name.startswith(begin) and file.name.endswith(_DONE)
+            and not file.name.endswith(end)
+        ]  # fmt: skip
+        if others:
+            self._tell(
+                f"{self._output}: {len(others)} shards of another number than {self._wanted.n}"
+                " stand there and are left as they are"
+            )
+
+    def _path(self, i: int) -> Path:
+        # With zeros, so that a shell lists them in their order.
+        n = self._wanted.n
+        return self._output.with_name(f"{self._output.name}.shard-{i:0{len(str(n))}}-of-{n}")
+
+    def _made_of(self, of_input: dict[str, object]) -> dict[str, Any]:
+        return {
+            "format": _FORMAT,
+            "version": __version__,
+            "input": of_input,
+            "model": self._recipe.model,
+            "options": self._recipe.options,
+        }
+
+    def _facts_of_run(self, start: int, end: int) -> dict[str, object]:
+        with _Run(self.file, start, end) as run:
+            run.rest()
+            if self._known.byte == start:
+                self._known = Place(self._known.line + run.lines, end)
+            return {"from": start, "to": end, "sha256": run.sha256.hexdigest()}
+
+    def _facts_of_all(self, sums: Any) -> dict[str, object]:
+        both = hashlib.sha256("".join(sums).encode()).hexdigest()
+        return {"from": 0, "to": self._cuts[-1], "sha256": both}
+
+    def _line_at(self, byte: int) -> int:
+        if self._known.byte > byte:
+            self._known = Place(1, 0)
+        if self._known.byte < byte:
+            self._facts_of_run(self._known.byte, byte)
+        return self._known.line
+
+    def _stamp_now(self) -> tuple[int, int]:
+        status = os.stat(self.file)
+        return status.st_size, status.st_mtime_ns
+
+
+def _marker_of(path: Path) -> Path:
+    return path.with_name(path.name + _DONE)
+
+
+def _write_marker(path: Path, marker: dict[str, Any]) -> None:
+    with replace_file(path, force=True) as file:
+        file.write((json.dumps(marker, indent=1, sort_keys=True) + "\n").encode())
+
+
+def _read_marker(path: Path) -> dict[str, Any] | None:
+    """A marker, or None where there is none; what is no marker of ours fits nothing."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    with suppress(ValueError):
+        marker = json.loads(text)
+        if isinstance(marker, dict) and marker.get("format") == _FORMAT:
+            return marker
+    return {"format": None}
+
+
+def _differences(marker: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """In what a finished shard is of something else, in words."""
+    if marker["format"] != wanted["format"]:
+        return ["its marker is of no version known here"]
+    trouble = []
+    if marker["input"] != wanted["input"]:
+        trouble.append("it is of another input")
+    if marker["model"] != wanted["model"]:
+        trouble.append("by another model")
+    if marker["version"] != wanted["version"]:
+        trouble.append(f"by gpuparse {marker['version']}")
+    for name, now in wanted["options"].items():
+        if (was := marker["options"].get(name)) != now:
+            trouble.append(f"{name} was {json.dumps(was)} and is now {json.dumps(now)}")
+    return trouble

@@ -1,0 +1,191 @@
+"""Learning in shards, whose weights are mixed after every epoch, in one process or several."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import distributed
+
+from gpuparse.errors import ConfigError, ResourceError
+
+_DEALING = 2  # what is drawn for, beside the orders of the two stages
+
+
+class Counts(NamedTuple):
+    """Sentences learned from, words that were wrong, and words."""
+
+    done: int
+    wrong: int
+    words: int
+
+
+class Table(NamedTuple):
+    """Weights (R,), and the sums (R,) that their average is made of; both float32, contiguous.
+
+    To `weighted` each change of the weights is added times the number of sentences before it, so
+    that after n sentences the mean over them is weights - weighted / n.
+    """
+
+    weights: np.ndarray
+    weighted: np.ndarray
+
+
+Learn = Callable[[np.ndarray, int], Iterator[Counts]]
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of a run, joined in torch's default group unless there is only one."""
+
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this one writes the model and speaks to the user."""
+        return self.rank == 0
+
+    def share(self, array: np.ndarray, source: int) -> None:
+        """Give all processes the numbers that one of them has, in place; all must call.
+
+        Raises:
+            ResourceError: another process has ended, or does not answer.
+        """
+        if self.count > 1:
+            with _others_expected():
+                distributed.broadcast(torch.from_numpy(array), source)
+
+    def total(self, counts: Counts) -> Counts:
+        """Sums over all processes, all of which must call; raises as share."""
+        if self.count == 1:
+            return counts
+        sums = torch.tensor(counts, dtype=torch.int64)
+        with _others_expected():
+            distributed.all_reduce(sums)
+        return Counts(*sums.tolist())
+
+
+ALONE = Processes()
+
+
+@contextmanager
+def _others_expected() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
+        raise ResourceError(
+            f"another process of this run has ended or does not answer ({reason}); what it said"
+            " tells why; --resume goes on from the last whole epoch"
+        ) from error
+
+
+class Mixing:
+    """Sentences dealt to shards, for good, and the mixing of what the shards have learned.
+
+    Every shard learns from its own sentences, starting with the same weights; the weights that
+    all go on with are the mean of theirs. The shards are dealt to the processes. All sums are
+    taken in the order of the shards, so the number of processes changes no bit.
+
+    Args:
+        n_sentences: to be dealt.
+        shards: their number; with 1 nothing is dealt or mixed.
+        seed: what is drawn derives from it; None deals in the order of the file.
+        processes: of the run; each has the same sentences and options.
+    Raises:
+        ConfigError: more shards than sentences, or more processes than shards.
+    Source: McDonald, Hall & Mann (2010), Distributed Training Strategies for the Structured
+        Perceptron, figure 3, with uniform mixing; differs: any of our learners takes the place of
+        the perceptron, and averages are of the weights after each sentence of each shard.
+    """
+
+    def __init__(
+        self, n_sentences: int, shards: int, seed: int | None, processes: Processes = ALONE
+    ) -> None:
+        if shards > n_sentences:
+            raise ConfigError(
+                f"learning.shards is {shards}, but there are {n_sentences} sentences to learn from"
+            )
+        if processes.count > shards:
+            raise ConfigError(
+                f"learning.shards is {shards}: {processes.count} processes have nothing to share"
+                " out; give as many shards, or more"
+            )
+        self._shards, self._processes = shards, processes
+        dealt = np.arange(n_sentences)
+        if seed is not None:
+            seeds = np.random.SeedSequence([seed, _DEALING, 0])
+            dealt = np.random.Generator(np.random.PCG64(seeds)).permutation(n_sentences)
+        self._shard_of = np.empty(n_sentences, np.int64)
+        self._shard_of[dealt] = np.arange(n_sentences) * shards // n_sentences
+
+    def epoch(
+        self, order: np.ndarray, epoch: int, tables: Sequence[Table], learn: Learn
+    ) -> Iterator[Counts]:
+        """Learn from all sentences once, and say so now and then and in the end.
+
+        Args:
+            order: (N,) the sentences in the order of this epoch.
+            epoch: from 0.
+            tables: all that learning changes, changed in place: weights become mixed ones, and the
+                sums such that weights - weighted / (N * epochs) is the mean over all epochs and
+                shards of the mean over each shard's sentences.
+            learn: learns from sentences in their order, after so many that came before, and
+                yields how far it is, in the end all.
+        Raises:
+            ResourceError: as Processes.share.
+        Cost: of each table two copies in float32 and one in float64; the tables of every shard
+            travel to every process.
+        """
+        if self._shards == 1:
+            yield from learn(order, epoch * len(order))
+            return
+        begun = [Table(table.weights.copy(), table.weighted.copy()) for table in tables]
+        sums = [(np.zeros(len(t.weights)), np.zeros(len(t.weights))) for t in tables]
+        before = Counts(0, 0, 0)
+        step = self._processes.count
+        for first in range(0, self._shards, step):
+            shards = range(first, min(first + step, self._shards))
+            own = Counts(0, 0, 0)
+            if first + self._processes.rank in shards:
+                part = order[self._shard_of[order] == first + self._processes.rank]
+                for table, start in zip(tables, begun, strict=True):
+                    table.weights[:] = start.weights
+                    table.weighted[:] = 0
+                for own in learn(part, epoch * len(part)):
+                    if own.done < len(part):
+                        yield _added(before, own)
+            for shard in shards:
+                # Counted as if the shard had all the sentences, each several times.
+                scale = len(order) / np.count_nonzero(self._shard_of == shard)
+                self._add(tables, sums, shard - first, scale)
+            before = _added(before, self._processes.total(own))
+            if before.done < len(order):
+                yield before
+        for table, start, (weights, weighted) in zip(tables, begun, sums, strict=True):
+            table.weights[:] = weights / self._shards
+            table.weighted[:] = start.weighted + weighted / self._shards
+        yield before
+
+    def _add(
+        self,
+        tables: Sequence[Table],
+        sums: list[tuple[np.ndarray, np.ndarray]],
+        source: int,
+        scale: float,
+    ) -> None:
+        """Add what one process has learned to the sums of all processes."""
+        mine = source == self._processes.rank
+        for table, (weights, weighted) in zip(tables, sums, strict=True):
+            learned = table if mine else Table(*map(np.empty_like, table))
+            for array in learned:
+                self._processes.share(array, source)
+            weights += learned.weights
+            weighted += learned.weighted * scale
+
+
+def _added(one: Counts, other: Counts) -> Counts:
+    return Counts(one.done + other.done, one.wrong + other.wrong, one.words + other.words)

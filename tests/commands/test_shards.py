@@ -1,0 +1,473 @@
+"""Parsing in shards: the bytes of one run, whatever is killed, changed or missing in between."""
+
+import io
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuparse.commands import parse, shards
+from gpuparse.commands.console import run
+from gpuparse.commands.shards import cuts_of
+from gpuparse.data.conll import stream_treebanks, write_predictions
+from gpuparse.data.synthetic import generate
+from gpuparse.files import lock_file
+from tests.commands.conftest import ROOT, program
+
+NUMBERS = (1, 2, 7, 100)  # the last leaves most shards empty
+FAULTY = b"1\ta\ta\tX\n\n"
+
+
+@pytest.fixture
+def parse_run(trained, capfdbinary):
+    """Parse in this process; (exit code, stdout, lines of stderr)."""
+
+    def call(*words, model=trained.model):
+        code = run(parse.main, [str(model), *map(str, words), "--threads", "1"])
+        captured = capfdbinary.readouterr()
+        return code, captured.out, captured.err.decode().splitlines()
+
+    return call
+
+
+@pytest.fixture
+def text(trained, tmp_path) -> Path:
+    """A file of 30 sentences, and a folder for its output."""
+    path = tmp_path / "text.conllu"
+    path.write_bytes(b"\n\n".join(trained.test.read_bytes().split(b"\n\n")[:30]) + b"\n\n")
+    return path
+
+
+def in_folder(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def errors_of(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith("gpuparse: error: ")]
+
+
+def sentence_starts(text: bytes) -> list[int]:
+    """Offset 0, those behind a blank line, and the end: by the definition."""
+    return [
+        at
+        for at in range(len(text) + 1)
+        if at in (0, len(text)) or text[:at].endswith((b"\n\n", b"\n\r\n"))
+    ]
+
+
+PIECES = [b"a\n", b"bc\r\n", b"\n", b"\r\n", b"\n\n", b"# x\n", b"\xef\xbb\xbf", b"d"]
+
+
+@pytest.mark.parametrize("block", [3, 1 << 16])
+def test_cuts_are_where_they_are_defined_to_be(tmp_path, monkeypatch, block):
+    class Slow(io.FileIO):
+        def read(self, size=-1):
+            return super().read(min(size, block))
+
+    monkeypatch.setattr(shards, "open", lambda path, mode: Slow(path, mode), raising=False)
+    path = tmp_path / "text"
+    seen = 0
+    for pieces in itertools.product(PIECES, repeat=3):
+        content = b"".join(pieces)
+        path.write_bytes(content)
+        starts = sentence_starts(content)
+        for n in (1, 2, 5):
+            wanted = [min(s for s in starts if s >= len(content) * k // n) for k in range(n + 1)]
+            assert cuts_of(str(path), n) == wanted, (content, n)
+        seen += len(starts) > 2
+    assert seen > 150
+
+
+ROW = b"\t".join([b"a", b"a", b"X", b"X", b"_", b"0", b"x", b"_", b"_"])
+BLOCKS = [
+    b"1\t%s\n" % ROW, b"# c\n1\t%s\n2\t%s\n" % (ROW, ROW), b"# only a comment\n", b"1\ta\n",
+    b"2\t%s\n" % ROW, b"1\t%s\n# in between\n2\t%s\n" % (ROW, ROW), b"", b"\n", b" \n",
+    b"1\t%s\n" % (b"long" * 30 + ROW), b"1\xff\t%s\n" % ROW, b"1\t%s\r\r\n" % ROW,
+]  # fmt: skip
+
+
+def copied(file, on_error: str, chunk: int, place: shards.Place) -> tuple[bytes, list[str]]:
+    """A run of sentences as it is read and written, and what is said of it."""
+    out, said = b"", []
+    for treebank in stream_treebanks(
+        file, "f", chunk_bytes=chunk, on_error=on_error, max_line=100,
+        first_line=place.line, first_byte=place.byte,
+    ):  # fmt: skip
+        out += write_predictions(treebank, np.full(treebank.n_words, -2))
+        said += map(str, treebank.faults)
+    return out, said
+
+
+@pytest.mark.parametrize("on_error", ["skip", "keep"])
+def test_any_file_is_the_same_in_runs(on_error, tmp_path):
+    rng, cut = random.Random(1), 0
+    for _ in range(1000):
+        text = b"".join(
+            rng.choice(BLOCKS).replace(b"\n", end) + rng.choice([end, end, b"\n", b""])
+            for end in rng.choices([b"\n", b"\r\n"], k=rng.randrange(9))
+        )
+        chunk, n = rng.choice([7, 200, 1 << 20]), rng.randrange(1, 9)
+        (tmp_path / "f").write_bytes(text)
+        cuts = cuts_of(str(tmp_path / "f"), n)
+        runs = [
+            copied(
+                io.BytesIO(text[a:b]), on_error, chunk, shards.Place(text[:a].count(b"\n") + 1, a)
+            )
+            for a, b in itertools.pairwise(cuts)
+        ]
+        whole = copied(io.BytesIO(text), on_error, chunk, shards.Place(1, 0))
+        assert b"".join(out for out, _ in runs) == whole[0], (text, cuts)
+        assert [line for _, said in runs for line in said] == whole[1]
+        cut += len(set(cuts)) > 2
+    assert cut > 200
+
+
+@pytest.mark.parametrize("n", NUMBERS)
+@pytest.mark.parametrize(
+    ("line_end", "mark", "last"),
+    [
+        (b"\n", b"", 2),
+        (b"\n", b"\xef\xbb\xbf", 1),
+        (b"\r\n", b"", 0),
+        (b"\r\n", b"\xef\xbb\xbf", 2),
+    ],
+)
+def test_the_bytes_are_those_of_one_run(parse_run, text, tmp_path, n, line_end, mark, last):
+    content = text.read_bytes().rstrip(b"\n") + last * b"\n"
+    text.write_bytes(mark + content.replace(b"\n", line_end))
+    whole = parse_run(text, "--quiet")
+    code, out, lines = parse_run(text, "--output", tmp_path / "out", "--shard", f"all/{n}")
+    assert (code, out) == (0, b"")
+    assert in_folder(tmp_path / "out") == {text.name: whole[1]}
+    assert sum("byte order mark" in line for line in lines) == bool(mark)
+    assert any("parsing: 30 sentences" in line for line in lines)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"# only a comment\n", b"\n\n\n\n\n", b"\r\n\r\n"])
+def test_files_without_words_come_back(parse_run, tmp_path, content):
+    (tmp_path / "text").write_bytes(content)
+    whole = parse_run(tmp_path / "text")
+    for n in (1, 3):
+        folder = tmp_path / f"out{n}"
+        assert parse_run(tmp_path / "text", "--output", folder, "--shard", f"all/{n}")[0] == 0
+        assert in_folder(folder) == {"text": whole[1]}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--probabilities"], ["--kbest", 3], ["--mbr"], ["--keep-heads"], ["--decoder", "eisner",
+     "--force-decoder"]],
+    ids=lambda options: options[0],
+)  # fmt: skip
+def test_with_other_options(parse_run, text, tmp_path, options):
+    if options == ["--kbest", 3]:
+        options = [*options, "--probabilities"]
+    whole = parse_run(text, *options, "--quiet")
+    assert whole[0] == 0
+    done = parse_run(text, *options, "--quiet", "--output", tmp_path / "out", "--shard", "all/4")
+    assert (done[0], in_folder(tmp_path / "out")) == (0, {text.name: whole[1]})
+
+
+@pytest.mark.parametrize("how", ["skip", "keep"])
+@pytest.mark.parametrize("n", NUMBERS)
+def test_faults_are_counted_and_have_the_lines_of_the_whole_file(parse_run, text, tmp_path, how, n):
+    sentences = text.read_bytes().split(b"\n\n")
+    for place in (0, 7, 8, 20, 31):
+        sentences.insert(place, FAULTY[:-2])
+    text.write_bytes(b"\n\n".join(sentences))
+    whole = parse_run(text, "--on-error", how)
+    options = [text, "--on-error", how, "--output", tmp_path / "out"]
+    told = []
+    for i in range(1, min(n, 6)):  # so that some are passed over
+        told += parse_run(*options, "--shard", f"{i}/{n}")[2]
+    code, _, lines = parse_run(*options, "--shard", f"all/{n}")
+    assert code == whole[0] == 1
+    assert in_folder(tmp_path / "out") == {text.name: whole[1]}
+    assert lines[-1] == whole[2][-1]  # their number
+    faults = [line for line in told + lines if "columns instead of 10" in line]
+    assert faults == [line for line in whole[2] if "columns instead of 10" in line]
+
+
+def test_a_fault_ends_the_run_with_its_line_and_keeps_what_is_done(parse_run, text, tmp_path):
+    content = text.read_bytes()
+    text.write_bytes(content + FAULTY)
+    whole = errors_of(parse_run(text, "--on-error", "fail")[2])
+    code, _, lines = parse_run(text, "--output", tmp_path / "out", "--shard", "all/6")
+    assert (code, errors_of(lines)) == (3, whole)
+    there = in_folder(tmp_path / "out")
+    assert sorted(there) == sorted(
+        f"{text.name}.shard-{i}-of-6{end}" for i in range(1, 6) for end in ("", ".done")
+    )
+
+
+def test_shards_of_several_processes_can_be_joined(parse_run, text, tmp_path):
+    whole, out = parse_run(text, "--quiet")[1], tmp_path / "out"
+    for i in (11, 2, 1, 5):
+        assert parse_run(text, "--output", out, "--shard", f"{i}/11")[0] == 0
+    code, _, lines = parse_run(text, "--output", out, "--shard", "join/11")
+    assert code == 3
+    assert errors_of(lines)[0].endswith("are not there: 3, 4, 6, 7, 8, 9, 10")
+    for i in (3, 4, 6, 7, 8, 9, 10):
+        assert parse_run(text, "--output", out, "--shard", f"{i}/11")[0] == 0
+    names = sorted(name for name in in_folder(out) if not name.endswith(".done"))
+    assert b"".join((out / name).read_bytes() for name in names) == whole  # as cat does
+    markers = [json.loads(path.read_bytes()) for path in out.glob("*.done")]
+    assert sum(marker["sentences"] for marker in markers) == 30
+    assert parse_run(text, "--output", out, "--shard", "join/11")[0] == 0
+    assert in_folder(out) == {text.name: whole}
+    code, _, lines = parse_run(text, "--output", out, "--shard", "join/11")
+    assert (code, errors_of(lines)) == (
+        2,
+        [f"gpuparse: error: {out / text.name}: exists; give --force to replace it"],
+    )
+
+
+def test_finished_shards_are_passed_over(parse_run, text, tmp_path):
+    out = tmp_path / "out"
+    whole = parse_run(text, "--quiet")[1]
+    for i in (1, 3):
+        parse_run(text, "--output", out, "--shard", f"{i}/3")
+    before = (out / f"{text.name}.shard-1-of-3").stat()
+    code, _, lines = parse_run(text, "--output", out, "--shard", "1/3")
+    assert code == 0
+    assert any(line.endswith("shard-1-of-3: already done") for line in lines)
+    assert (out / f"{text.name}.shard-1-of-3").stat().st_mtime_ns == before.st_mtime_ns
+    lines = parse_run(text, "--output", out, "--shard", "all/3")[2]
+    assert sum("already done" in line for line in lines) == 2
+    assert in_folder(out) == {text.name: whole}
+
+
+def test_a_shard_without_its_marker_is_parsed_again(parse_run, text, tmp_path):
+    out = tmp_path / "out"
+    whole = parse_run(text, "--quiet")[1]
+    parse_run(text, "--output", out, "--shard", "2/3")
+    (out / f"{text.name}.shard-2-of-3.done").unlink()
+    (out / f"{text.name}.shard-2-of-3").write_bytes(b"half")
+    (out / f"{text.name}.shard-3-of-3").write_bytes(b"")
+    (out / f".{text.name}.shard-1-of-3.0123abcd.part").write_bytes(b"what a kill left")
+    lines = parse_run(text, "--output", out, "--shard", "all/3")[2]
+    assert not any("already done" in line for line in lines)
+    assert in_folder(out) == {text.name: whole}
+
+
+def changed_input(text: Path, out: Path) -> list:
+    text.write_bytes(text.read_bytes().replace(b"\t_\n", b"\tx\n", 1))
+    return []
+
+
+def longer_input(text: Path, out: Path) -> list:
+    text.write_bytes(text.read_bytes() + text.read_bytes())
+    return []
+
+
+def other_options(text: Path, out: Path) -> list:
+    return ["--probabilities"]
+
+
+def cut_off(text: Path, out: Path) -> list:
+    os.truncate(out / f"{text.name}.shard-1-of-3", 10)
+    return []
+
+
+def no_marker(text: Path, out: Path) -> list:
+    (out / f"{text.name}.shard-1-of-3.done").write_bytes(b"{")
+    return []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (changed_input, "it is of another input"),
+        (longer_input, "it is of another input"),
+        (other_options, "probabilities was false and is now true"),
+        (cut_off, "it was changed since it was parsed"),
+        (no_marker, "its marker is of no version known here"),
+    ],
+)
+@pytest.mark.parametrize("which", ["1", "all"])
+def test_what_does_not_fit_is_refused_and_replaced_by_force(
+    parse_run, text, tmp_path, change, said, which
+):
+    out = tmp_path / "out"
+    parse_run(text, "--output", out, "--shard", "1/3")
+    options = [text, *change(text, out), "--output", out, "--shard", f"{which}/3"]
+    before = in_folder(out)
+    code, _, lines = parse_run(*options)
+    assert code == 2
+    (error,) = errors_of(lines)
+    assert said in error
+    assert f"{text.name}.shard-1-of-3: stands there, but" in error
+    assert in_folder(out) == before
+    assert parse_run(*options, "--force")[0] == 0
+    if which == "1":
+        assert parse_run(*options[:-1], "all/3")[0] == 0
+    assert in_folder(out) == {text.name: parse_run(*options[:-4], "--quiet")[1]}
+
+
+def test_another_model_is_noticed(parse_run, trained, text, tmp_path):
+    other = tmp_path / "model"
+    words = [f"output={other}", "learning.epochs=1", "data.dev=null", "data.test=null"]
+    assert program("train.py", trained.config, *words, "--quiet").returncode == 0
+    parse_run(text, "--output", tmp_path / "out", "--shard", "1/2")
+    done = parse_run(text, "--output", tmp_path / "out", "--shard", "1/2", model=other)
+    assert done[0] == 2
+    assert "by another model" in errors_of(done[2])[0]
+
+
+def test_a_changed_shard_is_not_joined(parse_run, text, tmp_path):
+    out = tmp_path / "out"
+    for i in (1, 2):
+        parse_run(text, "--output", out, "--shard", f"{i}/2")
+    shard = out / f"{text.name}.shard-2-of-2"
+    shard.write_bytes(shard.read_bytes()[:-3] + b"X\n\n")  # as long as it was
+    for which in ("join", "all"):
+        code, _, lines = parse_run(text, "--output", out, "--shard", f"{which}/2")
+        assert code == 3
+        assert "was changed since it was parsed" in errors_of(lines)[0]
+        assert not (out / text.name).exists()
+
+
+def test_an_input_that_changes_meanwhile(parse_run, text, tmp_path, monkeypatch):
+    def append(self, path):
+        with open(text, "ab") as file:
+            file.write(b"# more\n")
+
+    monkeypatch.setattr(parse._Job, "_check_beginning", append)
+    code, _, lines = parse_run(text, "--output", tmp_path / "out", "--shard", "1/2")
+    assert code == 3
+    assert "was changed while it was parsed" in errors_of(lines)[0]
+    assert in_folder(tmp_path / "out") == {}
+
+
+def test_one_process_a_shard(parse_run, text, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    with lock_file(out / f"{text.name}.shard-2-of-3"):
+        for which in ("2", "all"):
+            code, _, lines = parse_run(text, "--output", out, "--shard", f"{which}/3")
+            assert code == 2
+            assert "another process is writing there" in errors_of(lines)[0]
+        assert parse_run(text, "--output", out, "--shard", "3/3")[0] == 0
+    assert parse_run(text, "--output", out, "--shard", "all/3")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--shard", "1/2"], "give --output DIR"),
+        (["--shard", "1/2", "--output", "{out}", "--guide", "{text}"], "not with a second file"),
+        (["--shard", "1/2", "--output", "{out}", "/dev/null"], "regular files only"),
+    ],
+)
+def test_refused(parse_run, text, tmp_path, words, said):
+    words = [word.format(out=tmp_path / "out", text=text) for word in words]
+    code, _, lines = parse_run(text, *words)
+    assert code == 2
+    assert said in errors_of(lines)[0]
+
+
+@pytest.mark.parametrize("word", ["0/3", "4/3", "3", "all", "all/0", "x/3", "1/-2", "1/²", "join/"])
+def test_no_shard(word, capsys):
+    with pytest.raises(SystemExit) as error:
+        parse.main(["model", "text", "--output", "out", "--shard", word])
+    assert error.value.code == 2
+    assert "expected I/N with I from 1 to N" in capsys.readouterr().err
+
+
+def test_an_output_that_is_there_is_refused_before_anything_is_parsed(parse_run, text, tmp_path):
+    out, other = tmp_path / "out", tmp_path / "other.conllu"
+    out.mkdir()
+    (out / other.name).write_bytes(b"old")
+    other.write_bytes(text.read_bytes())
+    code, _, lines = parse_run(text, other, "--output", out, "--shard", "all/2")
+    assert (code, in_folder(out)) == (2, {other.name: b"old"})
+    assert f"{out / other.name}: exists" in errors_of(lines)[0]
+    assert parse_run(text, other, "--output", out, "--shard", "all/2", "--force")[0] == 0
+    whole = parse_run(text, "--quiet")[1]
+    assert in_folder(out) == {text.name: whole, other.name: whole}
+
+
+def test_columns_are_looked_at_where_the_file_begins(parse_run, trained, text, tmp_path):
+    # A later run of sentences may lack tags without being refused, as in a run over the whole.
+    rows = [line.split(b"\t") for line in text.read_bytes().split(b"\n")]
+    bare = b"\n".join(b"\t".join([*r[:3], b"_", b"_", *r[5:]]) if len(r) > 1 else b"" for r in rows)
+    content = text.read_bytes()
+    text.write_bytes(content + bare)
+    assert parse_run(text, "--output", tmp_path / "out", "--shard", "2/2")[0] == 0
+    text.write_bytes(bare)
+    for which in ("1/2", "2/2"):
+        code, _, lines = parse_run(text, "--output", tmp_path / "bare", "--shard", which)
+        assert code == 3
+        assert "is _ in all of the first" in errors_of(lines)[0]
+
+
+class Killed(Exception):
+    pass
+
+
+def test_wherever_it_is_killed_the_same_command_ends_with_the_same_bytes(
+    parse_run, text, tmp_path, monkeypatch
+):
+    """Cut off after every single change to the folder, as no real kill could be made to."""
+    whole, other = parse_run(text, "--quiet")[1], tmp_path / "other.conllu"
+    other.write_bytes(text.read_bytes())
+    calls, last = itertools.count(), 0
+
+    def cut(step):
+        def call(*arguments, **named):
+            if next(calls) >= last:
+                raise Killed
+            return step(*arguments, **named)
+
+        return call
+
+    replace, unlink = os.replace, Path.unlink
+    for last in itertools.count():
+        calls, out = itertools.count(), tmp_path / str(last)
+        monkeypatch.setattr(os, "replace", cut(replace))
+        monkeypatch.setattr(Path, "unlink", cut(unlink))
+        words = [text, other, "--output", out, "--shard", "all/2"]
+        try:
+            parse_run(*words)
+            break
+        except Killed:
+            monkeypatch.undo()
+        code, _, lines = parse_run(*words)
+        found = in_folder(out)
+        if code == 2:  # all was done, and nothing but markers left to be removed
+            assert errors_of(lines)[0].endswith(f"{text.name}: exists; give --force to replace it")
+            assert found.pop(f"{other.name}.done", None) or last > 25
+        assert found == {text.name: whole, other.name: whole}
+        assert code == 0 or last > 24
+    assert last > 20
+
+
+def test_a_killed_process_goes_on_at_its_shard(trained, tmp_path):
+    text, out = tmp_path / "many.conllu", tmp_path / "out"
+    text.write_bytes(generate(4000, 5))
+    words = [trained.model, text, "--threads", 1, "--device", "cpu"]
+    whole = program("parse.py", *words, "--quiet")
+    assert whole.returncode == 0
+    command = [*words, "--output", out, "--shard", "all/40"]
+    process = subprocess.Popen(
+        [sys.executable, "parse.py", *map(str, command)], cwd=ROOT, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and len(list(out.glob("*.done"))) < 7:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    finished = len(list(out.glob("*.done")))
+    assert 7 <= finished < 40, "it was killed too late to show anything"
+    done = program("parse.py", *command)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(b"already done") == finished
+    assert in_folder(out) == {text.name: whole.stdout}
