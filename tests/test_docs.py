@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -98,6 +99,12 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
             assert Path("train.py").is_file()
             assert_options_known("train", rest, capsys)
             load_config(config, [word for word in rest if not word.startswith("--")])
+        case ["python", "-m", "benchmarks", case, *rest]:
+            shown = subprocess.run(
+                [sys.executable, "-m", "benchmarks", case, "--help"],
+                check=True, capture_output=True, text=True,
+            ).stdout  # fmt: skip
+            assert all(word in shown for word in rest if word.startswith("--"))
         case ["python", "-m", "gpuparse", "config", config, *overrides]:
             load_config(config, overrides)
         case ["python", "parse.py", _, *rest]:
