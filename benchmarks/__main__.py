@@ -67,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if on_device:
         options.small = False
         forever = Contest(device, measured(device), float("inf"))
-        report = import_module(f"benchmarks.on_device.{name}").run(options, forever)
+        module = import_module(f"benchmarks.on_device.{name}")
+        module.run(options, forever)
+        report = forever.report(module)
     else:
         report = case.run(options)
     print(report.as_text())

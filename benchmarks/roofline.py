@@ -26,10 +26,12 @@ def run(options: argparse.Namespace) -> Report:
         "eisner_sibling, from ids": ids + siblings + floors.eisner_sibling(BATCH, WORDS),
     }
     rows = [_row(task, work) for task, work in tasks.items()]
+    copied = floors.host_copy(BATCH, WORDS, fields=FIELDS)
     notes = [
         f"{floors.H100.name}; {BATCH:,} sentences of {WORDS} words, float32.",
         f"arc scores: {GATHERS:,} gathers a sentence, from a table that the second-level cache "
         "holds.",
+        f"Ids in and heads out over the bus: {copied / 1e6:.1f} MB a batch, beside these.",
         "waiting: barriers between the steps of a sentence, all sentences side by side.",
     ]
     columns = ["task", "floor us", "set by", "waiting us", "sentences/s at best"]

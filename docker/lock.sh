@@ -18,8 +18,8 @@ lock() {
     } > "docker/$target.lock"
 }
 
-# Without CUDA Triton has nothing to do. Its own index has all that torch needs but the rest.
+# Without CUDA there is nothing for Triton to do. A page or a folder of PyTorch's builds without CUDA:
+wheels=${TORCH_WHEELS:-https://download.pytorch.org/whl/cpu/torch/}
 packages | grep -v '^triton' | sed -E 's/^(torch==[0-9.]+)$/\1+cpu/' |
-    lock cpu "the CPU" --index-strategy unsafe-best-match \
-        --extra-index-url "${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}"
+    lock cpu "the CPU" --find-links "$wheels" --no-emit-find-links
 packages | lock cuda CUDA

@@ -64,16 +64,17 @@ def seconds_of_a_call(
 
 
 def device_seconds_of_a_call(
-    calls: Sequence[Callable[[], object]], device: torch.device
+    calls: Sequence[Callable[[], object]], device: torch.device, *, about: float
 ) -> float | None:
     """Median time between two events around a call, None off CUDA.
 
-    Less than `seconds_of_a_call` where Python is ahead of the device, and never more than a little.
+    Args:
+        about: seconds that a call takes, as `seconds_of_a_call` found.
     """
     if device.type != "cuda":
         return None
     pairs = []
-    for k in range(min(MOST_CALLS, max(20, len(calls)))):
+    for k in range(min(MOST_CALLS, max(3, round(SECONDS / about)))):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         calls[k % len(calls)]()

@@ -1,14 +1,23 @@
-"""One line of a table on a device: who is timed on what, and what the floor of that is."""
+"""A table on a device as it grows: who is timed on what, and what the floor of that is.
+
+A module of this folder has a TITLE, COLUMNS, and
+
+    run(options: argparse.Namespace, contest: Contest) -> None
+
+which fills in rows and notes; `options.small` asks for sizes that only try the program.
+"""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import torch
 
 from benchmarks import floors
 from benchmarks.on_device.clock import SECONDS, device_seconds_of_a_call, seconds_of_a_call
+from benchmarks.registry import Report
 
 COLUMNS = [
     "task", "root", "n", "batch", "by", "us a call", "on device us", "sentences/s", "floor us",
@@ -32,6 +41,10 @@ class Contest:
     seconds: float = SECONDS
     rows: list[list[Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def report(self, case: ModuleType) -> Report:
+        """What there is by now of a case's table."""
+        return Report(case.TITLE, case.COLUMNS, self.rows, self.notes)
 
     def is_over(self, what: str) -> bool:
         """Whether there is no time for it; that is noted."""
@@ -69,10 +82,17 @@ class Contest:
             try:
                 calls, sentences = make()
                 seconds = seconds_of_a_call(calls, self.device, seconds=self.seconds)
-                on_device = device_seconds_of_a_call(calls, self.device) if by in OURS else None
+                on_device = None
+                if by in OURS:
+                    on_device = device_seconds_of_a_call(calls, self.device, about=seconds)
             except torch.cuda.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 self.note(f"{what}: the device has not the memory.")
+                continue
+            except RuntimeError as error:
+                if by in OURS:
+                    raise
+                self.note(f"{what} failed: {str(error).splitlines()[0]}")
                 continue
             whole = seconds * batch / sentences
             rows.append(

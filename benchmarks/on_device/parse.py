@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from benchmarks.on_device.contest import Contest
-from benchmarks.registry import Report
 from benchmarks.subjects import read_subject, trained_model
 from gpuparse.commands import parse
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 
+TITLE = "Parsing from file to file on a device"
 SYSTEMS = (("mcdonald-2005", "eisner"), ("mcdonald-pereira-2006", "eisner_sibling"))
 COLUMNS = ["system", "on", "batch size", "sentences", "seconds", "sentences/s", "same bytes"]
 SECONDS = 8.0  # a text is as long as a device parses in about so many
@@ -19,18 +19,16 @@ MOST = 1_000_000  # sentences
 BATCH_SIZES = {"cpu": 64, "cuda": 1024}
 
 
-def run(options: argparse.Namespace, contest: Contest) -> Report:
+def run(options: argparse.Namespace, contest: Contest) -> None:
     """Parse one text by the command on both, after checking that a short one comes out equal."""
-    rows: list[list[object]] = []
     for features, decoder in SYSTEMS[:1] if options.small else SYSTEMS:
         if contest.is_over(f"{features}, {decoder}"):
             continue
-        rows += _one_system(options, contest, features, decoder)
+        contest.rows += _one_system(options, contest, features, decoder)
     contest.note(
         "Time on the clock of the command `parse`, from a warm start: reading, labels and writing "
         "included. The text is a treebank repeated for as long as the slower one takes seconds."
     )
-    return Report("Parsing from file to file on a device", COLUMNS, rows, contest.notes)
 
 
 def _one_system(

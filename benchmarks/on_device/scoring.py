@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from benchmarks import floors
-from benchmarks.on_device.contest import COLUMNS, OURS, Contest
-from benchmarks.registry import Report
+from benchmarks.on_device.contest import COLUMNS as TIMES
+from benchmarks.on_device.contest import OURS, Contest
 from benchmarks.subjects import read_subject, trained_model
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import treebank_from_bytes
@@ -23,6 +23,8 @@ from gpuparse.model import Model
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.siblings import sibling_scores
 
+TITLE = "Token ids to trees on a device"
+COLUMNS = TIMES
 SYSTEMS = (
     ("mcdonald-2005", "eisner"),
     ("mcdonald-2005", "chu_liu_edmonds"),
@@ -37,7 +39,7 @@ LARGEST = 1 << 33  # bytes of dense sibling scores
 SETS = 4  # batches of different sentences that take turns
 
 
-def run(options: argparse.Namespace, contest: Contest) -> Report:
+def run(options: argparse.Namespace, contest: Contest) -> None:
     """Time both backends of each stage, after checking that they find the same trees."""
     systems = SYSTEMS[1:3] if options.small else SYSTEMS
     for features, decoder in systems:
@@ -51,7 +53,6 @@ def run(options: argparse.Namespace, contest: Contest) -> Report:
         "Floors count one sector a weight gathered, of pairs of words and of triples; those of "
         "single words and of words between are not in them."
     )
-    return Report("Token ids to trees on a device", COLUMNS, contest.rows, contest.notes)
 
 
 def _one_system(options: argparse.Namespace, contest: Contest, features: str, decoder: str) -> None:

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from benchmarks.on_device.contest import Contest
-from benchmarks.registry import Report
 from gpuparse.commands import train
 
+TITLE = "Training on a device"
 CONFIG = """
 output: model
 features: mcdonald-2005
@@ -21,9 +21,8 @@ BATCH_SIZES = (32, 64, 256)
 EPOCHS = 3  # the difference to one is what counts
 
 
-def run(options: argparse.Namespace, contest: Contest) -> Report:
+def run(options: argparse.Namespace, contest: Contest) -> None:
     """Time an epoch as the difference of two runs, and compare the models of two equal ones."""
-    rows = []
     devices = ("cpu", "cuda") if contest.device.type == "cuda" else ("cpu",)
     sentences = 30 if options.small else SENTENCES
     for size in BATCH_SIZES[:1] if options.small else BATCH_SIZES:
@@ -39,12 +38,13 @@ def run(options: argparse.Namespace, contest: Contest) -> Report:
             several, _ = _trained([*overrides, f"learning.epochs={EPOCHS}"])
             epoch = max(1e-9, (several - first) / (EPOCHS - 1))
             same = "yes" if model == again else "no"
-            rows.append(["mcdonald-2005, mira", device, size, epoch, sentences / epoch, same])
+            contest.rows.append(
+                ["mcdonald-2005, mira", device, size, epoch, sentences / epoch, same]
+            )
     contest.note(
         f"{sentences:,} generated sentences; time on the clock of {EPOCHS} epochs less that of "
         f"one, over {EPOCHS - 1}."
     )
-    return Report("Training on a device", COLUMNS, rows, contest.notes)
 
 
 def _trained(overrides: list[str]) -> tuple[float, dict[str, bytes]]:

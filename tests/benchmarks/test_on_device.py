@@ -93,9 +93,10 @@ def test_what_fails_is_told_and_the_rest_is_kept(small, tmp_path, monkeypatch):
         small()
     log = (tmp_path / "figures" / "log.txt").read_text()
     assert "wrong disagrees on the values" in log
-    names = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert "kernels.json" not in names
-    assert "train.json" in names
+    cut = json.loads((tmp_path / "figures" / "kernels.json").read_text())
+    assert cut["rows"] == []
+    assert "wrong disagrees on the values" in cut["notes"][-1]
+    assert json.loads((tmp_path / "figures" / "train.json").read_text())["rows"]
 
 
 def wrong_values(arcs, lengths, single_root):
@@ -165,6 +166,20 @@ def test_what_there_is_no_time_or_memory_for_is_said():
     full.measure(("eisner", "multi", 4, 10), {"peer": too_large}, Work(1))
     assert full.rows == []
     assert "has not the memory" in full.notes[0]
+
+
+def test_a_peer_that_breaks_is_left_out_and_ours_is_not():
+    def breaks():
+        raise RuntimeError("tensors on two devices")
+
+    table = contest()
+    table.measure(("eisner", "multi", 4, 10), {"peer": breaks}, Work(1))
+    assert table.rows == []
+    assert table.notes == [
+        "peer on eisner, root multi, n = 4, batch 10 failed: tensors on two devices"
+    ]
+    with pytest.raises(RuntimeError, match="two devices"):
+        table.measure(("eisner", "multi", 4, 10), {"gpu": breaks}, Work(1))
 
 
 def test_all_sizes_of_the_goals_are_measured():
