@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.on_device.contest import BATCH, BY, CALL, COLUMNS, FLOOR, ROOT, TASK, N
 from benchmarks.registry import Report
 
+CASES = ("kernels", "scoring")  # whose tables vary n and batch size
 WIDTH, HEIGHT = 4.6, 3.6  # inches of a panel
 
 

@@ -3,13 +3,14 @@
 import json
 import time
 from functools import partial
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 import torch
 
 from benchmarks import __main__ as program
-from benchmarks import plots
+from benchmarks import gpu, plots
 from benchmarks.floors import H100, Work
 from benchmarks.on_device import clock, kernels, peers, scoring
 from benchmarks.on_device.contest import (
@@ -89,6 +90,7 @@ def test_red_tests_leave_no_figures(small, tmp_path):
 def test_what_fails_is_told_and_the_rest_is_kept(small, tmp_path, monkeypatch):
     wrong = peers.Peer("wrong", "torch", "eisner", wrong_values, (False,))
     monkeypatch.setattr(kernels, "PEERS", (wrong,))
+    monkeypatch.setattr(gpu, "SHARES", {"tests": 0.5, "kernels": 0.7, "train": 1.0})
     with pytest.raises(ResourceError, match="kernels failed"):
         small()
     log = (tmp_path / "figures" / "log.txt").read_text()
@@ -116,6 +118,41 @@ def test_without_a_gpu_there_is_an_error(case, tmp_path):
 def test_other_cases_know_the_cpu_alone():
     with pytest.raises(ConfigError, match="reading measures the CPU alone"):
         program.main(["reading", "--device", "cuda"])
+
+
+def test_one_case_on_a_device(tmp_path, monkeypatch, capsys):
+    if not plots.can_plot():
+        pytest.skip("matplotlib is not installed")
+    monkeypatch.setattr(program, "gate_is_green", lambda gate: True)
+    monkeypatch.setattr(program.torch, "set_num_threads", lambda threads: None)
+    monkeypatch.setattr(program, "require_device", lambda name: CPU)
+    monkeypatch.setattr(program, "measured", lambda device: H100)
+    tasks = [("eisner", False, n, 2) for n in (2, 3)]
+    monkeypatch.setattr(kernels, "tasks", lambda small: tasks)
+    monkeypatch.setattr(kernels, "PEERS", ())
+    out, folder = tmp_path / "figures.json", tmp_path / "plots"
+    words = ["kernels", "--device", "cuda", "--json", str(out), "--plots", str(folder)]
+    assert program.main(words) == 0
+    assert "Tree search on a device" in capsys.readouterr().out
+    assert json.loads(out.read_text())["on"]["torch"] == torch.__version__
+    assert [path.name for path in folder.iterdir()] == ["kernels-by-n.svg"]
+
+
+@pytest.mark.parametrize("words", [["kernels"], ["parse", "--device", "cuda"]])
+def test_plots_of_what_has_none_are_refused(words):
+    with pytest.raises(ConfigError, match="--plots goes with"):
+        program.main([*words, "--plots", "folder"])
+
+
+def test_inputs_go_round_until_the_cache_forgets_them(monkeypatch):
+    device, properties = torch.device("cuda"), SimpleNamespace(L2_cache_size=50 * 2**20)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80 * 10**9, 80 * 10**9))
+    assert clock.sets_of(2_800_000, device) == 39
+    assert clock.sets_of(10**9, device) == 2
+    assert clock.sets_of(2 * 10**10, device) == 1
+    assert clock.sets_of(100, device) == clock.MOST_SETS
+    assert clock.sets_of(100, CPU) == 2
 
 
 def contest(**given):
