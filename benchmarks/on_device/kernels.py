@@ -132,8 +132,9 @@ def _theirs(
 ) -> tuple[list[Callable[[], object]], int]:
     """The peer's calls, on as many sentences as it is given; its values are checked first."""
     kept = slice(peer.most)
+    several = inputs if peer.most is None else inputs[:2]  # the others work on the host
     ready: list[Ready] = [
-        peer.make(*(part[kept] for part in each), single_root) for each in inputs[:2]
+        peer.make(*(part[kept] for part in each), single_root) for each in several
     ]
     found = ready[0][1]().double().cpu()
     if not torch.equal(found, values[kept].double().cpu()):
