@@ -4,10 +4,12 @@ A case is a file of this folder with
 
     GATE: tuple[str, ...]                 the tests that must pass before it may print a number
     add_arguments(parser) -> None         optional: its own options
+    check(options) -> None                optional: raises what makes it pointless to begin
     run(options: argparse.Namespace) -> Report
 
-whose first line of docstring says what it measures. `options.threads` and `options.repeats` are
-always there. A case checks that whatever it compares gives equal results before it times it.
+whose first line of docstring says what it measures. `options.threads`, `options.repeats` and
+`options.device` are always there; the tables that four cases have for a device are in `on_device`.
+A case checks that whatever it compares gives equal results before it times it.
 """
 
 import argparse
@@ -23,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 FOLDER = Path(__file__).parent
-NOT_CASES = {"__init__", "__main__", "registry", "subjects"}
+NOT_CASES = {"__init__", "__main__", "floors", "plots", "registry", "subjects"}
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from gpuparse import __version__
 from gpuparse.commands.console import run
+from gpuparse.commands.version import described_version
 from gpuparse.errors import ConfigError
 
 COMMANDS = {
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         print(_usage())
         return 0
     if name == "--version":
-        print(f"gpuparse {__version__}")
+        print(f"gpuparse {described_version()}")
         return 0
     if name not in COMMANDS:
         wrong = f"no command {name!r}" if name else "a command is missing"

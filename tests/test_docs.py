@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -100,6 +101,12 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
             load_config(config, [word for word in rest if not word.startswith("--")])
         case ["torchrun", "--nproc-per-node", n, "train.py", config, *overrides]:
             assert load_config(config, overrides).learning.shards >= int(n)
+        case ["python", "-m", "benchmarks", case, *rest]:
+            shown = subprocess.run(
+                [sys.executable, "-m", "benchmarks", case, "--help"],
+                check=True, capture_output=True, text=True,
+            ).stdout  # fmt: skip
+            assert all(word in shown for word in rest if word.startswith("--"))
         case ["python", "-m", "gpuparse", "config", config, *overrides]:
             load_config(config, overrides)
         case ["python", "parse.py", _, *rest]:

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -281,7 +282,8 @@ def test_help_and_version(capsys):
     help_text = capsys.readouterr().out
     assert all(f"\n  {name} " in help_text for name in __main__.COMMANDS)
     assert __main__.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"gpuparse {__version__}\n"
+    commit = r"( \([0-9a-f]{7,40}(-dirty)?\))?"  # of a checkout
+    assert re.fullmatch(f"gpuparse {re.escape(__version__)}{commit}\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("words", [[], ["trian"]])

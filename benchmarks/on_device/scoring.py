@@ -1,0 +1,178 @@
+"""Token ids to scores, to trees, and the whole way of `Model.search`, on a device."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks import floors
+from benchmarks.on_device.contest import COLUMNS as TIMES
+from benchmarks.on_device.contest import OURS, Contest
+from benchmarks.subjects import read_subject, trained_model
+from gpuparse.data.batch import Batch
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.errors import ScoreError
+from gpuparse.features.plan import ArcPlan
+from gpuparse.inference.decode import DECODERS
+from gpuparse.model import Model
+from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.siblings import sibling_scores
+
+TITLE = "Token ids to trees on a device"
+COLUMNS = TIMES
+SYSTEMS = (
+    ("mcdonald-2005", "eisner"),
+    ("mcdonald-2005", "chu_liu_edmonds"),
+    ("mcdonald-pereira-2006", "eisner_sibling"),
+    ("extended", "eisner"),
+)  # templates, decoder
+N, BATCH = 25, 1024  # where only the other one varies
+WORDS, SMALL_WORDS = (8, 16, 25, 30), (6, 8)
+BATCHES, SMALL_BATCHES = (256, 1024, 4096), (2, 5)
+ROWS, SMALL_ROWS = 1 << 22, 1 << 12
+LARGEST = 1 << 33  # bytes of dense sibling scores
+SETS = 4  # batches of different sentences that take turns
+
+
+def run(options: argparse.Namespace, contest: Contest) -> None:
+    """Time both backends of each stage, after checking that they find the same trees."""
+    systems = SYSTEMS[1:3] if options.small else SYSTEMS
+    for features, decoder in systems:
+        if not contest.is_over(f"{features}, {decoder}"):
+            _one_system(options, contest, features, decoder)
+    contest.note(
+        "scores: ids on the device to scores on the device; trees: to heads on the device; search: "
+        "Model.search, from ids on the host to heads on the host."
+    )
+    contest.note(
+        "Floors count one sector a weight gathered, of pairs of words and of triples; those of "
+        "single words and of words between are not in them."
+    )
+
+
+def _one_system(options: argparse.Namespace, contest: Contest, features: str, decoder: str) -> None:
+    if options.small:
+        treebank = treebank_from_bytes(generate(60, 1), "generated")
+    else:
+        treebank = read_subject(options.treebank)
+    rows = SMALL_ROWS if options.small else ROWS
+    model = trained_model(treebank, features, decoder=decoder, n_rows=rows, labels=None)
+    whole = model.encode(treebank)
+    for n, batch in sizes(small=options.small):
+        if model.plan.siblings and 8 * batch * (n + 1) ** 3 > LARGEST:
+            continue
+        chosen = torch.nonzero(whole.lengths == n).squeeze(1)
+        if not len(chosen):
+            contest.note(f"n = {n} left out: {treebank.source} has no sentence of so many words.")
+            continue
+        draws = torch.Generator().manual_seed(batch)
+        sets = [
+            whole.select(chosen[torch.randint(len(chosen), (batch,), generator=draws)])
+            for _ in range(SETS)
+        ]
+        if not contest.is_over(f"{features}, {decoder}, n = {n}, batch {batch:,}"):
+            _one_batch(contest, f"{features}, {decoder}", model, sets)
+
+
+def sizes(*, small: bool) -> list[tuple[int, int]]:
+    """n and batch: all n at one batch size, then all other batch sizes at one n."""
+    if small:
+        words, batches, n, batch = SMALL_WORDS, SMALL_BATCHES, SMALL_WORDS[-1], SMALL_BATCHES[-1]
+    else:
+        words, batches, n, batch = WORDS, BATCHES, N, BATCH
+    pairs = [(each, batch) for each in words] + [(n, each) for each in batches]
+    return list(dict.fromkeys(pairs))
+
+
+def _one_batch(contest: Contest, system: str, model: Model, sets: list[Batch]) -> None:
+    n, count = int(sets[0].lengths.max()), len(sets[0])
+    on_device = [batch.to(contest.device) for batch in sets]
+    stages: dict[str, Callable[[Model, Batch, str], object]] = {
+        "scores": scores_of,
+        "trees": trees_of,
+    }
+    heads = model.search(sets[0]).heads
+    contestants: dict[str, dict[str, Any]] = {stage: {} for stage in (*stages, "search")}
+    for backend in OURS:
+        try:
+            found = trees_of(model, on_device[0], backend)
+            whole = _searched(model, sets[0], contest.device, backend)
+        except ScoreError as error:
+            contest.note(f"{backend} left out: {error}.")
+            continue
+        places = sets[0].places()
+        is_word = (found >= 0).cpu()
+        if not np.array_equal(heads[places[is_word].numpy()], found.cpu()[is_word].numpy()):
+            raise AssertionError(f"{system}: {backend} finds other trees than the compiled parser")
+        if not np.array_equal(heads, whole):
+            raise AssertionError(f"{system}: Model.search differs with backend {backend}")
+        for stage, call in stages.items():
+            contestants[stage][backend] = partial(
+                _ready, [partial(call, model, each, backend) for each in on_device], count
+            )
+        contestants["search"][backend] = partial(
+            _ready,
+            [partial(_searched, model, each, contest.device, backend) for each in sets],
+            count,
+        )
+    for stage, backends in contestants.items():
+        root = "single" if model.single_root else "multi"
+        task = f"{system}: {stage}", root, n, count
+        contest.measure(task, backends, work_of(model, sets[0], with_trees=stage != "scores"))
+
+
+def _ready(
+    calls: Sequence[Callable[[], object]], count: int
+) -> tuple[Sequence[Callable[[], object]], int]:
+    return calls, count
+
+
+def scores_of(model: Model, batch: Batch, backend: str) -> tuple[Tensor, ...]:
+    """Scores that the model's decoder reads, where the batch is."""
+    given = model.features, model.arcs
+    arcs = arc_scores(batch, model.plan.arcs, *given, backend=backend)
+    if model.plan.siblings is None:
+        return (arcs,)
+    return arcs, *sibling_scores(batch, model.plan.siblings, *given, backend=backend)
+
+
+def trees_of(model: Model, batch: Batch, backend: str) -> Tensor:
+    """(B, N) heads, where the batch is."""
+    arcs, *siblings = scores_of(model, batch, backend)
+    search = partial(DECODERS[model.decoder].search, single_root=model.single_root, backend=backend)
+    if not siblings:
+        return search(arcs, batch.lengths)[0]
+    return search(arcs, siblings[0], batch.lengths, end_scores=siblings[1])[0]
+
+
+def _searched(model: Model, batch: Batch, device: torch.device, backend: str) -> np.ndarray:
+    return model.search(batch, batch_size=len(batch), device=device.type, backend=backend).heads
+
+
+def work_of(model: Model, batch: Batch, *, with_trees: bool) -> floors.Work:
+    """What scoring the batch takes at least, and finding its trees.
+
+    Gathers: of the pair families of arcs and of siblings n^2 each, of triples n^3 / 3.
+    """
+    n, count = int(batch.lengths.max()), len(batch)
+    words = batch.lengths.double()
+    gathers = _pairs(model.plan.arcs) * float((words**2).mean())
+    if model.plan.siblings:
+        siblings = model.plan.siblings
+        gathers += (_pairs(siblings.pairs) + _pairs(siblings.ends)) * float((words**2).mean())
+        gathers += _suffixes(siblings.triple) * float((words**3).mean()) / 3
+    work = floors.arc_scores(count, n, gathers, fields=len(batch.values))
+    return work + floors.DECODERS[model.decoder](count, n) if with_trees else work
+
+
+def _pairs(plan: ArcPlan) -> int:
+    return _suffixes(plan.pair)
+
+
+def _suffixes(families: np.ndarray) -> int:
+    return len(families) + int((families["second_codes"] >= 0).sum())
