@@ -49,7 +49,7 @@ from gpuparse.scoring.device import Sent
 
 STANDARD = "-"
 BATCH, GPU_BATCH = 64, 2048  # sentences
-GPU_CHUNK = 32 << 20  # bytes of input that are on a GPU together
+GPU_CHUNK = 16 << 20  # bytes of input that are on a GPU together
 SHOWN = 20  # faulty sentences that are told one by one
 COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
 SHORT = 30  # words; a shorter text may well have neither lemmas nor features

@@ -26,7 +26,7 @@ from gpuparse.scoring.admission import Admission, device_budget
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.guides import guide_scores, is_guide
-from gpuparse.scoring.joint import best_arc_labels
+from gpuparse.scoring.joint import best_arc_labels, label_map
 from gpuparse.scoring.labels import best_graph_labels, best_labels, tree_positions
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights
@@ -37,6 +37,9 @@ TORCH_SEARCH: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
     "eisner_sibling": eisner_sibling_torch,
     "chu_liu_edmonds": chu_liu_edmonds_torch,
 }
+
+
+MOST_WORDS = 8191  # of a sentence, that the kernels of tree search can count
 
 
 class Scored(NamedTuple):
@@ -114,7 +117,6 @@ class DeviceParser:
         if sent.arrived is not None:
             torch.cuda.current_stream(self._device).wait_event(sent.arrived)
             sent.values.record_stream(torch.cuda.current_stream(self._device))
-        sums = self._kernels.sums(sent.values) if self._kernels else None
         n_places = batch.values.shape[1]
         out = torch.full((2, n_places), -1, dtype=torch.int64, device=self._device)
         admission = Admission(
@@ -123,8 +125,15 @@ class DeviceParser:
         left: list[Tensor] = []
         values: list[Tensor] = []
         arcs: list[Any] = []
+        sums: tuple[Any, ...] | None = None
         while len(part := admission.next_batch()):
+            if self._kernels and int(batch.lengths[part[0]]) > MOST_WORDS:
+                left.append(part[:1])
+                admission.done(part[:1])
+                continue
             try:
+                if self._kernels and sums is None:
+                    sums = self._kernels.sums(sent.values)
                 found = self._parse(batch.select(part).on(sent.values), sums, known, out)
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
@@ -153,7 +162,7 @@ class DeviceParser:
         arcs = self._arc_scores(batch, sums)
         arc_labels = None
         if scored.joint_plan and scored.label_weights:
-            best, arc_labels = best_arc_labels(batch, scored.joint_plan, scored.label_weights)
+            best, arc_labels = self._arc_labels(batch, sums)
             arcs = arcs + best
         if len(known):
             of_words = torch.from_numpy(known).to(self._device)[places]
@@ -171,6 +180,14 @@ class DeviceParser:
             of_heads = arc_labels.gather(1, found.clamp(min=0).unsqueeze(1)).squeeze(1)
             out[1].index_put_((places,), torch.where(found >= 0, of_heads, -1))
         return (values,)
+
+    def _arc_labels(self, batch: Batch, sums: Any) -> tuple[Tensor, Tensor]:
+        scored = self._scored
+        assert scored.joint_plan
+        assert scored.label_weights
+        if self._kernels:
+            return self._kernels.arc_labels(batch, sums)
+        return best_arc_labels(batch, scored.joint_plan, scored.label_weights)
 
     def _arc_scores(self, batch: Batch, sums: Any) -> Tensor:
         scored = self._scored
@@ -244,9 +261,10 @@ class _Kernels:
     """The tables of the Triton kernels, put onto the device once."""
 
     def __init__(self, scored: Scored, device: torch.device) -> None:
-        from gpuparse.scoring import gpu_arcs, gpu_labels, gpu_siblings
+        from gpuparse.scoring import gpu_arcs, gpu_joint, gpu_labels, gpu_siblings
 
-        self._arcs, self._siblings, self._labels = gpu_arcs, gpu_siblings, gpu_labels
+        self._arcs, self._siblings = gpu_arcs, gpu_siblings
+        self._labels, self._joint = gpu_labels, gpu_joint
         self._scored, plan, features = scored, scored.plan, scored.features
         self._arc_tables = gpu_arcs.arc_tables(plan.arcs, features, device)
         self._guide_tables = None
@@ -259,16 +277,25 @@ class _Kernels:
         if scored.label_plan:
             self._label_tables = gpu_labels.label_tables(scored.label_plan, device)
 
+        self._joint_tables = None
+        if scored.joint_plan and scored.label_weights:
+            lines = label_map(len(scored.label_weights.array))
+            self._joint_tables = gpu_arcs.arc_tables(scored.joint_plan, lines, device)
+
     def sums(self, values: Tensor) -> tuple[Any, ...]:
         """All that depends on one place alone."""
         weights = self._scored.arcs
-        of_guides = of_siblings = None
+        of_guides = of_siblings = of_labels = None
         if self._guide_tables:
             of_guides = self._arcs.place_sums(values, self._guide_tables, weights)
         if self._sibling_tables:
             of_siblings = self._siblings.sibling_sums(values, self._sibling_tables, weights)
         of_arcs = self._arcs.place_sums(values, self._arc_tables, weights)
-        return of_arcs, of_guides, of_siblings
+        if self._joint_tables and self._scored.label_weights:
+            of_labels = self._joint.place_lines(
+                values, self._joint_tables, self._scored.label_weights
+            )
+        return of_arcs, of_guides, of_siblings, of_labels
 
     def arc_scores(self, batch: Batch, sums: tuple[Any, ...]) -> Tensor:
         sentences = batch.values, batch.starts, batch.lengths, batch.n_nodes
@@ -284,6 +311,15 @@ class _Kernels:
         assert self._sibling_tables
         return self._siblings.score_siblings(
             *sentences, self._sibling_tables, sums[2], self._scored.arcs
+        )
+
+    def arc_labels(self, batch: Batch, sums: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
+        """What the best label of every arc scores, and its number."""
+        sentences = batch.starts, batch.lengths, batch.n_nodes
+        assert self._joint_tables
+        assert self._scored.label_weights
+        return self._joint.label_arcs(
+            *sentences, self._joint_tables, sums[3], self._scored.label_weights
         )
 
     def labels(self, batch: Batch, heads: Tensor) -> Tensor:

@@ -146,26 +146,30 @@ def place_sums(
         values: (C, T) int32 of a batch, on the device.
         lone_root: whether what stands beside a root is no value, as for siblings.
     """
-    n_places = values.shape[1]
-    kind = tables.map.kind
-    dtype = torch.int32 if kind == POWER else torch.int64
-    parts = torch.empty((len(tables.parts), n_places), dtype=dtype, device=values.device)
-    table = weights.table(values.device)
+    n_places, table = values.shape[1], weights.table(values.device)
     shape = 2, n_places, tables.codes.shape[1]
     words = torch.empty(shape, dtype=sum_type(weights), device=values.device)
-    blocks = triton.cdiv(n_places, PLACES)
-    if blocks and len(parts):
-        _fill_parts[blocks, len(parts)](
+    if n_places:
+        _sum_words[triton.cdiv(n_places, PLACES), 2](
+            values, n_places, tables.atoms, tables.words, tables.n_head_words, len(tables.words),
+            tables.codes, tables.codes.shape[1], table, words, *tables.map.search,
+            tables.map.kind, lone_root, PLACES, triton.next_power_of_2(tables.codes.shape[1]),
+            num_warps=4,
+        )  # fmt: skip
+    return PlaceSums(place_parts(values, tables, lone_root=lone_root), words)
+
+
+def place_parts(values: Tensor, tables: ArcTables, *, lone_root: bool = False) -> Tensor:
+    """(2F, T) the parts of every pair family's keys at every place, as of PlaceSums."""
+    n_places, kind = values.shape[1], tables.map.kind
+    dtype = torch.int32 if kind == POWER else torch.int64
+    parts = torch.empty((len(tables.parts), n_places), dtype=dtype, device=values.device)
+    if parts.numel():
+        _fill_parts[triton.cdiv(n_places, PLACES), len(parts)](
             values, n_places, tables.atoms, tables.parts, parts, tables.map.mask,
             kind, lone_root, PLACES, num_warps=1,
         )  # fmt: skip
-    if blocks:
-        _sum_words[blocks, 2](
-            values, n_places, tables.atoms, tables.words, tables.n_head_words, len(tables.words),
-            tables.codes, tables.codes.shape[1], table, words, *tables.map.search, kind, lone_root,
-            PLACES, triton.next_power_of_2(tables.codes.shape[1]), num_warps=4,
-        )  # fmt: skip
-    return PlaceSums(parts, words)
+    return parts
 
 
 def sum_type(weights: Weights) -> torch.dtype:

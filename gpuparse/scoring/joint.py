@@ -1,4 +1,4 @@
-"""Labels found with the trees: the torch form of `cpu_joint`."""
+"""Labels found with the trees: the public function and the torch form of `cpu_joint`."""
 
 import numpy as np
 import torch
@@ -6,6 +6,7 @@ from torch import Tensor
 
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import ArcPlan
+from gpuparse.inference.backends import choose_backend
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
 from gpuparse.scoring.cpu_joint import JointLabels, stride_of
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
@@ -32,7 +33,12 @@ def label_map(n_lines: int) -> FeatureMap:
 
 
 def best_arc_labels(
-    batch: Batch, plan: ArcPlan, weights: Weights, *, rows_at_once: int = ROWS_AT_ONCE
+    batch: Batch,
+    plan: ArcPlan,
+    weights: Weights,
+    *,
+    backend: str = "torch",
+    rows_at_once: int = ROWS_AT_ONCE,
 ) -> tuple[Tensor, Tensor]:
     """The best label of every arc, whatever tree it may be in.
 
@@ -40,6 +46,7 @@ def best_arc_labels(
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan: of `compile_joint_labels`.
         weights: (lines, L), one column a label.
+        backend: "torch" (any device) or "gpu" (Triton kernels).
         rows_at_once: feature rows and label scores held in memory at a time, at least.
     Returns:
         (B, N, N) what the best label of each arc scores, in the type of `arc_scores`, and
@@ -49,6 +56,14 @@ def best_arc_labels(
     Source: Carreras (2007), section 2: the best label of each dependency is chosen as its part is
         scored.
     """
+    if choose_backend(backend, batch.values.device, has_kernels=True) == "gpu":
+        from gpuparse.scoring import gpu_arcs, gpu_joint  # imported where they are needed alone
+
+        features = label_map(len(weights.array))
+        tables = gpu_arcs.arc_tables(plan, features, batch.values.device)
+        sentences = batch.starts, batch.lengths, batch.n_nodes
+        sums = gpu_joint.place_lines(batch.values, tables, weights)
+        return gpu_joint.label_arcs(*sentences, tables, sums, weights)
     scorer = TorchScorer(batch, plan, label_map(len(weights.array)), weights, rows_at_once)
 
     def best(scores: Tensor) -> tuple[Tensor, ...]:
