@@ -27,6 +27,7 @@ from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.learning.difference import Difference, make_difference
+from gpuparse.learning.on_device import DeviceLearner
 from gpuparse.learning.online import (
     DIFFERENCE_FULL,
     NO_TREE,
@@ -87,6 +88,7 @@ class Options:
     joint_labels: bool = False  # whether labels are found with the trees
     k: int = 1  # trees of each sentence that are learned from
     min_gain: float = 0.0  # of single changes; in words: as much as so many wrong heads cost
+    backend: str = "cpu"  # of the arcs: "cpu", compiled, or "torch", on any device
 
 
 def check_rule(options: Options) -> None:
@@ -111,6 +113,8 @@ def check_rule(options: Options) -> None:
             f"labels.kind joint: decoder {options.decoder} finds graphs, whose labels are found"
             " when they are finished: choose second-stage"
         )
+    if options.backend == "torch":
+        _check_backend(options)
     if rule.searches:
         return
     if decoder.reads_siblings:
@@ -124,6 +128,29 @@ def check_rule(options: Options) -> None:
         raise ConfigError(f"{what}: it searches for no trees: learning.batch_size must be 1")
     if options.cost_augmented and rule.number == FACTORED:
         raise ConfigError(f"{what}: learning.cost_augmented must be false, no tree has a cost")
+
+
+def _check_backend(options: Options) -> None:
+    """Refuse what has no torch form, so that nothing runs elsewhere than was asked for."""
+    on_device = [name for name, decoder in DECODERS.items() if decoder.has_backends]
+    rules = [name for name, rule in RULES.items() if rule.searches]
+    wanted = [
+        (options.rule in rules, f"learning.rule {options.rule}", f"one of {', '.join(rules)}"),
+        (options.k == 1, f"learning.k {options.k}", "1"),
+        (
+            options.decoder in on_device,
+            f"decoder {options.decoder}",
+            f"one of {', '.join(on_device)}",
+        ),
+        (options.map_kind == "hashed", f"feature_map.kind {options.map_kind}", "hashed"),
+        (not options.joint_labels, "labels.kind joint", "second-stage or none"),
+    ]
+    for is_there, what, instead in wanted:
+        if not is_there:
+            raise ConfigError(
+                f"learning.backend torch, which device cuda means too: {what} is learned by"
+                f" compiled code alone: choose {instead}, or learning.backend=cpu"
+            )
 
 
 @dataclass(frozen=True)
@@ -177,6 +204,7 @@ class Trainer:
         options: how to learn.
         threads: threads that predict the sentences of a batch; the result is the same for any.
         guides: (W,) heads that another parser proposes, -1 for none; for guide templates.
+        device: where arcs are learned with the backend "torch".
     Raises:
         DataError: a treebank without sentences. ConfigError: templates that do not fit it, or
             guides without guide templates, or the other way round.
@@ -191,11 +219,12 @@ class Trainer:
         options: Options,
         threads: int = 1,
         guides: np.ndarray | None = None,
+        device: str = "cpu",
     ) -> None:
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
         check_guides(arcs, are_given=guides is not None)
-        self.options, self._threads = options, threads
+        self.options, self._threads, self._device = options, threads, device
         attributes = seen_attributes(treebank)
         self._decoder = DECODERS[options.decoder]
         self._arcs = arcs.expanded(attributes)
@@ -405,13 +434,16 @@ class Trainer:
         words, wrong, done = 0, 0, 0
         step = max(SLICE // options.batch_size, 1) * options.batch_size
         with ThreadPoolExecutor(self._threads) as pool:
-            learner = _ArcLearner(self, pool)
+            learner: _ArcLearner | _TorchLearner = (
+                _TorchLearner(self) if options.backend == "torch" else _ArcLearner(self, pool)
+            )
             for first in range(0, len(order), step):
                 part = ordered.select(torch.arange(first, min(first + step, len(order))))
                 wrong += learner.learn(part, epoch * len(order) + first)
                 words += int(part.lengths.sum())
                 done += len(part)
                 if done == len(order):
+                    learner.finish()
                     self._epochs_done["arcs"] = epoch + 1
                 yield Progress("arcs", epoch + 1, done, len(order), wrong, words)
 
@@ -537,10 +569,7 @@ class _ArcLearner:
     def __init__(self, trainer: Trainer, pool: ThreadPoolExecutor) -> None:
         options = trainer.options
         self._trainer, self._pool = trainer, pool
-        self._course = Course(
-            bool(trainer.single_root), options.min_gain, RULES[options.rule].number,
-            float(options.cost_augmented), options.max_step or np.inf,
-        )  # fmt: skip
+        self._course = _course_of(trainer)
         self._structures = self._make_structures()
         self._scratch = [
             make_parse_scratch(
@@ -595,6 +624,9 @@ class _ArcLearner:
             self._predict(mini)
             wrong += self._update(mini, seen + first, predict=False)
         return wrong
+
+    def finish(self) -> None:
+        """Nothing: the weights of the trainer themselves have been changed."""
 
     def _predict(self, mini: Batch) -> None:
         """Find the trees of a batch, all with the same weights, one run of it in each thread."""
@@ -659,6 +691,35 @@ class _ArcLearner:
             trainer._weighted, seen, trainer._features.rows, self._course, self._scratch[0],
             self._memory, first,
         )  # fmt: skip
+
+
+class _TorchLearner:
+    """The same in torch, on the device of the trainer."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._size = trainer.options.batch_size
+        self._learner = DeviceLearner(
+            trainer._arc_batch, trainer._reachable, trainer._plan, trainer._features,
+            trainer._weights, trainer._weighted, decoder=trainer.options.decoder,
+            course=_course_of(trainer), device=trainer._device,
+        )  # fmt: skip
+
+    def learn(self, part: Batch, seen: int) -> int:
+        """Learn from some sentences in their order; `seen` came before. Returns wrong words."""
+        numbers = torch.arange(len(part)).split(self._size)
+        return sum(self._learner.learn(part.select(each), seen + int(each[0])) for each in numbers)
+
+    def finish(self) -> None:
+        """Bring the weights back to the trainer."""
+        self._learner.finish()
+
+
+def _course_of(trainer: Trainer) -> Course:
+    options = trainer.options
+    return Course(
+        bool(trainer.single_root), options.min_gain, RULES[options.rule].number,
+        float(options.cost_augmented), options.max_step or np.inf,
+    )  # fmt: skip
 
 
 def _sentences(part: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
