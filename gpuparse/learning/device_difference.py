@@ -92,8 +92,8 @@ def products(
 
 
 def change(differences: Differences, column: Column, steps: Tensor) -> Tensor:
-    """D^T steps at the rows of the column, (U,) float64; steps: (B,) float64."""
-    moved = (steps[differences.sentence] * differences.count)[column.order]
+    """Steps times D at the rows of the column, (K, U) float64; steps: (K, B) float64."""
+    moved = (steps[:, differences.sentence] * differences.count)[:, column.order]
     return sum_runs(moved, column.number, column.sizes)
 
 
@@ -101,22 +101,23 @@ def sum_runs(values: Tensor, run: Tensor, sizes: Tensor) -> Tensor:
     """Sum runs of values, pair by pair: the same bits on every device.
 
     Args:
-        values: (E,), the runs one after the other. run: (E,) int64, ascending.
+        values: (..., E), the runs one after the other. run: (E,) int64, ascending.
         sizes: (R,) int64, how long each run is.
     Returns:
-        (R,), 0 for empty runs.
+        (..., R), 0 for empty runs.
     Cost: O(E log L) for a longest run of L values; log L rounds.
     """
-    if len(values) == 0:
-        return values.new_zeros(len(sizes))
+    count = values.shape[-1]
+    if count == 0:
+        return values.new_zeros(*values.shape[:-1], len(sizes))
     firsts = sizes.cumsum(0) - sizes
-    place = torch.arange(len(values), device=values.device) - firsts[run]
+    place = torch.arange(count, device=values.device) - firsts[run]
     left = sizes[run] - place  # values of the run from here on
     width, longest = 1, int(sizes.max())
     while width < longest:
         takes = (place % (2 * width) == 0) & (left > width)
-        next_ones = torch.where(takes[:-width], values[width:], 0)
-        values = torch.cat([values[:-width] + next_ones, values[-width:]])
+        next_ones = torch.where(takes[:-width], values[..., width:], 0)
+        values = torch.cat([values[..., :-width] + next_ones, values[..., -width:]], -1)
         width *= 2
-    sums = values[firsts.clamp(max=len(values) - 1)]
+    sums = values[..., firsts.clamp(max=count - 1)]
     return torch.where(sizes > 0, sums, 0)

@@ -195,12 +195,12 @@ class DeviceLearner:
         *gram, of_weights, of_mistakes = small.cpu().numpy()
         steps = np.zeros(n)
         steps_in_turn(course.rule, of_mistakes, of_weights, np.stack(gram), course.cap, steps)
+        # The second line is for the average: `seen` as in the compiled learner.
         sizes = torch.from_numpy(np.stack([steps, steps * (seen + np.arange(n))]))
-        moved, counted = sizes.to(self._values.device)
+        moved, counted = change(differences, column, sizes.to(self._values.device)).float()
         # Every row is there once, so that no two additions meet.
-        rows = column.rows
-        self._table[:, 0].index_add_(0, rows, change(differences, column, moved).float())
-        self._weighted.index_add_(0, rows, change(differences, column, counted).float())
+        self._table[:, 0].index_add_(0, column.rows, moved)
+        self._weighted.index_add_(0, column.rows, counted)
 
     def finish(self) -> None:
         """Bring the weights, and the sums for their average, back to main memory."""

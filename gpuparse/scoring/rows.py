@@ -4,13 +4,15 @@ Each part has a line of rows, as many for all parts; the silent row, one past th
 weights, stands where a feature does not fire.
 """
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from gpuparse.data.batch import Batch
-from gpuparse.features.keys import WORD, fold_torch, mix_torch, part_keys, side_keys
-from gpuparse.features.plan import LINE, NO_CODE, ArcPlan, Plan
+from gpuparse.features.keys import WORD, fold_torch, mix_torch, part_keys
+from gpuparse.features.plan import ATOM, LINE, NO_CODE, ArcPlan, Plan
 from gpuparse.scoring.cpu import max_rows
 from gpuparse.scoring.cpu_siblings import NO_SIBLING, max_sibling_rows
 from gpuparse.scoring.feature_map import FeatureMap, row_finder
@@ -78,31 +80,38 @@ class PartRows:
 
     def _triples(self, b: Tensor, h: Tensor, m: Tensor, inner: Tensor, c: Tensor) -> Tensor:
         assert self._plan.siblings is not None
-        rows = []
-        for family in self._plan.siblings.triple:
-            place, on = torch.zeros_like(h), torch.ones_like(h, dtype=torch.bool)
-            for role, node in enumerate((h, inner, m)):
-                value = self._batch.values[int(family[f"{_ROLES[role]}_row"])].long()
-                value = value[self._places[b, node]]
-                place = place ^ _triple_place(value, role, family)
-                on &= value != 0
-            # The first line is where words without a value are sent.
-            on &= place >= LINE
-            base = self._features.rows.dense + int(family["line"]) * LINE + place
-            rows += self._pairs.coded(base, on, family, c)
-        return torch.stack(rows, 1) if rows else h.new_zeros(len(h), 0)
+        triple = self._plan.siblings.triple
+        if len(triple) == 0:
+            return h.new_zeros(len(h), 0)
+        column = _columns(triple, h.device)
+        place, on = 0, True
+        for role, node in zip(_ROLES, (h, inner, m), strict=True):
+            # [P, F]
+            value = self._batch.values[column[f"{role}_row"], self._places[b, node].unsqueeze(1)]
+            value = value.long()
+            seed = 3 * column["seed"] + _ROLES.index(role)
+            key = mix_torch(fold_torch(torch.zeros_like(value), value), seed)
+            hashed = (key & WORD) * column["slots"] & (column["cells"] - 1)
+            shifted = value << column[f"{role}_shift"]
+            place = torch.where(column["is_hashed"] == 1, hashed, shifted) ^ place
+            on = (value != 0) & on
+        # The first line is where words without a value are sent.
+        base = self._features.rows.dense + column["line"] * LINE + place
+        return self._pairs.coded(base, on & (place >= LINE), triple, c)
 
 
-def _triple_place(value: Tensor, role: int, family: np.void) -> Tensor:
-    """What a role's value adds to the cell of a triple family."""
-    if not family["is_hashed"]:
-        return value << int(family[f"{_ROLES[role]}_shift"])
-    key = mix_torch(fold_torch(torch.zeros_like(value), value), 3 * int(family["seed"]) + role)
-    return (key & WORD) * int(family["slots"]) & (int(family["cells"]) - 1)
+def _columns(records: np.ndarray, device: torch.device) -> dict[str, Tensor]:
+    """The fields of a plan's records, (F,) int64 each."""
+    names = records.dtype.names or ()
+    table = np.array([records[name] for name in names], np.int64)
+    return dict(zip(names, torch.from_numpy(table).to(device), strict=True))
 
 
 class _RowsOfTwo:
-    """Rows of the word, pair and between families of one plan, for pairs of nodes."""
+    """Rows of the word, pair and between families of one plan, for pairs of nodes.
+
+    All families at once, P parts by F families: on a device a launch costs more than its work.
+    """
 
     def __init__(
         self,
@@ -120,13 +129,36 @@ class _RowsOfTwo:
         self._find = row_finder(features, device)
         self._buckets = torch.from_numpy(plan.buckets).to(device)
         self._codes = torch.from_numpy(plan.codes.astype(np.int64)).to(device)
-        self._sides = []
-        for side in range(len(plan.side_start) - 1):
-            atoms = plan.atoms[plan.side_start[side] : plan.side_start[side + 1]]
-            key, on = side_keys(batch.values, places, atoms.tolist(), features.is_exact)
-            if lone_root and atoms["offset"].any():
-                on[:, 0] = False
-            self._sides.append((key, on))
+        self._word, self._pair, self._between = (
+            _columns(records, device) for records in (plan.word, plan.pair, plan.between)
+        )
+        self._side_start = torch.from_numpy(plan.side_start).to(device)
+        self._atoms = _columns(plan.atoms, device)
+        self._sides = self._side_keys(lone_root)
+
+    def _side_keys(self, lone_root: bool) -> tuple[Tensor, Tensor]:
+        """As `features.keys.side_keys` has them, (S, B, N) each."""
+        plan, device = self._plan, self._places.device
+        sizes = np.diff(plan.side_start)
+        key = torch.zeros((len(sizes), *self._places.shape), dtype=torch.int64, device=device)
+        present = torch.ones_like(key, dtype=torch.bool)
+        for k in range(int(sizes.max(initial=0))):
+            # The k-th atom of the sides that have one
+            sides = np.flatnonzero(sizes > k)
+            atom = _columns(plan.atoms[plan.side_start[sides] + k], device)
+            row, offset, shift = (atom[name].reshape(-1, 1, 1) for name in ATOM.names or ())
+            place = (self._places + offset).clamp(0, self._values.shape[1] - 1)
+            value = self._values[row, place].long()
+            here = torch.from_numpy(sides).to(device)
+            if self._features.is_exact:
+                key[here] |= value << shift
+            else:
+                key[here] = fold_torch(key[here], value)
+            present[here] &= value != 0
+        if lone_root:
+            looks = [plan.atoms["offset"][s:e].any() for s, e in pairwise(plan.side_start)]
+            present[torch.tensor(looks, dtype=torch.bool, device=device), :, 0] = False
+        return key, present
 
     def combination(self, gap: Tensor) -> Tensor:
         """The combination of direction and distance bucket of differences of positions."""
@@ -135,58 +167,66 @@ class _RowsOfTwo:
 
     def of(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
         """(P, R) rows of all families but between."""
-        rows, exact = [], self._features.is_exact
-        for family in self._plan.word:
-            key, on = self._sides[family["side"]]
-            node = m if family["role"] else h
-            key = part_keys(key[b, node], int(family["seed"]), 0, exact)
-            rows += self.coded(self._find(key), on[b, node], family, combination)
-        for family in self._plan.pair:
-            seed = int(family["seed"])
-            head, head_on = self._sides[family["head_side"]]
-            modifier, modifier_on = self._sides[family["modifier_side"]]
-            key = part_keys(head[b, h], seed, 0, exact) ^ part_keys(modifier[b, m], seed, 1, exact)
-            on = head_on[b, h] & modifier_on[b, m]
-            rows += self.coded(self._find(key), on, family, combination)
-        return torch.stack(rows, 1) if rows else h.new_zeros(len(h), 0)
+        b, h, m = b.unsqueeze(1), h.unsqueeze(1), m.unsqueeze(1)
+        word, pair, exact = self._word, self._pair, self._features.is_exact
+        keys, on = self._sides
+        rows = []
+        if len(self._plan.word):
+            node = torch.where(word["role"] == 1, m, h)
+            base = self._find(part_keys(keys[word["side"], b, node], word["seed"], 0, exact))
+            rows.append(self.coded(base, on[word["side"], b, node], self._plan.word, combination))
+        if len(self._plan.pair):
+            head, modifier = pair["head_side"], pair["modifier_side"]
+            key = part_keys(keys[head, b, h], pair["seed"], 0, exact)
+            base = self._find(key ^ part_keys(keys[modifier, b, m], pair["seed"], 1, exact))
+            both = on[head, b, h] & on[modifier, b, m]
+            rows.append(self.coded(base, both, self._plan.pair, combination))
+        return torch.cat(rows, 1) if rows else h.new_zeros(len(h), 0)
 
     def between(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
         """(P, R) rows of the between families: one for each word of the sentence and suffix."""
-        nodes = torch.arange(self._places.shape[1], device=h.device)
+        family, n_nodes = self._between, self._places.shape[1]
+        if len(self._plan.between) == 0:
+            return h.new_zeros(len(h), 0)
+        head, head_on = self._value(family["head_side"], b, h)
+        modifier, modifier_on = self._value(family["modifier_side"], b, m)
+        # [P, N, F]
+        middle = self._values[family["row"], self._places[b].unsqueeze(2)].long()
+        nodes = torch.arange(n_nodes, device=h.device)
         low, high = torch.minimum(h, m).unsqueeze(1), torch.maximum(h, m).unsqueeze(1)
         is_inside = (nodes > low) & (nodes < high)
-        rows = []
-        for family in self._plan.between:
-            head, head_on = self._value(family["head_side"], b, h)
-            modifier, modifier_on = self._value(family["modifier_side"], b, m)
-            middle = self._values[family["row"]].long()[self._places[b]]
-            on = is_inside & (middle != 0) & (head_on & modifier_on).unsqueeze(1)
-            head, middle, modifier = (
-                value.clamp(max=int(family[name]) - 1)
-                for value, name in (
-                    (head, "n_heads"), (middle, "n_middles"), (modifier, "n_modifiers"),
-                )
-            )  # fmt: skip
-            line = head.unsqueeze(1) * int(family["n_middles"]) + middle
-            line = line * int(family["n_modifiers"]) + modifier.unsqueeze(1)
-            base = self._features.rows.dense + (int(family["line"]) + line) * LINE
-            rows += self.coded(base, on, family, combination.unsqueeze(1))
-        return torch.cat(rows, 1) if rows else h.new_zeros(len(h), 0)
+        on = is_inside.unsqueeze(2) & (middle != 0) & (head_on & modifier_on).unsqueeze(1)
+        head, middle, modifier = (
+            torch.minimum(value, family[name] - 1)
+            for value, name in (
+                (head, "n_heads"), (middle, "n_middles"), (modifier, "n_modifiers"),
+            )
+        )  # fmt: skip
+        line = head.unsqueeze(1) * family["n_middles"] + middle
+        line = line * family["n_modifiers"] + modifier.unsqueeze(1)
+        base = self._features.rows.dense + (family["line"] + line) * LINE
+        combination = combination.unsqueeze(1).expand(-1, n_nodes)
+        return self.coded(base, on, self._plan.between, combination).flatten(1)
 
-    def coded(self, base: Tensor, on: Tensor, family: np.void, combination: Tensor) -> list[Tensor]:
-        """The rows of one family, one tensor a suffix."""
-        return [
-            torch.where(on, base ^ self._codes[table][combination], self._features.n_rows)
-            for table in (int(family["first_codes"]), int(family["second_codes"]))
-            if table != NO_CODE
-        ]
+    def coded(self, base: Tensor, on: Tensor, families: np.ndarray, combination: Tensor) -> Tensor:
+        """The rows of families, (..., F suffixes) from base rows (..., F): one or two of each."""
+        second = np.flatnonzero(families["second_codes"] != NO_CODE)
+        which = torch.from_numpy(np.concatenate([np.arange(len(families)), second]))
+        tables = np.concatenate([families["first_codes"], families["second_codes"][second]])
+        which, tables = which.to(base.device), torch.from_numpy(tables).to(base.device)
+        code = self._codes[tables, combination.unsqueeze(-1)]
+        return torch.where(on[..., which], base[..., which] ^ code, self._features.n_rows)
 
-    def _value(self, side: int, b: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
-        """The value of a side of one atom or none, and whether it is one."""
-        atom = self._plan.side_start[side]
-        if atom == self._plan.side_start[side + 1]:
-            return torch.zeros_like(node), torch.ones_like(node, dtype=torch.bool)
-        place = self._places[b, node] + int(self._plan.atoms["offset"][atom])
-        value = self._values[self._plan.atoms["row"][atom]].long()
-        value = value[place.clamp(0, self._values.shape[1] - 1)]
-        return value, value != 0
+    def _value(self, side: Tensor, b: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
+        """(P, F) the values of sides of one atom or none, and whether they are any."""
+        plan = self._plan
+        first, last = self._side_start[side], self._side_start[side + 1]
+        is_none = first == last
+        if len(plan.atoms) == 0:
+            shape = len(b), len(side)
+            return b.new_zeros(shape), torch.ones(shape, dtype=torch.bool, device=side.device)
+        atom = {name: x[first.clamp(max=len(plan.atoms) - 1)] for name, x in self._atoms.items()}
+        place = self._places[b, node].unsqueeze(1) + atom["offset"]
+        value = self._values[atom["row"], place.clamp(0, self._values.shape[1] - 1)].long()
+        value = torch.where(is_none, 0, value)
+        return value, is_none | (value != 0)

@@ -63,6 +63,12 @@ def without_heads(text: bytes) -> bytes:
         (["learning.rule=mira-factored", "learning.batch_size=2"], "batch_size must be 1"),
         (["labels.kind=joint", "labels.features=tree.yaml"], "looks at g"),
         (["data.partial=true", "decoder=multi_parent"], "data.partial: decoder multi_parent"),
+        (["learning.backend=torch", "decoder=hill_climb"], "decoder hill_climb is learned by"),
+        (["device=cuda", "decoder=multi_parent"], "which device cuda means too"),
+        (["learning.backend=torch", "feature_map.kind=exact"], "choose hashed, or learning.back"),
+        (["learning.backend=torch", "learning.k=2"], "learning.k 2 is learned by"),
+        (["learning.backend=torch", "learning.rule=mira-factored"], "rule mira-factored is learn"),
+        (["learning.backend=torch", "labels.kind=joint"], "choose second-stage or none"),
     ],
 )
 def test_options_are_refused_before_data_is_read(train_here, words, message):
