@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.data.batch import Batch
+from gpuparse.data.batch import MARGIN, Batch
 from gpuparse.features.plan import Plan
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decode import DECODERS
@@ -96,9 +96,7 @@ class DeviceLearner:
         found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
         for part in _parts_of(mini.lengths, self._max_cells, self._power):
             sentences = part.to(device)
-            starts, lengths = mini.starts[part].to(device), mini.lengths[part].to(device)
-            some = Batch(self._values, starts, lengths)
-            costs[sentences], features = self._compare(some)
+            costs[sentences], features = self._compare(*self._taken(mini.select(part)))
             features[0] = sentences[features[0]]
             found.append(features)
         differences = coalesced(torch.cat(found, 1), self._features.n_rows)
@@ -109,20 +107,34 @@ class DeviceLearner:
     def _power(self) -> int:
         return 3 if self._decoder.reads_siblings else 2
 
-    def _compare(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _taken(self, some: Batch) -> tuple[Batch, Tensor]:
+        """Some sentences on the device, with no values but their own, and their gold heads (B, N).
+
+        So no work is done for words of other sentences.
+        """
+        starts, lengths = (x.to(self._values.device) for x in (some.starts, some.lengths))
+        n_nodes = int(some.lengths.max()) + 1
+        width = n_nodes + 2 * MARGIN
+        step = torch.arange(width, device=starts.device)
+        places = (
+            starts.unsqueeze(1) - MARGIN + torch.minimum(step, lengths.unsqueeze(1) + 2 * MARGIN)
+        )
+        first = width * torch.arange(len(some), device=starts.device)
+        batch = Batch(self._values[:, places.flatten()], first + MARGIN, lengths)
+        return batch, self._gold[places[:, MARGIN : MARGIN + n_nodes]]
+
+    def _compare(self, batch: Batch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """Search the trees of a batch, and list the features in which they differ from gold.
 
         Returns: (B,) int64 wrong words; (3, F) int64: sentence, row of the weights, sign.
         """
-        gold, found, target = self._search(batch)
+        found, target = self._search(batch, gold)
         costs = ((gold >= 0) & (gold != found)).sum(1)
         found = torch.where((costs > 0).unsqueeze(1), found, target)
         return costs, self._rows_of(batch, target, found)
 
-    def _search(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, N) heads of gold, of the tree found, and of the tree that is learned towards."""
-        places = batch.places()
-        gold = self._gold[places]
+    def _search(self, batch: Batch, gold: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, N) heads of the tree found, and of the tree that is learned towards."""
         given = self._features, self._weights
         arcs = arc_scores(batch, self._plan.arcs, *given, backend=self._backend)
         if self._plan.guide:
@@ -135,7 +147,7 @@ class DeviceLearner:
             # A wrong head costs so much; where gold says nothing, all heads do.
             nodes = torch.arange(arcs.shape[1], device=arcs.device)
             arcs += self._course.cost * (gold.unsqueeze(1) != nodes.unsqueeze(1))
-        return gold, self._decoded(batch.lengths, arcs, others), target
+        return self._decoded(batch.lengths, arcs, others), target
 
     @property
     def _backend(self) -> str:
