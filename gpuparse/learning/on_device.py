@@ -85,7 +85,8 @@ class DeviceLearner:
         self._decoder, self._course = DECODERS[decoder], course
         self._max_cells, self._rows_at_once = max_cells, rows_at_once
         # The table that scores are summed from on this device; in main memory, `weights` itself.
-        self._table = weights.bag(self._values.device, 1).weight
+        self._table = weights.bag(self._values.device, 1).weight.detach()
+        self._table[:-1] = torch.from_numpy(weights.array).to(device)
         self._weighted = torch.from_numpy(weighted).to(device)
 
     @torch.no_grad()
