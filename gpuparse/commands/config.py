@@ -180,6 +180,13 @@ class LearningConfig:
         "The update rule; the last two need a first-order decoder, and the third and the last"
         " `learning.max_step`.",
     )
+    backend: str = _choice(
+        "auto",
+        ("auto", "cpu", "torch"),
+        "What learns the arcs: `cpu`, compiled code, which has all rules, decoders and maps;"
+        " `torch`, on the `device`, whose model differs in rounding; `auto`: `torch` with"
+        " `device: cuda`, else `cpu`.",
+    )
     k: int = _key(
         1,
         "integer",
@@ -296,8 +303,8 @@ class RunConfig:
     device: str = _choice(
         "auto",
         ("auto", "cpu", "cuda"),
-        "Where `data.dev` and `data.test` are parsed; `auto`: CUDA if it works. Learning runs on"
-        " the CPU.",
+        "Where `data.dev` and `data.test` are parsed; `auto`: CUDA if it works. `cuda` learns"
+        " there too, see `learning.backend`.",
     )
     draw: int = _key(
         0,
@@ -312,6 +319,16 @@ class RunConfig:
     labels: LabelsConfig = field(default_factory=LabelsConfig)
     weights: WeightsConfig = field(default_factory=WeightsConfig)
 
+    @property
+    def backend(self) -> str:
+        """What learns the arcs, "cpu" or "torch".
+
+        Not what `device: auto` finds decides: on every machine a config means the same model.
+        """
+        if self.learning.backend != "auto":
+            return self.learning.backend
+        return "torch" if self.device == "cuda" else "cpu"
+
     def to_yaml(self) -> str:
         """The config as a complete YAML file, every key written out, always in the same form."""
         return dump_yaml(dataclasses.asdict(self))
@@ -319,8 +336,9 @@ class RunConfig:
     def recorded(self) -> RunConfig:
         """The config as a model keeps it: what changes nothing in a model has one fixed value.
 
-        So the same bytes come out wherever a model is written, with any threads, on any device.
-        Of treebanks the names are kept, not the folders, which mean nothing elsewhere.
+        So the same bytes come out wherever a model is written, with any threads, and on any device
+        that parses; what learned it is kept. Of treebanks the names are kept, not the folders,
+        which mean nothing elsewhere.
         """
         named = dataclasses.asdict(self.data)
         paths = [f.name for f in fields(DataConfig) if f.metadata["key"].kind in ("path", "guides")]
@@ -332,8 +350,9 @@ class RunConfig:
                 if (path := named[name]) is not None and not path.startswith(IN_MISC)
             },
         )
+        learning = dataclasses.replace(self.learning, backend=self.backend)
         return dataclasses.replace(
-            self, output="model", threads=0, device="auto", draw=0, data=data
+            self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning
         )
 
     @classmethod

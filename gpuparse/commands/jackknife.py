@@ -95,7 +95,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _training_alone(config: RunConfig) -> RunConfig:
     data = dataclasses.replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
-    return dataclasses.replace(config, data=data)
+    # Folds are learned at the same time, each by one thread: by compiled code.
+    learning = dataclasses.replace(config.learning, backend="cpu")
+    return dataclasses.replace(config, data=data, learning=learning)
 
 
 def _check_output(output: str, key: str, treebank: str, *, force: bool) -> None:

@@ -32,6 +32,7 @@ labels: {rows: 4096, epochs: 1}
 _OF_FIRST_ORDER = (  # what else `--all` compiles, for the decoders of the first order alone
     ["labels.kind=joint", "labels.features=joint-labels"],
     ["learning.k=2"],
+    ["learning.backend=torch"],
     ["learning.rule=mira-factored"],
     ["learning.rule=conditional", "learning.max_step=0.1"],
 )

@@ -132,10 +132,19 @@ class Run:
         self.arcs, self.labels = templates_of(config)
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
-        limit_torch_threads(self.threads, compiled=True)
+        limit_torch_threads(self.threads, compiled=config.backend == "cpu")
         self.device = choose_device(config.device, tell)
-        if self.device != "cpu":
-            tell(f"learning runs on the CPU; {self.device} parses data.dev and data.test")
+        if config.backend == "torch":
+            size = config.learning.batch_size
+            tell(
+                f"arcs are learned in torch on {self.device}, learning.batch_size {size}"
+                + ("; many more sentences at a time are faster" if size < 32 else "")
+            )
+        elif self.device != "cpu":
+            tell(
+                f"learning runs on the CPU, {self.device} parses data.dev and data.test;"
+                " learning.backend=torch learns there"
+            )
 
     def train(self, *, resume: bool, force: bool) -> None:
         """Learn from data.train and write the model."""
@@ -222,7 +231,7 @@ class Run:
         config = self.config
         trainer = learning.Trainer(
             treebank, self.arcs, self.labels, trainer_options(config), threads=self.threads,
-            guides=self.guides["train"], processes=self.processes,
+            guides=self.guides["train"], processes=self.processes, device=self.device,
         )  # fmt: skip
         roots = "one root a tree" if trainer.single_root else "any number of roots"
         self.tell(f"{config.decoder}, {roots}, {self.threads} threads, parsing on {self.device}")
@@ -430,4 +439,5 @@ def trainer_options(config: RunConfig) -> learning.Options:
         joint_labels=config.labels.kind == "joint",
         k=config.learning.k,
         shards=config.learning.shards,
+        backend=config.backend,
     )

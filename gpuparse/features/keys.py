@@ -43,7 +43,7 @@ def fold_torch(key: Tensor, value: Tensor) -> Tensor:
     return key ^ (key >> 15)
 
 
-def mix_torch(key: Tensor, seed: int) -> Tensor:
+def mix_torch(key: Tensor, seed: int | Tensor) -> Tensor:
     """`mix` on int64 tensors that hold 32-bit numbers."""
     key = key ^ ((seed * int(_SEED)) & WORD)
     key = key ^ (key >> 16)
@@ -75,7 +75,7 @@ def side_keys(
     return key, present
 
 
-def part_keys(key: Tensor, seed: int, role: int, exact: bool) -> Tensor:
+def part_keys(key: Tensor, seed: int | Tensor, role: int, exact: bool) -> Tensor:
     """A family's part from a side's key; in an exact key the head's part carries the seed."""
     if exact:
         return key if role else key | (seed << SEED_SHIFT)

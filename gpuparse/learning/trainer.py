@@ -28,6 +28,7 @@ from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.learning.difference import Difference, make_difference
 from gpuparse.learning.mixing import ALONE, Counts, Learn, Mixing, Processes, Table
+from gpuparse.learning.on_device import DeviceLearner
 from gpuparse.learning.online import (
     DIFFERENCE_FULL,
     NO_TREE,
@@ -90,6 +91,7 @@ class Options:
     k: int = 1  # trees of each sentence that are learned from
     min_gain: float = 0.0  # of single changes; in words: as much as so many wrong heads cost
     shards: int = 1  # that learn for themselves and are mixed after every epoch
+    backend: str = "cpu"  # of the arcs: "cpu", compiled, or "torch", on any device
 
 
 def check_rule(options: Options) -> None:
@@ -119,6 +121,8 @@ def check_rule(options: Options) -> None:
             f"labels.kind joint: decoder {options.decoder} finds graphs, whose labels are found"
             " when they are finished: choose second-stage"
         )
+    if options.backend == "torch":
+        _check_backend(options)
     if rule.searches:
         return
     if decoder.reads_siblings:
@@ -132,6 +136,30 @@ def check_rule(options: Options) -> None:
         raise ConfigError(f"{what}: it searches for no trees: learning.batch_size must be 1")
     if options.cost_augmented and rule.number == FACTORED:
         raise ConfigError(f"{what}: learning.cost_augmented must be false, no tree has a cost")
+
+
+def _check_backend(options: Options) -> None:
+    """Refuse what has no torch form, so that nothing runs elsewhere than was asked for."""
+    on_device = [name for name, decoder in DECODERS.items() if decoder.has_backends]
+    rules = [name for name, rule in RULES.items() if rule.searches]
+    wanted = [
+        (options.rule in rules, f"learning.rule {options.rule}", f"one of {', '.join(rules)}"),
+        (options.k == 1, f"learning.k {options.k}", "1"),
+        (
+            options.decoder in on_device,
+            f"decoder {options.decoder}",
+            f"one of {', '.join(on_device)}",
+        ),
+        (options.map_kind == "hashed", f"feature_map.kind {options.map_kind}", "hashed"),
+        (not options.joint_labels, "labels.kind joint", "second-stage or none"),
+        (options.shards == 1, f"learning.shards {options.shards}", "1"),
+    ]
+    for is_there, what, instead in wanted:
+        if not is_there:
+            raise ConfigError(
+                f"learning.backend torch, which device cuda means too: {what} is learned by"
+                f" compiled code alone: choose {instead}, or learning.backend=cpu"
+            )
 
 
 @dataclass(frozen=True)
@@ -186,6 +214,7 @@ class Trainer:
         threads: threads that predict the sentences of a batch; the result is the same for any.
         guides: (W,) heads that another parser proposes, -1 for none; for guide templates.
         processes: that share the work, each with the same of all this.
+        device: where arcs are learned with the backend "torch".
     Raises:
         DataError: a treebank without sentences. ConfigError: templates that do not fit it, or
             guides without guide templates, or the other way round.
@@ -201,11 +230,12 @@ class Trainer:
         threads: int = 1,
         guides: np.ndarray | None = None,
         processes: Processes = ALONE,
+        device: str = "cpu",
     ) -> None:
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
         check_guides(arcs, are_given=guides is not None)
-        self.options, self._threads = options, threads
+        self.options, self._threads, self._device = options, threads, device
         attributes = seen_attributes(treebank)
         self._decoder = DECODERS[options.decoder]
         self._arcs = arcs.expanded(attributes)
@@ -417,7 +447,9 @@ class Trainer:
         if self._joint:
             tables += self._label_tables()
         with ThreadPoolExecutor(self._threads) as pool:
-            learner = _ArcLearner(self, pool)
+            learner: _ArcLearner | _TorchLearner = (
+                _TorchLearner(self) if self.options.backend == "torch" else _ArcLearner(self, pool)
+            )
 
             def learn(order: np.ndarray, seen: int) -> Iterator[Counts]:
                 return self._learn_arcs(learner, order, seen)
@@ -449,7 +481,9 @@ class Trainer:
             done, wrong, words = counts
             yield Progress(stage, epoch + 1, done, len(order), wrong, words)
 
-    def _learn_arcs(self, learner: "_ArcLearner", order: np.ndarray, seen: int) -> Iterator[Counts]:
+    def _learn_arcs(
+        self, learner: "_ArcLearner | _TorchLearner", order: np.ndarray, seen: int
+    ) -> Iterator[Counts]:
         """Learn the arcs of sentences in their order; `seen` came before."""
         ordered = self._arc_batch.select(torch.from_numpy(order))
         words, wrong, done = 0, 0, 0
@@ -459,6 +493,8 @@ class Trainer:
             wrong += learner.learn(part, seen + first)
             words += int(part.lengths.sum())
             done += len(part)
+            if done == len(order):
+                learner.finish()
             yield Counts(done, wrong, words)
 
     def _learn_label_slices(
@@ -578,10 +614,7 @@ class _ArcLearner:
     def __init__(self, trainer: Trainer, pool: ThreadPoolExecutor) -> None:
         options = trainer.options
         self._trainer, self._pool = trainer, pool
-        self._course = Course(
-            bool(trainer.single_root), options.min_gain, RULES[options.rule].number,
-            float(options.cost_augmented), options.max_step or np.inf,
-        )  # fmt: skip
+        self._course = _course_of(trainer)
         self._structures = self._make_structures()
         self._scratch = [
             make_parse_scratch(
@@ -636,6 +669,9 @@ class _ArcLearner:
             self._predict(mini)
             wrong += self._update(mini, seen + first, predict=False)
         return wrong
+
+    def finish(self) -> None:
+        """Nothing: the weights of the trainer themselves have been changed."""
 
     def _predict(self, mini: Batch) -> None:
         """Find the trees of a batch, all with the same weights, one run of it in each thread."""
@@ -700,6 +736,35 @@ class _ArcLearner:
             trainer._weighted, seen, trainer._features.rows, self._course, self._scratch[0],
             self._memory, first,
         )  # fmt: skip
+
+
+class _TorchLearner:
+    """The same in torch, on the device of the trainer."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._size = trainer.options.batch_size
+        self._learner = DeviceLearner(
+            trainer._arc_batch, trainer._reachable, trainer._plan, trainer._features,
+            trainer._weights, trainer._weighted, decoder=trainer.options.decoder,
+            course=_course_of(trainer), device=trainer._device,
+        )  # fmt: skip
+
+    def learn(self, part: Batch, seen: int) -> int:
+        """Learn from some sentences in their order; `seen` came before. Returns wrong words."""
+        numbers = torch.arange(len(part)).split(self._size)
+        return sum(self._learner.learn(part.select(each), seen + int(each[0])) for each in numbers)
+
+    def finish(self) -> None:
+        """Bring the weights back to the trainer."""
+        self._learner.finish()
+
+
+def _course_of(trainer: Trainer) -> Course:
+    options = trainer.options
+    return Course(
+        bool(trainer.single_root), options.min_gain, RULES[options.rule].number,
+        float(options.cost_augmented), options.max_step or np.inf,
+    )  # fmt: skip
 
 
 def _sentences(part: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

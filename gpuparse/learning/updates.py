@@ -80,3 +80,22 @@ def find_steps(rule, costs, margins, gram, cap, steps):
         hildreth(gram, costs - margins, np.inf, 0.5 / cap, steps)
     else:
         hildreth(gram, costs - margins, cap, 0.0, steps)
+
+
+@compiled
+def steps_in_turn(rule, costs, margins, gram, cap, steps):
+    """As `step_size` for B sentences one after the other: fill steps[b].
+
+    Each step sees the weights that the steps before it have moved.
+
+    Args:
+        rule, cap: as there.
+        costs, margins, steps: (B,) float64; the margins before any step.
+        gram: (B, B) float64: products of the differences of the feature vectors.
+    Cost: O(B^2).
+    """
+    for b in range(len(costs)):
+        margin = margins[b]
+        for a in range(b):
+            margin += steps[a] * gram[b, a]
+        steps[b] = step_size(rule, costs[b], margin, gram[b, b], cap)

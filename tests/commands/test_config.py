@@ -302,10 +302,28 @@ def test_the_decoders_are_those_of_inference():
     assert set(known_keys()["decoder"].choices) == set(DECODERS)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "learner"),
+    [
+        ([], "cpu"),
+        (["device=cpu"], "cpu"),
+        (["device=cuda"], "torch"),
+        (["device=cuda", "learning.backend=cpu"], "cpu"),
+        (["device=cpu", "learning.backend=torch"], "torch"),
+    ],
+)
+def test_what_learns_is_recorded(config_file, overrides, learner):
+    config = load_config(config_file(MINIMAL), overrides)
+    assert config.backend == learner
+    assert config.recorded().learning.backend == learner
+    assert config.recorded().backend == learner
+    assert config.recorded().recorded() == config.recorded()
+
+
 def test_what_changes_nothing_in_a_model_is_not_recorded(config_file):
     path = config_file(MINIMAL)
     one = load_config(path, ["threads=1", "device=cpu", "output=a", "draw=3"])
-    two = load_config(path, ["threads=2", "device=cuda", "output=b"])
+    two = load_config(path, ["threads=2", "device=cuda", "learning.backend=cpu", "output=b"])
     assert one.recorded() == two.recorded()
     assert load_config(path, ["seed=2"]).recorded() != one.recorded()
     assert RunConfig.from_yaml(one.recorded().to_yaml(), "config.yaml") == one.recorded()

@@ -63,6 +63,12 @@ def without_heads(text: bytes) -> bytes:
         (["learning.rule=mira-factored", "learning.batch_size=2"], "batch_size must be 1"),
         (["labels.kind=joint", "labels.features=tree.yaml"], "looks at g"),
         (["data.partial=true", "decoder=multi_parent"], "data.partial: decoder multi_parent"),
+        (["learning.backend=torch", "decoder=hill_climb"], "decoder hill_climb is learned by"),
+        (["device=cuda", "decoder=multi_parent"], "which device cuda means too"),
+        (["learning.backend=torch", "feature_map.kind=exact"], "choose hashed, or learning.back"),
+        (["learning.backend=torch", "learning.k=2"], "learning.k 2 is learned by"),
+        (["learning.backend=torch", "learning.rule=mira-factored"], "rule mira-factored is learn"),
+        (["learning.backend=torch", "labels.kind=joint"], "choose second-stage or none"),
     ],
 )
 def test_options_are_refused_before_data_is_read(train_here, words, message):
@@ -114,3 +120,35 @@ def test_where_all_heads_are_known_the_key_changes_nothing_but_the_record(train_
         files.pop("weights.safetensors")  # holds the sum of the config
         weights.append((files, Model.load(tmp_path / "model").arcs.array.tobytes()))
     assert weights[0] == weights[1]
+
+
+def test_learning_in_torch_repeats_and_is_recorded(train_here, tmp_path):
+    (tmp_path / "train.conllu").write_bytes(generate(60, 1))
+    models = []
+    for words in (["threads=1"], ["threads=2", "learning.backend=torch"], ["learning.backend=cpu"]):
+        code, text = train_here("learning.batch_size=16", "learning.backend=torch", *words)
+        assert code == 0, text
+        models.append({file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()})
+    assert models[0] == models[1]
+    assert b"backend: torch" in models[0]["config.yaml"]
+    assert b"backend: cpu" in models[2]["config.yaml"]
+    code, text = train_here("learning.backend=torch")
+    assert "arcs are learned in torch on cpu, learning.batch_size 1; many more" in text
+
+
+def test_what_learned_half_of_a_run_learns_the_rest(train_here, tmp_path, monkeypatch):
+    (tmp_path / "train.conllu").write_bytes(generate(30, 1))
+    words = ["learning.batch_size=8", "learning.epochs=2"]
+    assert train_here(*words, "learning.backend=torch")[0] == 0
+    whole = (tmp_path / "model" / "weights.safetensors").read_bytes()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train.Run, "_bits", killed)
+        assert train_here(*words, "learning.backend=torch")[0] != 0
+    arguments = ["run.yaml", "--resume", *words]
+    assert run(train.main, [*arguments, "learning.backend=cpu"]) == 2
+    assert run(train.main, [*arguments, "learning.backend=torch"]) == 0
+    assert (tmp_path / "model" / "weights.safetensors").read_bytes() == whole

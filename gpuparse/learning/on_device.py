@@ -1,0 +1,235 @@
+"""Online learning of trees in torch, on any device: mini-batches are searched, compared, learned.
+
+The same course as the compiled `online.py` with mini-batches: all trees of a mini-batch are found
+with the same weights, and then its sentences are learned from one after the other, each step
+computed with the weights of that moment. Here the steps come from the matrix of the products of all
+differences (`device_difference.py`), and the weights are moved once a mini-batch.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse.data.batch import MARGIN, Batch
+from gpuparse.features.plan import Plan
+from gpuparse.inference.constraints import constrain
+from gpuparse.inference.decode import DECODERS
+from gpuparse.learning.device_difference import (
+    Differences,
+    by_row,
+    change,
+    coalesced,
+    margins,
+    products,
+)
+from gpuparse.learning.device_parts import (
+    Parts,
+    arcs_that_differ,
+    ends_that_differ,
+    siblings_that_differ,
+)
+from gpuparse.learning.online import Course
+from gpuparse.learning.updates import steps_in_turn
+from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.guides import guide_scores
+from gpuparse.scoring.rows import PartRows
+from gpuparse.scoring.siblings import sibling_scores
+from gpuparse.scoring.weights import Weights
+
+MAX_CELLS = 1 << 27  # scores of arcs, or of siblings, that are held at a time
+ROWS_AT_ONCE = 1 << 24  # feature rows of differing parts, likewise
+
+
+class DeviceLearner:
+    """Learning of arcs in one epoch; the weights come back to main memory when it is finished.
+
+    Args:
+        batch: all sentences, in main memory.
+        gold: (T,) int64 heads by place, -1 for what is no word and where gold says nothing.
+        plan, features: the compiled templates and a hashed map.
+        weights, weighted: as `learn_sentences` has them, float32 (rows, 1) and (rows,).
+        decoder: eisner, chu_liu_edmonds or eisner_sibling.
+        course: what stays fixed.
+        device: where the work is done.
+        max_cells: most scores of arcs, or of sibling parts in the second order, at a time; a
+            mini-batch is searched in several goes where it has more.
+        rows_at_once: feature rows of differing parts that are held at a time, at least. Neither
+            this nor max_cells changes a bit of the result.
+    Source: McDonald, Crammer & Pereira (2005), figure 3, and McDonald & Pereira (2006), figure 6;
+        differs: the trees of a mini-batch are found with the weights before it.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        gold: np.ndarray,
+        plan: Plan,
+        features: FeatureMap,
+        weights: Weights,
+        weighted: np.ndarray,
+        *,
+        decoder: str,
+        course: Course,
+        device: str,
+        max_cells: int = MAX_CELLS,
+        rows_at_once: int = ROWS_AT_ONCE,
+    ) -> None:
+        self._values = batch.values.to(device)
+        self._gold = torch.from_numpy(gold).to(device)
+        self._is_partial = int((gold >= 0).sum()) < int(batch.lengths.sum())
+        self._plan, self._features, self._weights = plan, features, weights
+        self._kept_weighted = weighted
+        self._decoder, self._course = DECODERS[decoder], course
+        self._max_cells, self._rows_at_once = max_cells, rows_at_once
+        # The table that scores are summed from on this device; in main memory, `weights` itself.
+        self._table = weights.bag(self._values.device, 1).weight.detach()
+        self._table[:-1] = torch.from_numpy(weights.array).to(device)
+        self._weighted = torch.from_numpy(weighted).to(device)
+
+    @torch.no_grad()
+    def learn(self, mini: Batch, seen: int) -> int:
+        """Learn from a mini-batch; `seen` sentences came before. Returns wrong words."""
+        device = self._values.device
+        costs = torch.zeros(len(mini), dtype=torch.int64, device=device)
+        found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
+        for part in _parts_of(mini.lengths, self._max_cells, self._power):
+            sentences = part.to(device)
+            costs[sentences], features = self._compare(*self._taken(mini.select(part)))
+            features[0] = sentences[features[0]]
+            found.append(features)
+        differences = coalesced(torch.cat(found, 1), self._features.n_rows)
+        self._move(differences, costs, seen)
+        return int(costs.sum())
+
+    @property
+    def _power(self) -> int:
+        return 3 if self._decoder.reads_siblings else 2
+
+    def _taken(self, some: Batch) -> tuple[Batch, Tensor]:
+        """Some sentences on the device, with no values but their own, and their gold heads (B, N).
+
+        So no work is done for words of other sentences.
+        """
+        starts, lengths = (x.to(self._values.device) for x in (some.starts, some.lengths))
+        n_nodes = int(some.lengths.max()) + 1
+        width = n_nodes + 2 * MARGIN
+        step = torch.arange(width, device=starts.device)
+        places = (
+            starts.unsqueeze(1) - MARGIN + torch.minimum(step, lengths.unsqueeze(1) + 2 * MARGIN)
+        )
+        first = width * torch.arange(len(some), device=starts.device)
+        batch = Batch(self._values[:, places.flatten()], first + MARGIN, lengths)
+        return batch, self._gold[places[:, MARGIN : MARGIN + n_nodes]]
+
+    def _compare(self, batch: Batch, gold: Tensor) -> tuple[Tensor, Tensor]:
+        """Search the trees of a batch, and list the features in which they differ from gold.
+
+        Returns: (B,) int64 wrong words; (3, F) int64: sentence, row of the weights, sign.
+        """
+        found, target = self._search(batch, gold)
+        costs = ((gold >= 0) & (gold != found)).sum(1)
+        found = torch.where((costs > 0).unsqueeze(1), found, target)
+        return costs, self._rows_of(batch, target, found)
+
+    def _search(self, batch: Batch, gold: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, N) heads of the tree found, and of the tree that is learned towards."""
+        given = self._features, self._weights
+        arcs = arc_scores(batch, self._plan.arcs, *given, backend=self._backend)
+        if self._plan.guide:
+            arcs += guide_scores(batch, self._plan.guide, *given, backend=self._backend)
+        others: tuple[Tensor, ...] = ()
+        if self._plan.siblings:
+            others = sibling_scores(batch, self._plan.siblings, *given, backend=self._backend)
+        target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
+        if self._course.cost > 0.0:
+            # A wrong head costs so much; where gold says nothing, all heads do.
+            nodes = torch.arange(arcs.shape[1], device=arcs.device)
+            arcs += self._course.cost * (gold.unsqueeze(1) != nodes.unsqueeze(1))
+        return self._decoded(batch.lengths, arcs, others), target
+
+    @property
+    def _backend(self) -> str:
+        """In main memory the torch form too: what runs here is what runs on another device."""
+        return "torch" if self._values.device.type == "cpu" else "auto"
+
+    def _decoded(self, lengths: Tensor, arcs: Tensor, others: tuple[Tensor, ...]) -> Tensor:
+        how = {"single_root": self._course.single_root, "backend": self._backend}
+        if not others:
+            return self._decoder.search(arcs, lengths, **how)[0]
+        siblings, ends = others
+        return self._decoder.search(arcs, siblings, lengths, end_scores=ends, **how)[0]
+
+    def _completed(
+        self, lengths: Tensor, arcs: Tensor, others: tuple[Tensor, ...], gold: Tensor
+    ) -> Tensor:
+        """The best trees that have all heads that gold says; gold where it says all."""
+        nodes = torch.arange(gold.shape[1], device=gold.device)
+        is_open = (gold < 0) & (nodes > 0) & (nodes <= lengths.unsqueeze(1))
+        some = is_open.any(1).nonzero().squeeze(1)
+        if len(some) == 0:
+            return gold
+        required = gold[some].unsqueeze(1) == nodes.unsqueeze(1)
+        under_gold = constrain(arcs[some], lengths[some], required=required)
+        best = self._decoded(lengths[some], under_gold, tuple(part[some] for part in others))
+        return gold.index_copy(0, some, best)
+
+    def _rows_of(self, batch: Batch, target: Tensor, found: Tensor) -> Tensor:
+        """(3, F) the features that only one of two trees has: sentence, row, sign."""
+        rows, silent = PartRows(batch, self._plan, self._features), self._features.n_rows
+        size = max(1, self._rows_at_once // rows.longest_line)
+        features = []
+
+        def add(parts: Parts, find: Callable[[Parts], Tensor]) -> None:
+            for columns in zip(*(column.split(size) for column in parts), strict=True):
+                some = Parts(*columns)
+                lines = find(some)
+                fires = lines != silent
+                sentence, sign = (
+                    x.unsqueeze(1).expand_as(lines) for x in (some.sentence, some.sign)
+                )
+                features.append(torch.stack([x[fires] for x in (sentence, lines, sign)]))
+
+        add(arcs_that_differ(target, found), lambda p: rows.of_arcs(*p[:3]))
+        if self._plan.siblings:
+            add(siblings_that_differ(target, found), lambda p: rows.of_siblings(*p[:4]))
+            add(ends_that_differ(target, found), lambda p: rows.of_ends(*p[:4]))
+        return torch.cat(features, 1)
+
+    def _move(self, differences: Differences, costs: Tensor, seen: int) -> None:
+        """Take the steps of all sentences of a mini-batch."""
+        n, column, course = len(costs), by_row(differences), self._course
+        before = margins(differences, self._table[:, 0], n)
+        with_each_other = products(differences, column, n)
+        # The steps follow from one another, and from B^2 numbers: in main memory.
+        small = torch.cat([with_each_other, before.unsqueeze(0), costs.double().unsqueeze(0)])
+        *gram, of_weights, of_mistakes = small.cpu().numpy()
+        steps = np.zeros(n)
+        steps_in_turn(course.rule, of_mistakes, of_weights, np.stack(gram), course.cap, steps)
+        # The second line is for the average: `seen` as in the compiled learner.
+        sizes = torch.from_numpy(np.stack([steps, steps * (seen + np.arange(n))]))
+        moved, counted = change(differences, column, sizes.to(self._values.device)).float()
+        # Every row is there once, so that no two additions meet.
+        self._table[:, 0].index_add_(0, column.rows, moved)
+        self._weighted.index_add_(0, column.rows, counted)
+
+    def finish(self) -> None:
+        """Bring the weights, and the sums for their average, back to main memory."""
+        if self._values.device.type != "cpu":
+            self._weights.array[:] = self._table[:-1].cpu().numpy()
+        self._kept_weighted[:] = self._weighted.cpu().numpy()
+
+
+def _parts_of(lengths: Tensor, max_cells: int, power: int) -> Iterator[Tensor]:
+    """Numbers of sentences (K,), all of them in as few parts of similar lengths as fit."""
+    if len(lengths) * (int(lengths.max()) + 1) ** power <= max_cells:
+        yield torch.arange(len(lengths))
+        return
+    order = torch.argsort(lengths, descending=True, stable=True)
+    sizes, first = lengths[order].tolist(), 0
+    while first < len(sizes):
+        last = first + max(1, max_cells // (sizes[first] + 1) ** power)
+        yield order[first:last]
+        first = last

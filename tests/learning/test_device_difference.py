@@ -1,0 +1,197 @@
+"""Parts, differences and steps of mini-batches in torch against plain loops."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.compiled import compiled
+from gpuparse.learning.device_difference import (
+    Differences,
+    by_row,
+    change,
+    coalesced,
+    margins,
+    products,
+    sum_runs,
+)
+from gpuparse.learning.device_parts import (
+    Parts,
+    arcs_that_differ,
+    ends_that_differ,
+    siblings_that_differ,
+)
+from gpuparse.learning.parts import (
+    ARC,
+    LEFT_END,
+    RIGHT_END,
+    SIBLINGS,
+    Trees,
+    list_parts,
+    make_part_list,
+)
+from gpuparse.learning.updates import MIRA, PASSIVE_AGGRESSIVE, PERCEPTRON, steps_in_turn
+from tests.learning.test_parts import siblings_plan
+from tests.samples import any_heads
+
+ROWS = 40
+
+
+@compiled
+def _listed(structures, siblings, start, n, listed):
+    return list_parts(structures, siblings, start, n, listed)
+
+
+def listed_one_by_one(gold: np.ndarray, found: np.ndarray) -> list[tuple[int, ...]]:
+    """Kind, head, modifier, third word and sign of what the compiled code lists."""
+    n, plan = len(gold) - 1, siblings_plan()
+    listed = make_part_list(n, 1, graphs=False, siblings=True)
+    trees = Trees(gold, found[np.newaxis], None, None, gold, None, None)
+    count = _listed(trees, plan, 0, n, listed)
+    parts = []
+    for (kind, h, m, third, _), (sign,) in zip(
+        listed.parts[:count].tolist(), listed.signs[:count].tolist(), strict=True
+    ):
+        parts.append((kind, h, m, third, sign))
+    return sorted(part for part in parts if part[-1])
+
+
+def rows_of(parts: Parts, b: int, kinds: tuple[int, int]) -> list[tuple[int, ...]]:
+    """As the compiled code has them; of ends the kind says the side."""
+    is_end = kinds[0] != kinds[1]
+    return [
+        (kinds[third], h, m, 0, sign) if is_end else (kinds[0], h, m, third, sign)
+        for at, h, m, third, sign in torch.stack(parts, 1).tolist()
+        if at == b
+    ]
+
+
+def test_parts_are_those_that_the_compiled_code_lists(device: torch.device) -> None:
+    draw, longest = random.Random(1), 12
+    pairs = []
+    for n in [1, 1, 2, 2, 3, 3, 4, *[draw.randint(5, longest) for _ in range(60)]]:
+        gold, found = any_heads(draw, n), any_heads(draw, n)
+        if draw.random() < 0.3:  # alike but for a few words
+            found = [g if draw.random() < 0.8 else f for g, f in zip(gold, found, strict=True)]
+        pairs.append([np.array([-1, *heads]) for heads in (gold, found)])
+    padded = np.full((2, len(pairs), longest + 3), -1)
+    for b, pair in enumerate(pairs):
+        padded[:, b, : len(pair[0])] = pair
+    gold, found = torch.from_numpy(padded).to(device)
+    arcs = arcs_that_differ(gold, found)
+    siblings, ends = siblings_that_differ(gold, found), ends_that_differ(gold, found)
+    compared = 0
+    for b, pair in enumerate(pairs):
+        expected = listed_one_by_one(*pair)
+        of_arcs = [(*part[:3], 0, part[4]) for part in rows_of(arcs, b, (ARC, ARC))]
+        others = rows_of(siblings, b, (SIBLINGS, SIBLINGS)) + rows_of(
+            ends, b, (LEFT_END, RIGHT_END)
+        )
+        assert sorted(of_arcs + others) == expected
+        compared += len(expected)
+    assert compared > 1000
+
+
+def random_features(seed: int, n_sentences: int, count: int) -> torch.Tensor:
+    draw = np.random.default_rng(seed)
+    features = draw.integers(0, [[n_sentences], [ROWS], [2]], (3, count))
+    features[2] = 2 * features[2] - 1
+    return torch.from_numpy(features)
+
+
+def dense(features: torch.Tensor, n_sentences: int) -> np.ndarray:
+    matrix = np.zeros((n_sentences, ROWS))
+    for b, row, sign in features.T.tolist():
+        matrix[b, row] += sign
+    return matrix
+
+
+@pytest.mark.parametrize("cells", [1, 8, 100, 1 << 20])
+@pytest.mark.parametrize(("n_sentences", "count"), [(1, 30), (5, 400), (8, 60), (3, 0)])
+def test_the_matrix_is_the_sum_of_the_features(
+    n_sentences: int, count: int, cells: int, device: torch.device
+) -> None:
+    for seed in range(5):
+        features = random_features(seed, n_sentences, count)
+        matrix = dense(features, n_sentences)
+        found = coalesced(features.to(device), ROWS)
+        assert bool((found.count != 0).all())
+        again = np.zeros_like(matrix)
+        again[found.sentence.cpu(), found.row.cpu()] = found.count.cpu()
+        assert np.array_equal(again, matrix)
+        column = by_row(found)
+        square = products(found, column, n_sentences, cells).cpu().numpy()
+        assert np.array_equal(square, matrix @ matrix.T)
+        weights = np.random.default_rng(seed).integers(-9, 10, ROWS)
+        on_device = torch.from_numpy(weights.astype(np.float32)).to(device)
+        of_weights = margins(found, on_device, n_sentences).cpu().numpy()
+        assert np.array_equal(of_weights, matrix @ weights)
+        steps = np.random.default_rng(seed + 1).integers(0, 9, (2, n_sentences)) / 8
+        moved = change(found, column, torch.from_numpy(steps).to(device)).cpu().numpy()
+        rows = column.rows.cpu().numpy()
+        assert np.array_equal(rows, np.flatnonzero(np.abs(matrix).sum(0)))
+        assert np.array_equal(moved, (steps @ matrix)[:, rows])
+
+
+def pair_by_pair(values: list[float]) -> float:
+    while len(values) > 1:
+        pairs = [values[i] + values[i + 1] for i in range(0, len(values) - 1, 2)]
+        values = pairs + values[len(pairs) * 2 :]
+    return values[0] if values else 0.0
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [1], [3], [0, 5, 0, 0, 64, 1, 33, 0], [1000, 7, 1]])
+def test_runs_are_summed_pair_by_pair(sizes: list[int], device: torch.device) -> None:
+    rng = np.random.default_rng(3)
+    runs = [(rng.normal(size=n) * 10.0 ** rng.integers(-3, 4, n)).tolist() for n in sizes]
+    values = torch.tensor([x for run in runs for x in run], dtype=torch.float64, device=device)
+    number = torch.repeat_interleave(
+        torch.arange(len(sizes)), torch.tensor(sizes, dtype=torch.long)
+    )
+    lengths = torch.tensor(sizes, dtype=torch.int64, device=device)
+    found = sum_runs(values, number.to(device), lengths).tolist()
+    assert found == [pair_by_pair(run) for run in runs]
+    assert found == pytest.approx([math.fsum(run) for run in runs])
+
+
+@pytest.mark.parametrize("rule", [PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE])
+@pytest.mark.parametrize("cap", [np.inf, 0.05])
+def test_steps_in_turn_are_those_of_moved_weights(rule: int, cap: float) -> None:
+    """One sentence after the other, the weights moved after each."""
+    if rule == PASSIVE_AGGRESSIVE and cap == np.inf:
+        cap = 1.0
+    taken = 0
+    for seed in range(20):
+        n = 7
+        matrix = dense(random_features(seed, n, 60), n)
+        matrix[3] = 0
+        rng = np.random.default_rng(seed)
+        weights, costs = rng.normal(size=ROWS), rng.integers(0, 4, n).astype(float)
+        steps = np.zeros(n)
+        steps_in_turn(rule, costs, matrix @ weights, matrix @ matrix.T, cap, steps)
+        for b in range(n):
+            norm, lacking = matrix[b] @ matrix[b], costs[b] - matrix[b] @ weights
+            if norm == 0:
+                expected = 0.0
+            elif rule == PERCEPTRON:
+                expected = float(costs[b] > 0)
+            elif rule == MIRA:
+                expected = min(cap, max(0.0, lacking / norm))
+            else:
+                expected = max(0.0, lacking / (norm + 1 / (2 * cap)))
+            assert steps[b] == pytest.approx(expected, abs=1e-12)
+            weights += steps[b] * matrix[b]
+            taken += steps[b] > 0
+    assert taken > 40
+
+
+def test_no_features_at_all(device: torch.device) -> None:
+    found = coalesced(torch.zeros(3, 0, dtype=torch.int64, device=device), ROWS)
+    column = by_row(found)
+    assert isinstance(found, Differences)
+    assert products(found, column, 4).tolist() == [[0.0] * 4] * 4
+    assert margins(found, torch.ones(ROWS, device=device), 4).tolist() == [0.0] * 4
+    steps = torch.ones(2, 4, dtype=torch.float64, device=device)
+    assert change(found, column, steps).shape == (2, 0)

@@ -1,0 +1,262 @@
+"""Learning in torch: the compiled learner's weights, to the bit where these are whole numbers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.errors import ConfigError
+from gpuparse.features.templates import TemplateSet, load_templates
+from gpuparse.learning import on_device
+from gpuparse.learning.trainer import Options, Trainer, check_rule
+from tests.learning import test_guides as guided
+from tests.learning.literal import (
+    OPTIONS,
+    templates_for,
+    toy_treebank,
+    with_random_weights,
+    without_heads,
+)
+from tests.learning.test_trainer import LABELS
+from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
+
+DECODERS = ["eisner", "chu_liu_edmonds", "eisner_sibling"]
+SENTENCES = random_sentences(3, 40, 12, projective=False)
+
+
+def trainer_of(
+    sentences: list[Sentence], options: Options, backend: str, device: torch.device,
+    labels: TemplateSet | None = None,
+) -> Trainer:  # fmt: skip
+    return Trainer(
+        treebank_of(sentences), templates_for(options.decoder), labels,
+        replace(options, backend=backend), device=str(device),
+    )  # fmt: skip
+
+
+def learned(trainer: Trainer) -> tuple[dict[str, np.ndarray], list[int]]:
+    """The state after all epochs, and the wrong words of each."""
+    wrong = [event.wrong for event in trainer.learn() if event.epoch_is_over]
+    return trainer.state(), wrong
+
+
+def assert_equal_to_the_bit(ours: Trainer, theirs: Trainer) -> None:
+    (state, wrong), (expected, expected_wrong) = learned(ours), learned(theirs)
+    assert wrong == expected_wrong
+    assert wrong[0] > 0
+    assert np.count_nonzero(state["arcs"]) > 50
+    assert state.keys() == expected.keys()
+    for name, array in state.items():
+        assert array.dtype == expected[name].dtype
+        assert array.tobytes() == expected[name].tobytes(), name
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+@pytest.mark.parametrize("cost_augmented", [False, True])
+def test_the_perceptron_is_the_compiled_one_to_the_bit(
+    decoder: str, batch_size: int, cost_augmented: bool, device: torch.device
+) -> None:
+    """Its weights are whole numbers: ties, of which there are many, too."""
+    options = replace(
+        OPTIONS, decoder=decoder, rule="perceptron", batch_size=batch_size, epochs=3,
+        cost_augmented=cost_augmented,
+    )  # fmt: skip
+    sentences = SENTENCES if batch_size > 1 else SENTENCES[:10]
+    ours, theirs = (trainer_of(sentences, options, name, device) for name in ("torch", "cpu"))
+    assert_equal_to_the_bit(ours, theirs)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"map_rows": 1000},
+        {"unreachable": "reorder", "shuffle": False},
+        {"unreachable": "none"},
+        {"single_root": True},
+    ],
+    ids=["few rows", "reordered", "out of reach", "one root"],
+)
+def test_so_it_is_with_other_options(decoder: str, change: dict, device: torch.device) -> None:
+    options = replace(OPTIONS, decoder=decoder, rule="perceptron", batch_size=8, **change)
+    one_root = bool(options.single_root)
+    sentences = random_sentences(5, 30, 9, projective=one_root)
+    ours, theirs = (trainer_of(sentences, options, name, device) for name in ("torch", "cpu"))
+    assert one_root or decoder == "chu_liu_edmonds" or ours.n_unreachable > 5
+    assert_equal_to_the_bit(ours, theirs)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("cost_augmented", [False, True])
+def test_so_it_is_where_heads_are_missing(
+    decoder: str, cost_augmented: bool, device: torch.device
+) -> None:
+    """What is learned towards, and what only costs where gold says something."""
+    options = replace(
+        OPTIONS, decoder=decoder, rule="perceptron", batch_size=8, cost_augmented=cost_augmented
+    )
+    sentences = without_heads(random_sentences(6, 40, 8), 0.3, 1)
+    ours, theirs = (trainer_of(sentences, options, name, device) for name in ("torch", "cpu"))
+    assert_equal_to_the_bit(ours, theirs)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_so_it_is_with_guides(decoder: str, device: torch.device) -> None:
+    options = replace(OPTIONS, decoder=decoder, rule="perceptron", batch_size=8)
+    templates = guided.SECOND_ORDER if decoder == "eisner_sibling" else guided.TEMPLATES
+    ours, theirs = (
+        Trainer(
+            treebank_of(guided.SENTENCES), templates, None, replace(options, backend=name),
+            guides=guided.guides_of(guided.SENTENCES), device=str(device),
+        )
+        for name in ("torch", "cpu")
+    )  # fmt: skip
+    assert_equal_to_the_bit(ours, theirs)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("batch_size", [1, 5, 32])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"cost_augmented": True, "single_root": True},
+        {"max_step": 0.01},
+        {"rule": "passive-aggressive", "max_step": 0.1},
+    ],
+    ids=["mira", "cost augmented", "capped", "squared"],
+)
+def test_steps_of_any_size_are_the_compiled_ones_but_for_rounding(
+    decoder: str, batch_size: int, change: dict, device: torch.device
+) -> None:
+    """From random weights on, no two words alike: no ties that rounding could break."""
+    options = replace(OPTIONS, decoder=decoder, batch_size=batch_size, **change)
+    lengths = [5, 9, 12, 1, 7, 3, 11, 8, 6, 10, 2, 12]
+    sentences = toy_treebank(decoder, 2, lengths, single_root=bool(options.single_root))
+    states, wrong = [], []
+    for backend in ("torch", "cpu"):
+        trainer = trainer_of(sentences, options, backend, device)
+        start = with_random_weights(trainer, 4)["arcs"]
+        state, of_epochs = learned(trainer)
+        states.append(state)
+        wrong.append(of_epochs)
+    assert wrong[0] == wrong[1]
+    ours, theirs = states
+    assert np.count_nonzero(np.abs(theirs["arcs"] - start) > 1e-4) > 60
+    np.testing.assert_allclose(ours["arcs"], theirs["arcs"], atol=1e-5)
+    seen = options.epochs * len(sentences)
+    np.testing.assert_allclose(
+        ours["arcs_weighted"] / seen, theirs["arcs_weighted"] / seen, atol=1e-5
+    )
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_neither_memory_nor_threads_nor_another_run_change_a_byte(
+    decoder: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = replace(OPTIONS, decoder=decoder, batch_size=16, cost_augmented=True)
+
+    def model_bytes() -> dict[str, bytes]:
+        trainer = trainer_of(SENTENCES, options, "torch", device)
+        learned(trainer)
+        return fingerprint(trainer.model(16))
+
+    expected = model_bytes()
+    for threads in (1, 2):
+        with torch_threads(threads):
+            assert model_bytes() == expected
+    defaults = on_device.DeviceLearner.__init__.__kwdefaults__
+    cells = 13**3 if decoder == "eisner_sibling" else 3 * 13**2
+    monkeypatch.setitem(defaults, "max_cells", cells)
+    monkeypatch.setitem(defaults, "rows_at_once", 100)
+    parts = []
+    whole = on_device._parts_of
+    monkeypatch.setattr(
+        on_device, "_parts_of", lambda *words: [parts.append(p) or p for p in whole(*words)]
+    )
+    assert model_bytes() == expected
+    assert len(parts) > 4 * options.epochs  # more than the mini-batches
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_a_resumed_run_ends_with_the_same_model(
+    decoder: str, after: int, device: torch.device
+) -> None:
+    options = replace(OPTIONS, decoder=decoder, batch_size=8, epochs=3)
+    whole = trainer_of(SENTENCES, options, "torch", device, LABELS)
+    learned(whole)
+    first = trainer_of(SENTENCES, options, "torch", device, LABELS)
+    epochs = 0
+    for event in first.learn():
+        epochs += event.epoch_is_over
+        if epochs == after:
+            break
+    state = {name: array.copy() for name, array in first.state().items()}
+    second = trainer_of(SENTENCES, options, "torch", device, LABELS)
+    second.restore(state)
+    learned(second)
+    assert fingerprint(second.model(16)) == fingerprint(whole.model(16))
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_it_learns_as_well_and_parses_alike_everywhere(decoder: str, device: torch.device) -> None:
+    """Of real templates, labels in a second stage; from nothing, with the ties of the beginning."""
+    train, dev = (treebank_from_bytes(generate(*x), "text") for x in ((150, 1), (60, 2)))
+    options = replace(
+        OPTIONS, decoder=decoder, batch_size=32, epochs=2, cost_augmented=True, pos="auto"
+    )
+    arcs = load_templates("mcdonald-pereira-2006")
+    labels = load_templates("labels")
+    scores = []
+    for backend in ("torch", "cpu"):
+        trainer = Trainer(
+            train, arcs, labels, replace(options, backend=backend), device=str(device)
+        )
+        learned(trainer)
+        model = trainer.model(16)
+        found = model.parse(dev)
+        scores.append(100 * (found.heads == dev.heads).mean())
+        again = model.parse(dev, device=str(device), backend="torch")
+        assert again.heads.tobytes() == found.heads.tobytes()
+        assert again.labels is not None
+        assert found.labels is not None
+        assert again.labels.tobytes() == found.labels.tobytes()
+    assert scores[1] > 60
+    assert scores[0] == pytest.approx(scores[1], abs=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"map_kind": "exact"}, "feature_map.kind exact is learned by compiled code alone"),
+        ({"k": 2}, "learning.k 2 is learned by compiled code alone: choose 1, or learning.backen"),
+        ({"rule": "mira-factored"}, "choose one of perceptron, mira, passive-aggressive, or l"),
+        ({"rule": "conditional", "max_step": 0.1}, "learning.rule conditional"),
+        ({"decoder": "hill_climb"}, "choose one of eisner, chu_liu_edmonds, eisner_sibling, or"),
+        ({"decoder": "multi_parent"}, "decoder multi_parent"),
+        ({"joint_labels": True}, "labels.kind joint"),
+    ],
+)
+def test_what_has_no_torch_form_is_refused(change: dict, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_rule(replace(OPTIONS, backend="torch", **change))
+    assert message in str(caught.value)
+    assert "learning.backend=cpu" in str(caught.value)
+    check_rule(replace(OPTIONS, **change))
