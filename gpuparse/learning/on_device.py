@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gpuparse.data.batch import MARGIN, Batch
 from gpuparse.features.plan import Plan
+from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning.device_difference import (
@@ -54,6 +55,7 @@ class DeviceLearner:
         decoder: eisner, chu_liu_edmonds or eisner_sibling.
         course: what stays fixed.
         device: where the work is done.
+        backend: "torch", "gpu" (Triton kernels), or "auto", which takes the kernels on a GPU.
         max_cells: most scores of arcs, or of sibling parts in the second order, at a time; a
             mini-batch is searched in several goes where it has more.
         rows_at_once: feature rows of differing parts that are held at a time, at least. Neither
@@ -74,6 +76,7 @@ class DeviceLearner:
         decoder: str,
         course: Course,
         device: str,
+        backend: str = "auto",
         max_cells: int = MAX_CELLS,
         rows_at_once: int = ROWS_AT_ONCE,
     ) -> None:
@@ -88,6 +91,14 @@ class DeviceLearner:
         self._table = weights.bag(self._values.device, 1).weight.detach()
         self._table[:-1] = torch.from_numpy(weights.array).to(device)
         self._weighted = torch.from_numpy(weighted).to(device)
+        self._kernels = None
+        where = self._values.device
+        # In main memory the torch form too: what runs there is what runs on another device.
+        in_torch = backend == "auto" and where.type == "cpu"
+        if not in_torch and choose_backend(backend, where, has_kernels=True) == "gpu":
+            from gpuparse.scoring.gpu_kernels import Kernels  # and Triton with it
+
+            self._kernels = Kernels(plan, features, weights, where)
 
     @torch.no_grad()
     def learn(self, mini: Batch, seen: int) -> int:
@@ -136,13 +147,7 @@ class DeviceLearner:
 
     def _search(self, batch: Batch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) heads of the tree found, and of the tree that is learned towards."""
-        given = self._features, self._weights
-        arcs = arc_scores(batch, self._plan.arcs, *given, backend=self._backend)
-        if self._plan.guide:
-            arcs += guide_scores(batch, self._plan.guide, *given, backend=self._backend)
-        others: tuple[Tensor, ...] = ()
-        if self._plan.siblings:
-            others = sibling_scores(batch, self._plan.siblings, *given, backend=self._backend)
+        arcs, others = self._scores(batch)
         target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
         if self._course.cost > 0.0:
             # A wrong head costs so much; where gold says nothing, all heads do.
@@ -150,13 +155,23 @@ class DeviceLearner:
             arcs += self._course.cost * (gold.unsqueeze(1) != nodes.unsqueeze(1))
         return self._decoded(batch.lengths, arcs, others), target
 
-    @property
-    def _backend(self) -> str:
-        """In main memory the torch form too: what runs here is what runs on another device."""
-        return "torch" if self._values.device.type == "cpu" else "auto"
+    def _scores(self, batch: Batch) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The scores of arcs, and of siblings and ends in the second order."""
+        if self._kernels:
+            sums = self._kernels.sums(batch.values)
+            arcs = self._kernels.arc_scores(batch, sums)
+            return arcs, self._kernels.sibling_scores(batch, sums) if self._plan.siblings else ()
+        given = self._features, self._weights
+        arcs = arc_scores(batch, self._plan.arcs, *given, backend="torch")
+        if self._plan.guide:
+            arcs += guide_scores(batch, self._plan.guide, *given, backend="torch")
+        if self._plan.siblings is None:
+            return arcs, ()
+        return arcs, sibling_scores(batch, self._plan.siblings, *given, backend="torch")
 
     def _decoded(self, lengths: Tensor, arcs: Tensor, others: tuple[Tensor, ...]) -> Tensor:
-        how = {"single_root": self._course.single_root, "backend": self._backend}
+        backend = "gpu" if self._kernels else "torch"
+        how = {"single_root": self._course.single_root, "backend": backend}
         if not others:
             return self._decoder.search(arcs, lengths, **how)[0]
         siblings, ends = others

@@ -25,9 +25,9 @@ from gpuparse.inference.multi_parent import primary_heads
 from gpuparse.scoring.admission import Admission, device_budget
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.feature_map import FeatureMap
-from gpuparse.scoring.guides import guide_scores, is_guide
-from gpuparse.scoring.joint import best_arc_labels, label_map
-from gpuparse.scoring.labels import best_graph_labels, best_labels, tree_positions
+from gpuparse.scoring.guides import guide_scores
+from gpuparse.scoring.joint import best_arc_labels
+from gpuparse.scoring.labels import best_graph_labels, best_labels
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights
 
@@ -89,7 +89,14 @@ class DeviceParser:
         self._decoder = DECODERS[scored.decoder]
         self.budget = device_budget(device)
         self._copies = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self._kernels = _Kernels(scored, device) if backend == "gpu" else None
+        self._kernels = None
+        if backend == "gpu":
+            from gpuparse.scoring.gpu_kernels import Kernels  # and Triton with it
+
+            self._kernels = Kernels(
+                scored.plan, scored.features, scored.arcs, device, scored.label_plan,
+                scored.joint_plan, scored.label_weights,
+            )  # fmt: skip
 
     def send(self, batch: Batch) -> Sent:
         """Send the values of a batch in main memory; they travel while other work goes on."""
@@ -255,78 +262,3 @@ _NO_ARCS = tuple(np.zeros((3, 0), np.int64))
 def _kernel(decoder: str) -> Callable[..., tuple[Tensor, Tensor]]:
     """The Triton form of a decoder, imported when it is first asked for."""
     return getattr(importlib.import_module(f"gpuparse.inference.kernels.gpu.{decoder}"), decoder)
-
-
-class _Kernels:
-    """The tables of the Triton kernels, put onto the device once."""
-
-    def __init__(self, scored: Scored, device: torch.device) -> None:
-        from gpuparse.scoring import gpu_arcs, gpu_joint, gpu_labels, gpu_siblings
-
-        self._arcs, self._siblings = gpu_arcs, gpu_siblings
-        self._labels, self._joint = gpu_labels, gpu_joint
-        self._scored, plan, features = scored, scored.plan, scored.features
-        self._arc_tables = gpu_arcs.arc_tables(plan.arcs, features, device)
-        self._guide_tables = None
-        if plan.guide:
-            self._guide_tables = gpu_arcs.arc_tables(plan.guide.arcs, features, device)
-        self._sibling_tables = None
-        if plan.siblings:
-            self._sibling_tables = gpu_siblings.sibling_tables(plan.siblings, features, device)
-        self._label_tables = None
-        if scored.label_plan:
-            self._label_tables = gpu_labels.label_tables(scored.label_plan, device)
-
-        self._joint_tables = None
-        if scored.joint_plan and scored.label_weights:
-            lines = label_map(len(scored.label_weights.array))
-            self._joint_tables = gpu_arcs.arc_tables(scored.joint_plan, lines, device)
-
-    def sums(self, values: Tensor) -> tuple[Any, ...]:
-        """All that depends on one place alone."""
-        weights = self._scored.arcs
-        of_guides = of_siblings = of_labels = None
-        if self._guide_tables:
-            of_guides = self._arcs.place_sums(values, self._guide_tables, weights)
-        if self._sibling_tables:
-            of_siblings = self._siblings.sibling_sums(values, self._sibling_tables, weights)
-        of_arcs = self._arcs.place_sums(values, self._arc_tables, weights)
-        if self._joint_tables and self._scored.label_weights:
-            of_labels = self._joint.place_lines(
-                values, self._joint_tables, self._scored.label_weights
-            )
-        return of_arcs, of_guides, of_siblings, of_labels
-
-    def arc_scores(self, batch: Batch, sums: tuple[Any, ...]) -> Tensor:
-        sentences = batch.values, batch.starts, batch.lengths, batch.n_nodes
-        weights = self._scored.arcs
-        arcs = self._arcs.score_arcs(*sentences, self._arc_tables, sums[0], weights)
-        if self._guide_tables and self._scored.plan.guide:
-            of_guides = self._arcs.score_arcs(*sentences, self._guide_tables, sums[1], weights)
-            arcs += torch.where(is_guide(batch, self._scored.plan.guide), of_guides, 0)
-        return arcs
-
-    def sibling_scores(self, batch: Batch, sums: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
-        sentences = batch.values, batch.starts, batch.lengths, batch.n_nodes
-        assert self._sibling_tables
-        return self._siblings.score_siblings(
-            *sentences, self._sibling_tables, sums[2], self._scored.arcs
-        )
-
-    def arc_labels(self, batch: Batch, sums: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
-        """What the best label of every arc scores, and its number."""
-        sentences = batch.starts, batch.lengths, batch.n_nodes
-        assert self._joint_tables
-        assert self._scored.label_weights
-        return self._joint.label_arcs(
-            *sentences, self._joint_tables, sums[3], self._scored.label_weights
-        )
-
-    def labels(self, batch: Batch, heads: Tensor) -> Tensor:
-        assert self._scored.label_weights
-        assert self._label_tables
-        positions = torch.stack(tree_positions(heads))
-        return self._labels.label_trees(
-            batch.values, batch.starts, batch.lengths, positions, self._label_tables,
-            self._scored.label_weights,
-        )  # fmt: skip

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet, load_templates
 from gpuparse.learning import on_device
+from gpuparse.learning import trainer as trainer_module
 from gpuparse.learning.trainer import Options, Trainer, check_rule
 from tests.learning import test_guides as guided
 from tests.learning.literal import (
@@ -260,3 +262,17 @@ def test_what_has_no_torch_form_is_refused(change: dict, message: str) -> None:
     assert message in str(caught.value)
     assert "learning.backend=cpu" in str(caught.value)
     check_rule(replace(OPTIONS, **change))
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_triton_kernels_learn_the_same(decoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    if torch.cuda.is_available():
+        pytest.skip("Triton's kernels are compiled for the GPU here, and learn on it above")
+    by_kernels = partial(on_device.DeviceLearner, backend="gpu")
+    monkeypatch.setattr(trainer_module, "DeviceLearner", by_kernels)
+    options = replace(OPTIONS, decoder=decoder, rule="perceptron", batch_size=4, epochs=2)
+    device = torch.device("cpu")
+    sentences = random_sentences(3, 12, 6, projective=False)
+    ours, theirs = (trainer_of(sentences, options, name, device) for name in ("torch", "cpu"))
+    assert_equal_to_the_bit(ours, theirs)
