@@ -8,56 +8,29 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
 import torch
 
-from gpuparse.commands.ahead import ahead
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.kernels import compilation_announced
-from gpuparse.commands.predictions import (
-    Kept,
-    kept_of,
-    long_sentences,
-    written,
-    written_k_best,
-)
+from gpuparse.commands.parse_job import STANDARD, Job, Share
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
-from gpuparse.commands.shards import Counts, Place, Recipe, Sharded, wanted_shards
-from gpuparse.data.batch import Batch
-from gpuparse.data.conll import MAX_LINE, OnError, check_trees, stream_treebanks
-from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
-from gpuparse.data.guides import Guides
+from gpuparse.commands.shards import Recipe, Sharded, wanted_shards
+from gpuparse.data.conll import MAX_LINE
 from gpuparse.data.misc_keys import is_guide_file
-from gpuparse.data.treebank import Treebank, word_place
-from gpuparse.data.vocabulary import empty_columns
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, ScoreError
 from gpuparse.files import replace_file
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
-from gpuparse.learning.projectivize import unkeepable
 from gpuparse.model import Model
 from gpuparse.model_folder import sum_of_folder
 from gpuparse.scoring.admission import MAX_CELLS
 from gpuparse.scoring.cpu_confidence import SUMS
-from gpuparse.scoring.device import Sent
 
-STANDARD = "-"
 BATCH, GPU_BATCH = 64, 2048  # sentences
-GPU_CHUNK = 16 << 20  # bytes of input that are on a GPU together
-SHOWN = 20  # faulty sentences that are told one by one
-COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
-SHORT = 30  # words; a shorter text may well have neither lemmas nor features
-TAGS = (3, 4)
-FORM = 1
-MANY = 12  # words that a message lists at most
-# Decoders that find no tree where no projective one has the heads that are to be kept.
-BEGINS_PROJECTIVE = ("eisner", "eisner_sibling", "hill_climb")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -88,10 +61,8 @@ def main(arguments: Sequence[str]) -> int:
     tell = silent if options.quiet else say
     with nullcontext() if options.quiet else compilation_announced():
         threads, device = thread_count(options.threads), _device(options, tell)
-        backend = choose_backend(options.backend, torch.device(device), has_kernels=True)
-        compiled = backend == "cpu"
-        limit_torch_threads(threads, compiled=compiled)
-        job = _Job(
+        limit_torch_threads(threads, compiled=_is_compiled(options.backend, device))
+        job = Job(
             model=_model(options, tell),
             guide=options.guide,
             probabilities=options.probabilities,
@@ -116,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
             if sharded is not None:
                 failed = job.parse_shards(sharded, progress)
             else:
-                share = _Share(_total(files))
+                share = Share(_total(files))
                 for file, output in zip(files, outputs, strict=True):
                     with _opened(file) as source, _writer(output, options.force) as target:
                         failed += job.parse(source, file, target, progress, share).faults
@@ -332,7 +303,7 @@ def _check_shard(options: argparse.Namespace) -> None:
 
 
 def _sharded(
-    options: argparse.Namespace, job: _Job, outputs: Sequence[Path | None]
+    options: argparse.Namespace, job: Job, outputs: Sequence[Path | None]
 ) -> list[Sharded]:
     """The inputs as they are to be parsed in shards; what would fail later fails here."""
     model = job.model
@@ -385,10 +356,12 @@ def _device(options: argparse.Namespace, tell: Callable[[str], None]) -> str:
     return choose_device(options.device, tell)
 
 
-def _listed(fields: list[str]) -> str:
-    """The first names of a list, and how many more there are."""
-    more = f" and {len(fields) - 3} more" if len(fields) > 3 else ""
-    return ", ".join(fields[:3]) + more
+def _is_compiled(backend: str, device: str) -> bool:
+    """Whether compiled code does the work; ConfigError if what is asked for cannot run."""
+    try:
+        return choose_backend(backend, torch.device(device), has_kernels=True) == "cpu"
+    except ScoreError as error:
+        raise ConfigError(f"--backend {backend}: {error}") from None
 
 
 def _outputs(files: list[str], folder: str | None, *, force: bool) -> list[Path | None]:
@@ -433,22 +406,6 @@ def _total(files: list[str]) -> int:
     return sum(os.path.getsize(file) for file in files) if regular else 0
 
 
-class _Share:
-    """Which share of the input has been read; unknown where the bytes in all are given as 0."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._done = 0
-
-    def without(self, n_bytes: int) -> None:
-        """So much need not be read."""
-        self._total -= n_bytes
-
-    def after(self, n_bytes: int) -> float | None:
-        self._done += n_bytes
-        return self._done / self._total if self._total > 0 else None
-
-
 @contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
     if file == STANDARD:
@@ -465,250 +422,3 @@ def _writer(output: Path | None, force: bool) -> Iterator[BinaryIO]:
         return
     with replace_file(output, force=force) as target:
         yield target
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Job:
-    """How to parse a stream."""
-
-    model: Model
-    guide: str | None
-    probabilities: bool
-    least_risk: bool
-    k: int | None
-    keep_heads: bool
-    batch_size: int
-    max_cells: int
-    threads: int
-    device: str
-    backend: str
-    on_error: OnError
-    max_line: int
-    allow_missing: bool
-    tell: Callable[[str], None]
-
-    def parse_shards(self, inputs: list[Sharded], progress: Progress) -> int:
-        """Parse inputs in shards; returns how many sentences had faults."""
-        share = _Share(sum(each.n_bytes for each in inputs))
-        failed = sum(self._parse_sharded(each, progress, share) for each in inputs)
-        for each in inputs:
-            each.finish()
-        return failed
-
-    def _parse_sharded(self, sharded: Sharded, progress: Progress, share: _Share) -> int:
-        checked = False
-
-        def parse(source: BinaryIO, target: BinaryIO, place: Place) -> Counts:
-            nonlocal checked
-            if not checked:
-                self._check_beginning(sharded.file)
-            checked = True
-            return self.parse(source, sharded.file, target, progress, share, place)
-
-        return sharded.run(parse, share.without)
-
-    def parse(
-        self,
-        source: BinaryIO,
-        name: str,
-        target: BinaryIO,
-        progress: Progress,
-        share: _Share,
-        place: Place | None = None,
-    ) -> Counts:
-        """Copy a stream, parsed, chunk by chunk; its columns are looked at unless it has a place
-        in a file."""
-        failed, n_sentences = 0, 0
-        name = "<stdin>" if name == STANDARD else name
-        checked, place = place is not None, place or Place(1, 0)
-        guides = None if self.guide is None else Guides(self.guide)
-        orders = np.zeros(3, np.int64)
-        for chunk, heads, batch, sent in self._read(source, name, guides, place):
-            if not checked and chunk.n_words:
-                self._check_first(chunk, guides, heads)
-                checked = True
-            for warning in chunk.warnings:
-                self.tell(warning)
-            faults, sound = list(chunk.faults), np.ones(len(chunk), np.bool_)
-            if self.keep_heads:
-                unkept, sound = self._unkept(chunk)
-                faults += unkept
-            for fault in faults[: max(0, SHOWN - failed)]:
-                self.tell(str(fault))
-            failed += len(faults)
-            n_sentences += len(chunk)
-            some = chunk
-            if not sound.all():
-                some, heads = self._only(chunk, heads, sound)
-                batch = sent = None
-            parsed, of_chunk = self._parsed(some, heads, batch, sent)
-            target.write(parsed)
-            orders += np.bincount(of_chunk, minlength=len(orders))
-            progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
-        if guides is not None:
-            guides.check_end()
-        for line in long_sentences(self.model, np.repeat(np.arange(len(orders)), orders)):
-            self.tell(f"{name}: {line}")
-        return Counts(n_sentences, failed)
-
-    def _check_beginning(self, file: str) -> None:
-        """Look at the columns of the first piece of a file, which decide for all its shards."""
-        with open(file, "rb") as source:
-            # Its faults are told where it is parsed.
-            for chunk in stream_treebanks(source, file, on_error="skip", max_line=self.max_line):
-                if chunk.n_words:
-                    guides = None if self.guide is None else Guides(self.guide)
-                    heads = None if guides is None else guides.of(chunk)
-                    self._check_first(chunk, guides, heads)
-                    return
-
-    def _check_first(
-        self, chunk: Treebank, guides: Guides | None, heads: np.ndarray | None
-    ) -> None:
-        self._check_columns(chunk)
-        if guides is not None and heads is not None and heads.max() < 0:
-            self._miss([guides.missing_in(chunk)], "add them")
-
-    def _read(
-        self, source: BinaryIO, name: str, guides: Guides | None, place: Place
-    ) -> Iterator[tuple[Treebank, np.ndarray | None, Batch | None, Sent | None]]:
-        """A stream in chunks, with their guides; for a device encoded too, and on their way there.
-
-        For a device the next chunk is read while one is parsed.
-        """
-        on_gpu = choose_backend(self.backend, torch.device(self.device), has_kernels=True) != "cpu"
-        stream = partial(stream_treebanks, chunk_bytes=GPU_CHUNK) if on_gpu else stream_treebanks
-        chunks = stream(
-            source,
-            name,
-            on_error=self.on_error,
-            max_line=self.max_line,
-            first_line=place.line,
-            first_byte=place.byte,
-        )
-        if not on_gpu:
-            for chunk in chunks:
-                yield chunk, None if guides is None else guides.of(chunk), None, None
-            return
-
-        def encoded() -> Iterator[tuple[Treebank, np.ndarray | None, Batch | None, Sent | None]]:
-            for chunk in chunks:
-                heads = None if guides is None else guides.of(chunk)
-                batch = self.model.encode(chunk, heads)
-                yield chunk, heads, batch, self.model.send(batch, self.device, self.backend)
-
-        yield from ahead(encoded())
-
-    def _check_columns(self, chunk: Treebank) -> None:
-        """Refuse an input that lacks what the model looks at: its trees would be far worse."""
-        missing = [
-            f"{chunk.source}: column {column + 1} ({COLUMNS[column]}) is _ in all of the first"
-            f" {chunk.n_words:,} words, but the model looks there for {_listed(fields)}"
-            for column, fields in empty_columns(chunk, self.model.vocabularies).items()
-            if column in TAGS or chunk.n_words >= SHORT
-        ]
-        self._miss(missing, "fill it in")
-
-    def _miss(self, missing: list[str], what: str) -> None:
-        """Refuse what is missing, or say so where that is allowed."""
-        if missing and not self.allow_missing:
-            advice = f"; {what}, or give --allow-missing to parse without"
-            raise DataError("\n".join(line + advice for line in missing))
-        for line in missing:
-            self.tell(line)
-
-    def _unkept(self, chunk: Treebank) -> tuple[list[DataError], np.ndarray]:
-        """Errors of sentences whose heads no tree has all together, and which are sound, (S,)."""
-        name, single_root = self.model.searched_with, self.model.single_root
-        faults = check_trees(chunk, single_root=single_root, partial=True)
-        starts = chunk.word_starts
-        found, _ = check_sentences(chunk.heads, starts, single_root, True)
-        sound = found == WELL_FORMED
-        if name in BEGINS_PROJECTIVE:
-            for s in np.flatnonzero(sound).tolist():
-                heads = chunk.heads[starts[s] : starts[s + 1]]
-                words = unkeepable(heads, single_root=single_root) if (heads >= 0).any() else []
-                if words:
-                    sound[s] = False
-                    faults.append(_crossing(chunk, int(starts[s]), words, name))
-        if faults and self.on_error == "fail":
-            more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
-            raise DataError(f"{faults[0]}{more}; --on-error skip or keep passes over them")
-        return faults, sound
-
-    def _only(
-        self, chunk: Treebank, guides: np.ndarray | None, sound: np.ndarray
-    ) -> tuple[Treebank, np.ndarray | None]:
-        """The sound sentences and their guides; the others are left out or pass through."""
-        some = replace(chunk.only(sound), dropped=chunk.dropped)
-        if self.on_error == "skip":
-            some = _without(some, chunk.spans[~sound])
-        words = np.repeat(sound, np.diff(chunk.word_starts))
-        return some, None if guides is None else guides[words]
-
-    def _parsed(
-        self,
-        chunk: Treebank,
-        guides: np.ndarray | None,
-        batch: Batch | None,
-        sent: Sent | None,
-    ) -> tuple[bytes, np.ndarray]:
-        """The bytes of a parsed chunk, and the orders of its sentences."""
-        kept: Kept | None = kept_of(chunk) if self.keep_heads else None
-        known = None if kept is None else kept.heads
-        if self.k is not None:
-            several = self.model.k_best(
-                chunk,
-                self.k,
-                guides=guides,
-                known=known,
-                probabilities=self.probabilities,
-                batch_size=self.batch_size,
-                max_cells=self.max_cells,
-                threads=self.threads,
-            )
-            assert several.orders is not None
-            return written_k_best(self.model, chunk, several, kept), several.orders
-        found = self.model.parse(
-            chunk,
-            guides=guides,
-            known=known,
-            probabilities=self.probabilities,
-            least_risk=self.least_risk,
-            batch_size=self.batch_size,
-            max_cells=self.max_cells,
-            threads=self.threads,
-            device=self.device,
-            backend=self.backend,
-            batch=batch,
-            sent=sent,
-        )
-        assert found.orders is not None
-        return written(self.model, chunk, found, kept), found.orders
-
-
-def _without(chunk: Treebank, spans: np.ndarray) -> Treebank:
-    """The treebank that leaves out these lines (F, 2) too, with the blank line after each."""
-    text = chunk.data
-    ends = [
-        end + (2 if text[end : end + 2].tobytes() == b"\r\n" else 1) for end in spans[:, 1].tolist()
-    ]
-    dropped = np.concatenate([chunk.dropped, np.stack([spans[:, 0], ends], 1).clip(max=len(text))])
-    is_last = bool((spans[:, 1] == len(text)).any())
-    return replace(
-        chunk,
-        dropped=dropped[np.argsort(dropped[:, 0])],
-        file_end=b"" if is_last else chunk.file_end,
-    )
-
-
-def _crossing(chunk: Treebank, first: int, words: list[int], decoder: str) -> DataError:
-    """The error of a sentence whose words' heads cannot be kept where arcs may not cross."""
-    named = [f"{m} ({chunk.column(first + m - 1, FORM)})" for m in words[:MANY]]
-    listed = ", ".join(named) + (f" and {len(words) - MANY} more" if len(words) > MANY else "")
-    what = "searches for" if DECODERS[decoder].is_projective else "begins with"
-    return DataError(
-        f"{word_place(chunk, first + words[0] - 1)}the heads of the words {listed} cannot all be"
-        f" kept: decoder {decoder} {what} trees without crossing arcs, and no such tree has them;"
-        " change one to _, or parse with a model of decoder=chu_liu_edmonds"
-    )

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuparse.commands import parse
+from gpuparse.commands import parse, parse_job
 from gpuparse.commands.console import run
 from gpuparse.data import conll
-from gpuparse.data.conll import read_treebank, write_predictions
+from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
 from gpuparse.data.synthetic import generate
 from gpuparse.model import Model
 from tests.commands.conftest import ROOT, program
@@ -69,6 +69,7 @@ def test_only_heads_and_relations_change(trained, expected, parse_run):
         ["--backend", "torch", "--threads", 1],
         ["--backend", "torch", "--threads", 1, "--batch-size", 1],
         ["--backend", "cpu", "--batch-size", 7],
+        ["--backend", "gpu", "--batch-size", 30],
         pytest.param(["--device", "cuda"], marks=pytest.mark.gpu),
     ],
     ids=lambda options: " ".join(map(str, options)),
@@ -87,8 +88,39 @@ def test_the_size_of_a_chunk_changes_nothing(trained, expected, parse_run, monke
     def small_chunks(file, source, **options):
         return conll.stream_treebanks(file, source, chunk_bytes=3000, **options)
 
-    monkeypatch.setattr(parse, "stream_treebanks", small_chunks)
+    monkeypatch.setattr(parse_job, "stream_treebanks", small_chunks)
     assert parse_run(trained.test)[1] == expected
+
+
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+def test_sentences_that_are_too_long_say_so(trained, expected, parse_run, backend):
+    most = 8 * 11**2  # cells of ten words
+    how = ["--backend", backend, "--max-cells", most]
+    code, out, err = parse_run(trained.test, *how)
+    assert code == 0
+    before, after = (treebank_from_bytes(text, "parse") for text in (expected, out))
+    chained = 0
+    for own, sentence in zip(before, after, strict=True):
+        heads, misc = list(sentence.heads), sentence.misc
+        if len(heads) > 10:
+            chained += 1
+            assert heads == list(range(len(heads)))
+            assert all("ParsedWith=chain" in items for items in misc)
+        else:
+            assert heads == list(own.heads)
+            assert not any("ParsedWith" in items for items in misc)
+    assert 0 < chained < len(after)
+    said = f"{trained.test}: {chained} sentences were too long for any search"
+    assert any(said in line for line in err)
+    # Everything but the chains is as it was, and comes again.
+    assert parse_run(trained.test, *how, "--batch-size", 3)[1] == out
+
+
+def test_kernels_that_cannot_run_are_refused_before_a_byte_is_read(parse_run, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    code, out, err = parse_run("--backend", "gpu", "--device", "cpu")
+    assert (code, out) == (2, b"")
+    assert "reads tensors on a CUDA device" in err[-1]
 
 
 def test_standard_input(trained, expected, parse_run):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse.commands import parse, shards
+from gpuparse.commands import parse, parse_job, shards
 from gpuparse.commands.console import run
 from gpuparse.commands.shards import cuts_of
 from gpuparse.data.conll import stream_treebanks, write_predictions
@@ -340,7 +340,7 @@ def test_an_input_that_changes_meanwhile(parse_run, text, tmp_path, monkeypatch)
         with open(text, "ab") as file:
             file.write(b"# more\n")
 
-    monkeypatch.setattr(parse._Job, "_check_beginning", append)
+    monkeypatch.setattr(parse_job.Job, "_check_beginning", append)
     code, _, lines = parse_run(text, "--output", tmp_path / "out", "--shard", "1/2")
     assert code == 3
     assert "was changed while it was parsed" in errors_of(lines)[0]
