@@ -54,7 +54,7 @@ def written(
         kept: relations that stay whatever was found; their heads were known to the model.
     """
     names = model.label_names if found.labels is not None else None
-    search = _other_search(model, found.orders, treebank.word_starts)
+    search = _other_search(model, found.orders, treebank)
     if found.graphs is not None:
         return write_graph_predictions(
             treebank, found.heads, names, found.labels, found.graphs, search or None
@@ -66,14 +66,19 @@ def written(
 
 
 def _other_search(
-    model: Model, orders: np.ndarray | None, word_starts: np.ndarray
+    model: Model, orders: np.ndarray | None, treebank: Treebank
 ) -> dict[str, np.ndarray]:
-    """The item of MISC that says what else the words of long sentences were parsed with."""
-    if orders is None or not orders.any():
+    """The item of MISC that says what else the words of long sentences were parsed with.
+
+    What an earlier run said goes, in all sentences, however an input is cut into pieces.
+    """
+    if orders is None:
+        return {}
+    if not orders.any() and PARSED_WITH.encode() not in treebank.data.tobytes():
         return {}
     names = np.zeros(3, "S32")
     names[LOWER], names[CHAIN] = model.lower_order().searched_with, _IN_CHAIN
-    return {PARSED_WITH: np.repeat(names[orders], np.diff(word_starts))}
+    return {PARSED_WITH: np.repeat(names[orders], np.diff(treebank.word_starts))}
 
 
 def long_sentences(model: Model, orders: np.ndarray) -> list[str]:
@@ -125,7 +130,7 @@ def written_k_best(
         None if kept is None else kept[which[1]],
         {
             key: values[which[1]]
-            for key, values in _other_search(model, found.orders, starts).items()
+            for key, values in _other_search(model, found.orders, treebank).items()
         },
     )
 
