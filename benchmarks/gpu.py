@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import importlib.util
 import json
 import re
 import subprocess
@@ -18,6 +19,7 @@ from benchmarks.on_device import machine
 from benchmarks.on_device.contest import Contest
 from benchmarks.registry import FOLDER, Report
 from benchmarks.subjects import add_treebank_argument
+from gpuparse.commands.resources import available_processors
 from gpuparse.errors import ConfigError, ResourceError
 
 GATE = ("tests/benchmarks/test_floors.py",)
@@ -85,6 +87,8 @@ def run(options: argparse.Namespace) -> Report:
 def _tests(options: argparse.Namespace, log: "Log", seconds: float) -> bool:
     """Run `pytest -m gpu`; on CUDA some test must have run, elsewhere all may be skipped."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"]
+    if importlib.util.find_spec("xdist"):  # compilation is most of the time
+        command += ["-n", str(min(8, available_processors())), "--dist", "loadfile"]
     log.say(f"tests: pytest -m gpu {' '.join(options.tests)}")
     path = options.output / "tests.log"
     with path.open("w") as file:

@@ -41,6 +41,7 @@ from gpuparse.scoring.admission import (
     MAX_CELLS,
     OWN,
     Admission,
+    default_batch_size,
     permitted_orders,
 )
 from gpuparse.scoring.confidence import (
@@ -288,7 +289,7 @@ class Model:
         known: np.ndarray | None = None,
         probabilities: bool = False,
         least_risk: bool = False,
-        batch_size: int = 64,
+        batch_size: int | None = None,
         max_cells: int = MAX_CELLS,
         threads: int = 1,
         device: str = "cpu",
@@ -306,8 +307,9 @@ class Model:
             probabilities: whether those of heads and labels are asked for, given what is known.
             least_risk: whether the trees shall be those with the most heads expected to be right,
                 instead of the best ones; projective if those are.
-            batch_size: most sentences at a time, at least 1; they are sorted by length first.
-                Neither this nor threads, device and backend change a single head.
+            batch_size: most sentences at a time, at least 1, or what suits the device; they are
+                sorted by length first. Neither this nor threads, device and backend change a
+                single head.
             max_cells: of one sentence, as `permitted_orders` counts them: longer ones are parsed
                 with a lower order or not at all, which the predictions say.
             threads: CPU threads, each with batches of its own; on another device there is one.
@@ -327,16 +329,17 @@ class Model:
         batch = self.encode(treebank, guides) if batch is None else batch
         places, given = word_places(batch), self._by_place(batch, known)
         orders = self.orders(batch, max_cells)
+        size = default_batch_size(device) if batch_size is None else batch_size
         if probabilities or least_risk:
             self._require_sums(device, backend)
 
         def of_order(model: Model, some: Batch) -> tuple[Found, Chances | None]:
             if probabilities or least_risk:
                 return model._trusted(
-                    some, given, probabilities, least_risk, batch_size, threads, progress
+                    some, given, probabilities, least_risk, size, threads, progress
                 )
             search = model.search(
-                some, known=given, batch_size=batch_size, threads=threads, device=device,
+                some, known=given, batch_size=size, threads=threads, device=device,
                 backend=backend, sent=sent, progress=progress,
             )  # fmt: skip
             return search, None
@@ -365,7 +368,6 @@ class Model:
         projective = DECODERS[self.searched_with].is_projective
         other.searched_with = "eisner" if projective else "chu_liu_edmonds"
         other.plan = Plan(self.plan.arcs, None, self.plan.guide)
-        other._device_parsers = {}
         if DECODERS[self.searched_with].gives_graphs:
             other.label_weights = other.label_plan = None  # those of graphs label its trees
         return other
@@ -654,7 +656,7 @@ class Model:
             )
         if self._backend(device, backend) == "cpu":
             return self._search_compiled(batch, known, batch_size, threads, progress)
-        parser = self._on_device(device, backend)
+        parser = self.on_device(device, backend)
         found = parser.parse(batch, sent or parser.send(batch), known, batch_size, progress)
         heads, labels, left, arcs = found
         runs = [] if arcs is None else [_Arcs(*arcs)]
@@ -677,13 +679,13 @@ class Model:
         """
         if self._backend(device, backend) == "cpu":
             return None
-        return self._on_device(device, backend).send(batch)
+        return self.on_device(device, backend).send(batch)
 
     def _backend(self, device: str, backend: str) -> str:
         return choose_backend(backend, torch.device(device), has_kernels=True)
 
-    def _on_device(self, device: str, backend: str) -> DeviceParser:
-        """The parser on a device, made when it is first asked for."""
+    def on_device(self, device: str, backend: str) -> DeviceParser:
+        """The parser on a device, where compiled code does not run; made when first asked for."""
         key = device, self._backend(device, backend), self.searched_with, self.single_root
         if key not in self._device_parsers:
             scored = Scored(

@@ -19,7 +19,7 @@ from gpuparse.scoring.admission import (
     permitted_orders,
     sentence_cells,
 )
-from gpuparse.scoring.device import DeviceParser
+from gpuparse.scoring.device import DeviceParser, Sent
 from tests.inference.decoders import HAS_GPU
 from tests.learning.test_guides import OPTIONS, SECOND_ORDER, guides_of
 from tests.learning.test_guides import TEMPLATES as FIRST_ORDER
@@ -171,6 +171,20 @@ def test_a_sentence_that_no_device_has_memory_for_is_parsed_in_main_memory(
     too_long = sum(len(sentence) > 7 for sentence in SENTENCES)
     assert too_long > 0
     assert sum(sentences for sentences, _ in scarce.batches) == len(SENTENCES) - too_long
+
+
+@pytest.mark.parametrize("fails", ["send", "_begin"])
+def test_without_memory_for_a_whole_batch_main_memory_does_it_all(
+    model: Model, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    def scarce(*_: object) -> Sent:
+        if fails == "send":
+            return Sent(None, None)
+        raise torch.OutOfMemoryError("no room")
+
+    expected = model.parse(TEST)
+    monkeypatch.setattr(DeviceParser, fails, scarce)
+    assert same(model.parse(TEST, backend="torch"), expected)
 
 
 def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:

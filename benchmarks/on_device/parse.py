@@ -10,13 +10,13 @@ from benchmarks.subjects import read_subject, trained_model
 from gpuparse.commands import parse
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
+from gpuparse.scoring.admission import default_batch_size
 
 TITLE = "Parsing from file to file on a device"
 SYSTEMS = (("mcdonald-2005", "eisner"), ("mcdonald-pereira-2006", "eisner_sibling"))
 COLUMNS = ["system", "on", "batch size", "sentences", "seconds", "sentences/s", "same bytes"]
 SECONDS = 8.0  # a text is as long as a device parses in about so many
 MOST = 1_000_000  # sentences
-BATCH_SIZES = {"cpu": 64, "cuda": 1024}
 
 
 def run(options: argparse.Namespace, contest: Contest) -> None:
@@ -53,7 +53,7 @@ def _one_system(
         outputs = {}
         for way, words in ways.items():
             (folder / "short.conllu").write_bytes(treebank.data.tobytes())
-            size = BATCH_SIZES["cuda" if way == "cuda" else "cpu"]
+            size = default_batch_size("cuda" if way == "cuda" else "cpu")
             _parse(folder, "short.conllu", words, size)  # compiles, and fills the caches
             begin = time.perf_counter()
             outputs[way] = _parse(folder, "short.conllu", words, size)

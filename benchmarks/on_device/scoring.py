@@ -18,10 +18,8 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ScoreError
 from gpuparse.features.plan import ArcPlan
-from gpuparse.inference.decode import DECODERS
 from gpuparse.model import Model
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.siblings import sibling_scores
+from gpuparse.scoring.device import DeviceParser
 
 TITLE = "Token ids to trees on a device"
 COLUMNS = TIMES
@@ -91,8 +89,8 @@ def sizes(*, small: bool) -> list[tuple[int, int]]:
 
 def _one_batch(contest: Contest, system: str, model: Model, sets: list[Batch]) -> None:
     n, count = int(sets[0].lengths.max()), len(sets[0])
-    on_device = [batch.to(contest.device) for batch in sets]
-    stages: dict[str, Callable[[Model, Batch, str], object]] = {
+    on_device = [batch.alone().on(batch.alone().values.to(contest.device)) for batch in sets]
+    stages: dict[str, Callable[[DeviceParser, Batch], object]] = {
         "scores": scores_of,
         "trees": trees_of,
     }
@@ -100,7 +98,8 @@ def _one_batch(contest: Contest, system: str, model: Model, sets: list[Batch]) -
     contestants: dict[str, dict[str, Any]] = {stage: {} for stage in (*stages, "search")}
     for backend in OURS:
         try:
-            found = trees_of(model, on_device[0], backend)
+            parser = model.on_device(contest.device.type, backend)
+            found = trees_of(parser, on_device[0])
             whole = _searched(model, sets[0], contest.device, backend)
         except ScoreError as error:
             contest.note(f"{backend} left out: {error}.")
@@ -113,7 +112,7 @@ def _one_batch(contest: Contest, system: str, model: Model, sets: list[Batch]) -
             raise AssertionError(f"{system}: Model.search differs with backend {backend}")
         for stage, call in stages.items():
             contestants[stage][backend] = partial(
-                _ready, [partial(call, model, each, backend) for each in on_device], count
+                _ready, [partial(call, parser, each) for each in on_device], count
             )
         contestants["search"][backend] = partial(
             _ready,
@@ -132,22 +131,14 @@ def _ready(
     return calls, count
 
 
-def scores_of(model: Model, batch: Batch, backend: str) -> tuple[Tensor, ...]:
+def scores_of(parser: DeviceParser, batch: Batch) -> tuple[Tensor, ...]:
     """Scores that the model's decoder reads, where the batch is."""
-    given = model.features, model.arcs
-    arcs = arc_scores(batch, model.plan.arcs, *given, backend=backend)
-    if model.plan.siblings is None:
-        return (arcs,)
-    return arcs, *sibling_scores(batch, model.plan.siblings, *given, backend=backend)
+    return parser.scores(batch, parser.sums(batch.values))
 
 
-def trees_of(model: Model, batch: Batch, backend: str) -> Tensor:
+def trees_of(parser: DeviceParser, batch: Batch) -> Tensor:
     """(B, N) heads, where the batch is."""
-    arcs, *siblings = scores_of(model, batch, backend)
-    search = partial(DECODERS[model.decoder].search, single_root=model.single_root, backend=backend)
-    if not siblings:
-        return search(arcs, batch.lengths)[0]
-    return search(arcs, siblings[0], batch.lengths, end_scores=siblings[1])[0]
+    return parser.trees(batch, scores_of(parser, batch))[0]
 
 
 def _searched(model: Model, batch: Batch, device: torch.device, backend: str) -> np.ndarray:

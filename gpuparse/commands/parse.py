@@ -27,10 +27,8 @@ from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.model import Model
 from gpuparse.model_folder import sum_of_folder
-from gpuparse.scoring.admission import MAX_CELLS
+from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.scoring.cpu_confidence import SUMS
-
-BATCH, GPU_BATCH = 64, 2048  # sentences
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -69,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
             least_risk=options.mbr,
             k=options.kbest,
             keep_heads=options.keep_heads,
-            batch_size=options.batch_size or (BATCH if device == "cpu" else GPU_BATCH),
+            batch_size=options.batch_size or default_batch_size(device),
             max_cells=options.max_cells,
             threads=threads,
             device=device,
@@ -105,8 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="parse.py",
         description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed, and MISC"
-        " with --probabilities. Threads, batch size, device and backend change no byte of the"
-        " output.",
+        " with --probabilities and in sentences that are too long for the model's search. Threads,"
+        " batch size, device and backend change no byte of the output.",
         epilog=exit_codes(0, 1, 2, 3, 4, 5),
     )
     parser.add_argument("model", metavar="MODEL", help="the folder that train.py wrote")
@@ -127,7 +125,8 @@ def _parser() -> argparse.ArgumentParser:
         "--batch-size",
         type=_size,
         metavar="N",
-        help=f"most sentences at a time ({BATCH}; {GPU_BATCH:,} on a GPU)",
+        help=f"most sentences at a time ({default_batch_size('cpu')};"
+        f" {default_batch_size('cuda')} on a GPU)",
     )
     parser.add_argument(
         "--max-cells",

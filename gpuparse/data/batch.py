@@ -71,6 +71,18 @@ class Batch:
             longest,
         )
 
+    def own_places(self) -> Tensor:
+        """(B, W) places of each sentence with its edges, MARGIN before and behind; W for all."""
+        steps = torch.arange(self.n_nodes + 2 * MARGIN, device=self.starts.device)
+        last = self.lengths.unsqueeze(1) + 2 * MARGIN
+        return self.starts.unsqueeze(1) - MARGIN + torch.minimum(steps, last)
+
+    def alone(self) -> "Batch":
+        """The batch over a copy of the values of its own sentences, which lie in its order."""
+        places = self.own_places()
+        first = places.shape[1] * torch.arange(len(self), device=places.device) + MARGIN
+        return Batch(self.values[:, places.flatten()], first, self.lengths, self.longest)
+
     @property
     def n_nodes(self) -> int:
         """N: the words of the longest sentence, and the root."""

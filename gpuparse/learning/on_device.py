@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.data.batch import MARGIN, Batch
+from gpuparse.errors import ResourceError
 from gpuparse.features.plan import Plan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.constraints import constrain
@@ -103,17 +104,32 @@ class DeviceLearner:
     @torch.no_grad()
     def learn(self, mini: Batch, seen: int) -> int:
         """Learn from a mini-batch; `seen` sentences came before. Returns wrong words."""
-        device = self._values.device
-        costs = torch.zeros(len(mini), dtype=torch.int64, device=device)
-        found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
-        for part in _parts_of(mini.lengths, self._max_cells, self._power):
-            sentences = part.to(device)
-            costs[sentences], features = self._compare(*self._taken(mini.select(part)))
-            features[0] = sentences[features[0]]
-            found.append(features)
-        differences = coalesced(torch.cat(found, 1), self._features.n_rows)
-        self._move(differences, costs, seen)
+        costs, features = self._compared_in_parts(mini)
+        self._move(coalesced(features, self._features.n_rows), costs, seen)
         return int(costs.sum())
+
+    def _compared_in_parts(self, mini: Batch) -> tuple[Tensor, Tensor]:
+        """`_compare` for a whole mini-batch; where memory is short, in twice as many parts."""
+        device = self._values.device
+        while True:
+            costs = torch.zeros(len(mini), dtype=torch.int64, device=device)
+            found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
+            try:
+                for part in _parts_of(mini.lengths, self._max_cells, self._power):
+                    sentences = part.to(device)
+                    costs[sentences], features = self._compare(*self._taken(mini.select(part)))
+                    features[0] = sentences[features[0]]
+                    found.append(features)
+                return costs, torch.cat(found, 1)
+            except torch.OutOfMemoryError:
+                if len(part) == 1:
+                    raise ResourceError(
+                        f"device {device}: no memory for a sentence of {int(mini.lengths[part])}"
+                        " words: leave it out, or learn with learning.backend=cpu"
+                    ) from None
+                torch.cuda.empty_cache()
+                cells = len(part) * (int(mini.lengths[part].max()) + 1) ** self._power
+                self._max_cells = min(self._max_cells, cells) // 2
 
     @property
     def _power(self) -> int:
@@ -124,16 +140,9 @@ class DeviceLearner:
 
         So no work is done for words of other sentences.
         """
-        starts, lengths = (x.to(self._values.device) for x in (some.starts, some.lengths))
-        n_nodes = int(some.lengths.max()) + 1
-        width = n_nodes + 2 * MARGIN
-        step = torch.arange(width, device=starts.device)
-        places = (
-            starts.unsqueeze(1) - MARGIN + torch.minimum(step, lengths.unsqueeze(1) + 2 * MARGIN)
-        )
-        first = width * torch.arange(len(some), device=starts.device)
-        batch = Batch(self._values[:, places.flatten()], first + MARGIN, lengths)
-        return batch, self._gold[places[:, MARGIN : MARGIN + n_nodes]]
+        batch = some.on(self._values)
+        places = batch.own_places()
+        return batch.alone(), self._gold[places[:, MARGIN : MARGIN + batch.n_nodes]]
 
     def _compare(self, batch: Batch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """Search the trees of a batch, and list the features in which they differ from gold.

@@ -85,6 +85,11 @@ class Admission:
         self.budget = max(1, len(batch) * int(self._cells[self._start]) // 2)
 
 
+def default_batch_size(device: str) -> int:
+    """Sentences of a batch where nobody says how many: enough to keep a device busy."""
+    return 64 if device == "cpu" else 2048
+
+
 def device_budget(device: torch.device) -> int:
     """Cells that a batch on a device may take."""
     if device.type != "cuda":

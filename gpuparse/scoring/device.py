@@ -60,7 +60,7 @@ class Scored(NamedTuple):
 class Sent(NamedTuple):
     """The values of a batch on a device, perhaps still on their way there."""
 
-    values: Tensor
+    values: Tensor | None  # None where the device has no memory for them
     arrived: Any  # torch.cuda.Event, None where there is nothing to wait for
 
 
@@ -102,10 +102,13 @@ class DeviceParser:
         """Send the values of a batch in main memory; they travel while other work goes on."""
         if self._copies is None:
             return Sent(batch.values.to(self._device), None)
-        with torch.cuda.stream(self._copies):
-            values = batch.values.pin_memory().to(self._device, non_blocking=True)
-            arrived = torch.cuda.Event()
-            arrived.record(self._copies)
+        try:
+            with torch.cuda.stream(self._copies):
+                values = batch.values.pin_memory().to(self._device, non_blocking=True)
+                arrived = torch.cuda.Event()
+                arrived.record(self._copies)
+        except torch.OutOfMemoryError:
+            return Sent(None, None)
         return Sent(values, arrived)
 
     def parse(
@@ -121,27 +124,26 @@ class DeviceParser:
         Raises:
             NoTreeError: a sentence has no tree.
         """
-        if sent.arrived is not None:
-            torch.cuda.current_stream(self._device).wait_event(sent.arrived)
-            sent.values.record_stream(torch.cuda.current_stream(self._device))
-        n_places = batch.values.shape[1]
-        out = torch.full((2, n_places), -1, dtype=torch.int64, device=self._device)
+        nothing = np.full((2, batch.values.shape[1]), -1, np.int64)
+        try:
+            values, out, sums = self._begin(sent, nothing)
+        except torch.OutOfMemoryError:  # what a batch takes as a whole
+            torch.cuda.empty_cache()
+            graphs = _NO_ARCS if self._decoder.gives_graphs else None
+            return ByPlace(nothing[0], nothing[1], torch.arange(len(batch)), graphs)
         admission = Admission(
             batch.lengths, batch_size, self.budget, siblings=self._scored.plan.siblings is not None
         )
-        left: list[Tensor] = []
-        values: list[Tensor] = []
+        left: list[Tensor] = [torch.zeros(0, dtype=torch.int64)]
+        found: list[Tensor] = []
         arcs: list[Any] = []
-        sums: tuple[Any, ...] | None = None
         while len(part := admission.next_batch()):
             if self._kernels and int(batch.lengths[part[0]]) > MOST_WORDS:
                 left.append(part[:1])
                 admission.done(part[:1])
                 continue
             try:
-                if self._kernels and sums is None:
-                    sums = self._kernels.sums(sent.values)
-                found = self._parse(batch.select(part).on(sent.values), sums, known, out)
+                of_trees, *of_graphs = self._parse(batch.select(part).on(values), sums, known, out)
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 if len(part) == 1:
@@ -153,20 +155,44 @@ class DeviceParser:
                 continue
             admission.done(part)
             progress(len(part))
-            values.append(found[0])
-            arcs += found[1:]
-        if values and bool((torch.cat(values) == -torch.inf).any()):
+            found.append(of_trees)
+            arcs += of_graphs
+        if found and bool((torch.cat(found) == -torch.inf).any()):
             raise NoTreeError("a sentence has no tree with its known heads")
         heads, labels = out.cpu().numpy()
         graphs = None
         if self._decoder.gives_graphs:
             graphs = tuple(np.concatenate(each) for each in zip(_NO_ARCS, *arcs, strict=True))
-        return ByPlace(heads, labels, torch.cat([*left, torch.zeros(0, dtype=torch.int64)]), graphs)
+        return ByPlace(heads, labels, torch.cat(left), graphs)
+
+    def _begin(self, sent: Sent, nothing: np.ndarray) -> tuple[Tensor, Tensor, Any]:
+        """The values, once they are there; where trees are written down; sums by place."""
+        if sent.values is None:
+            raise torch.OutOfMemoryError("no memory for the values of a batch")
+        if sent.arrived is not None:
+            torch.cuda.current_stream(self._device).wait_event(sent.arrived)
+            sent.values.record_stream(torch.cuda.current_stream(self._device))
+        out = torch.from_numpy(nothing).to(self._device, copy=True)
+        return sent.values, out, self.sums(sent.values)
+
+    def sums(self, values: Tensor) -> Any:
+        """What depends on one place of a batch alone; values: (C, T) on the device."""
+        return self._kernels.sums(values) if self._kernels else None
+
+    def scores(self, batch: Batch, sums: Any) -> tuple[Tensor, ...]:
+        """The scores that the decoder reads, of a batch on the device, without joint labels."""
+        arcs = self._arc_scores(batch, sums)
+        if self._scored.plan.siblings is None:
+            return (arcs,)
+        if self._kernels:
+            return arcs, *self._kernels.sibling_scores(batch, sums)
+        given = self._scored.plan.siblings, self._scored.features, self._scored.arcs
+        return arcs, *sibling_scores(batch, *given, backend="torch")
 
     def _parse(self, batch: Batch, sums: Any, known: np.ndarray, out: Tensor) -> tuple[Tensor, ...]:
         """Write heads and labels into out (2, T); the values of the trees, and arcs of graphs."""
         scored, places = self._scored, batch.places()
-        arcs = self._arc_scores(batch, sums)
+        arcs, *others = self.scores(batch, sums)
         arc_labels = None
         if scored.joint_plan and scored.label_weights:
             best, arc_labels = self._arc_labels(batch, sums)
@@ -177,7 +203,7 @@ class DeviceParser:
             nodes = torch.arange(places.shape[1], device=self._device)
             is_known = nodes.unsqueeze(1) == of_words.unsqueeze(1)
             arcs = constrain(arcs, batch.lengths, required=is_known)
-        found, values = self._search(batch, arcs, sums)
+        found, values = self.trees(batch, (arcs, *others))
         if self._decoder.gives_graphs:
             return values, self._write_graphs(batch, places, found, out)
         out[0].index_put_((places,), found)
@@ -206,16 +232,9 @@ class DeviceParser:
             arcs += guide_scores(batch, scored.plan.guide, *given, backend="torch")
         return arcs
 
-    def _search(self, batch: Batch, arcs: Tensor, sums: Any) -> tuple[Tensor, Tensor]:
-        """What the decoder finds, on the device, and (B,) what it scores."""
+    def trees(self, batch: Batch, parts: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """What the decoder finds under scores, on the device, and (B,) what it scores."""
         scored, single_root = self._scored, self._scored.single_root
-        parts: tuple[Tensor, ...] = (arcs,)
-        if scored.plan.siblings is not None:
-            if self._kernels:
-                parts += self._kernels.sibling_scores(batch, sums)
-            else:
-                given = scored.plan.siblings, scored.features, scored.arcs
-                parts += sibling_scores(batch, *given, backend="torch")
         if self._decoder.has_backends:
             search = TORCH_SEARCH[scored.decoder]
             if self._kernels:

@@ -15,9 +15,8 @@ HAS_GPU = torch.cuda.is_available()
 IN_MAIN_MEMORY = ["torch", "cpu"]
 """Every backend that is quick without a GPU."""
 
-_triton = pytest.param(
-    "gpu", marks=pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
-)
+_no_triton = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+_triton = pytest.param("gpu", marks=[_no_triton, pytest.mark.gpu] if HAS_GPU else _no_triton)
 BACKENDS = [*IN_MAIN_MEMORY, _triton]
 """Every backend but "auto" and the ones that do not exist."""
 

@@ -11,7 +11,7 @@ import torch
 
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, ResourceError
 from gpuparse.features.templates import TemplateSet, load_templates
 from gpuparse.learning import on_device
 from gpuparse.learning import trainer as trainer_module
@@ -276,3 +276,35 @@ def test_triton_kernels_learn_the_same(decoder: str, monkeypatch: pytest.MonkeyP
     sentences = random_sentences(3, 12, 6, projective=False)
     ours, theirs = (trainer_of(sentences, options, name, device) for name in ("torch", "cpu"))
     assert_equal_to_the_bit(ours, theirs)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_without_memory_a_mini_batch_is_searched_in_more_parts(
+    decoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = replace(OPTIONS, decoder=decoder, rule="perceptron", batch_size=16)
+    device, refused = torch.device("cpu"), []
+    compare = on_device.DeviceLearner._compare
+
+    def scarce(learner: on_device.DeviceLearner, batch, gold):
+        if len(batch) > 3:
+            refused.append(len(batch))
+            raise torch.OutOfMemoryError("no room")
+        return compare(learner, batch, gold)
+
+    monkeypatch.setattr(on_device.DeviceLearner, "_compare", scarce)
+    ours, theirs = (trainer_of(SENTENCES, options, name, device) for name in ("torch", "cpu"))
+    assert_equal_to_the_bit(ours, theirs)
+    assert refused
+
+
+def test_a_sentence_that_no_device_has_memory_for_is_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def scarce(*_: object) -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(on_device.DeviceLearner, "_compare", scarce)
+    ours = trainer_of(SENTENCES, replace(OPTIONS, batch_size=4), "torch", torch.device("cpu"))
+    with pytest.raises(ResourceError, match="no memory for a sentence of"):
+        learned(ours)
