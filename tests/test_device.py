@@ -173,6 +173,24 @@ def test_a_sentence_that_no_device_has_memory_for_is_parsed_in_main_memory(
     assert sum(sentences for sentences, _ in scarce.batches) == len(SENTENCES) - too_long
 
 
+def test_without_memory_for_any_sentence_all_are_parsed_in_main_memory(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = model.parse(TEST)
+    parser = model._on_device("cpu", "torch")
+    budget, refused = parser.budget, 0
+
+    def without_room(*_: object, **__: object) -> None:
+        nonlocal refused
+        refused += 1
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(torch, "full", without_room)
+    assert same(model.parse(TEST, backend="torch"), expected)
+    assert refused == 1
+    assert parser.budget == budget  # how many sentences it has room for is another matter
+
+
 def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("something else")

@@ -6,6 +6,7 @@ sentences of a batch, trees are written down there by place, and come back toget
 
 import importlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +59,10 @@ class Scored(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """The values of a batch on a device, perhaps still on their way there."""
+    """The values of a batch on a device, perhaps still on their way there.
+
+    In main memory where the device had no room for them as they were sent.
+    """
 
     values: Tensor
     arrived: Any  # torch.cuda.Event, None where there is nothing to wait for
@@ -102,10 +106,13 @@ class DeviceParser:
         """Send the values of a batch in main memory; they travel while other work goes on."""
         if self._copies is None:
             return Sent(batch.values.to(self._device), None)
-        with torch.cuda.stream(self._copies):
-            values = batch.values.pin_memory().to(self._device, non_blocking=True)
-            arrived = torch.cuda.Event()
-            arrived.record(self._copies)
+        try:
+            with torch.cuda.stream(self._copies):
+                values = batch.values.pin_memory().to(self._device, non_blocking=True)
+                arrived = torch.cuda.Event()
+                arrived.record(self._copies)
+        except torch.OutOfMemoryError:  # the batch before may leave more
+            return Sent(batch.values, None)
         return Sent(values, arrived)
 
     def parse(
@@ -124,26 +131,29 @@ class DeviceParser:
         if sent.arrived is not None:
             torch.cuda.current_stream(self._device).wait_event(sent.arrived)
             sent.values.record_stream(torch.cuda.current_stream(self._device))
-        n_places = batch.values.shape[1]
-        out = torch.full((2, n_places), -1, dtype=torch.int64, device=self._device)
+        try:
+            values = sent.values.to(self._device)
+            given = torch.from_numpy(known).to(self._device)
+            out = torch.full((2, values.shape[1]), -1, dtype=torch.int64, device=self._device)
+            sums = self._kernels.sums(values) if self._kernels and len(batch) else None
+        except torch.OutOfMemoryError:  # fewer sentences at a time would not help
+            return self._nothing(batch)
         admission = Admission(
             batch.lengths, batch_size, self.budget, siblings=self._scored.plan.siblings is not None
         )
         left: list[Tensor] = []
-        values: list[Tensor] = []
+        scores: list[Tensor] = []
         arcs: list[Any] = []
-        sums: tuple[Any, ...] | None = None
         while len(part := admission.next_batch()):
             if self._kernels and int(batch.lengths[part[0]]) > MOST_WORDS:
                 left.append(part[:1])
                 admission.done(part[:1])
                 continue
-            try:
-                if self._kernels and sums is None:
-                    sums = self._kernels.sums(sent.values)
-                found = self._parse(batch.select(part).on(sent.values), sums, known, out)
-            except torch.OutOfMemoryError:
-                torch.cuda.empty_cache()
+            found = None
+            with suppress(torch.OutOfMemoryError):
+                found = self._parse(batch.select(part).on(values), sums, given, out)
+            if found is None:
+                torch.cuda.empty_cache()  # not before: the error holds on to what was in use
                 if len(part) == 1:
                     left.append(part)
                     admission.done(part)
@@ -153,9 +163,9 @@ class DeviceParser:
                 continue
             admission.done(part)
             progress(len(part))
-            values.append(found[0])
+            scores.append(found[0])
             arcs += found[1:]
-        if values and bool((torch.cat(values) == -torch.inf).any()):
+        if scores and bool((torch.cat(scores) == -torch.inf).any()):
             raise NoTreeError("a sentence has no tree with its known heads")
         heads, labels = out.cpu().numpy()
         graphs = None
@@ -163,7 +173,14 @@ class DeviceParser:
             graphs = tuple(np.concatenate(each) for each in zip(_NO_ARCS, *arcs, strict=True))
         return ByPlace(heads, labels, torch.cat([*left, torch.zeros(0, dtype=torch.int64)]), graphs)
 
-    def _parse(self, batch: Batch, sums: Any, known: np.ndarray, out: Tensor) -> tuple[Tensor, ...]:
+    def _nothing(self, batch: Batch) -> ByPlace:
+        """What is found where the device has no memory for anything: all sentences are left."""
+        torch.cuda.empty_cache()
+        heads, labels = np.full((2, batch.values.shape[1]), -1, np.int64)
+        graphs = _NO_ARCS if self._decoder.gives_graphs else None
+        return ByPlace(heads, labels, torch.arange(len(batch)), graphs)
+
+    def _parse(self, batch: Batch, sums: Any, known: Tensor, out: Tensor) -> tuple[Tensor, ...]:
         """Write heads and labels into out (2, T); the values of the trees, and arcs of graphs."""
         scored, places = self._scored, batch.places()
         arcs = self._arc_scores(batch, sums)
@@ -172,7 +189,7 @@ class DeviceParser:
             best, arc_labels = self._arc_labels(batch, sums)
             arcs = arcs + best
         if len(known):
-            of_words = torch.from_numpy(known).to(self._device)[places]
+            of_words = known[places]
             of_words[:, 0] = -1
             nodes = torch.arange(places.shape[1], device=self._device)
             is_known = nodes.unsqueeze(1) == of_words.unsqueeze(1)
