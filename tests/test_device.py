@@ -19,7 +19,7 @@ from gpuparse.scoring.admission import (
     permitted_orders,
     sentence_cells,
 )
-from gpuparse.scoring.device import DeviceParser, Sent
+from gpuparse.scoring.device import DeviceParser
 from tests.inference.decoders import HAS_GPU
 from tests.learning.test_guides import OPTIONS, SECOND_ORDER, guides_of
 from tests.learning.test_guides import TEMPLATES as FIRST_ORDER
@@ -173,18 +173,22 @@ def test_a_sentence_that_no_device_has_memory_for_is_parsed_in_main_memory(
     assert sum(sentences for sentences, _ in scarce.batches) == len(SENTENCES) - too_long
 
 
-@pytest.mark.parametrize("fails", ["send", "_begin"])
-def test_without_memory_for_a_whole_batch_main_memory_does_it_all(
-    model: Model, monkeypatch: pytest.MonkeyPatch, fails: str
+def test_without_memory_for_any_sentence_all_are_parsed_in_main_memory(
+    model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def scarce(*_: object) -> Sent:
-        if fails == "send":
-            return Sent(None, None)
+    expected = model.parse(TEST)
+    parser = model.on_device("cpu", "torch")
+    budget, refused = parser.budget, 0
+
+    def without_room(*_: object, **__: object) -> None:
+        nonlocal refused
+        refused += 1
         raise torch.OutOfMemoryError("no room")
 
-    expected = model.parse(TEST)
-    monkeypatch.setattr(DeviceParser, fails, scarce)
+    monkeypatch.setattr(torch, "full", without_room)
     assert same(model.parse(TEST, backend="torch"), expected)
+    assert refused == 1
+    assert parser.budget == budget  # how many sentences it has room for is another matter
 
 
 def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:

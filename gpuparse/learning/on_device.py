@@ -7,6 +7,7 @@ differences (`device_difference.py`), and the weights are moved once a mini-batc
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -114,22 +115,21 @@ class DeviceLearner:
         while True:
             costs = torch.zeros(len(mini), dtype=torch.int64, device=device)
             found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
-            try:
+            with suppress(torch.OutOfMemoryError):
                 for part in _parts_of(mini.lengths, self._max_cells, self._power):
                     sentences = part.to(device)
                     costs[sentences], features = self._compare(*self._taken(mini.select(part)))
                     features[0] = sentences[features[0]]
                     found.append(features)
                 return costs, torch.cat(found, 1)
-            except torch.OutOfMemoryError:
-                if len(part) == 1:
-                    raise ResourceError(
-                        f"device {device}: no memory for a sentence of {int(mini.lengths[part])}"
-                        " words: leave it out, or learn with learning.backend=cpu"
-                    ) from None
-                torch.cuda.empty_cache()
-                cells = len(part) * (int(mini.lengths[part].max()) + 1) ** self._power
-                self._max_cells = min(self._max_cells, cells) // 2
+            if len(part) == 1:
+                raise ResourceError(
+                    f"device {device}: no memory for a sentence of {int(mini.lengths[part])}"
+                    " words: leave it out, or learn with learning.backend=cpu"
+                )
+            torch.cuda.empty_cache()  # not before: the error holds on to what was in use
+            cells = len(part) * (int(mini.lengths[part].max()) + 1) ** self._power
+            self._max_cells = min(self._max_cells, cells) // 2
 
     @property
     def _power(self) -> int:

@@ -6,6 +6,7 @@ sentences of a batch, trees are written down there by place, and come back toget
 
 import importlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,9 +59,12 @@ class Scored(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """The values of a batch on a device, perhaps still on their way there."""
+    """The values of a batch on a device, perhaps still on their way there.
 
-    values: Tensor | None  # None where the device has no memory for them
+    In main memory where the device had no room for them as they were sent.
+    """
+
+    values: Tensor
     arrived: Any  # torch.cuda.Event, None where there is nothing to wait for
 
 
@@ -107,8 +111,8 @@ class DeviceParser:
                 values = batch.values.pin_memory().to(self._device, non_blocking=True)
                 arrived = torch.cuda.Event()
                 arrived.record(self._copies)
-        except torch.OutOfMemoryError:
-            return Sent(None, None)
+        except torch.OutOfMemoryError:  # the batch before may leave more
+            return Sent(batch.values, None)
         return Sent(values, arrived)
 
     def parse(
@@ -124,13 +128,12 @@ class DeviceParser:
         Raises:
             NoTreeError: a sentence has no tree.
         """
-        nothing = np.full((2, batch.values.shape[1]), -1, np.int64)
-        try:
-            values, out, sums = self._begin(sent, nothing)
-        except torch.OutOfMemoryError:  # what a batch takes as a whole
-            torch.cuda.empty_cache()
-            graphs = _NO_ARCS if self._decoder.gives_graphs else None
-            return ByPlace(nothing[0], nothing[1], torch.arange(len(batch)), graphs)
+        begun = None
+        with suppress(torch.OutOfMemoryError):
+            begun = self._begin(sent, known)
+        if begun is None:  # fewer sentences at a time would not help
+            return self._nothing(batch)
+        values, given, out, sums = begun
         admission = Admission(
             batch.lengths, batch_size, self.budget, siblings=self._scored.plan.siblings is not None
         )
@@ -142,10 +145,11 @@ class DeviceParser:
                 left.append(part[:1])
                 admission.done(part[:1])
                 continue
-            try:
-                of_trees, *of_graphs = self._parse(batch.select(part).on(values), sums, known, out)
-            except torch.OutOfMemoryError:
-                torch.cuda.empty_cache()
+            parsed = None
+            with suppress(torch.OutOfMemoryError):
+                parsed = self._parse(batch.select(part).on(values), sums, given, out)
+            if parsed is None:
+                torch.cuda.empty_cache()  # not before: the error holds on to what was in use
                 if len(part) == 1:
                     left.append(part)
                     admission.done(part)
@@ -155,8 +159,8 @@ class DeviceParser:
                 continue
             admission.done(part)
             progress(len(part))
-            found.append(of_trees)
-            arcs += of_graphs
+            found.append(parsed[0])
+            arcs += parsed[1:]
         if found and bool((torch.cat(found) == -torch.inf).any()):
             raise NoTreeError("a sentence has no tree with its known heads")
         heads, labels = out.cpu().numpy()
@@ -165,15 +169,22 @@ class DeviceParser:
             graphs = tuple(np.concatenate(each) for each in zip(_NO_ARCS, *arcs, strict=True))
         return ByPlace(heads, labels, torch.cat(left), graphs)
 
-    def _begin(self, sent: Sent, nothing: np.ndarray) -> tuple[Tensor, Tensor, Any]:
-        """The values, once they are there; where trees are written down; sums by place."""
-        if sent.values is None:
-            raise torch.OutOfMemoryError("no memory for the values of a batch")
+    def _begin(self, sent: Sent, known: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Any]:
+        """On the device: values, known heads, where trees are written down; and sums by place."""
         if sent.arrived is not None:
             torch.cuda.current_stream(self._device).wait_event(sent.arrived)
             sent.values.record_stream(torch.cuda.current_stream(self._device))
-        out = torch.from_numpy(nothing).to(self._device, copy=True)
-        return sent.values, out, self.sums(sent.values)
+        values = sent.values.to(self._device)
+        given = torch.from_numpy(known).to(self._device)
+        out = torch.full((2, values.shape[1]), -1, dtype=torch.int64, device=self._device)
+        return values, given, out, self.sums(values)
+
+    def _nothing(self, batch: Batch) -> ByPlace:
+        """What is found where the device has no memory for anything: all sentences are left."""
+        torch.cuda.empty_cache()
+        heads, labels = np.full((2, batch.values.shape[1]), -1, np.int64)
+        graphs = _NO_ARCS if self._decoder.gives_graphs else None
+        return ByPlace(heads, labels, torch.arange(len(batch)), graphs)
 
     def sums(self, values: Tensor) -> Any:
         """What depends on one place of a batch alone; values: (C, T) on the device."""
@@ -189,7 +200,7 @@ class DeviceParser:
         given = self._scored.plan.siblings, self._scored.features, self._scored.arcs
         return arcs, *sibling_scores(batch, *given, backend="torch")
 
-    def _parse(self, batch: Batch, sums: Any, known: np.ndarray, out: Tensor) -> tuple[Tensor, ...]:
+    def _parse(self, batch: Batch, sums: Any, known: Tensor, out: Tensor) -> tuple[Tensor, ...]:
         """Write heads and labels into out (2, T); the values of the trees, and arcs of graphs."""
         scored, places = self._scored, batch.places()
         arcs, *others = self.scores(batch, sums)
@@ -198,7 +209,7 @@ class DeviceParser:
             best, arc_labels = self._arc_labels(batch, sums)
             arcs = arcs + best
         if len(known):
-            of_words = torch.from_numpy(known).to(self._device)[places]
+            of_words = known[places]
             of_words[:, 0] = -1
             nodes = torch.arange(places.shape[1], device=self._device)
             is_known = nodes.unsqueeze(1) == of_words.unsqueeze(1)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gpuparse.data.batch import ROOT
 from gpuparse.features.plan import HEAD, LINE, ArcPlan
+from gpuparse.inference.kernels.gpu.launch import WARP, as_laid_out, on_device
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.gpu_keys import (
     POWER,
@@ -146,29 +147,33 @@ def place_sums(
         values: (C, T) int32 of a batch, on the device.
         lone_root: whether what stands beside a root is no value, as for siblings.
     """
+    (values,) = as_laid_out(values)
     n_places, table = values.shape[1], weights.table(values.device)
     shape = 2, n_places, tables.codes.shape[1]
     words = torch.empty(shape, dtype=sum_type(weights), device=values.device)
     if n_places:
-        _sum_words[triton.cdiv(n_places, PLACES), 2](
-            values, n_places, tables.atoms, tables.words, tables.n_head_words, len(tables.words),
-            tables.codes, tables.codes.shape[1], table, words, *tables.map.search,
-            tables.map.kind, lone_root, PLACES, triton.next_power_of_2(tables.codes.shape[1]),
-            num_warps=4,
-        )  # fmt: skip
+        with on_device(values.device):
+            _sum_words[triton.cdiv(n_places, PLACES), 2](
+                values, n_places, tables.atoms, tables.words, tables.n_head_words,
+                len(tables.words), tables.codes, tables.codes.shape[1], table, words,
+                *tables.map.search, tables.map.kind, lone_root, PLACES,
+                triton.next_power_of_2(tables.codes.shape[1]), num_warps=4,
+            )  # fmt: skip
     return PlaceSums(place_parts(values, tables, lone_root=lone_root), words)
 
 
 def place_parts(values: Tensor, tables: ArcTables, *, lone_root: bool = False) -> Tensor:
     """(2F, T) the parts of every pair family's keys at every place, as of PlaceSums."""
+    (values,) = as_laid_out(values)
     n_places, kind = values.shape[1], tables.map.kind
     dtype = torch.int32 if kind == POWER else torch.int64
     parts = torch.empty((len(tables.parts), n_places), dtype=dtype, device=values.device)
     if parts.numel():
-        _fill_parts[triton.cdiv(n_places, PLACES), len(parts)](
-            values, n_places, tables.atoms, tables.parts, parts, tables.map.mask,
-            kind, lone_root, PLACES, num_warps=1,
-        )  # fmt: skip
+        with on_device(values.device):
+            _fill_parts[triton.cdiv(n_places, PLACES), len(parts)](
+                values, n_places, tables.atoms, tables.parts, parts, tables.map.mask,
+                kind, lone_root, PLACES, num_warps=1,
+            )  # fmt: skip
     return parts
 
 
@@ -196,18 +201,22 @@ def score_arcs(
     out = torch.empty(shape, dtype=score_type(weights), device=values.device)
     if out.numel() == 0:
         return out
-    block = min(128, max(16, triton.next_power_of_2(n_nodes - 1)))
-    _score_arcs[shape[:2]](
-        values, starts, lengths, values.shape[1], n_nodes, sums.parts, len(sums.parts) // 2,
-        sums.words, tables.codes, tables.codes.shape[1], tables.groups, len(tables.groups),
-        tables.between, len(tables.between), tables.atoms, tables.buckets, len(tables.buckets) - 1,
-        tables.n_buckets, weights.table(values.device), out, tables.map.dense, *tables.map.search,
-        tables.map.kind, AT_ONCE, block, num_warps=max(1, block // 32),
-    )  # fmt: skip
+    values, starts, lengths = as_laid_out(values, starts, lengths)
+    # A lane holds all families of its arc: floats are summed in one order, whatever N is.
+    block = min(128, max(WARP, triton.next_power_of_2(n_nodes - 1)))
+    with on_device(values.device):
+        _score_arcs[shape[:2]](
+            values, starts, lengths, values.shape[1], n_nodes, sums.parts, len(sums.parts) // 2,
+            sums.words, tables.codes, tables.codes.shape[1], tables.groups, len(tables.groups),
+            tables.between, len(tables.between), tables.atoms, tables.buckets,
+            len(tables.buckets) - 1, tables.n_buckets, weights.table(values.device), out,
+            tables.map.dense, *tables.map.search, tables.map.kind, AT_ONCE, block,
+            num_warps=block // WARP,
+        )  # fmt: skip
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_places"])
 def _fill_parts(
     values, n_places, atoms, parts, out, mask,
     KIND: tl.constexpr, LONE_ROOT: tl.constexpr, BLOCK: tl.constexpr,
@@ -225,7 +234,7 @@ def _fill_parts(
     tl.store(out + p.to(tl.int64) * n_places + place, part, mask=place < n_places)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_places"])
 def _sum_words(
     values, n_places, atoms, words, n_head_words, n_words, codes, n_codes, weights, out,
     mask, n_lines, keys, bases, capacity,
@@ -262,7 +271,7 @@ def combination_of(gap, buckets, last_bucket, n_buckets):
     return tl.load(buckets + distance) + tl.where(gap < 0, n_buckets, 0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_places", "n_nodes"])
 def _score_arcs(
     values, starts, lengths, n_places, n_nodes, parts, n_families, words, codes, n_codes, groups,
     n_groups, between, n_between, atoms, buckets, last_bucket, n_buckets, weights, out, dense,

@@ -7,11 +7,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gpuparse.inference.kernels.gpu.launch import as_laid_out, on_device
 from gpuparse.scoring.gpu_arcs import ArcTables, combination_of, place_parts, score_type, sum_type
 from gpuparse.scoring.gpu_keys import find_base, is_off, part_of, side_key
+from gpuparse.scoring.gpu_labels import lines_at_once
 from gpuparse.scoring.weights import Weights
 
-AT_ONCE = 16  # pair families whose lines one program reads together
 PLACES = 4  # places that one program sums the word families of
 _LEAST = tl.constexpr(-(1 << 30))  # of whole numbers
 
@@ -31,16 +32,18 @@ def place_lines(values: Tensor, tables: ArcTables, weights: Weights) -> PlaceLin
         tables: of a plan of `compile_joint_labels` and the map of the lines.
         weights: (lines, L), one column a label.
     """
+    (values,) = as_laid_out(values)
     n_places, n_labels = values.shape[1], weights.array.shape[1]
     shape = 2, n_places, 2, n_labels
     words = torch.empty(shape, dtype=sum_type(weights), device=values.device)
     if n_places:
-        _sum_word_lines[triton.cdiv(n_places, PLACES), 2](
-            values, n_places, tables.atoms, tables.words, tables.n_head_words, len(tables.words),
-            tables.codes, tables.codes.shape[1], tables.n_buckets, weights.table(values.device),
-            n_labels, words, *tables.map.search, tables.map.kind, PLACES,
-            triton.next_power_of_2(n_labels), num_warps=4,
-        )  # fmt: skip
+        with on_device(values.device):
+            _sum_word_lines[triton.cdiv(n_places, PLACES), 2](
+                values, n_places, tables.atoms, tables.words, tables.n_head_words,
+                len(tables.words), tables.codes, tables.codes.shape[1], tables.n_buckets,
+                weights.table(values.device), n_labels, words, *tables.map.search,
+                tables.map.kind, PLACES, triton.next_power_of_2(n_labels), num_warps=4,
+            )  # fmt: skip
     return PlaceLines(place_parts(values, tables), words)
 
 
@@ -53,22 +56,25 @@ def label_arcs(
     weights: Weights,
 ) -> tuple[Tensor, Tensor]:
     """What the best label of every arc scores and its number, (B, N, N) each with N = n_nodes."""
+    starts, lengths = as_laid_out(starts, lengths)
     device, n_labels = starts.device, weights.array.shape[1]
     grid = len(lengths), n_nodes
     best = torch.zeros((*grid, n_nodes), dtype=score_type(weights), device=device)
     labels = torch.zeros((*grid, n_nodes), dtype=torch.int64, device=device)
     if best.numel():
-        _label_arcs[grid](
-            starts, lengths, sums.parts.shape[1], n_nodes, sums.parts, len(sums.parts) // 2,
-            sums.words, tables.codes, tables.codes.shape[1], tables.groups, len(tables.groups),
-            tables.buckets, len(tables.buckets) - 1, tables.n_buckets, weights.table(device),
-            n_labels, best, labels, *tables.map.search, tables.map.kind, AT_ONCE,
-            triton.next_power_of_2(n_labels), num_warps=1,
-        )  # fmt: skip
+        with on_device(device):
+            _label_arcs[grid](
+                starts, lengths, sums.parts.shape[1], n_nodes, sums.parts, len(sums.parts) // 2,
+                sums.words, tables.codes, tables.codes.shape[1], tables.groups,
+                len(tables.groups), tables.buckets, len(tables.buckets) - 1, tables.n_buckets,
+                weights.table(device), n_labels, best, labels, *tables.map.search,
+                tables.map.kind, lines_at_once(n_labels), triton.next_power_of_2(n_labels),
+                num_warps=1,
+            )  # fmt: skip
     return best, labels
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_places"])
 def _sum_word_lines(
     values, n_places, atoms, words, n_head_words, n_words, codes, n_codes, n_buckets, weights,
     n_labels, out, mask, n_lines, keys, bases, capacity,
@@ -103,7 +109,7 @@ def _sum_word_lines(
         tl.store(out + cell + label[None, :], total, mask=(place < n_places)[:, None] & is_label)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_places", "n_nodes"])
 def _label_arcs(
     starts, lengths, n_places, n_nodes, parts, n_families, words, codes, n_codes, groups, n_groups,
     buckets, last_bucket, n_buckets, weights, n_labels, best, labels,

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from gpuparse.features.label_plan import ABSENT, NONE, LabelPlan
 from gpuparse.features.templates import LABEL_ROLES
+from gpuparse.inference.kernels.gpu.launch import as_laid_out, on_device
 from gpuparse.scoring.gpu_keys import fold, mix
 from gpuparse.scoring.weights import Weights
 
-AT_ONCE = 16  # templates whose lines one program reads together
+AT_ONCE = 16  # lines of weights that one program reads together, at most
+HELD = 1024  # weights that it holds
 _HEAD = tl.constexpr(LABEL_ROLES.index("h"))
 _LEAST = tl.constexpr(-(1 << 30))  # of whole numbers
 _ABSENT = tl.constexpr(ABSENT)
@@ -57,20 +59,28 @@ def label_trees(
     Returns:
         (B, N) int64, the first of the best; -1 where there is no word.
     """
+    values, starts, lengths, positions = as_laid_out(values, starts, lengths, positions)
     labels = torch.empty(positions.shape[1:], dtype=torch.int64, device=values.device)
     if labels.numel():
         n_lines, n_labels = weights.array.shape
-        _label_words[tuple(labels.shape)](
-            values, starts, lengths, values.shape[1], labels.shape[1], positions.contiguous(),
-            labels.numel(), tables.atoms, tables.templates, len(tables.templates),
-            tables.most_atoms, tables.buckets, len(tables.buckets) - 1,
-            weights.table(values.device), n_lines, n_labels, labels, AT_ONCE,
-            triton.next_power_of_2(n_labels), num_warps=1,
-        )  # fmt: skip
+        with on_device(values.device):
+            _label_words[tuple(labels.shape)](
+                values, starts, lengths, values.shape[1], labels.shape[1], positions,
+                labels.numel(), tables.atoms, tables.templates, len(tables.templates),
+                tables.most_atoms, tables.buckets, len(tables.buckets) - 1,
+                weights.table(values.device), n_lines, n_labels, labels,
+                lines_at_once(n_labels), triton.next_power_of_2(n_labels), num_warps=1,
+            )  # fmt: skip
     return labels
 
 
-@triton.jit
+def lines_at_once(n_labels: int) -> int:
+    """Lines of weights that one program reads together: fewer where a line is long."""
+    return max(1, min(AT_ONCE, HELD // triton.next_power_of_2(n_labels)))
+
+
+# Specialised on sizes, n_cells would be no tensor where it is 1, and each size a kernel of its own.
+@triton.jit(do_not_specialize=["n_places", "n_nodes", "n_cells"])
 def _label_words(
     values, starts, lengths, n_places, n_nodes, positions, n_cells, atoms, templates, n_templates,
     most_atoms, buckets, last_bucket, weights, n_lines, n_labels, out,

@@ -9,6 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gpuparse.features.plan import LINE, SiblingPlan
+from gpuparse.inference.kernels.gpu.launch import as_laid_out, on_device
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.gpu_arcs import (
     ArcTables,
@@ -70,13 +71,15 @@ def sibling_tables(plan: SiblingPlan, features: FeatureMap, device: torch.device
 
 def sibling_sums(values: Tensor, tables: SiblingTables, weights: Weights) -> SiblingSums:
     """Compute what depends on one place alone; values: (C, T) int32 on the device."""
+    (values,) = as_laid_out(values)
     n_places, n_triples = values.shape[1], len(tables.triples)
     shape = n_triples, 3, n_places
     places = torch.empty(shape, dtype=torch.int32, device=values.device)
     if places.numel():
-        _fill_places[triton.cdiv(n_places, PLACES), n_triples](
-            values, n_places, tables.roles, tables.triples, places, PLACES, num_warps=4
-        )
+        with on_device(values.device):
+            _fill_places[triton.cdiv(n_places, PLACES), n_triples](
+                values, n_places, tables.roles, tables.triples, places, PLACES, num_warps=4
+            )
     return SiblingSums(
         place_sums(values, tables.pairs, weights, lone_root=True),
         place_sums(values, tables.ends, weights),
@@ -94,6 +97,7 @@ def score_siblings(
     weights: Weights,
 ) -> tuple[Tensor, Tensor]:
     """Sibling scores (B, N, N, N) and end scores (B, N, N), N = n_nodes; other cells: anything."""
+    values, starts, lengths = as_laid_out(values, starts, lengths)
     sentences = values, starts, lengths, n_nodes
     ends = score_arcs(*sentences, tables.ends, sums.ends, weights)
     if tables.has_ends:
@@ -112,12 +116,14 @@ def score_siblings(
     if out.numel():
         block = min(128, max(16, triton.next_power_of_2(n_nodes)))
         of_two = tables.pairs
-        _score_triples[shape[:2]](
-            starts, lengths, values.shape[1], n_nodes, pairs, alone, sums.places, tables.triples,
-            len(tables.triples), of_two.codes, of_two.codes.shape[1], of_two.buckets,
-            len(of_two.buckets) - 1, of_two.n_buckets, weights.table(values.device), out,
-            of_two.map.dense, AT_ONCE, block, num_warps=max(1, block // 32),
-        )  # fmt: skip
+        with on_device(values.device):
+            _score_triples[shape[:2]](
+                starts, lengths, values.shape[1], n_nodes, pairs, alone, sums.places,
+                tables.triples, len(tables.triples), of_two.codes, of_two.codes.shape[1],
+                of_two.buckets, len(of_two.buckets) - 1, of_two.n_buckets,
+                weights.table(values.device), out, of_two.map.dense, AT_ONCE, block,
+                num_warps=max(1, block // 32),
+            )  # fmt: skip
     return out, ends
 
 
@@ -137,16 +143,17 @@ def _alone(
     shape = len(lengths), n_nodes, n_codes
     out = torch.empty(shape, dtype=score_type(weights), device=values.device)
     if out.numel():
-        _score_alone[shape[:2]](
-            starts, lengths, values.shape[1], n_nodes, sums.parts, len(sums.parts) // 2,
-            sums.words, tables.codes, n_codes, tables.groups, len(tables.groups),
-            weights.table(values.device), out, *tables.map.search, tables.map.kind, is_head_root,
-            FAMILIES, triton.next_power_of_2(n_codes), num_warps=1,
-        )  # fmt: skip
+        with on_device(values.device):
+            _score_alone[shape[:2]](
+                starts, lengths, values.shape[1], n_nodes, sums.parts, len(sums.parts) // 2,
+                sums.words, tables.codes, n_codes, tables.groups, len(tables.groups),
+                weights.table(values.device), out, *tables.map.search, tables.map.kind,
+                is_head_root, FAMILIES, triton.next_power_of_2(n_codes), num_warps=1,
+            )  # fmt: skip
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_places"])
 def _fill_places(values, n_places, roles, triples, out, BLOCK: tl.constexpr):
     """out[z, role, t] = what the value at place t adds to the cell of a triple of family z."""
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -163,7 +170,7 @@ def _fill_places(values, n_places, roles, triples, out, BLOCK: tl.constexpr):
         tl.store(out + (3 * z + role).to(tl.int64) * n_places + place, cell, mask=place < n_places)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_places", "n_nodes"])
 def _score_alone(
     starts, lengths, n_places, n_nodes, parts, n_families, words, codes, n_codes, groups, n_groups,
     weights, out, mask, n_lines, keys, bases, capacity,
@@ -203,7 +210,7 @@ def _score_alone(
         tl.store(out + cell, total.to(out.dtype.element_ty), mask=is_code)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_places", "n_nodes"])
 def _score_triples(
     starts, lengths, n_places, n_nodes, pairs, alone, places, triples, n_triples, codes, n_codes,
     buckets, last_bucket, n_buckets, weights, out, dense,

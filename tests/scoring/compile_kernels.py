@@ -18,7 +18,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from triton.runtime.jit import JITFunction
+from triton.runtime.jit import JITFunction, KernelParam
 
 from gpuparse.scoring import gpu_arcs, gpu_joint, gpu_labels, gpu_siblings  # noqa: F401
 
@@ -39,10 +39,18 @@ class Recorder:
     def __call__(self, *arguments: Any, num_warps: int = 4) -> None:
         kinds = [str(TYPES[x.dtype]) if isinstance(x, torch.Tensor) else "" for x in arguments]
         constants = [
-            x for x, p in zip(arguments, self._kernel.params, strict=True) if p.is_constexpr
+            f"{p.name}={x}"
+            for x, p in zip(arguments, self._kernel.params, strict=True)
+            if is_constant(p, x)
         ]
         key = f"{self._kernel.fn.__name__} {kinds} {constants} {num_warps}"
         launches[key] = self._kernel, arguments, num_warps
+
+
+def is_constant(parameter: KernelParam, x: Any) -> bool:
+    """Whether a kernel is compiled for this one value of an argument."""
+    is_one = isinstance(x, int) and x == 1 and not parameter.do_not_specialize
+    return parameter.is_constexpr or is_one
 
 
 def compile_launch(kernel: JITFunction, arguments: tuple, num_warps: int) -> dict[str, Any]:
@@ -52,7 +60,7 @@ def compile_launch(kernel: JITFunction, arguments: tuple, num_warps: int) -> dic
     aligned: dict[tuple[int], list] = {}
     for i, (parameter, x) in enumerate(zip(kernel.params, arguments, strict=True)):
         name = parameter.name
-        if parameter.is_constexpr or (isinstance(x, int) and x == 1):
+        if is_constant(parameter, x):
             signature[name], constants[(i,)] = "constexpr", x
         elif isinstance(x, torch.Tensor):
             signature[name], aligned[(i,)] = TYPES[x.dtype], [["tt.divisibility", 16]]
@@ -76,6 +84,7 @@ def compile_launch(kernel: JITFunction, arguments: tuple, num_warps: int) -> dic
 
 def launch_all() -> None:
     """Score arcs, siblings and labels, of all maps and types of weights, without a GPU."""
+    from gpuparse.data.batch import Batch
     from gpuparse.scoring.arcs import arc_scores
     from gpuparse.scoring.joint import best_arc_labels
     from gpuparse.scoring.labels import best_labels
@@ -96,6 +105,11 @@ def launch_all() -> None:
         best_labels(batch, heads, plan, Weights(np.ones((1000, 54), dtype)), backend="gpu")
         some, joint = test_joint.prepared()
         best_arc_labels(some, joint, Weights(np.ones((1024, 54), dtype)), backend="gpu")
+    # Sizes of 1, which Triton takes for constants where it may: one sentence without a word.
+    none = Batch(batch.values, batch.starts[:1], torch.zeros(1, dtype=torch.int64))
+    best_labels(none, heads[:1, :1], plan, Weights(np.ones((1, 1), np.int8)), backend="gpu")
+    none = Batch(some.values, some.starts[:1], torch.zeros(1, dtype=torch.int64))
+    best_arc_labels(none, joint, Weights(np.ones((16, 1), np.int8)), backend="gpu")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from gpuparse.data.batch import MARGIN, Batch
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.joint import best_arc_labels
 from gpuparse.scoring.labels import best_labels
@@ -88,7 +89,7 @@ def test_labels(
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16])
-@pytest.mark.parametrize(("n_lines", "width"), [(1 << 10, 1), (1 << 10, 13), (1008, 33)])
+@pytest.mark.parametrize(("n_lines", "width"), [(1 << 10, 1), (1 << 10, 13), (1008, 130)])
 def test_joint_labels(dtype: type, n_lines: int, width: int, device: torch.device) -> None:
     skip_unless_it_reads("gpu", device)
     batch, plan = joint.prepared()
@@ -99,6 +100,43 @@ def test_joint_labels(dtype: type, n_lines: int, width: int, device: torch.devic
     for mine, its in zip(found, expected, strict=True):
         for b, h, m in arcs.arcs_of(batch):
             assert mine[b, h, m] == its[b, h, m]
+
+
+def test_a_sentence_without_a_word_has_no_labels(device: torch.device) -> None:
+    skip_unless_it_reads("gpu", device)
+    batch, plan = labels.prepared(labels.SENTENCES[:1])
+    none = Batch(batch.values, batch.starts, torch.zeros(1, dtype=torch.int64)).to(device)
+    heads = torch.full((1, 1), -1, device=device)
+    weights = Weights(np.ones((16, 3), np.int8))
+    assert best_labels(none, heads, plan, weights, backend="gpu").tolist() == [[-1]]
+
+
+def test_scores_depend_on_nothing_else_in_a_batch(device: torch.device) -> None:
+    """Not even the last bits of floats; and values may be a part of larger ones."""
+    skip_unless_it_reads("gpu", device)
+    batch, plan, features = siblings.prepared(siblings.TEMPLATES["mixed"], 1 << 14)
+    weights = siblings.random_weights(np.float32, plan, features)
+    whole = batch.to(device)
+    one = torch.argsort(batch.lengths, stable=True)[-2:-1]
+    low, high = int(batch.starts[one]) - MARGIN, int((batch.starts + batch.lengths)[one]) + MARGIN
+    alone = Batch(
+        whole.values[:, low : high + 1], torch.tensor([MARGIN]), batch.lengths[one]
+    ).to(device)  # fmt: skip
+    n = int(batch.lengths[one])
+    assert n > 2
+    found = []
+    for some, b in ((whole, int(one)), (alone, 0)):
+        given = features, weights
+        arcs_found = arc_scores(some, plan.arcs, *given, backend="gpu")
+        pair = sibling_scores(some, plan.siblings, *given, backend="gpu")
+        scores = siblings.values_at(
+            siblings.of_sentence((pair[0].cpu(), pair[1].cpu()), b), siblings.parts_over(n)
+        )
+        word = torch.ones(n + 1, n + 1, dtype=torch.bool).fill_diagonal_(False)
+        word[:, 0] = False
+        found.append((arcs_found[b, : n + 1, : n + 1].cpu()[word].numpy(), scores))
+    for mine, its in zip(*found, strict=True):
+        np.testing.assert_array_equal(mine, its)
 
 
 def test_batches_of_nothing() -> None:

@@ -43,6 +43,11 @@ def on_device(device: torch.device) -> AbstractContextManager[object]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
+def as_laid_out(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors as kernels count their cells: row after row. Parts of larger ones are copied."""
+    return tuple(tensor.contiguous() for tensor in tensors)
+
+
 def require_size(n_nodes: int) -> None:
     """Raise ScoreError for more positions than the kernels can count."""
     if n_nodes > MOST_NODES:
