@@ -13,11 +13,12 @@ from benchmarks import floors
 from benchmarks.on_device.contest import COLUMNS as TIMES
 from benchmarks.on_device.contest import OURS, Contest
 from benchmarks.subjects import read_subject, trained_model
-from gpuparse.data.batch import Batch
+from gpuparse.data.batch import MARGIN, Batch
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ScoreError
 from gpuparse.features.plan import ArcPlan
+from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.decode import DECODERS
 from gpuparse.model import Model
 from gpuparse.scoring.arcs import arc_scores
@@ -37,6 +38,8 @@ BATCHES, SMALL_BATCHES = (256, 1024, 4096), (2, 5)
 ROWS, SMALL_ROWS = 1 << 22, 1 << 12
 LARGEST = 1 << 33  # bytes of dense sibling scores
 SETS = 4  # batches of different sentences that take turns
+
+Scorer = Callable[[Batch], tuple[Tensor, ...]]
 
 
 def run(options: argparse.Namespace, contest: Contest) -> None:
@@ -72,11 +75,20 @@ def _one_system(options: argparse.Namespace, contest: Contest, features: str, de
             continue
         draws = torch.Generator().manual_seed(batch)
         sets = [
-            whole.select(chosen[torch.randint(len(chosen), (batch,), generator=draws)])
+            alone(whole.select(chosen[torch.randint(len(chosen), (batch,), generator=draws)]))
             for _ in range(SETS)
         ]
         if not contest.is_over(f"{features}, {decoder}, n = {n}, batch {batch:,}"):
             _one_batch(contest, f"{features}, {decoder}", model, sets)
+
+
+def alone(batch: Batch) -> Batch:
+    """Sentences of one length, in main memory, with no values but their own."""
+    n = batch.n_nodes - 1
+    width = n + 1 + 2 * MARGIN
+    places = batch.starts.unsqueeze(1) - MARGIN + torch.arange(width)
+    starts = MARGIN + width * torch.arange(len(batch))
+    return Batch(batch.values[:, places.flatten()], starts, batch.lengths, n)
 
 
 def sizes(*, small: bool) -> list[tuple[int, int]]:
@@ -91,8 +103,8 @@ def sizes(*, small: bool) -> list[tuple[int, int]]:
 
 def _one_batch(contest: Contest, system: str, model: Model, sets: list[Batch]) -> None:
     n, count = int(sets[0].lengths.max()), len(sets[0])
-    on_device = [batch.to(contest.device) for batch in sets]
-    stages: dict[str, Callable[[Model, Batch, str], object]] = {
+    on_device = [batch.on(batch.values.to(contest.device)) for batch in sets]
+    stages: dict[str, Callable[[Model, Scorer, Batch, str], object]] = {
         "scores": scores_of,
         "trees": trees_of,
     }
@@ -100,7 +112,8 @@ def _one_batch(contest: Contest, system: str, model: Model, sets: list[Batch]) -
     contestants: dict[str, dict[str, Any]] = {stage: {} for stage in (*stages, "search")}
     for backend in OURS:
         try:
-            found = trees_of(model, on_device[0], backend)
+            scorer = scorer_of(model, contest.device, backend)
+            found = trees_of(model, scorer, on_device[0], backend)
             whole = _searched(model, sets[0], contest.device, backend)
         except ScoreError as error:
             contest.note(f"{backend} left out: {error}.")
@@ -113,7 +126,7 @@ def _one_batch(contest: Contest, system: str, model: Model, sets: list[Batch]) -
             raise AssertionError(f"{system}: Model.search differs with backend {backend}")
         for stage, call in stages.items():
             contestants[stage][backend] = partial(
-                _ready, [partial(call, model, each, backend) for each in on_device], count
+                _ready, [partial(call, model, scorer, each, backend) for each in on_device], count
             )
         contestants["search"][backend] = partial(
             _ready,
@@ -132,18 +145,38 @@ def _ready(
     return calls, count
 
 
-def scores_of(model: Model, batch: Batch, backend: str) -> tuple[Tensor, ...]:
-    """Scores that the model's decoder reads, where the batch is."""
+def scorer_of(model: Model, device: torch.device, backend: str) -> Scorer:
+    """What scores batches on a device; tables of kernels go there once, as in parsing."""
+    if choose_backend(backend, device, has_kernels=True) == "gpu":
+        from gpuparse.scoring.gpu_kernels import Kernels  # and Triton with it
+
+        kernels = Kernels(model.plan, model.features, model.arcs, device)
+
+        def by_kernels(batch: Batch) -> tuple[Tensor, ...]:
+            sums = kernels.sums(batch.values)
+            arcs = kernels.arc_scores(batch, sums)
+            return arcs, *(kernels.sibling_scores(batch, sums) if model.plan.siblings else ())
+
+        return by_kernels
     given = model.features, model.arcs
-    arcs = arc_scores(batch, model.plan.arcs, *given, backend=backend)
-    if model.plan.siblings is None:
-        return (arcs,)
-    return arcs, *sibling_scores(batch, model.plan.siblings, *given, backend=backend)
+
+    def in_torch(batch: Batch) -> tuple[Tensor, ...]:
+        arcs = arc_scores(batch, model.plan.arcs, *given, backend=backend)
+        if model.plan.siblings is None:
+            return (arcs,)
+        return arcs, *sibling_scores(batch, model.plan.siblings, *given, backend=backend)
+
+    return in_torch
 
 
-def trees_of(model: Model, batch: Batch, backend: str) -> Tensor:
+def scores_of(model: Model, scorer: Scorer, batch: Batch, backend: str) -> tuple[Tensor, ...]:
+    """Scores that the model's decoder reads, where the batch is."""
+    return scorer(batch)
+
+
+def trees_of(model: Model, scorer: Scorer, batch: Batch, backend: str) -> Tensor:
     """(B, N) heads, where the batch is."""
-    arcs, *siblings = scores_of(model, batch, backend)
+    arcs, *siblings = scorer(batch)
     search = partial(DECODERS[model.decoder].search, single_root=model.single_root, backend=backend)
     if not siblings:
         return search(arcs, batch.lengths)[0]
