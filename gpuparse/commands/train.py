@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     """Train, save and score a parser.
 
     Args:
-        arguments: `CONFIG [KEY=VALUE ...] [--resume | --force] [--quiet]`.
+        arguments: `CONFIG [KEY=VALUE ...] [--device D] [--resume | --force] [--quiet]`.
     Returns:
         0.
     Raises:
@@ -73,7 +73,8 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a treebank cannot be used.
     """
     options = _parser().parse_intermixed_args(arguments)
-    config = load_config(options.config, options.overrides)
+    asked = [f"device={options.device}"] if options.device else []
+    config = load_config(options.config, [*options.overrides, *asked])
     with joined_processes() as processes:
         quiet = options.quiet or not processes.is_first
         announced = nullcontext() if quiet else compilation_announced()
@@ -99,6 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--resume", action="store_true", help="go on with a run that was cut off")
     which.add_argument("--force", action="store_true", help="replace what is in the output folder")
+    parser.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), help="the same as device=, as parse.py has it"
+    )
     parser.add_argument("--quiet", action="store_true", help="say nothing on stderr but errors")
     return parser
 

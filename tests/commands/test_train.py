@@ -220,6 +220,7 @@ def test_only_the_config_is_required(capsys):
 
 def test_a_missing_gpu_is_an_error(train_run, monkeypatch):
     monkeypatch.setattr("gpuparse.commands.resources._cuda_trouble", lambda: "no CUDA here")
+    assert error_of(train_run("--device", "cuda")) == error_of(train_run("device=cuda"))
     result = train_run("device=cuda")
     assert result[0] == 2
     assert "no CUDA here" in error_of(result)
