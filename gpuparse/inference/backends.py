@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 from typing import Literal
 
 import torch
@@ -24,14 +25,17 @@ def choose_backend(
         has_kernels: whether what is asked for has Triton kernels.
 
     Raises:
-        ScoreError: an unknown backend, or one that cannot read these tensors.
+        ScoreError: an unknown backend, or one that cannot read these tensors or run here.
     """
     if backend == "torch":
         return "torch"
     if backend == "auto":
         if device.type == "cpu":
             return "cpu"
-        return "gpu" if has_kernels and device.type == "cuda" and has_triton() else "torch"
+        if not (has_kernels and device.type == "cuda" and has_triton()):
+            return "torch"
+        _require_compiler()
+        return "gpu"
     if backend == "cpu":
         if device.type != "cpu":
             raise ScoreError(f"backend 'cpu' reads tensors in main memory, these are on {device}")
@@ -52,10 +56,21 @@ def _require_triton(device: torch.device, has_kernels: bool) -> None:
         raise ScoreError("backend 'gpu': there are no Triton kernels for this; use 'torch'")
     if not has_triton():
         raise ScoreError("backend 'gpu' needs Triton, which is not installed; use 'torch'")
-    if device.type != "cuda" and os.environ.get(INTERPRETER) != "1":
+    if device.type == "cuda":
+        _require_compiler()
+    elif os.environ.get(INTERPRETER) != "1":
         raise ScoreError(
             f"backend 'gpu' reads tensors on a CUDA device, these are on {device}; use 'auto', or"
             f" start Python with {INTERPRETER}=1 to run the kernels in Triton's interpreter, slowly"
+        )
+
+
+def _require_compiler() -> None:
+    """Raise ScoreError where Triton would find no C compiler for the lines that launch a kernel."""
+    if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+        raise ScoreError(
+            "backend 'gpu': Triton needs a C compiler to launch its kernels, and there is none:"
+            " install gcc, or use 'torch'"
         )
 
 

@@ -84,6 +84,21 @@ def test_the_gpu_backend_says_what_it_needs(name, monkeypatch):
         ROWS[name].search(arcs, length, backend="gpu")
 
 
+@pytest.mark.parametrize("backend", ["auto", "gpu"])
+def test_without_a_c_compiler_kernels_are_refused(monkeypatch, backend):
+    """No tensor is needed to choose: a device's name is enough, and no GPU."""
+    cuda = torch.device("cuda")
+    monkeypatch.setattr(backends, "has_triton", lambda: True)
+    monkeypatch.setenv("CC", "gcc")
+    assert backends.choose_backend(backend, cuda, has_kernels=True) == "gpu"
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ScoreError, match=r"needs a C compiler .* install gcc"):
+        backends.choose_backend(backend, cuda, has_kernels=True)
+    assert backends.choose_backend("torch", cuda, has_kernels=True) == "torch"
+    assert backends.choose_backend("auto", cuda) == "torch"
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 def test_the_compiled_backend_says_that_it_reads_main_memory_only():
