@@ -98,7 +98,7 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
         case ["python", "train.py", config, *rest]:
             assert Path("train.py").is_file()
             assert_options_known("train", rest, capsys)
-            load_config(config, [word for word in rest if not word.startswith("--")])
+            load_config(config, [word for word in rest if "=" in word])
         case ["torchrun", "--nproc-per-node", n, "train.py", config, *overrides]:
             assert load_config(config, overrides).learning.shards >= int(n)
         case ["python", "-m", "benchmarks", case, *rest]:

@@ -157,7 +157,7 @@ def place_sums(
                 values, n_places, tables.atoms, tables.words, tables.n_head_words,
                 len(tables.words), tables.codes, tables.codes.shape[1], table, words,
                 *tables.map.search, tables.map.kind, lone_root, PLACES,
-                triton.next_power_of_2(tables.codes.shape[1]), num_warps=4,
+                triton.next_power_of_2(tables.codes.shape[1]), num_warps=1,
             )  # fmt: skip
     return PlaceSums(place_parts(values, tables, lone_root=lone_root), words)
 

@@ -42,7 +42,7 @@ def place_lines(values: Tensor, tables: ArcTables, weights: Weights) -> PlaceLin
                 values, n_places, tables.atoms, tables.words, tables.n_head_words,
                 len(tables.words), tables.codes, tables.codes.shape[1], tables.n_buckets,
                 weights.table(values.device), n_labels, words, *tables.map.search,
-                tables.map.kind, PLACES, triton.next_power_of_2(n_labels), num_warps=4,
+                tables.map.kind, PLACES, triton.next_power_of_2(n_labels), num_warps=2,
             )  # fmt: skip
     return PlaceLines(place_parts(values, tables), words)
 
