@@ -939,10 +939,7 @@ def _in_threads(
 ) -> None:
     """Do some work on every part of a batch in main memory, sentence numbers (K,)."""
     admission = Admission(batch.lengths, batch_size, CPU_BUDGET, siblings=False)
-    parts = []
-    while len(part := admission.next_batch()):
-        parts.append(part)
-        admission.done(part)
+    parts = [part for part, _ in admission.run(len)]
     with ThreadPoolExecutor(threads) as pool:
         for done in pool.map(work, parts):
             progress(done)

@@ -213,10 +213,7 @@ def test_sentences_without_a_tree_are_told_of_on_every_backend() -> None:
 @pytest.mark.parametrize("budget", [1, 5_000, 1 << 20])
 def test_batches_are_admitted_by_their_cells(batch_size: int, budget: int) -> None:
     lengths = torch.tensor([3, 9, 1, 30, 30, 12, 5, 5, 0, 2])
-    admitted, batches = Admission(lengths, batch_size, budget, siblings=True), []
-    while len(part := admitted.next_batch()):
-        batches.append(part)
-        admitted.done(part)
+    batches = [part for part, _ in Admission(lengths, batch_size, budget, siblings=True).run(len)]
     assert sorted(torch.cat(batches).tolist()) == list(range(len(lengths)))
     for part in batches:
         assert len(part) <= batch_size

@@ -59,7 +59,8 @@ def main(arguments: Sequence[str]) -> int:
     tell = silent if options.quiet else say
     with nullcontext() if options.quiet else compilation_announced():
         threads, device = thread_count(options.threads), _device(options, tell)
-        limit_torch_threads(threads, compiled=_is_compiled(options.backend, device))
+        is_compiled = _is_compiled(options.backend, device)
+        limit_torch_threads(threads, compiled=is_compiled)
         job = Job(
             model=_model(options, tell),
             guide=options.guide,
@@ -72,6 +73,7 @@ def main(arguments: Sequence[str]) -> int:
             threads=threads,
             device=device,
             backend=options.backend,
+            is_compiled=is_compiled,
             on_error=options.on_error,
             max_line=options.max_line,
             allow_missing=options.allow_missing,

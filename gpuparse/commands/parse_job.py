@@ -8,7 +8,6 @@ from functools import partial
 from typing import BinaryIO
 
 import numpy as np
-import torch
 
 from gpuparse.commands.ahead import ahead
 from gpuparse.commands.console import Progress
@@ -27,7 +26,6 @@ from gpuparse.data.guides import Guides
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import DataError
-from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning.projectivize import unkeepable
 from gpuparse.model import Model
@@ -76,6 +74,7 @@ class Job:
     threads: int
     device: str
     backend: str
+    is_compiled: bool  # whether compiled code does the work
     on_error: OnError
     max_line: int
     allow_missing: bool
@@ -170,8 +169,9 @@ class Job:
 
         For a device the next chunk is read while one is parsed.
         """
-        on_gpu = choose_backend(self.backend, torch.device(self.device), has_kernels=True) != "cpu"
-        stream = partial(stream_treebanks, chunk_bytes=GPU_CHUNK) if on_gpu else stream_treebanks
+        stream = stream_treebanks
+        if not self.is_compiled:
+            stream = partial(stream, chunk_bytes=GPU_CHUNK)
         chunks = stream(
             source,
             name,
@@ -180,7 +180,7 @@ class Job:
             first_line=place.line,
             first_byte=place.byte,
         )
-        if not on_gpu:
+        if self.is_compiled:
             for chunk in chunks:
                 yield chunk, None if guides is None else guides.of(chunk), None, None
             return

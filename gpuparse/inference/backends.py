@@ -10,6 +10,7 @@ import torch
 from gpuparse.errors import ScoreError
 
 Backend = Literal["auto", "torch", "cpu", "gpu"]
+MOST_NODES = 1 << 13  # positions, so that kernels count a program's scratch in 32 bits
 INTERPRETER = "TRITON_INTERPRET"  # Triton's own switch, read as its kernels are imported
 
 

@@ -6,8 +6,7 @@ computed with the weights of that moment. Here the steps come from the matrix of
 differences (`device_difference.py`), and the weights are moved once a mini-batch.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -35,11 +34,10 @@ from gpuparse.learning.device_parts import (
 )
 from gpuparse.learning.online import Course
 from gpuparse.learning.updates import steps_in_turn
-from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.admission import Admission
+from gpuparse.scoring.device import DeviceParser, Scored
 from gpuparse.scoring.feature_map import FeatureMap
-from gpuparse.scoring.guides import guide_scores
 from gpuparse.scoring.rows import PartRows
-from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights
 
 MAX_CELLS = 1 << 27  # scores of arcs, or of siblings, that are held at a time
@@ -58,8 +56,8 @@ class DeviceLearner:
         course: what stays fixed.
         device: where the work is done.
         backend: "torch", "gpu" (Triton kernels), or "auto", which takes the kernels on a GPU.
-        max_cells: most scores of arcs, or of sibling parts in the second order, at a time; a
-            mini-batch is searched in several goes where it has more.
+        max_cells: at a time, as `sentence_cells` counts them; a mini-batch is searched in several
+            goes where it has more.
         rows_at_once: feature rows of differing parts that are held at a time, at least. Neither
             this nor max_cells changes a bit of the result.
     Source: McDonald, Crammer & Pereira (2005), figure 3, and McDonald & Pereira (2006), figure 6;
@@ -93,14 +91,15 @@ class DeviceLearner:
         self._table = weights.bag(self._values.device, 1).weight.detach()
         self._table[:-1] = torch.from_numpy(weights.array).to(device)
         self._weighted = torch.from_numpy(weighted).to(device)
-        self._kernels = None
-        where = self._values.device
         # In main memory the torch form too: what runs there is what runs on another device.
+        where = self._values.device
         in_torch = backend == "auto" and where.type == "cpu"
-        if not in_torch and choose_backend(backend, where, has_kernels=True) == "gpu":
-            from gpuparse.scoring.gpu_kernels import Kernels  # and Triton with it
-
-            self._kernels = Kernels(plan, features, weights, where)
+        self._backend = choose_backend("torch" if in_torch else backend, where, has_kernels=True)
+        scored = Scored(
+            plan, features, weights, None, None, None, None, decoder, course.single_root,
+            course.min_gain,
+        )  # fmt: skip
+        self._parser = DeviceParser(scored, where, self._backend)
 
     @torch.no_grad()
     def learn(self, mini: Batch, seen: int) -> int:
@@ -110,37 +109,32 @@ class DeviceLearner:
         return int(costs.sum())
 
     def _compared_in_parts(self, mini: Batch) -> tuple[Tensor, Tensor]:
-        """`_compare` for a whole mini-batch; where memory is short, in twice as many parts."""
+        """`_compare` for a whole mini-batch, in as many parts as there is memory for."""
         device = self._values.device
-        while True:
-            costs = torch.zeros(len(mini), dtype=torch.int64, device=device)
-            found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
-            with suppress(torch.OutOfMemoryError):
-                for part in _parts_of(mini.lengths, self._max_cells, self._power):
-                    sentences = part.to(device)
-                    costs[sentences], features = self._compare(*self._taken(mini.select(part)))
-                    features[0] = sentences[features[0]]
-                    found.append(features)
-                return costs, torch.cat(found, 1)
-            if len(part) == 1:
+        admission = Admission(
+            mini.lengths, len(mini), self._max_cells, siblings=self._decoder.reads_siblings
+        )
+        costs = torch.zeros(len(mini), dtype=torch.int64, device=device)
+        found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
+        for part, compared in admission.run(lambda part: self._compare(*self._taken(mini, part))):
+            if compared is None:
                 raise ResourceError(
                     f"device {device}: no memory for a sentence of {int(mini.lengths[part])}"
                     " words: leave it out, or learn with learning.backend=cpu"
                 )
-            torch.cuda.empty_cache()  # not before: the error holds on to what was in use
-            cells = len(part) * (int(mini.lengths[part].max()) + 1) ** self._power
-            self._max_cells = min(self._max_cells, cells) // 2
+            sentences = part.to(device)
+            costs[sentences], features = compared
+            features[0] = sentences[features[0]]
+            found.append(features)
+        self._max_cells = admission.budget
+        return costs, torch.cat(found, 1)
 
-    @property
-    def _power(self) -> int:
-        return 3 if self._decoder.reads_siblings else 2
-
-    def _taken(self, some: Batch) -> tuple[Batch, Tensor]:
+    def _taken(self, mini: Batch, part: Tensor) -> tuple[Batch, Tensor]:
         """Some sentences on the device, with no values but their own, and their gold heads (B, N).
 
         So no work is done for words of other sentences.
         """
-        batch = some.on(self._values)
+        batch = mini.select(part).on(self._values)
         places = batch.own_places()
         return batch.alone(), self._gold[places[:, MARGIN : MARGIN + batch.n_nodes]]
 
@@ -156,7 +150,7 @@ class DeviceLearner:
 
     def _search(self, batch: Batch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) heads of the tree found, and of the tree that is learned towards."""
-        arcs, others = self._scores(batch)
+        arcs, *others = self._parser.scores(batch, self._parser.sums(batch.values))
         target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
         if self._course.cost > 0.0:
             # A wrong head costs so much; where gold says nothing, all heads do.
@@ -164,30 +158,15 @@ class DeviceLearner:
             arcs += self._course.cost * (gold.unsqueeze(1) != nodes.unsqueeze(1))
         return self._decoded(batch.lengths, arcs, others), target
 
-    def _scores(self, batch: Batch) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The scores of arcs, and of siblings and ends in the second order."""
-        if self._kernels:
-            sums = self._kernels.sums(batch.values)
-            arcs = self._kernels.arc_scores(batch, sums)
-            return arcs, self._kernels.sibling_scores(batch, sums) if self._plan.siblings else ()
-        given = self._features, self._weights
-        arcs = arc_scores(batch, self._plan.arcs, *given, backend="torch")
-        if self._plan.guide:
-            arcs += guide_scores(batch, self._plan.guide, *given, backend="torch")
-        if self._plan.siblings is None:
-            return arcs, ()
-        return arcs, sibling_scores(batch, self._plan.siblings, *given, backend="torch")
-
-    def _decoded(self, lengths: Tensor, arcs: Tensor, others: tuple[Tensor, ...]) -> Tensor:
-        backend = "gpu" if self._kernels else "torch"
-        how = {"single_root": self._course.single_root, "backend": backend}
+    def _decoded(self, lengths: Tensor, arcs: Tensor, others: Sequence[Tensor]) -> Tensor:
+        how = {"single_root": self._course.single_root, "backend": self._backend}
         if not others:
             return self._decoder.search(arcs, lengths, **how)[0]
         siblings, ends = others
         return self._decoder.search(arcs, siblings, lengths, end_scores=ends, **how)[0]
 
     def _completed(
-        self, lengths: Tensor, arcs: Tensor, others: tuple[Tensor, ...], gold: Tensor
+        self, lengths: Tensor, arcs: Tensor, others: Sequence[Tensor], gold: Tensor
     ) -> Tensor:
         """The best trees that have all heads that gold says; gold where it says all."""
         nodes = torch.arange(gold.shape[1], device=gold.device)
@@ -197,7 +176,7 @@ class DeviceLearner:
             return gold
         required = gold[some].unsqueeze(1) == nodes.unsqueeze(1)
         under_gold = constrain(arcs[some], lengths[some], required=required)
-        best = self._decoded(lengths[some], under_gold, tuple(part[some] for part in others))
+        best = self._decoded(lengths[some], under_gold, [part[some] for part in others])
         return gold.index_copy(0, some, best)
 
     def _rows_of(self, batch: Batch, target: Tensor, found: Tensor) -> Tensor:
@@ -244,16 +223,3 @@ class DeviceLearner:
         if self._values.device.type != "cpu":
             self._weights.array[:] = self._table[:-1].cpu().numpy()
         self._kept_weighted[:] = self._weighted.cpu().numpy()
-
-
-def _parts_of(lengths: Tensor, max_cells: int, power: int) -> Iterator[Tensor]:
-    """Numbers of sentences (K,), all of them in as few parts of similar lengths as fit."""
-    if len(lengths) * (int(lengths.max()) + 1) ** power <= max_cells:
-        yield torch.arange(len(lengths))
-        return
-    order = torch.argsort(lengths, descending=True, stable=True)
-    sizes, first = lengths[order].tolist(), 0
-    while first < len(sizes):
-        last = first + max(1, max_cells // (sizes[first] + 1) ** power)
-        yield order[first:last]
-        first = last

@@ -1,10 +1,16 @@
 """How much memory sentences take, in cells of 8 bytes, before any of it is allocated."""
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TypeVar
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from gpuparse.errors import ConfigError
+
+Result = TypeVar("Result")
 
 MAX_CELLS = 1 << 30  # of one sentence: 8 GiB
 CPU_BUDGET = 1 << 25  # of one batch in main memory
@@ -66,23 +72,29 @@ class Admission:
         self._cells = sentence_cells(lengths[self._order].numpy(), siblings=siblings)
         self._batch_size = batch_size
         self.budget = budget
-        self._start = 0
 
-    def next_batch(self) -> Tensor:
-        """The numbers of the sentences that come next, (K,) int64; none when all are done."""
-        if self._start == len(self._order):
-            return self._order[:0]
-        # The first sentence is the longest, and all are made as long as it is.
-        fitting = max(1, self.budget // int(self._cells[self._start]))
-        return self._order[self._start : self._start + min(self._batch_size, fitting)]
+    def run(self, work: Callable[[Tensor], Result]) -> Iterator[tuple[Tensor, Result | None]]:
+        """Do some work on every batch, sentence numbers (K,) int64; yield these and what it gives.
 
-    def done(self, batch: Tensor) -> None:
-        """The batch that came next was parsed."""
-        self._start += len(batch)
-
-    def failed(self, batch: Tensor) -> None:
-        """There was no memory for the batch that came next: halve what it was given."""
-        self.budget = max(1, len(batch) * int(self._cells[self._start]) // 2)
+        A batch for which there is no memory is done again in batches of half the budget, which
+        stays that small; for a sentence that has none for itself alone there comes None.
+        """
+        start = 0
+        while start < len(self._order):
+            # The first sentence is the longest, and all are made as long as it is.
+            of_longest = int(self._cells[start])
+            fitting = max(1, self.budget // of_longest)
+            batch = self._order[start : start + min(self._batch_size, fitting)]
+            result = None
+            with suppress(torch.OutOfMemoryError):
+                result = work(batch)
+            if result is None:
+                torch.cuda.empty_cache()  # not before: the error holds on to what was in use
+                if len(batch) > 1:
+                    self.budget = max(1, len(batch) * of_longest // 2)
+                    continue
+            start += len(batch)
+            yield batch, result
 
 
 def default_batch_size(device: str) -> int:

@@ -17,6 +17,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.errors import NoTreeError
 from gpuparse.features.label_plan import LabelPlan
 from gpuparse.features.plan import ArcPlan, Plan
+from gpuparse.inference.backends import MOST_NODES
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decode import DECODERS
@@ -38,9 +39,6 @@ TORCH_SEARCH: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
     "eisner_sibling": eisner_sibling_torch,
     "chu_liu_edmonds": chu_liu_edmonds_torch,
 }
-
-
-MOST_WORDS = 8191  # of a sentence, that the kernels of tree search can count
 
 
 class Scored(NamedTuple):
@@ -89,7 +87,7 @@ class DeviceParser:
     """
 
     def __init__(self, scored: Scored, device: torch.device, backend: str) -> None:
-        self._scored, self._device, self._backend = scored, device, backend
+        self._scored, self._device = scored, device
         self._decoder = DECODERS[scored.decoder]
         self.budget = device_budget(device)
         self._copies = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -134,33 +132,25 @@ class DeviceParser:
         if begun is None:  # fewer sentences at a time would not help
             return self._nothing(batch)
         values, given, out, sums = begun
-        admission = Admission(
-            batch.lengths, batch_size, self.budget, siblings=self._scored.plan.siblings is not None
-        )
-        left: list[Tensor] = [torch.zeros(0, dtype=torch.int64)]
+        most = MOST_NODES - 1 if self._kernels else batch.n_nodes  # words that can be counted
+        left = [torch.nonzero(batch.lengths > most).squeeze(1)]
+        numbers = torch.nonzero(batch.lengths <= most).squeeze(1)
+        siblings = self._scored.plan.siblings is not None
+        admission = Admission(batch.lengths[numbers], batch_size, self.budget, siblings=siblings)
+
+        def of_part(part: Tensor) -> tuple[Any, ...]:
+            return self._parse(batch.select(numbers[part]).on(values), sums, given, out)
+
         found: list[Tensor] = []
         arcs: list[Any] = []
-        while len(part := admission.next_batch()):
-            if self._kernels and int(batch.lengths[part[0]]) > MOST_WORDS:
-                left.append(part[:1])
-                admission.done(part[:1])
-                continue
-            parsed = None
-            with suppress(torch.OutOfMemoryError):
-                parsed = self._parse(batch.select(part).on(values), sums, given, out)
+        for part, parsed in admission.run(of_part):
             if parsed is None:
-                torch.cuda.empty_cache()  # not before: the error holds on to what was in use
-                if len(part) == 1:
-                    left.append(part)
-                    admission.done(part)
-                else:
-                    admission.failed(part)
-                    self.budget = admission.budget
+                left.append(numbers[part])
                 continue
-            admission.done(part)
             progress(len(part))
             found.append(parsed[0])
             arcs += parsed[1:]
+        self.budget = admission.budget
         if found and bool((torch.cat(found) == -torch.inf).any()):
             raise NoTreeError("a sentence has no tree with its known heads")
         heads, labels = out.cpu().numpy()

@@ -16,6 +16,7 @@ from gpuparse.features.templates import TemplateSet, load_templates
 from gpuparse.learning import on_device
 from gpuparse.learning import trainer as trainer_module
 from gpuparse.learning.trainer import Options, Trainer, check_rule
+from gpuparse.scoring.admission import sentence_cells
 from tests.learning import test_guides as guided
 from tests.learning.literal import (
     OPTIONS,
@@ -184,14 +185,17 @@ def test_neither_memory_nor_threads_nor_another_run_change_a_byte(
         with torch_threads(threads):
             assert model_bytes() == expected
     defaults = on_device.DeviceLearner.__init__.__kwdefaults__
-    cells = 13**3 if decoder == "eisner_sibling" else 3 * 13**2
+    longest = max(map(len, SENTENCES))
+    siblings = decoder == "eisner_sibling"
+    cells = 3 * int(sentence_cells(np.array([longest]), siblings=siblings)[0])
     monkeypatch.setitem(defaults, "max_cells", cells)
     monkeypatch.setitem(defaults, "rows_at_once", 100)
     parts = []
-    whole = on_device._parts_of
+    compare = on_device.DeviceLearner._compare
     monkeypatch.setattr(
-        on_device, "_parts_of", lambda *words: [parts.append(p) or p for p in whole(*words)]
-    )
+        on_device.DeviceLearner, "_compare",
+        lambda learner, *given: parts.append(given) or compare(learner, *given),
+    )  # fmt: skip
     assert model_bytes() == expected
     assert len(parts) > 4 * options.epochs  # more than the mini-batches
 

@@ -13,11 +13,10 @@ import triton.language as tl
 from gpuparse.inference.kernels.gpu.launch import (
     add_in_order,
     count_programs,
+    new_trees,
     on_device,
-    require_size,
     row_length,
 )
-from gpuparse.tensors import NO_HEAD
 
 # What stands in `place` for words that are not on the path, and in `parent` of no member.
 FREE, ATTACHED, NO_PARENT = tl.constexpr(-1), tl.constexpr(-2), tl.constexpr(-1)
@@ -33,14 +32,11 @@ def chu_liu_edmonds(
     Returns:
         As there; a sentence without a tree gets the score -inf and no heads.
     """
-    n_batch, n_nodes = arc_scores.shape[:2]
-    device = arc_scores.device
-    require_size(n_nodes)
+    heads, scores = new_trees(arc_scores)
+    n_batch, n_nodes = heads.shape
     if n_batch == 0 or n_nodes <= 1:
-        no_heads = torch.full((n_batch, n_nodes), NO_HEAD, device=device)
-        return no_heads, arc_scores.new_zeros(n_batch)
-    heads = torch.empty((n_batch, n_nodes), dtype=torch.int64, device=device)
-    scores = arc_scores.new_empty(n_batch)
+        return heads, scores
+    device = arc_scores.device
     stride = row_length(n_nodes)
     lanes = triton.next_power_of_2(stride)
     # A row for each super-node, at most N - 2; the parts of the tree's score; the best scores.

@@ -11,13 +11,10 @@ import triton
 import triton.language as tl
 
 from gpuparse.inference.kernels.gpu.launch import (
-    count_programs,
-    fill_heads,
+    chart_scratch,
+    new_trees,
     on_device,
-    require_size,
-    row_length,
 )
-from gpuparse.tensors import NO_HEAD
 
 # Planes of the charts. E: incomplete spans with the end of the modifiers on that side.
 I_R, I_L, E_R, E_L = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
@@ -31,7 +28,7 @@ SPLIT_PLANES = tl.constexpr(9)
 TO_RIGHT, TO_LEFT, OUTERMOST = tl.constexpr(1), tl.constexpr(2), tl.constexpr(4)
 PARTS = tl.constexpr(3)  # of a tree's score, to each word: arc, sibling, end
 
-LANES_A_WARP, MOST_LANES = 32, 128
+LANES_A_WARP = 32
 
 
 def eisner_sibling(
@@ -51,38 +48,27 @@ def eisner_sibling(
     Returns:
         As there; a sentence without a tree gets the score -inf and no heads.
     """
-    n_batch, n_nodes = arc_scores.shape[:2]
-    device = arc_scores.device
-    require_size(n_nodes)
+    heads, scores = new_trees(arc_scores)
+    n_batch, n_nodes = heads.shape
     if n_batch == 0 or n_nodes <= 1:
-        no_heads = torch.full((n_batch, n_nodes), NO_HEAD, device=device)
-        return no_heads, arc_scores.new_zeros(n_batch)
-    heads = torch.empty((n_batch, n_nodes), dtype=torch.int64, device=device)
-    scores = arc_scores.new_empty(n_batch)
-    stride = row_length(n_nodes)
-    n_cells = n_nodes * PLANES.value * stride
-    n_programs = count_programs(n_batch, n_cells * arc_scores.itemsize, device)
-    charts = arc_scores.new_empty((n_programs, n_cells + PARTS.value * stride))
-    splits = torch.empty(
-        (n_programs, n_nodes * SPLIT_PLANES.value * stride), dtype=torch.int16, device=device
-    )
-    lanes = lanes or min(MOST_LANES, triton.next_power_of_2(stride))
-    with on_device(device):
-        eisner_sibling_kernel[(n_programs,)](
+        return heads, scores
+    scratch = chart_scratch(arc_scores, PLANES.value, SPLIT_PLANES.value, PARTS.value, lanes)
+    with on_device(arc_scores.device):
+        eisner_sibling_kernel[(scratch.n_programs,)](
             arc_scores.contiguous(),
             sibling_scores.contiguous(),
             end_scores.contiguous(),
             lengths.contiguous(),
             heads,
             scores,
-            charts,
-            splits,
+            scratch.charts,
+            scratch.splits,
             n_batch,
             n_nodes,
             SINGLE_ROOT=single_root,
-            STRIDE=stride,
-            LANES=lanes,
-            num_warps=max(1, lanes // LANES_A_WARP),
+            STRIDE=scratch.stride,
+            LANES=scratch.lanes,
+            num_warps=max(1, scratch.lanes // LANES_A_WARP),
             num_stages=1,
         )
     return heads, scores
@@ -121,7 +107,6 @@ def eisner_sibling_kernel(
         siblings = sibling_scores + b * n_nodes * n_nodes * n_nodes
         ends = end_scores + b * n_nodes * n_nodes
         words = heads + b * n_nodes
-        fill_heads(words, n_nodes, LANES)
         total = tl.zeros((), charts.dtype.element_ty)
         if n > 0:
             last = n - first

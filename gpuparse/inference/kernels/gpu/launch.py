@@ -6,18 +6,21 @@ write there and others of them read is separated by barriers.
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 
 from gpuparse.errors import ScoreError
+from gpuparse.inference.backends import MOST_NODES
+from gpuparse.tensors import NO_HEAD
 
 WARP = 32
+MOST_LANES = 128  # of a program that fills charts
 MOST_PROGRAMS = 32  # that a multiprocessor holds
 CACHE_BYTES = 2**18  # of a multiprocessor, level 1
 MOST_BYTES = 2**31  # of all scratch that is read again and again
-MOST_NODES = 2**13  # so that cells of a program's scratch are counted in 32 bits
 
 
 def row_length(n_nodes: int) -> int:
@@ -48,21 +51,54 @@ def as_laid_out(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return tuple(tensor.contiguous() for tensor in tensors)
 
 
-def require_size(n_nodes: int) -> None:
-    """Raise ScoreError for more positions than the kernels can count."""
+def new_trees(arc_scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Heads (B, N) and scores (B,) that a kernel is to fill, or whole where there is no word.
+
+    Raises:
+        ScoreError: more positions than the kernels can count.
+    """
+    n_batch, n_nodes = arc_scores.shape[:2]
     if n_nodes > MOST_NODES:
         raise ScoreError(
             f"backend 'gpu' searches sentences of up to {MOST_NODES - 1} words, there is room for "
             f"{n_nodes - 1}; use 'torch'"
         )
+    heads = torch.full((n_batch, n_nodes), NO_HEAD, device=arc_scores.device)
+    return heads, arc_scores.new_zeros(n_batch)
 
 
-@triton.jit
-def fill_heads(heads: tl.tensor, n_nodes: tl.tensor, BLOCK: tl.constexpr) -> None:
-    """heads[0:n_nodes] = -1, the mark for no head."""
-    for start in range(0, n_nodes, BLOCK):
-        m = start + tl.arange(0, BLOCK)
-        tl.store(heads + m, -1, mask=m < n_nodes)
+class ChartScratch(NamedTuple):
+    """What programs that fill charts work in, and how they are launched."""
+
+    charts: torch.Tensor  # (programs, N x planes x STRIDE, and STRIDE for each part of a score)
+    splits: torch.Tensor  # (programs, N x split planes x STRIDE) int16
+    n_programs: int
+    stride: int
+    lanes: int
+
+
+def chart_scratch(
+    scores: torch.Tensor, planes: int, split_planes: int, parts: int, lanes: int | None
+) -> ChartScratch:
+    """Scratch for sentences under scores (B, N, N).
+
+    Args:
+        planes, split_planes: kinds of charts, and of splits and marks.
+        parts: of the score of a tree, to each word.
+        lanes: starts that a program looks at at once; None: as many as suit N.
+    """
+    n_batch, n_nodes = scores.shape[:2]
+    stride = row_length(n_nodes)
+    n_cells = n_nodes * planes * stride
+    n_programs = count_programs(n_batch, n_cells * scores.itemsize, scores.device)
+    of_splits = n_programs, n_nodes * split_planes * stride
+    return ChartScratch(
+        scores.new_empty((n_programs, n_cells + parts * stride)),
+        torch.empty(of_splits, dtype=torch.int16, device=scores.device),
+        n_programs,
+        stride,
+        lanes or min(MOST_LANES, triton.next_power_of_2(stride)),
+    )
 
 
 @triton.jit
