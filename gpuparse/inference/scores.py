@@ -18,12 +18,21 @@ class Scores:
     sibling: [b, h, m, s], s the inner sibling of m, or h if there is none, float (B, N, N, N), for
     the decoders that read it; end: [b, h, m], m the outermost modifier of h on its side, float
     (B, N, N), for the same decoders, None for zeros.
+    Beyond the second order, where None is for zeros too: grandparent [b, h, m, g], inner_grandchild
+    and outer_grandchild [b, h, m, c]; grand_sibling and outermost [b, h, m, s, g], tri_sibling
+    [b, h, m, s, t]. What they are, and how absence is written, say the decoders that read them.
     """
 
     arc: Tensor
     lengths: Tensor
     sibling: Tensor | None = None
     end: Tensor | None = None
+    grandparent: Tensor | None = None
+    grand_sibling: Tensor | None = None
+    tri_sibling: Tensor | None = None
+    outermost: Tensor | None = None
+    inner_grandchild: Tensor | None = None
+    outer_grandchild: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ def check_scores(arc_scores: Tensor, lengths: Tensor) -> Scores:
         )
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise ScoreError(f"lengths has type {lengths.dtype}, expected integers")
-    arc = _as_float(arc_scores, "arc_scores").detach().contiguous()
+    arc = as_float(arc_scores, "arc_scores").detach().contiguous()
     lengths = lengths.detach().to(arc.device, torch.int64).contiguous()
     if arc.device.type == "cpu":
         b = first_unusable(arc.numpy(), lengths.numpy())
@@ -106,7 +115,7 @@ def check_sibling_scores(
         raise ScoreError(
             f"sibling_scores is on {sibling_scores.device}, arc_scores on {scores.arc.device}"
         )
-    siblings = _as_float(sibling_scores, "sibling_scores").detach()
+    siblings = as_float(sibling_scores, "sibling_scores").detach()
     wider = torch.promote_types(scores.arc.dtype, siblings.dtype)
     ends = torch.zeros_like(scores.arc)
     if end_scores is not None:
@@ -134,7 +143,7 @@ def _checked_ends(end_scores: Tensor, scores: Scores, lengths: Tensor) -> Tensor
         raise ScoreError(f"end_scores: {error}") from None
 
 
-def _as_float(scores: Tensor, name: str) -> Tensor:
+def as_float(scores: Tensor, name: str) -> Tensor:
     if scores.dtype in (torch.float32, torch.float64):
         return scores
     if scores.dtype in (torch.float16, torch.bfloat16):
@@ -267,7 +276,7 @@ def sibling_tree_scores(
     b, h = torch.arange(len(heads), device=heads.device)[:, None], heads.clamp(min=0)
     arcs = arc_scores[b, h, position].masked_fill(~is_word, 0.0)
     siblings = sibling_scores[b, h, position, inner_siblings(heads)].masked_fill(~is_word, 0.0)
-    ends = end_scores[b, h, position].masked_fill(~is_word | ~_outermost(heads), 0.0)
+    ends = end_scores[b, h, position].masked_fill(~is_word | ~is_outermost(heads), 0.0)
     total = arc_scores.new_zeros(len(heads))
     parts = arcs.unbind(1), siblings.unbind(1), ends.unbind(1)
     for arc, sibling, end in zip(*parts, strict=True):
@@ -275,7 +284,7 @@ def sibling_tree_scores(
     return total
 
 
-def _outermost(heads: Tensor) -> Tensor:
+def is_outermost(heads: Tensor) -> Tensor:
     """(B, N) whether a word's head has no modifier beyond it."""
     position = torch.arange(heads.shape[1], device=heads.device)
     m, o, h = position[:, None], position, heads[:, :, None]

@@ -106,3 +106,16 @@ def tri_sibling_blocks(rank: np.ndarray) -> np.ndarray:
     for a in range(1, len(rank)):
         start[a + 1] = start[a] + 1 + np.int64(rank[a]) * (rank[a] + 1) // 2
     return start
+
+
+@compiled
+def sibling_blocks(rank: np.ndarray) -> np.ndarray:
+    """Where the block of each arc begins in an array of sibling parts; int64 (A + 1,).
+
+    The block of an arc is (rank + 1,): for no inner sibling, then for the one of rank 0, 1, ...
+    That of arc 0 is empty.
+    """
+    start = np.zeros(len(rank) + 1, np.int64)
+    for a in range(1, len(rank)):
+        start[a + 1] = start[a] + np.int64(rank[a]) + 1
+    return start

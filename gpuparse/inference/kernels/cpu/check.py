@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpuparse.compiled import compiled
+from gpuparse.compiled import compiled, inlined
 
 
 @compiled
@@ -67,3 +67,65 @@ def first_unusable_siblings(sibling_scores: np.ndarray, lengths: np.ndarray) -> 
                 if h != m and _any_unusable(inside, limit):
                     return b
     return -1
+
+
+# What the last two axes of scores of larger parts of the arc h -> m are: of [.., g] the head of h;
+# of [s, g] and [s, t] siblings first.
+GRANDPARENT, GRAND_SIBLING, TRI_SIBLING = range(3)
+
+
+@inlined
+def _is_sibling(h: int, m: int, s: int) -> bool:
+    """Whether s can be the inner sibling of m, or is h, for none."""
+    return s == h or (h < s < m) or (m < s < h)
+
+
+@inlined
+def _is_grandparent(h: int, m: int, g: int) -> bool:
+    """Whether g can be the head of h in a projective tree; 0 for that of the root."""
+    return g == 0 if h == 0 else g < min(h, m) or g > max(h, m)
+
+
+@compiled
+def first_unusable_part(scores: np.ndarray, lengths: np.ndarray, kind: int) -> np.ndarray:
+    """Place [b, h, m, x, y] of the first unusable score of a larger part; b == -1: there is none.
+
+    Args: scores float (B, N, N, X, N), C order, X == 1 for grandparents; lengths int64 (B,),
+    checked; kind: GRANDPARENT, GRAND_SIBLING or TRI_SIBLING.
+    """
+    largest = np.finfo(scores.dtype).max
+    place = np.full(5, -1, np.int64)
+    for b in range(len(lengths)):
+        n = lengths[b]
+        limit = scores.dtype.type(largest / (8 * (n + 1)))
+        if not _any_unusable(scores[b, : n + 1].reshape(scores[b, : n + 1].size), limit):
+            continue
+        for h in range(n + 1):
+            for m in range(1, n + 1):
+                for x in range(n + 1 if kind != GRANDPARENT else 1):
+                    if h == m or (kind != GRANDPARENT and not _is_sibling(h, m, x)):
+                        continue
+                    for y in range(n + 1):
+                        if kind == TRI_SIBLING:
+                            is_read = _is_sibling(h, m if x == h else x, y) and (x != h or y == h)
+                        else:
+                            is_read = _is_grandparent(h, m, y)
+                        if is_read and _any_unusable(scores[b, h, m, x, y : y + 1], limit):
+                            place[:] = b, h, m, x, y
+                            return place
+    return place
+
+
+@compiled
+def suspicious_sentences(scores: np.ndarray, lengths: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """bool (B,): whether any number of a sentence, read or not, is unusable.
+
+    Args: scores float (B, N, M), of which the rows 0 .. length are looked at, C order; lengths
+    int64 (B,), checked; limit float64 (B,), the largest number.
+    """
+    found = np.zeros(len(lengths), np.bool_)
+    for b in range(len(lengths)):
+        n_rows = lengths[b] + 1
+        cells = scores[b, :n_rows].reshape(n_rows * scores.shape[2])
+        found[b] = _any_unusable(cells, scores.dtype.type(limit[b]))
+    return found

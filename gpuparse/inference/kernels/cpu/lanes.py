@@ -77,11 +77,14 @@ def lane_count(array_type: Any) -> int:
 
 
 class Lanes:
-    """Loads and stores of `count` elements of one array from any element on."""
+    """Loads and stores of `count` elements of one array or `pointer_to` from any element on."""
 
     def __init__(self, context: Any, builder: Any, array_type: Any, array: Any, count: int) -> None:
         self.builder = builder
-        self.data = context.make_array(array_type)(context, builder, array).data
+        is_pointer = isinstance(array_type, types.CPointer)
+        self.data = array
+        if not is_pointer:
+            self.data = context.make_array(array_type)(context, builder, array).data
         self.type = ir.VectorType(context.get_data_type(array_type.dtype), count)
         self.align = array_type.dtype.bitwidth // 8
 

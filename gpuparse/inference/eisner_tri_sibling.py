@@ -1,0 +1,140 @@
+"""Third-order Eisner with tri-sibling parts: the public function, and the batched torch form."""
+
+import torch
+from torch import Tensor
+
+from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.kernels.cpu import eisner_tri_sibling as compiled
+from gpuparse.inference.kernels.cpu.check import GRAND_SIBLING, TRI_SIBLING
+from gpuparse.inference.larger_scores import Parts, check_parts, parts_of_trees, read_part_cells
+from gpuparse.inference.scores import read_cells, require_trees
+from gpuparse.inference.third_order_charts import Halves, Items, follow, spans_of_width
+
+
+def eisner_tri_sibling(
+    arc_scores: Tensor,
+    lengths: Tensor,
+    *,
+    sibling_scores: Tensor | None = None,
+    tri_sibling_scores: Tensor | None = None,
+    outermost_scores: Tensor | None = None,
+    end_scores: Tensor | None = None,
+    single_root: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """Best projective tree of every sentence under parts of a head and three successive modifiers.
+
+    Args:
+        arc_scores, lengths, sibling_scores: as `eisner_grand_sibling` reads them.
+        tri_sibling_scores: (B, N, N, N, N), [b, h, m, s, t]: s is the inner sibling of m, t that of
+            s; t == h: there is none. For s == h, no sibling, only t == h is read.
+        outermost_scores: (B, N, N, N, N), [b, h, m, s, g]: m is the outermost modifier of h on its
+            side, s its inner sibling or h, g the head of h. Read for the s of siblings, and g
+            outside the span of h and m; for h == 0 only g == 0.
+        end_scores: (B, N, N), [b, h, m], of the same m. None, of these and those before: zeros. A
+            side without modifiers scores 0.
+        single_root: exactly one modifier of the root; otherwise one or more.
+        backend: "auto", "torch" or "cpu" (compiled); both give the same trees and the same bits.
+
+    Returns:
+        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum over words 1..n of
+        (arc + sibling) + tri-sibling score, then the outermost pair's, then the end's, one by one.
+        Ties and the order of additions in the charts: as `reference_third_order` says.
+
+    Raises:
+        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
+        NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
+
+    Cost: as `eisner_grand_sibling`.
+    Source: Koo & Collins 2010, Model 2; single root: Carreras 2007, section 2.1;
+    differs: arcs and siblings have scores of their own, and an outermost modifier has one.
+    """
+    chosen = choose_backend(backend, arc_scores.device)
+    parts = check_parts(
+        arc_scores,
+        lengths,
+        sibling_scores=sibling_scores,
+        tri_sibling_scores=tri_sibling_scores,
+        outermost_scores=outermost_scores,
+        end_scores=end_scores,
+    )
+    search = compiled.eisner_tri_sibling if chosen == "cpu" else eisner_tri_sibling_torch
+    heads, scores = search(parts, single_root=single_root)
+    require_trees(scores)
+    return heads, scores
+
+
+def eisner_tri_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tensor, Tensor]:
+    """`eisner_tri_sibling` on checked scores, all sentences and all spans of one width at once.
+
+    Returns:
+        As `eisner_tri_sibling`; a sentence without a tree gets the score -inf.
+    """
+    n_nodes, lengths = parts.arc.shape[1], parts.lengths
+    whole, outermost = _whole_parts(parts), _outermost_parts(parts)
+    ends = parts.end.where(read_cells(lengths, n_nodes), -torch.inf)
+    halves = Halves(parts.arc)
+    J = whole.new_full((*parts.arc.shape, n_nodes), -torch.inf)  # [b, h, m, s]
+    outer = J.clone()  # [b, h, m, g]
+    inner_of, sibling = torch.zeros((2, *J.shape), dtype=torch.int64, device=J.device)
+    position = torch.arange(n_nodes, device=J.device)
+    for w in range(1, n_nodes):
+        halves.join(w)
+        h, m, s = spans_of_width(n_nodes, w, J.device)
+        # J(h,m,none) = C(m,h+1) + part(none)
+        J[:, h, m, h] = halves.inside(h, m) + whole[:, h, m, h, h]
+        # J(h,m,s) = max_t (J(h,s,t) + part(s,t)) + S(s,m)
+        best, t = _best_sibling(J[:, h, s] + whole[:, h, m, s], h)
+        J[:, h, m, s] = best + halves.between(h, m, s)
+        inner_of[:, h, m, s] = t
+        # I(h,m) = max_s J(h,m,s) + outermost(s)
+        items = J[:, h, m][..., None] + outermost[:, h, m]
+        best, sibling[:, h, m] = _best_sibling(items.transpose(2, 3), h[:, None])
+        outer[:, h, m] = best + ends[:, h, m][..., None]
+        halves.close(w, outer)
+    of_root = whole[:, 0, :, 0, 0]
+    best, root = halves.best(
+        lengths, (of_root + outermost[:, 0, :, 0, 0]) + parts.end[:, 0] if single_root else None
+    )
+
+    def open_item(b: Tensor, g: Tensor, h: Tensor, m: Tensor) -> Items:
+        return b, sibling[b, h, m, g], h, m
+
+    def next_item(item: Items) -> tuple[Tensor, Items]:
+        b, s, h, m = item
+        return s, (b, inner_of[b, h, m, s], h, s)
+
+    is_tree = (best > -torch.inf) | (lengths == 0)
+    heads = follow(halves, lengths, root, is_tree, open_item, next_item)
+    h, s, t, g, is_outermost = parts_of_trees(heads)
+    b = torch.arange(len(heads), device=heads.device)[:, None]
+    of_pair = outermost[b, h, position, s, g].where(is_outermost, 0.0)
+    last = parts.end[b, h, position].where(is_outermost, 0.0)
+    of_words = whole[b, h, position, s, t], of_pair, last, heads >= 0
+    total = parts.arc.new_zeros(len(heads))
+    for part, pair, end, has_head in zip(*(of.unbind(1) for of in of_words), strict=True):
+        total = torch.where(has_head, ((total + part) + pair) + end, total)
+    return heads, total.masked_fill(~is_tree, -torch.inf)
+
+
+def _best_sibling(values: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """The highest of the last axis (.., N) and its place; among equals h comes first, for none."""
+    none = h.expand(values.shape[:-1])[..., None]
+    best, choice = values.max(-1)
+    return best, torch.where(values.gather(-1, none)[..., 0] == best, none[..., 0], choice)
+
+
+def _whole_parts(parts: Parts) -> Tensor:
+    """(B, N, N, N, N): all scores of an arc with two inner siblings; -inf if no part."""
+    whole = (parts.arc[..., None] + parts.sibling)[..., None]
+    if parts.tri_sibling is not None:
+        whole = whole + parts.tri_sibling
+    read = read_part_cells(parts.lengths, parts.arc.shape[1], TRI_SIBLING)
+    return whole.where(read, -torch.inf)
+
+
+def _outermost_parts(parts: Parts) -> Tensor:
+    """(B, N, N, N, N): scores of outermost pairs, 0 if none were given; -inf if no part."""
+    read = read_part_cells(parts.lengths, parts.arc.shape[1], GRAND_SIBLING)
+    scores = parts.arc.new_zeros(()) if parts.outermost is None else parts.outermost
+    return scores.where(read, -torch.inf)

@@ -1,0 +1,425 @@
+"""Third order: enumeration -> textbook loops -> torch -> compiled, each equal to the one below."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.errors import NoTreeError, ScoreError
+from gpuparse.inference import eisner, eisner_sibling
+from gpuparse.inference.kernels.cpu import threads
+from tests.inference.decoders import IN_MAIN_MEMORY, THIRD_ORDER_ROWS, skip_unless_it_reads
+from tests.oracles.brute_force import all_trees
+from tests.oracles.larger_parts import part_values
+from tests.strategies import with_junk
+
+every_decoder = pytest.mark.parametrize("name", THIRD_ORDER_ROWS)
+every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+every_backend = pytest.mark.parametrize("backend", IN_MAIN_MEMORY)
+
+# The scores that a decoder reads beside those of arcs, in the order of its textbook form, and how
+# many words each names.
+READS = {
+    "eisner_grand_sibling": {
+        "sibling_scores": 3,
+        "grandparent_scores": 3,
+        "grand_sibling_scores": 4,
+        "end_scores": 2,
+    },
+    "eisner_tri_sibling": {
+        "sibling_scores": 3,
+        "tri_sibling_scores": 4,
+        "outermost_scores": 4,
+        "end_scores": 2,
+    },
+}
+LARGER = {
+    name: [key for key in reads if key not in ("sibling_scores", "end_scores")]
+    for name, reads in READS.items()
+}
+Scores = dict[str, np.ndarray]
+
+
+def drawn(rng, name, n_batch, n, *, forbidden=0.0, dtype=np.float32, whole=True) -> Scores:
+    """Scores of all parts; `whole`: small integers, full of ties; `forbidden`: part at -inf."""
+    scores = {}
+    for key, words in {"arc_scores": 2, **READS[name]}.items():
+        shape = (n_batch, *[n + 1] * words)
+        numbers = rng.integers(-3, 4, shape) if whole else rng.standard_normal(shape)
+        scores[key] = numbers.astype(dtype)
+        scores[key][rng.random(shape) < forbidden] = -np.inf
+    return scores
+
+
+def fill_unread(scores: Scores, junk: float) -> None:
+    """Write `junk` where nothing is read."""
+    with_junk(scores["arc_scores"], scores["sibling_scores"], junk, scores["end_scores"])
+    n_nodes = scores["arc_scores"].shape[1]
+    h, m, s, x = np.ogrid[:n_nodes, :n_nodes, :n_nodes, :n_nodes]
+    low, high = np.minimum(h, m), np.maximum(h, m)
+    is_arc = (m > 0) & (h != m)
+    is_grandparent = is_arc & np.where(h == 0, x == 0, (x < low) | (x > high))
+    is_sibling = is_arc & ((s == h) | ((low < s) & (s < high)))
+    is_inner = (s != h) & (((h < x) & (x < s)) | ((s < x) & (x < h)))
+    read = {
+        "grandparent_scores": is_grandparent[:, :, 0],
+        "grand_sibling_scores": is_sibling & is_grandparent,
+        "outermost_scores": is_sibling & is_grandparent,
+        "tri_sibling_scores": is_sibling & ((x == h) | is_inner),
+    }
+    for key in scores.keys() & read.keys():
+        scores[key][:, ~np.broadcast_to(read[key], scores[key].shape[1:])] = junk
+
+
+def values_of(name, scores, single_root):
+    """Scores (B, T) of all trees."""
+    return part_values(
+        scores["arc_scores"],
+        scores["sibling_scores"],
+        scores.get("grandparent_scores"),
+        scores.get("grand_sibling_scores"),
+        scores["end_scores"],
+        tri_siblings=scores.get("tri_sibling_scores"),
+        outermost=scores.get("outermost_scores"),
+        single_root=single_root,
+    )
+
+
+def textbook(name, scores, b, n, single_root):
+    """The textbook's tree of sentence b, of n words."""
+    parts = [scores[key][b] for key in ("arc_scores", *READS[name])]
+    cut = [part[tuple(slice(n + 1) for _ in range(part.ndim))] for part in parts]
+    return THIRD_ORDER_ROWS[name].textbook(*cut, single_root=single_root)
+
+
+def search(name, scores, lengths=None, *, single_root=False, backend="cpu", device="cpu"):
+    """Heads and values of the public function."""
+    tensors = {key: torch.from_numpy(part).to(device) for key, part in scores.items()}
+    arcs = tensors.pop("arc_scores")
+    if lengths is None:
+        lengths = torch.full((len(arcs),), arcs.shape[1] - 1)
+    return THIRD_ORDER_ROWS[name].search(
+        arcs, lengths, **tensors, single_root=single_root, backend=backend
+    )
+
+
+def chosen(scores, index):
+    return {key: part[index] for key, part in scores.items()}
+
+
+@every_decoder
+@every_root
+def test_textbook_equals_enumeration(name, single_root):
+    rng = np.random.default_rng(1)
+    for n, forbidden in [(n, p) for n in range(1, 6) for p in (0.0, 0.1, 0.2)]:
+        scores = drawn(rng, name, 25, n, forbidden=forbidden)
+        values = values_of(name, scores, single_root)
+        fill_unread(scores, np.nan)
+        trees = all_trees(n, True, single_root).tolist()
+        for b, best in enumerate(values.max(1)):
+            if best == -np.inf:
+                with pytest.raises(NoTreeError):
+                    textbook(name, scores, b, n, single_root)
+                continue
+            heads, score = textbook(name, scores, b, n, single_root)
+            assert score == best == values[b, trees.index(heads)]
+
+
+@every_decoder
+@every_root
+@every_backend
+@pytest.mark.parametrize("kind", ["float32", "float64", "ties", "forbidden"])
+def test_every_backend_equals_the_textbook(name, single_root, backend, device, kind):
+    """The same trees and the same bits, ties and rounding included."""
+    skip_unless_it_reads(backend, device)
+    rng, n_batch = np.random.default_rng(2), 4
+    of_kind = {
+        "float32": {"whole": False},
+        "float64": {"whole": False, "dtype": np.float64},
+        "ties": {},
+        "forbidden": {"forbidden": 0.05},
+    }[kind]
+    for n in [1, 2, 3, 5, 8, 13, 17]:
+        scores = drawn(rng, name, n_batch, n, **of_kind)
+        fill_unread(scores, np.nan)
+        kept, expected = [], []
+        for b in range(n_batch):
+            length = int(rng.integers(0, n + 1)) if b else n
+            try:
+                expected.append(textbook(name, scores, b, length, single_root))
+            except NoTreeError:
+                continue
+            kept.append((b, length))
+        lengths = torch.tensor([length for _, length in kept], dtype=torch.int64)
+        left = chosen(scores, [b for b, _ in kept])
+        heads, values = search(
+            name, left, lengths, single_root=single_root, backend=backend, device=device
+        )
+        assert heads.dtype == torch.int64
+        assert heads.device.type == values.device.type == device.type
+        assert values.numpy(force=True).dtype == scores["arc_scores"].dtype
+        for k, (tree, value) in enumerate(expected):
+            assert heads[k].tolist() == tree + [-1] * (n + 1 - len(tree))
+            assert values[k].item() == float(value)
+
+
+CASES = {1: 500, 2: 1500, 3: 2500, 4: 3000, 5: 2500}
+
+
+@every_decoder
+@every_root
+@every_backend
+@pytest.mark.parametrize("n", CASES)
+def test_ten_thousand_cases_have_the_value_of_enumeration(name, single_root, backend, n):
+    """Over n = 1..5: 10,000 cases, with many ties, half of them with forbidden parts."""
+    assert sum(CASES.values()) == 10_000
+    rng, half = np.random.default_rng(n), CASES[n] // 2
+    free, forbidden = drawn(rng, name, half, n), drawn(rng, name, half, n, forbidden=0.1)
+    scores = {key: np.concatenate([free[key], forbidden[key]]) for key in free}
+    all_values = values_of(name, scores, single_root)
+    best = all_values.max(1)
+    has_tree = best > -np.inf
+    assert has_tree[:half].all()
+    assert not has_tree[half:].all()
+    fill_unread(scores, np.nan)
+    heads, values = search(name, chosen(scores, has_tree), single_root=single_root, backend=backend)
+    assert values.tolist() == best[has_tree].tolist()
+    # Each answer is one of the enumerated trees, and has the value it claims.
+    trees = {tuple(tree): t for t, tree in enumerate(all_trees(n, True, single_root).tolist())}
+    found = [trees[tuple(tree)] for tree in heads.tolist()]
+    assert (all_values[np.flatnonzero(has_tree), found] == best[has_tree]).all()
+    for b in np.flatnonzero(~has_tree)[:20]:
+        with pytest.raises(NoTreeError, match="sentence 0"):
+            search(name, chosen(scores, [b]), single_root=single_root, backend=backend)
+
+
+@every_decoder
+@every_root
+@every_backend
+def test_every_score_is_optional(name, single_root, backend):
+    rng = np.random.default_rng(3)
+    whole = drawn(rng, name, 6, 5)
+    for missing in READS[name]:
+        zeros = {**whole, missing: np.zeros_like(whole[missing])}
+        expected = search(name, zeros, single_root=single_root, backend=backend)
+        left = {key: part for key, part in whole.items() if key != missing}
+        found = search(name, left, single_root=single_root, backend=backend)
+        assert found[0].equal(expected[0])
+        assert found[1].equal(expected[1])
+
+
+@every_decoder
+@every_root
+@every_backend
+def test_without_larger_parts_it_is_the_lower_order(name, single_root, backend):
+    """The same values; ties may fall another way."""
+    rng = np.random.default_rng(4)
+    scores = drawn(rng, name, 8, 12)
+    for key in LARGER[name]:
+        del scores[key]
+    arcs, siblings, ends = (
+        torch.from_numpy(scores[key]) for key in ("arc_scores", "sibling_scores", "end_scores")
+    )
+    lengths = torch.tensor([12, 3, 0, 7, 12, 1, 9, 11])
+    _, values = search(name, scores, lengths, single_root=single_root, backend=backend)
+    _, second = eisner_sibling(arcs, siblings, lengths, end_scores=ends, single_root=single_root)
+    assert values.equal(second)
+    _, values = search(
+        name, {"arc_scores": scores["arc_scores"]}, lengths, single_root=single_root,
+        backend=backend,
+    )  # fmt: skip
+    assert values.equal(eisner(arcs, lengths, single_root=single_root)[1])
+
+
+@every_decoder
+@every_root
+@every_backend
+def test_pruned_sentences(name, single_root, backend):
+    """The same as the textbook where few arcs are left, and where one tree is."""
+    rng, n = np.random.default_rng(5), 24
+    scores = drawn(rng, name, 2, n)
+    keep = rng.random((2, n + 1, n + 1)) < 0.15
+    word = np.arange(1, n + 1)
+    keep[0, word - 1, word] = True
+    keep[1] = False
+    keep[1, (word + 1) % (n + 1), word] = True
+    scores["arc_scores"][~keep] = -np.inf
+    heads, values = search(name, scores, single_root=single_root, backend=backend)
+    for b in range(2):
+        tree, value = textbook(name, scores, b, n, single_root)
+        assert heads[b].tolist() == tree
+        assert values[b] == value
+    assert heads[1, 1:].tolist() == [*range(2, n + 1), 0]
+
+
+@every_decoder
+@every_root
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sentences_of_forty_words_are_the_same_in_torch(name, single_root, dtype):
+    """Rows of several vectors; the same bits."""
+    rng, n = np.random.default_rng(14), 40
+    scores = drawn(rng, name, 1, n, whole=False, dtype=dtype)
+    heads, values = search(name, scores, single_root=single_root)
+    again = search(name, scores, single_root=single_root, backend="torch")
+    assert heads.equal(again[0])
+    assert values.equal(again[1])
+
+
+@every_decoder
+@every_backend
+def test_padding_and_neighbours_change_nothing(name, backend):
+    rng, n = np.random.default_rng(6), 9
+    scores = drawn(rng, name, 5, n, whole=False)
+    lengths = torch.tensor([9, 4, 0, 7, 1])
+    heads, values = search(name, scores, lengths, backend=backend)
+    order = [3, 1, 4, 0, 2]
+    again = search(name, chosen(scores, order), lengths[order], backend=backend)
+    assert again[0].equal(heads[order])
+    assert again[1].equal(values[order])
+    for b, length in enumerate(lengths.tolist()):
+        alone = chosen(scores, [b])
+        cut = {key: part[(0, *[slice(length + 1)] * (part.ndim - 1))][None] for key, part in
+               alone.items()}  # fmt: skip
+        tree, value = search(name, cut, backend=backend)
+        assert tree[0].tolist() == heads[b, : length + 1].tolist()
+        assert value[0] == values[b]
+        for part in alone.values():
+            for axis in range(1, part.ndim):
+                part[(*[slice(None)] * axis, slice(length + 1, None))] = np.nan
+        found = search(name, alone, lengths[b : b + 1], backend=backend)
+        assert found[0].equal(heads[b : b + 1])
+
+
+@every_decoder
+@every_backend
+def test_inputs_are_not_written_to(name, backend):
+    scores = drawn(np.random.default_rng(7), name, 3, 5)
+    before = {key: part.copy() for key, part in scores.items()}
+    search(name, scores, backend=backend)
+    for key, part in scores.items():
+        assert (part == before[key]).all()
+
+
+@every_decoder
+@every_backend
+def test_empty_batches_and_sentences(name, backend):
+    for n_batch, n in [(0, 4), (3, 0), (2, 4)]:
+        scores = drawn(np.random.default_rng(8), name, n_batch, n)
+        heads, values = search(
+            name, scores, torch.zeros(n_batch, dtype=torch.int64), backend=backend
+        )
+        assert heads.tolist() == [[-1] * (n + 1)] * n_batch
+        assert values.tolist() == [0.0] * n_batch
+
+
+@every_decoder
+@every_backend
+def test_scores_are_checked(name, backend):
+    scores = drawn(np.random.default_rng(9), name, 3, 4)
+    lengths = torch.tensor([4, 3, 4])
+
+    def refused(message, **changed):
+        with pytest.raises(ScoreError, match=message):
+            search(name, {**scores, **changed}, lengths, backend=backend)
+
+    for key in LARGER[name]:
+        refused(f"{key} has shape", **{key: scores[key][:, 1:]})
+        refused(f"{key} has type torch.bool", **{key: scores[key] > 0})
+        for bad in (np.nan, np.inf, 3e38, -3e38):
+            part = scores[key].copy()
+            part[1, :, 4] = part[1, 4] = bad  # padding
+            search(name, {**scores, key: part}, lengths, backend=backend)
+            place = {"grandparent_scores": (2, 1, 3), "tri_sibling_scores": (1, 3, 2, 1)}
+            at = place.get(key, (1, 3, 2, 0))
+            part[(1, *at)] = bad
+            refused(rf"{key}: sentence 1: the score at \[{', '.join(map(str, at))}\] is",
+                    **{key: part})  # fmt: skip
+    siblings = scores["sibling_scores"].copy()
+    siblings[1, 2, 3, 2] = np.nan
+    refused("sentence 1: the sibling score of head 2 -> modifier 3 w", sibling_scores=siblings)
+    ends = scores["end_scores"].copy()
+    ends[1, 2, 3] = np.nan
+    refused("end_scores: sentence 1: the score of head 2 -> modifier 3 is", end_scores=ends)
+
+
+@every_decoder
+def test_there_are_no_kernels_for_the_gpu(name):
+    scores = drawn(np.random.default_rng(10), name, 1, 2)
+    with pytest.raises(ScoreError, match="no Triton kernels"):
+        search(name, scores, backend="gpu")
+    with pytest.raises(ScoreError, match="unknown backend"):
+        search(name, scores, backend="numpy")
+
+
+@every_decoder
+@every_backend
+def test_number_types_are_widened(name, backend):
+    scores = drawn(np.random.default_rng(11), name, 4, 5)
+    heads, values = search(name, scores, backend=backend)
+    widest = {np.float16: np.float32, np.int64: np.float64, np.float64: np.float64}
+    for dtype, result in widest.items():
+        for key in scores:
+            other = {**scores, key: scores[key].astype(dtype)}
+            again = search(name, other, backend=backend)
+            assert again[1].numpy().dtype == result
+            assert again[1].tolist() == values.tolist()
+            assert again[0].equal(heads)
+
+
+@every_decoder
+@every_backend
+def test_the_largest_scores_do_not_overflow(name, backend):
+    n, rng = 16, np.random.default_rng(12)
+    scores = drawn(rng, name, 2, n)
+    for part in scores.values():
+        part[:] = rng.choice([-1.0, 1.0], part.shape)
+    heads, _ = search(name, scores, backend=backend)
+    huge = {key: part * np.float32(2.0**120) for key, part in scores.items()}
+    huge_heads, values = search(name, huge, backend=backend)
+    assert values.isfinite().all()
+    assert huge_heads.equal(heads)
+
+
+@every_decoder
+@every_root
+@pytest.mark.parametrize("towards_end", [True, False])
+def test_deep_chains_and_wide_heads(name, single_root, towards_end):
+    n = 150
+    m = np.arange(1, n + 1)
+    chain = m - 1 if towards_end else (m + 1) % (n + 1)
+    flat = np.where(m == n // 2, 0, n // 2)
+    for head in (chain, flat):
+        arcs = np.full((1, n + 1, n + 1), -np.inf, np.float32)
+        arcs[0, head, m] = 1
+        # Only what was asked for is read, so that no tensor of n^4 is needed.
+        heads, values = THIRD_ORDER_ROWS[name].search(
+            torch.from_numpy(arcs), torch.tensor([n]), single_root=single_root, backend="cpu"
+        )
+        assert heads[0, 1:].tolist() == head.tolist()
+        assert values.item() == n
+
+
+@every_decoder
+def test_thread_counts_change_nothing(name, monkeypatch):
+    started = []
+
+    def start(workers):
+        started.append(workers)
+        return ThreadPoolExecutor(workers)
+
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", start)
+    rng, n = np.random.default_rng(13), 14
+    scores = drawn(rng, name, 400, n, whole=False)
+    lengths = torch.from_numpy(rng.integers(n // 2, n + 1, 400))
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for n_threads in (1, 2, 3):
+            torch.set_num_threads(n_threads)
+            heads, values = search(name, scores, lengths)
+            results.append((heads.numpy().tobytes(), values.numpy().tobytes()))
+    finally:
+        torch.set_num_threads(before)
+    assert len(set(results)) == 1
+    assert started == [2, 3]
