@@ -1,0 +1,262 @@
+"""Eisner with siblings and grandchildren: the public functions, and the batched form in torch."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.grandchild_scores import (
+    KINDS,
+    check_grandchild_scores,
+    grandchild_tree_scores,
+    read_grandchild_cells,
+)
+from gpuparse.inference.kernels.cpu import eisner_grandchild as compiled
+from gpuparse.inference.scores import require_trees
+from gpuparse.tensors import NO_HEAD
+
+
+def eisner_grandchild(
+    arc_scores: Tensor,
+    lengths: Tensor,
+    *,
+    sibling_scores: Tensor | None = None,
+    inner_grandchild_scores: Tensor | None = None,
+    outer_grandchild_scores: Tensor | None = None,
+    single_root: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """Best projective tree of every sentence under scores of arcs, siblings and grandchildren.
+
+    Args:
+        arc_scores: score of head h -> modifier m, (B, N, N); -inf forbids. Column 0, the diagonal
+            and padding are never read. Integers are computed with as float64.
+        lengths: words of each sentence, int (B,), 0..N-1.
+        sibling_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of h between h and m that is
+            closest to m; c == h: there is none. None: zeros, as for the others.
+        inner_grandchild_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of m between h and m
+            that is furthest from m; c == m: there is none.
+        outer_grandchild_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of m furthest from m
+            on the side away from h; c == m: there is none.
+        single_root: exactly one modifier of the root; otherwise one or more.
+        backend: "auto", "torch" or "cpu" (compiled); both give the same trees and the same bits.
+
+    Returns:
+        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum over the words, in
+        their order, of arc + sibling, inner and outer score, one by one. Ties and the order of
+        additions in the charts: as `reference_grandchild.eisner_grandchild_labelled` says.
+
+    Raises:
+        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
+        NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
+
+    Cost: O(n^4) time, O(n^3) memory a sentence; with at most k candidate heads (arcs that are not
+    forbidden) for each word, compiled, O(n^2 k^2) time and O(n^2 k) memory beside the scores.
+    Source: Carreras 2007, sections 2 and 2.1.
+    """
+    parts = sibling_scores, inner_grandchild_scores, outer_grandchild_scores
+    heads, _, scores = eisner_grandchild_labelled(
+        arc_scores[..., None],
+        lengths,
+        sibling_scores=None if parts[0] is None else parts[0][..., None],
+        inner_grandchild_scores=None if parts[1] is None else parts[1][..., None],
+        outer_grandchild_scores=None if parts[2] is None else parts[2][..., None],
+        single_root=single_root,
+        backend=backend,
+    )
+    return heads, scores
+
+
+def eisner_grandchild_labelled(
+    arc_scores: Tensor,
+    lengths: Tensor,
+    *,
+    sibling_scores: Tensor | None = None,
+    inner_grandchild_scores: Tensor | None = None,
+    outer_grandchild_scores: Tensor | None = None,
+    single_root: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `eisner_grandchild`, with scores for each label of an arc, and the best labels.
+
+    Args:
+        arc_scores: (B, N, N, L), L >= 1; -inf forbids the label for the arc.
+        sibling_scores, inner_grandchild_scores, outer_grandchild_scores: (B, N, N, N, L), by the
+            label of the arc h -> m.
+        lengths, single_root, backend: as there.
+
+    Returns:
+        heads, labels int64 (B, N), -1 where no word is; scores (B,). Among equally good labels the
+        first wins.
+
+    Raises:
+        ScoreError, NoTreeError: as there.
+
+    Cost: as there, times L but for memory.
+    Source: Carreras 2007, sections 2 and 2.1.
+    """
+    chosen = choose_backend(backend, arc_scores.device)
+    search = compiled.eisner_grandchild if chosen == "cpu" else eisner_grandchild_torch
+    parts = sibling_scores, inner_grandchild_scores, outer_grandchild_scores
+    checked = check_grandchild_scores(arc_scores, lengths, parts)
+    heads, labels, scores = search(*checked, single_root=single_root)
+    require_trees(scores)
+    return heads, labels, scores
+
+
+class _Parts(NamedTuple):
+    """Scores by direction (0: to the right) and by distance, -inf for what is no part.
+
+    Each (2, B, N, N, N, L), [direction, b, h, m, d, l]: sibling, with the arc, for c = h + d or
+    h - d; inner, outer for c = m - d and m + d, or the other way round; d = 0 for none.
+    """
+
+    sibling: Tensor
+    inner: Tensor
+    outer: Tensor
+
+
+class _Charts(NamedTuple):
+    """closed (2, B, N, N, N), [direction, b, h, d, r]: the modifier furthest from h is d away, 0
+    for none, and the span ends at r, to the left at r + 1; so the spans of a split have one r.
+
+    opened (2, B, N, N, L), [direction, b, h, d, l]. weights (2, B, N, N, N), [direction, b, h, d,
+    c]: the best of all labels with an outer grandchild c away from the modifier.
+    """
+
+    closed: Tensor
+    opened: Tensor
+    weights: Tensor
+
+
+def eisner_grandchild_torch(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    inner_scores: Tensor,
+    outer_scores: Tensor,
+    lengths: Tensor,
+    *,
+    single_root: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`eisner_grandchild_labelled` on checked scores: all spans of one width at once.
+
+    Returns:
+        As there; a sentence without a tree gets the score -inf.
+    """
+    heads = torch.full_like(arc_scores[..., 0, 0], NO_HEAD, dtype=torch.int64)
+    labels = heads.clone()
+    if arc_scores.shape[1] == 1 or len(arc_scores) == 0:  # no word at all
+        return heads, labels, arc_scores.new_zeros(len(arc_scores))
+    scores = arc_scores, sibling_scores, inner_scores, outer_scores
+    parts = _parts_by_distance(*scores, lengths, single_root)
+    charts = _fill(parts)
+    sentence = torch.arange(len(heads), device=heads.device)
+    best, d = charts.closed[0, sentence, 0, :, lengths].max(1)
+    there = ((best > -torch.inf) & (lengths > 0)).nonzero()[:, 0]
+    agenda = torch.stack([there, torch.zeros_like(there), d[there], lengths[there]])
+    _follow(parts, charts, agenda, heads, labels)
+    totals = grandchild_tree_scores(*scores, heads, labels, lengths)
+    return heads, labels, totals.masked_fill((best == -torch.inf) & (lengths > 0), -torch.inf)
+
+
+def _parts_by_distance(
+    arcs: Tensor,
+    siblings: Tensor,
+    inner: Tensor,
+    outer: Tensor,
+    lengths: Tensor,
+    single_root: bool,
+) -> _Parts:
+    n_nodes = arcs.shape[1]
+    position = torch.arange(n_nodes, device=arcs.device)
+    h, m, d = position[:, None, None], position[:, None], position
+    last = lengths[:, None, None, None]
+    is_arc = (m > 0) & (h <= last) & (m <= last)
+    found: list[list[Tensor]] = []
+    for kind, scores in zip(KINDS, (siblings, inner, outer), strict=True):
+        is_part = read_grandchild_cells(kind, n_nodes, arcs.device)
+        found.append([])
+        for step, is_direction in ((1, h < m), (-1, h > m)):
+            first, away = {KINDS[0]: (h, step), KINDS[1]: (m, -step), KINDS[2]: (m, step)}[kind]
+            c = (first + away * d).expand(n_nodes, n_nodes, n_nodes)
+            there = is_arc & is_direction & (c >= 0) & (c <= last)
+            c = c.clamp(0, n_nodes - 1)
+            there &= is_part.gather(2, c)
+            if single_root and kind == KINDS[0]:
+                there &= (h > 0) | (d == 0)
+            by_distance = scores[:, h, m, c]
+            if kind == KINDS[0]:
+                by_distance = arcs[:, :, :, None] + by_distance
+            found[-1].append(by_distance.masked_fill(~there[..., None], -torch.inf))
+    return _Parts(*(torch.stack(directions) for directions in found))
+
+
+def _fill(parts: _Parts) -> _Charts:
+    _, n_batch, n_nodes, _, _, n_labels = parts.sibling.shape
+    position = torch.arange(n_nodes, device=parts.sibling.device)
+    closed = parts.sibling.new_full((2, n_batch, n_nodes, n_nodes, n_nodes), -torch.inf)
+    closed[0, :, position, 0, position] = 0
+    closed[1, :, position[1:], 0, position[:-1]] = 0
+    opened = parts.sibling.new_full((2, n_batch, n_nodes, n_nodes, n_labels), -torch.inf)
+    weights = torch.full_like(closed, -torch.inf)
+    for w in range(1, n_nodes):
+        i = position[: n_nodes - w]
+        j, inside = i + w, position[:w]
+        # Open(h,m,l) = max_r [ max_s Closed(h,r,s) + (arc(h,m,l) + sib(h,m,s,l))
+        #                     + max_c Closed(m,r+1,c) + in(h,m,c,l) ]
+        r = i[:, None, None] + inside
+        halves = (
+            closed[0][:, i[:, None, None], inside[:, None], r],
+            closed[1][:, j[:, None, None], inside[:, None], r],
+        )
+        for direction, (h, m) in enumerate(((i, j), (j, i))):
+            siblings = parts.sibling[direction][:, h, m, :w, None]
+            inner = parts.inner[direction][:, h, m, :w, None]
+            of_h = (halves[direction][..., None] + siblings).amax(2)
+            of_m = (halves[1 - direction][..., None] + inner).amax(2)
+            best = (of_h + of_m).amax(2)
+            opened[direction][:, h, w] = best
+            outer = parts.outer[direction][:, h, m]
+            weights[direction][:, h, w] = (best[:, :, None] + outer).amax(3)
+        # Closed(h,e,m) = max_c (max_l Open(h,m,l) + out(h,m,c,l)) + Closed(m,e,c)
+        for direction, step in enumerate((1, -1)):
+            h, r = (i, j) if direction == 0 else (j[1:], i[1:] - 1)
+            d = position[1 : w + 1]
+            m = h[:, None] + step * d
+            beyond = closed[direction][:, m[..., None], inside, r[:, None, None]]
+            weight = weights[direction][:, h[:, None, None], d[:, None], inside]
+            closed[direction][:, h[:, None], d, r[:, None]] = (weight + beyond).amax(3)
+    return _Charts(closed, opened, weights)
+
+
+def _follow(parts: _Parts, charts: _Charts, agenda: Tensor, heads: Tensor, labels: Tensor) -> None:
+    """Write heads and labels of the closed spans on the agenda, (4, K): b, h, signed d, r.
+
+    All spans on the agenda are taken apart at once, into those of the next round.
+    """
+    closed, opened, weights = charts
+    while agenda.shape[1] > 0:
+        b, h, signed, r = agenda
+        m, d = h + signed, signed.abs()
+        direction = (signed < 0).long()
+        step = signed.sign()
+        beyond = weights[direction, b, h, d] + closed[direction, b, m, :, r]
+        outer = beyond.max(1).indices
+        of_labels = opened[direction, b, h, d] + parts.outer[direction, b, h, m, outer]
+        label = of_labels.max(1).indices
+        heads[b, m], labels[b, m] = h, label
+        # (K, d, r): over the siblings and over the inner grandchildren at every split
+        siblings = parts.sibling[direction, b, h, m, :, label][..., None]
+        of_h = (closed[direction, b, h] + siblings).max(1)
+        inner = parts.inner[direction, b, h, m, :, label][..., None]
+        of_m = (closed[1 - direction, b, m] + inner).max(1)
+        split = (of_h.values + of_m.values).max(1).indices
+        sibling = of_h.indices.gather(1, split[:, None])[:, 0]
+        inside = of_m.indices.gather(1, split[:, None])[:, 0]
+        spans = (
+            torch.stack([b, m, step * outer, r]),
+            torch.stack([b, h, step * sibling, split]),
+            torch.stack([b, m, -step * inside, split]),
+        )
+        agenda = torch.cat([span[:, span[2] != 0] for span in spans], 1)

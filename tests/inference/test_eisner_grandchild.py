@@ -1,0 +1,404 @@
+"""Siblings and grandchildren: enumeration -> textbook -> torch -> compiled; with labels; laws."""
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.errors import NoTreeError, ScoreError
+from gpuparse.inference import (
+    eisner,
+    eisner_grandchild,
+    eisner_grandchild_labelled,
+    eisner_sibling,
+    reference_grandchild,
+)
+from gpuparse.inference.kernels.cpu import threads
+from gpuparse.inference.kernels.cpu.candidates import find_candidates
+from gpuparse.inference.kernels.cpu.eisner_grandchild import (
+    eisner_grandchild_sentence,
+    grandchild_tree_score,
+)
+from gpuparse.inference.kernels.cpu.grandchild_blocks import (
+    fill_grandchild_blocks,
+    grandchild_blocks,
+)
+from tests.inference.decoders import IN_MAIN_MEMORY, search_with, skip_unless_it_reads
+from tests.oracles.brute_force import all_trees
+from tests.oracles.grandchildren import grandchild_parts_of, grandchild_tree_values
+
+every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+every_backend = pytest.mark.parametrize("backend", IN_MAIN_MEMORY)
+labelled = pytest.mark.parametrize("n_labels", [1, 3], ids=["unlabelled", "labelled"])
+KINDS = ("sibling_scores", "inner_grandchild_scores", "outer_grandchild_scores")
+CASES = {1: 500, 2: 1500, 3: 2500, 4: 3000, 5: 2500}
+
+
+def draw(rng, n_batch, n, n_labels, *, forbidden=0.0, dtype=np.float32, whole=True):
+    """Arc, sibling, inner and outer scores with labels; NaN in the cells that nobody reads."""
+    shapes = [(n_batch, n + 1, n + 1, n_labels)] + 3 * [(n_batch, *3 * (n + 1,), n_labels)]
+    parts = []
+    for shape in shapes:
+        scores = rng.integers(-3, 4, shape) if whole else rng.standard_normal(shape)
+        scores = scores.astype(dtype)
+        scores[rng.random(shape) < forbidden / len(shapes)] = -np.inf
+        parts.append(scores)
+    # Whole arcs too: what is no candidate.
+    parts[0][rng.random(parts[0].shape[:3]) < forbidden] = -np.inf
+    h, m, c = np.ogrid[: n + 1, : n + 1, : n + 1]
+    between = ((h < c) & (c < m)) | ((m < c) & (c < h))
+    beyond = ((h < m) & (m < c)) | ((h > m) & (m > c) & (c > 0))
+    no_arc = (h == m) | (m == 0)
+    for scores, is_part in zip(
+        parts[1:], (between | (c == h), between | (c == m), beyond | (c == m)), strict=True
+    ):
+        scores[:, no_arc | ~is_part] = np.nan
+    parts[0][:, no_arc[:, :, 0]] = np.nan
+    return parts
+
+
+def search(parts, lengths, single_root, backend="cpu"):
+    """heads, labels, scores; through the function without labels if there is one label."""
+    arcs, *others = (torch.as_tensor(part) for part in parts)
+    options = dict(zip(KINDS, others, strict=True), single_root=single_root, backend=backend)
+    if arcs.shape[3] > 1:
+        return search_with(eisner_grandchild_labelled, arcs, lengths, **options)
+    options |= {kind: options[kind][..., 0] for kind in KINDS}
+    heads, scores = search_with(eisner_grandchild, arcs[..., 0], lengths, **options)
+    return heads, torch.where(heads >= 0, 0, -1), scores
+
+
+def value_of(parts, tree, labels):
+    """The sum of the parts of a tree, which the enumerator names."""
+    arcs, siblings, inner, outer = parts
+    return sum(
+        arcs[h, m, labels[m]]
+        + siblings[h, m, c_h, labels[m]]
+        + inner[h, m, c_mi, labels[m]]
+        + outer[h, m, c_mo, labels[m]]
+        for h, m, c_h, c_mi, c_mo in grandchild_parts_of(np.array(tree))
+    )
+
+
+def test_the_enumerator_names_the_factors_of_the_paper():
+    # They sold 1,200 cars in the U.S.: table 1, where - is for none.
+    tree = np.array([-1, 2, 0, 4, 2, 2, 7, 5])
+    assert grandchild_parts_of(tree) == [
+        (2, 1, 2, 1, 1),
+        (0, 2, 0, 1, 5),
+        (4, 3, 4, 3, 3),
+        (2, 4, 2, 3, 4),
+        (2, 5, 4, 5, 7),
+        (7, 6, 7, 6, 6),
+        (5, 7, 5, 6, 7),
+    ]
+
+
+@every_root
+@labelled
+def test_textbook_equals_enumeration(single_root, n_labels):
+    rng, none = np.random.default_rng(1), 0
+    for n, forbidden in [(n, p) for n in range(1, 6) for p in (0.0, 0.1, 0.3)]:
+        parts = draw(rng, 12, n, n_labels, forbidden=forbidden)
+        best = grandchild_tree_values(*parts, single_root=single_root).max(axis=1)
+        trees = all_trees(n, True, single_root).tolist()
+        for value, *scores in zip(best, *parts, strict=True):
+            if value == -np.inf:
+                none += 1
+                with pytest.raises(NoTreeError):
+                    reference_grandchild.eisner_grandchild_labelled(
+                        *scores, single_root=single_root
+                    )
+                continue
+            heads, labels, score = reference_grandchild.eisner_grandchild_labelled(
+                *scores, single_root=single_root
+            )
+            assert heads in trees
+            assert score == value == value_of(scores, heads, labels)
+            if n_labels == 1:
+                plain = [part[..., 0] for part in scores]
+                found = reference_grandchild.eisner_grandchild(*plain, single_root=single_root)
+                assert found == (heads, score)
+    assert none > 0
+
+
+@every_root
+@every_backend
+@labelled
+@pytest.mark.parametrize("kind", ["float32", "float64", "ties", "forbidden"])
+def test_every_backend_equals_the_textbook(single_root, backend, device, n_labels, kind):
+    """The same trees, labels and bits, ties and rounding included."""
+    skip_unless_it_reads(backend, device)
+    rng = np.random.default_rng(2)
+    for n in [1, 2, 3, 5, 8, 11, 18]:
+        whole = kind in ("ties", "forbidden")
+        parts = draw(
+            rng, 4, n, n_labels,
+            forbidden=0.2 * (kind == "forbidden"),
+            dtype=np.float64 if kind == "float64" else np.float32,
+            whole=whole,
+        )  # fmt: skip
+        if n > 3 and kind == "float32":  # a few heads for each word
+            order = rng.permuted(np.broadcast_to(np.arange(n + 1), (4, n + 1, n + 1)), axis=2)
+            parts[0][order.swapaxes(1, 2) >= (n + 3) // 2] = -np.inf
+        kept, expected = [], []
+        for b in range(4):
+            length = int(rng.integers(0, n + 1)) if b else n
+            nodes = slice(length + 1)
+            scores = [
+                parts[0][b, nodes, nodes],
+                *(part[b, nodes, nodes, nodes] for part in parts[1:]),
+            ]
+            try:
+                expected.append(
+                    reference_grandchild.eisner_grandchild_labelled(
+                        *scores, single_root=single_root
+                    )
+                )
+            except NoTreeError:
+                continue
+            kept.append((b, length))
+        chosen = [b for b, _ in kept]
+        lengths = torch.tensor([length for _, length in kept], dtype=torch.int64)
+        left = [torch.from_numpy(part[chosen]).to(device) for part in parts]
+        heads, labels, values = search(left, lengths, single_root, backend)
+        assert heads.dtype == labels.dtype == torch.int64
+        assert heads.device.type == values.device.type == device.type
+        assert values.dtype == left[0].dtype
+        for k, (tree, of_words, value) in enumerate(expected):
+            padding = [-1] * (n + 1 - len(tree))
+            assert heads[k].tolist() == tree + padding
+            assert labels[k].tolist() == of_words + padding
+            assert values[k].item() == float(value)
+
+
+@every_root
+@every_backend
+@labelled
+@pytest.mark.parametrize("n", CASES)
+def test_ten_thousand_cases_have_the_value_of_enumeration(single_root, backend, n_labels, n):
+    """Over n = 1..5: 10,000 cases, with many ties, half of them with forbidden parts."""
+    assert sum(CASES.values()) == 10_000
+    rng, half = np.random.default_rng(n), CASES[n] // 2
+    free, forbidden = (draw(rng, half, n, n_labels, forbidden=p) for p in (0.0, 0.25))
+    parts = [np.concatenate(pair) for pair in zip(free, forbidden, strict=True)]
+    best = grandchild_tree_values(*parts, single_root=single_root).max(axis=1)
+    has_tree = best > -np.inf
+    assert has_tree[:half].all()
+    assert not has_tree.all()
+    left = [part[has_tree] for part in parts]
+    lengths = torch.full((len(left[0]),), n)
+    heads, labels, values = search(left, lengths, single_root, backend)
+    assert values.tolist() == best[has_tree].tolist()
+    trees = {tuple(tree) for tree in all_trees(n, True, single_root).tolist()}
+    found = zip(heads.tolist(), labels.tolist(), values.tolist(), *left, strict=True)
+    for tree, of_words, value, *scores in found:
+        assert tuple(tree) in trees
+        assert value_of(scores, tree, of_words) == value
+    for b in np.flatnonzero(~has_tree)[:10]:
+        with pytest.raises(NoTreeError, match="sentence 0"):
+            search([part[b : b + 1] for part in parts], torch.tensor([n]), single_root, backend)
+
+
+def arcs_with_their_labels(rng, arcs, n):
+    """Candidates, their first labels, and the labels of the tensor that each arc keeps."""
+    candidates = find_candidates((arcs > -np.inf).any(2), n)
+    pairs = zip(candidates.head[1:], candidates.modifier[1:], strict=True)
+    kept = [np.flatnonzero(arcs[h, m] > -np.inf) for h, m in pairs]
+    label_first = np.cumsum([0, 0, *map(len, kept)])
+    return candidates, label_first, [[], *kept]
+
+
+@every_root
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [3, 9, 21, 34])
+def test_arcs_may_differ_in_their_labels(single_root, n, dtype):
+    """Blocks with the allowed labels only give the trees of the dense scores."""
+    rng = np.random.default_rng(n)
+    n_labels = 3
+    parts = [part[0] for part in draw(rng, 1, n, n_labels, dtype=dtype)]
+    parts[0][rng.random(parts[0].shape) < 0.4] = -np.inf
+    arcs, siblings, inner, outer = parts
+    candidates, label_first, kept = arcs_with_their_labels(rng, arcs, n)
+    assert {len(labels) for labels in kept[1:]} == {1, 2, 3}
+    starts = grandchild_blocks(candidates, label_first)
+    blocks = [np.full(start[-1], np.nan, dtype) for start in starts]
+
+    def fill(kind, a, rows):
+        begin, end = starts[kind][a], starts[kind][a + 1]
+        blocks[kind][begin:end] = np.concatenate([row[kept[a]] for row in rows])
+
+    number = candidates.number
+    for a in range(1, len(kept)):
+        h, m = int(candidates.head[a]), int(candidates.modifier[a])
+        step = 1 if h < m else -1
+        siblings_of = [c for c in range(h + step, m, step) if number[h, c] >= 0]
+        inside = [c for c in range(m - step, h, -step) if number[m, c] >= 0]
+        outside = [c for c in range(m + step, n + 1 if step > 0 else 0, step) if number[m, c] >= 0]
+        fill(0, a, [arcs[h, m] + siblings[h, m, c] for c in (h, *siblings_of)])
+        fill(1, a, [inner[h, m, c] for c in (m, *inside)])
+        fill(2, a, [outer[h, m, c] for c in (m, *outside)])
+    given = [x for pair in zip(blocks, starts, strict=True) for x in pair]
+    heads, labels = np.full((2, n + 1), -1)
+    assert eisner_grandchild_sentence(
+        candidates, label_first, *given, n, single_root, heads, labels
+    )
+    value = grandchild_tree_score(candidates, label_first, *given, n, heads, labels)
+    arc_of = [0, *(number[heads[m], m] for m in range(1, n + 1))]
+    found = [-1, *(int(kept[arc_of[m]][labels[m]]) for m in range(1, n + 1))]
+    batch = [part[None] for part in parts]
+    dense_heads, dense_labels, values = search(batch, torch.tensor([n]), single_root)
+    assert heads.tolist() == dense_heads[0].tolist()
+    assert found == dense_labels[0].tolist()
+    assert value == values.item()
+    filled = fill_grandchild_blocks(candidates, *parts)
+    assert filled.label_first.tolist() == [0, *range(0, n_labels * len(kept[1:]) + 1, n_labels)]
+
+
+@every_root
+def test_the_backends_agree_on_long_sentences(single_root):
+    rng = np.random.default_rng(3)
+    parts = draw(rng, 2, 40, 2, whole=False)
+    order = rng.permuted(np.broadcast_to(np.arange(41), (2, 41, 41)), axis=2)
+    parts[0][1, order[1].T >= 20] = -np.inf
+    lengths = torch.tensor([40, 37])
+    ours = search(parts, lengths, single_root)
+    theirs = search(parts, lengths, single_root, "torch")
+    assert all(x.equal(y) for x, y in zip(ours, theirs, strict=True))
+
+
+@every_root
+@every_backend
+def test_without_grandchildren_it_is_the_search_of_lower_order(single_root, backend):
+    rng = np.random.default_rng(4)
+    arcs, siblings, _, _ = (
+        torch.from_numpy(part[..., 0]) for part in draw(rng, 5, 9, 1, whole=False)
+    )
+    lengths, options = torch.tensor([9, 5, 1, 0, 7]), {"single_root": single_root}
+    heads, values = eisner_grandchild(arcs, lengths, backend=backend, **options)
+    expected = eisner(arcs, lengths, **options)
+    assert heads.equal(expected[0])
+    assert values.equal(expected[1])
+    heads, values = eisner_grandchild(
+        arcs, lengths, sibling_scores=siblings, backend=backend, **options
+    )
+    expected = eisner_sibling(arcs, siblings, lengths, **options)
+    assert heads.equal(expected[0])
+    torch.testing.assert_close(values, expected[1])
+
+
+@every_backend
+def test_laws(backend):
+    rng = np.random.default_rng(5)
+    parts = draw(rng, 4, 7, 2)
+    lengths = torch.tensor([7, 3, 6, 0])
+    before = [part.copy() for part in parts]
+    found = search(parts, lengths, False, backend)
+    for part, was in zip(parts, before, strict=True):
+        np.testing.assert_array_equal(part, was)
+    # A constant on all arcs into a word changes no tree.
+    shifted = [parts[0].copy(), *parts[1:]]
+    shifted[0][:, :, 2] += 5
+    again = search(shifted, lengths, False, backend)
+    assert again[0].equal(found[0])
+    assert again[1].equal(found[1])
+    assert (again[2] - found[2]).tolist() == [5, 5, 5, 0]
+    # The batch may be turned round, and there may be more padding.
+    turned = search([part[::-1].copy() for part in parts], lengths.flip(0), False, backend)
+    assert all(x.flip(0).equal(y) for x, y in zip(turned, found, strict=True))
+    padded = [
+        np.pad(part, [(0, 0), *[(0, 3)] * (part.ndim - 2), (0, 0)], constant_values=np.nan)
+        for part in parts
+    ]
+    heads, labels, values = search(padded, lengths, False, backend)
+    assert heads[:, :8].equal(found[0])
+    assert labels[:, :8].equal(found[1])
+    assert (heads[:, 8:] == -1).all()
+    assert values.equal(found[2])
+
+
+@every_backend
+def test_equally_good_trees_are_chosen_by_the_documented_rule(backend):
+    zeros = [part[..., 0] for part in draw(np.random.default_rng(0), 1, 4, 1)]
+    zeros = [torch.zeros_like(torch.from_numpy(part)) for part in zeros]
+    options = dict(zip(KINDS, zeros[1:], strict=True))
+    heads, _ = eisner_grandchild(zeros[0], torch.tensor([4]), backend=backend, **options)
+    expected, _ = reference_grandchild.eisner_grandchild(*(part[0].tolist() for part in zeros))
+    assert heads[0].tolist() == expected
+
+
+def test_many_threads_find_the_same(monkeypatch):
+    monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    from gpuparse.inference.kernels.cpu import eisner_grandchild as kernel
+
+    cuts = []
+    run = kernel.run_in_threads
+
+    def spy(work, lengths, power, n_threads):
+        run(lambda part: (cuts.append(part), work(part)), lengths, power, n_threads, 1)
+
+    monkeypatch.setattr(kernel, "run_in_threads", spy)
+    parts = draw(np.random.default_rng(6), 9, 8, 2)
+    lengths = torch.tensor([8, 1, 0, 5, 8, 7, 2, 3, 8])
+    found = search(parts, lengths, True)
+    assert len(cuts) == 3
+    expected = search(parts, lengths, True, "torch")
+    assert all(x.equal(y) for x, y in zip(found, expected, strict=True))
+
+
+@every_backend
+def test_what_is_refused(backend):
+    parts = [torch.zeros(2, 4, 4), *(torch.zeros(2, 4, 4, 4) for _ in range(3))]
+    lengths = torch.tensor([3, 2])
+
+    def refuse(message, arcs=parts[0], lengths=lengths, **options):
+        with pytest.raises(ScoreError, match=message):
+            eisner_grandchild(arcs, lengths, backend=backend, **options)
+
+    refuse("expected", arcs=torch.zeros(2, 4, 3))
+    refuse("lengths has shape", lengths=torch.tensor([3]))
+    refuse("length 4 is not between", lengths=torch.tensor([4, 1]))
+    refuse("arc_scores has type", arcs=torch.zeros(2, 4, 4, dtype=torch.bool))
+    for kind in KINDS:
+        refuse(f"{kind} has shape", **{kind: torch.zeros(2, 4, 4)})
+        bad = torch.zeros(2, 4, 4, 4)
+        bad[1, 0, 1, 0 if kind == "sibling_scores" else 1] = torch.nan
+        refuse(rf"sentence 1: {kind} at \[0, 1, .\], label 0, is nan", **{kind: bad})
+        bad[1, 0, 1] = torch.inf
+        bad[1, 0, 1, :2] = 0
+        # The word 3 is padding in this sentence; 2 is read in outer scores only.
+        bad[1, 0, 1, 2] = 0
+        eisner_grandchild(parts[0], lengths, backend=backend, **{kind: bad})
+    bad = torch.zeros(2, 4, 4)
+    bad[0, 1, 2] = torch.inf
+    refuse(r"sentence 0: arc_scores at \[1, 2\], label 0, is inf", arcs=bad)
+    with pytest.raises(ScoreError, match="unknown backend"):
+        eisner_grandchild(parts[0], lengths, backend="no")
+    with pytest.raises(ScoreError, match="L > 0"):
+        eisner_grandchild_labelled(torch.zeros(1, 2, 2, 0), torch.tensor([1]), backend=backend)
+
+
+@every_backend
+def test_integers_and_mixed_types_are_widened(backend):
+    arcs = torch.ones(1, 3, 3, dtype=torch.int64)
+    _, values = eisner_grandchild(arcs, torch.tensor([2]), backend=backend)
+    assert values.dtype == torch.float64
+    assert values.tolist() == [2]
+    siblings = torch.ones(1, 3, 3, 3, dtype=torch.float64)
+    _, values = eisner_grandchild(
+        arcs.float(), torch.tensor([2]), sibling_scores=siblings, backend=backend
+    )
+    assert values.dtype == torch.float64
+    assert values.tolist() == [4]
+
+
+@every_backend
+def test_no_sentence_and_no_word(backend):
+    heads, values = eisner_grandchild(
+        torch.zeros(0, 4, 4), torch.zeros(0, dtype=torch.int64), backend=backend
+    )
+    assert heads.shape == (0, 4)
+    assert values.shape == (0,)
+    heads, values = eisner_grandchild(torch.zeros(2, 1, 1), torch.tensor([0, 0]), backend=backend)
+    assert heads.tolist() == [[-1], [-1]]
+    assert values.tolist() == [0, 0]
