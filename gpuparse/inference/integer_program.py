@@ -1,4 +1,4 @@
-"""Exact second-order trees, crossing arcs allowed, as integer programs: the public function.
+"""Exact trees with larger parts, crossing arcs allowed, as integer programs: public functions.
 
 A variable x[h, m] in {0, 1} says that h is the head of m. z[h, m, s] in [0, 1] says besides that s
 is the inner sibling of m, or that there is none (s == h). The sum of all parts that hold is highest
@@ -14,6 +14,21 @@ The k modifiers of a head on one side then have k predecessors further inside, a
 the head, no two the same: the nearest must have the head, the next the nearest, and so on. So z is
 the chain of siblings whenever x is whole, and x alone needs to be.
 
+Grandparents: y[g, h, m] in [0, 1] says that g is the head of h and h that of m; for h = 0 there is
+one pseudo head.
+
+    sum over g of y[g, h, m] = x[h, m]         every arc has one grandparent
+    y[g, h, m] <= x[g, h]                      which is the head of its head
+
+Grand-siblings: z[h, m, s, g] stands for z[h, m, s] and y[g, h, m] together, their sum over s being
+y[g, h, m], and there is a chain of siblings for every g: with y[g, h, s] and x[g, h] on the right
+of the third and the fourth line.
+
+Labels: l[h, m, d] in {0, 1} says that the arc has a label of class d, see `label_limits.py`.
+
+    sum over d of l[h, m, d] = x[h, m]                       every arc has one label
+    sum over m and d under the limit of l[h, m, d] <= 1      for every head and limit
+
 There are 2^n sets C; those that are broken are found by minimum cuts and added until none is. First
 the relaxation, with x in [0, 1], is solved so: in most sentences its x is whole already. In the
 others the cuts found are kept and the program is solved with whole x, again until no cycle is left.
@@ -21,6 +36,7 @@ others the cuts found are kept and the program is solved with whole x, again unt
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,12 +47,15 @@ from torch import Tensor
 from gpuparse.errors import ConfigError, GpuparseError, NoTreeError
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
-from gpuparse.inference.scores import (
-    check_scores,
-    check_sibling_scores,
-    sibling_tree_scores,
-    tree_scores,
+from gpuparse.inference.crossing_scores import (
+    CrossingParts,
+    check_crossing_parts,
+    check_label_scores,
+    classes_of_labels,
+    crossing_tree_scores,
 )
+from gpuparse.inference.kernels.cpu.dual_decomposition_batch import best_labels_batch
+from gpuparse.inference.scores import sibling_tree_scores, tree_scores
 from gpuparse.tensors import NO_HEAD
 
 LARGEST_COST = 1024.0  # of a variable, all scaled alike; the solver's tolerances are absolute, 1e-6
@@ -51,6 +70,8 @@ def integer_program(
     lengths: Tensor,
     *,
     end_scores: Tensor | None = None,
+    grandparent_scores: Tensor | None = None,
+    grand_sibling_scores: Tensor | None = None,
     single_root: bool = False,
     time_limit: float | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -61,13 +82,15 @@ def integer_program(
 
     Args:
         arc_scores, lengths: as `chu_liu_edmonds` reads them, in main memory.
-        sibling_scores, end_scores: as `eisner_sibling` reads them; None: first order, no ends.
+        sibling_scores, end_scores: as `eisner_sibling` reads them; None: zeros.
+        grandparent_scores, grand_sibling_scores: as `dual_decomposition` reads them; None: zeros.
         single_root: exactly one modifier of the root; otherwise one or more.
         time_limit: seconds on the clock for each sentence; None: no limit.
 
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as of `eisner_sibling`, or
-        of `chu_liu_edmonds` without sibling scores; optimal bool (B,): the tree is the best one.
+        of `chu_liu_edmonds` without larger parts, or of `dual_decomposition` with grandparents;
+        optimal bool (B,): the tree is the best one.
         Where the time ran out it is merely some tree, which may even have forbidden parts and the
         score -inf. Trees whose scores differ by less than about 1e-8 of the largest difference
         between two parts of one word may be taken for equally good.
@@ -77,42 +100,147 @@ def integer_program(
         ScoreError: as the decoders named; tensors on another device.
         NoTreeError: forbidden parts leave a sentence without any tree.
 
-    Cost: exponential at worst; O(n^3) variables, O(n^2) constraints besides the cycles. Most often
-    one relaxation is enough, in time of about n^2: a twentieth of a second for 40 words. Sentences
-    whose relaxation has fractions can take seconds.
+    Cost: exponential at worst; O(n^3) variables, O(n^2) constraints besides the cycles; with
+    grandparents O(n^3) of both, with grand-siblings O(n^4) and O(n^3). Most often one relaxation is
+    enough, in time of about n^2 for the second order: a twentieth of a second for 40 words.
+    Sentences whose relaxation has fractions can take seconds.
     Source: the slides name Riedel & Clarke 2006 (cycles forbidden as met) and Martins, Smith & Xing
     2009 (sibling variables, relaxation); differs: chains of siblings as flows, minimum cuts.
     """
     choose_backend("cpu", arc_scores.device)
     _require_scipy()
-    siblings, ends = None, None
-    if sibling_scores is None:
-        checked = check_scores(arc_scores, lengths)
-        arcs, words = checked.arc, checked.lengths
-    else:
-        arcs, siblings, ends, words = check_sibling_scores(
-            arc_scores, sibling_scores, lengths, end_scores
-        )
-    heads = torch.full(arcs.shape[:2], NO_HEAD)
-    optimal = torch.ones(len(arcs), dtype=torch.bool)
-    for b, n in enumerate(words.tolist()):
-        inside = slice(n + 1)
-        of_arcs = arcs[b, inside, inside].numpy()
-        if siblings is None or ends is None:
-            program = _build(of_arcs, None, None, single_root)
-        else:
-            of_siblings = siblings[b, inside, inside, inside].numpy()
-            of_ends = ends[b, inside, inside].numpy()
-            program = _build(of_arcs, of_siblings, of_ends, single_root)
+    parts = check_crossing_parts(
+        arc_scores,
+        lengths,
+        sibling_scores=sibling_scores,
+        grandparent_scores=grandparent_scores,
+        grand_sibling_scores=grand_sibling_scores,
+        end_scores=end_scores,
+    )
+    heads, optimal = _solve_all(parts, None, (), single_root, time_limit)
+    if parts.has_grandparents:
+        return heads, crossing_tree_scores(parts, heads).to(parts.arc.dtype), optimal
+    arcs, words = parts.arc, parts.lengths
+    if parts.sibling is None and parts.end is None:
+        return heads, tree_scores(arcs, heads, words), optimal
+    siblings, ends = parts.sibling, torch.zeros_like(arcs) if parts.end is None else parts.end
+    siblings = arcs.new_zeros(*arcs.shape, arcs.shape[1]) if siblings is None else siblings
+    return heads, sibling_tree_scores(arcs, siblings, ends, heads, words), optimal
+
+
+def integer_program_labelled(
+    arc_scores: Tensor,
+    label_scores: Tensor,
+    lengths: Tensor,
+    *,
+    limits: Sequence[Sequence[int] | set[int] | frozenset[int]],
+    sibling_scores: Tensor | None = None,
+    end_scores: Tensor | None = None,
+    grandparent_scores: Tensor | None = None,
+    grand_sibling_scores: Tensor | None = None,
+    single_root: bool = False,
+    time_limit: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`integer_program` with labels, of which a head may have some no more than once.
+
+    Args:
+        label_scores, limits: as `dual_decomposition_labelled` reads them; all others as there.
+
+    Returns:
+        heads; labels int64 (B, N), -1 at position 0, in padding, and everywhere where the time ran
+        out and the limits leave the tree no labels; scores, as of `dual_decomposition_labelled`;
+        optimal.
+
+    Raises:
+        As `integer_program` and `dual_decomposition_labelled`.
+    """
+    choose_backend("cpu", arc_scores.device)
+    _require_scipy()
+    parts = check_crossing_parts(
+        arc_scores,
+        lengths,
+        sibling_scores=sibling_scores,
+        grandparent_scores=grandparent_scores,
+        grand_sibling_scores=grand_sibling_scores,
+        end_scores=end_scores,
+    )
+    of_labels = check_label_scores(label_scores, parts)
+    class_of, masks = classes_of_labels(limits, of_labels.shape[3])
+    heads, optimal = _solve_all(parts, of_labels, (class_of, masks), single_root, time_limit)
+    labels = np.full(heads.shape, NO_HEAD)
+    sums = best_labels_batch(
+        of_labels.numpy(), class_of, masks, parts.lengths.numpy(), heads.numpy(), labels
+    )
+    scores = crossing_tree_scores(parts, heads) + torch.from_numpy(sums)
+    dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
+    return heads, torch.from_numpy(labels), scores.to(dtype), optimal
+
+
+def _solve_all(
+    parts: CrossingParts,
+    label_scores: Tensor | None,
+    classes: tuple[np.ndarray, ...],
+    single_root: bool,
+    time_limit: float | None,
+) -> tuple[Tensor, Tensor]:
+    """Heads (B, N), and whether they are the best ones (B,)."""
+    heads = torch.full(parts.arc.shape[:2], NO_HEAD)
+    optimal = torch.ones(len(heads), dtype=torch.bool)
+    for b, n in enumerate(parts.lengths.tolist()):
+        program = _build(_of_sentence(parts, label_scores, classes, b, n), single_root)
         found, optimal[b] = _solve(program, single_root, time_limit)
         if found is None:
             raise NoTreeError(
                 f"sentence {b} of the batch has no tree: too many of its parts are forbidden (-inf)"
             )
         heads[b, 1 : n + 1] = torch.from_numpy(found[1:])
-    if siblings is None or ends is None:
-        return heads, tree_scores(arcs, heads, words), optimal
-    return heads, sibling_tree_scores(arcs, siblings, ends, heads, words), optimal
+    return heads, optimal
+
+
+@dataclass
+class _Sentence:
+    """Scores of one sentence, float64; None for those that there are not.
+
+    arcs, ends: (N, N); siblings, grandparents: (N, N, N); grand_siblings: (N, N, N, N), siblings
+    and arcs included. of_classes: (N, N, D), masks: (D,), of labels.
+    """
+
+    arcs: np.ndarray
+    siblings: np.ndarray | None
+    ends: np.ndarray
+    grandparents: np.ndarray | None
+    grand_siblings: np.ndarray | None
+    of_classes: np.ndarray | None
+    masks: np.ndarray
+
+
+def _of_sentence(
+    parts: CrossingParts,
+    label_scores: Tensor | None,
+    classes: tuple[np.ndarray, ...],
+    b: int,
+    n: int,
+) -> _Sentence:
+    def cut(scores: Tensor | None) -> np.ndarray | None:
+        if scores is None:
+            return None
+        inside = (slice(n + 1),) * (scores.dim() - 1)
+        return scores[b][inside].numpy().astype(np.float64)
+
+    arcs, siblings, ends = cut(parts.arc), cut(parts.sibling), cut(parts.end)
+    grandparents, grand_siblings = cut(parts.grandparent), cut(parts.grand_sibling)
+    assert arcs is not None
+    if siblings is None and (ends is not None or grand_siblings is not None):
+        siblings = np.zeros((n + 1,) * 3)
+    ends = np.zeros_like(arcs) if ends is None else ends
+    of_classes, masks = None, np.zeros(0, np.int64)
+    if label_scores is not None:
+        class_of, masks = classes
+        of_labels = label_scores[b, : n + 1, : n + 1].numpy().astype(np.float64)
+        of_classes = np.full((n + 1, n + 1, len(masks)), -np.inf)
+        for label, d in enumerate(class_of):
+            of_classes[:, :, d] = np.maximum(of_classes[:, :, d], of_labels[:, :, label])
+    return _Sentence(arcs, siblings, ends, grandparents, grand_siblings, of_classes, masks)
 
 
 def _require_scipy() -> None:
@@ -128,66 +256,221 @@ def _require_scipy() -> None:
 class _Program:
     """Minimise costs @ v subject to low <= rows @ v <= high and 0 <= v <= 1.
 
-    h, m: of the arcs (A,), whose x are the first A of the variables v; the z follow.
+    h, m: of the arcs (A,), whose x are the first A of the variables v; those of labels follow, up
+    to n_whole, and then all others.
     arc: [h, m] -> number of its variable, -1 for a forbidden one. rows: sparse.
     """
 
     h: np.ndarray
     m: np.ndarray
     arc: np.ndarray
+    n_whole: int
     costs: np.ndarray
     rows: Any
     low: np.ndarray
     high: np.ndarray
 
 
-def _build(
-    arcs: np.ndarray, siblings: np.ndarray | None, ends: np.ndarray | None, single_root: bool
-) -> _Program:
-    """The program of one sentence, but for the cycles.
+class _Rows:
+    """Constraints in the making: entries (row, variable, value), and the bounds of each row."""
 
-    Args:
-        arcs: (N, N). siblings: (N, N, N) and ends: (N, N), or None.
-    """
+    def __init__(self) -> None:
+        self.entries: list[tuple[np.ndarray, np.ndarray, float]] = []
+        self.low: list[np.ndarray] = []
+        self.high: list[np.ndarray] = []
+        self.count = 0
+
+    def add(self, low: np.ndarray, high: np.ndarray, *entries: Any) -> None:
+        """Rows with these bounds; entries (row, variable, value), rows counted from 0 on."""
+        self.entries += [
+            (self.count + rows, variables, value) for rows, variables, value in entries
+        ]
+        self.low.append(low)
+        self.high.append(high)
+        self.count += len(low)
+
+
+@dataclass
+class _Variables:
+    """Scores and modifiers of the variables, by kind."""
+
+    scores: list[np.ndarray]
+    modifiers: list[np.ndarray]
+
+    def add(self, scores: np.ndarray, modifiers: np.ndarray) -> np.ndarray:
+        """One more kind; the numbers of its variables."""
+        first = sum(len(of_kind) for of_kind in self.scores)
+        self.scores.append(scores)
+        self.modifiers.append(modifiers)
+        return first + np.arange(len(scores))
+
+
+def _build(sentence: _Sentence, single_root: bool) -> _Program:
+    """The program of one sentence, but for the cycles."""
+    arcs = sentence.arcs
     n_nodes = len(arcs)
     allowed = np.isfinite(arcs) & ~np.eye(n_nodes, dtype=bool)
     allowed[:, 0] = False
     h, m = np.nonzero(allowed)
     arc = np.full(arcs.shape, -1)
     arc[h, m] = np.arange(len(h))
-    variables = np.arange(len(h))
-    scores, modifiers = arcs[h, m].astype(np.float64), [m]
-    rows = [(m - 1, variables, 1.0)]
-    low, high = [np.ones(n_nodes - 1)], [np.ones(n_nodes - 1)]
-    if siblings is not None and ends is not None:
-        part_h, part_m, s = _parts(siblings, allowed)
-        parts = len(h) + np.arange(len(s))
-        modifiers = [m, part_m]
-        inner = s != part_h
-        # The end of an arc is scored with the arc, and taken back from what makes it an inner
-        # sibling; a forbidden end takes no slack instead.
-        may_end = np.isfinite(ends[h, m])
-        of_end = np.where(may_end, ends[h, m], 0.0)
-        of_parts = scores[arc[part_h, part_m]] + siblings[part_h, part_m, s]
-        of_parts[inner] -= of_end[arc[part_h, s][inner]]
-        scores = np.concatenate([of_end, of_parts])
-        # Rows: of an arc's predecessor, of its modifier's successor, of a head's first modifiers.
-        predecessor = n_nodes - 1 + variables
-        successor = predecessor + len(h)
-        first = n_nodes - 1 + 2 * len(h) + 2 * part_h + (part_m > part_h)
-        rows += [(predecessor, variables, -1.0), (predecessor[arc[part_h, part_m]], parts, 1.0)]
-        rows += [(successor, variables, -1.0)]
-        rows += [(successor[arc[part_h, s][inner]], parts[inner], 1.0)]
-        rows += [(first[~inner], parts[~inner], 1.0)]
-        low += [np.zeros(len(h)), np.where(may_end, -np.inf, 0.0), np.full(2 * n_nodes, -np.inf)]
-        high += [np.zeros(2 * len(h)), np.ones(2 * n_nodes)]
-    lows, highs = np.concatenate(low), np.concatenate(high)
+    ends = sentence.ends[h, m]
+    has_chains = sentence.siblings is not None
+    of_arcs = np.where(np.isfinite(ends), ends, 0.0) if has_chains else arcs[h, m]
+    variables, rows = _Variables([], []), _Rows()
+    x = variables.add(of_arcs, m)
+    one = np.ones(n_nodes - 1)
+    rows.add(one, one, (m - 1, x, 1.0))
     if single_root:
-        of_root = variables[h == 0]
-        rows += [(np.full(len(of_root), len(lows)), of_root, 1.0)]
-        lows, highs = np.append(lows, 1.0), np.append(highs, 1.0)
-    costs = _costs(scores, modifiers)
-    return _Program(h, m, arc, costs, _sparse(rows, len(lows), len(costs)), lows, highs)
+        rows.add(np.ones(1), np.ones(1), (np.zeros((h == 0).sum(), np.int64), x[h == 0], 1.0))
+    if sentence.of_classes is not None:
+        _add_labels(sentence, h, m, arc, variables, rows)
+    n_whole = sum(len(of_kind) for of_kind in variables.scores)
+    if sentence.grand_siblings is not None:
+        _add_grand_chains(sentence, allowed, arc, variables, rows)
+    else:
+        if has_chains:
+            _add_chains(sentence, allowed, arc, variables, rows)
+        if sentence.grandparents is not None:
+            _add_grandparents(sentence.grandparents, allowed, arc, variables, rows)
+    scores = np.concatenate(variables.scores)
+    costs = _costs(scores, variables.modifiers)
+    matrix = _sparse(rows.entries, rows.count, len(costs))
+    low, high = np.concatenate(rows.low), np.concatenate(rows.high)
+    return _Program(h, m, arc, n_whole, costs, matrix, low, high)
+
+
+def _add_labels(
+    sentence: _Sentence,
+    h: np.ndarray,
+    m: np.ndarray,
+    arc: np.ndarray,
+    variables: _Variables,
+    rows: _Rows,
+) -> None:
+    """l of every arc and class."""
+    assert sentence.of_classes is not None
+    of_arcs = sentence.of_classes[h, m]
+    a, d = np.nonzero(np.isfinite(of_arcs))
+    labels = variables.add(of_arcs[a, d], m[a])
+    none = np.zeros(len(h))
+    rows.add(none, none, (np.arange(len(h)), np.arange(len(h)), -1.0), (a, labels, 1.0))
+    for k in range(int(sentence.masks.max(initial=0)).bit_length()):
+        is_under = (sentence.masks[d] >> k) & 1 == 1
+        at_most = np.full(len(arc), -np.inf), np.ones(len(arc))
+        rows.add(*at_most, (h[a[is_under]], labels[is_under], 1.0))
+
+
+def _add_grandparents(
+    grandparents: np.ndarray,
+    allowed: np.ndarray,
+    arc: np.ndarray,
+    variables: _Variables,
+    rows: _Rows,
+) -> None:
+    """y of every arc and head of its head."""
+    _, m, g = np.ogrid[tuple(slice(size) for size in grandparents.shape)]
+    above = _heads_of_heads(allowed)
+    part_h, part_m, part_g = np.nonzero(
+        allowed[:, :, None] & above[:, None, :] & (g != m) & np.isfinite(grandparents)
+    )
+    y = variables.add(grandparents[part_h, part_m, part_g], part_m)
+    n_arcs = arc.max() + 1
+    x, none = np.arange(n_arcs), np.zeros(n_arcs)
+    rows.add(none, none, (x, x, -1.0), (arc[part_h, part_m], y, 1.0))
+    below = part_h > 0
+    row = np.arange(below.sum())
+    over = arc[part_g[below], part_h[below]]
+    at_most = np.full(len(row), -np.inf), np.zeros(len(row))
+    rows.add(*at_most, (row, y[below], 1.0), (row, over, -1.0))
+
+
+def _heads_of_heads(allowed: np.ndarray) -> np.ndarray:
+    """bool [h, g]: whether g may be the head of h; for h = 0 only g = 0 is."""
+    above = allowed.T.copy()
+    above[0] = False
+    above[0, 0] = True
+    return above
+
+
+def _add_chains(
+    sentence: _Sentence,
+    allowed: np.ndarray,
+    arc: np.ndarray,
+    variables: _Variables,
+    rows: _Rows,
+) -> None:
+    """z of every arc and inner sibling; the arcs' own scores are with them."""
+    assert sentence.siblings is not None
+    h, m, s = _parts(sentence.siblings, allowed)
+    inner = s != h
+    # The end of an arc is scored with the arc, and taken back from what makes it an inner
+    # sibling; a forbidden end takes no slack instead.
+    may_end = np.isfinite(sentence.ends)
+    scores = sentence.arcs[h, m] + sentence.siblings[h, m, s]
+    scores[inner] -= np.where(may_end, sentence.ends, 0.0)[h[inner], s[inner]]
+    z = variables.add(scores, m)
+    n_arcs, n_nodes = arc.max() + 1, len(arc)
+    x, none = np.arange(n_arcs), np.zeros(n_arcs)
+    rows.add(none, none, (x, x, -1.0), (arc[h, m], z, 1.0))
+    least = np.where(may_end[arc >= 0], -np.inf, 0.0)
+    rows.add(least, none, (x, x, -1.0), (arc[h[inner], s[inner]], z[inner], 1.0))
+    first = 2 * h + (m > h)
+    at_most = np.full(2 * n_nodes, -np.inf), np.ones(2 * n_nodes)
+    rows.add(*at_most, (first[~inner], z[~inner], 1.0))
+
+
+def _add_grand_chains(
+    sentence: _Sentence,
+    allowed: np.ndarray,
+    arc: np.ndarray,
+    variables: _Variables,
+    rows: _Rows,
+) -> None:
+    """y of every arc and head of its head, z of both with an inner sibling."""
+    assert sentence.siblings is not None
+    assert sentence.grand_siblings is not None
+    n_arcs = arc.max() + 1
+    grandparents = sentence.grandparents
+    if grandparents is None:
+        grandparents = np.zeros_like(sentence.siblings)
+    before = sum(len(of_kind) for of_kind in variables.scores)
+    _add_grandparents(grandparents, allowed, arc, variables, rows)
+    n_pairs = len(variables.scores[-1])
+    # The number of y by h, m and g, found again as _add_grandparents put them: in order.
+    _, m, g = np.ogrid[tuple(slice(size) for size in grandparents.shape)]
+    is_pair = allowed[:, :, None] & _heads_of_heads(allowed)[:, None, :] & (g != m)
+    is_pair &= np.isfinite(grandparents)
+    pair = np.full(is_pair.shape, -1)
+    pair[is_pair] = np.arange(n_pairs)
+    part_h, part_m, part_s = _parts(sentence.siblings, allowed)
+    scores = sentence.grand_siblings[part_h, part_m, part_s]  # by g
+    has_part = np.isfinite(scores) & (pair[part_h, part_m] >= 0)
+    inner = part_s != part_h
+    has_part[inner] &= pair[part_h, part_s][inner] >= 0
+    part, part_g = np.nonzero(has_part)
+    part_h, part_m, part_s, inner = part_h[part], part_m[part], part_s[part], inner[part]
+    may_end = np.isfinite(sentence.ends)
+    of_parts = scores[part, part_g] + sentence.arcs[part_h, part_m]
+    of_parts = of_parts + sentence.siblings[part_h, part_m, part_s]
+    of_parts[inner] -= np.where(may_end, sentence.ends, 0.0)[part_h[inner], part_s[inner]]
+    z = variables.add(of_parts, part_m)
+    y, none = np.arange(n_pairs), np.zeros(n_pairs)
+    rows.add(none, none, (y, before + y, -1.0), (pair[part_h, part_m, part_g], z, 1.0))
+    least = np.where(np.broadcast_to(may_end[:, :, None], is_pair.shape)[is_pair], -np.inf, 0.0)
+    successor = pair[part_h[inner], part_s[inner], part_g[inner]]
+    rows.add(least, none, (y, before + y, -1.0), (successor, z[inner], 1.0))
+    # The first modifiers of each side: at most one, and only under the head that h has.
+    of_root = part_h == 0
+    first = 2 * np.where(of_root, n_arcs, arc[part_g, part_h]) + (part_m > part_h)
+    at_most = np.append(np.zeros(2 * n_arcs), np.ones(2))
+    x = np.arange(2 * n_arcs)
+    rows.add(
+        np.full(len(at_most), -np.inf),
+        at_most,
+        (first[~inner], z[~inner], 1.0),
+        (x, x // 2, -1.0),
+    )
 
 
 def _parts(siblings: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -237,16 +520,17 @@ def _solve(
     met = np.zeros(len(program.h))  # the last x
     is_whole = False
     while True:
-        status, x = _optimum(program, is_whole, deadline)
+        status, wanted = _optimum(program, is_whole, deadline)
         if status == INFEASIBLE:
             return None, True
+        x = None if wanted is None else wanted[: len(program.h)]
         met = met if x is None else x
-        if status == OUT_OF_TIME or x is None:
+        if status == OUT_OF_TIME or x is None or wanted is None:
             return _tree_near(program, met, single_root), False
         cycles = _broken_cuts(program, x)
         if cycles:
             _forbid(program, cycles)
-        elif is_whole or np.abs(x - np.round(x)).max() <= FRACTION:
+        elif is_whole or np.abs(wanted - np.round(wanted)).max() <= FRACTION:
             heads = np.full(n_nodes, NO_HEAD)
             chosen = x > 0.5
             heads[program.m[chosen]] = program.h[chosen]
@@ -256,7 +540,7 @@ def _solve(
 
 
 def _optimum(program: _Program, is_whole: bool, deadline: float) -> tuple[int, np.ndarray | None]:
-    """The solver's mark and x (A,); None if it met none.
+    """The solver's mark and the variables that must be whole; None if it met none.
 
     Raises:
         GpuparseError: the solver gave up.
@@ -271,7 +555,7 @@ def _optimum(program: _Program, is_whole: bool, deadline: float) -> tuple[int, n
         if options["time_limit"] <= 0:
             return OUT_OF_TIME, None
     needs_whole = np.zeros(len(program.costs))
-    needs_whole[: len(program.h)] = is_whole
+    needs_whole[: program.n_whole] = is_whole
     found = milp(
         program.costs,
         integrality=needs_whole,
@@ -281,7 +565,7 @@ def _optimum(program: _Program, is_whole: bool, deadline: float) -> tuple[int, n
     )
     if found.status not in (SOLVED, OUT_OF_TIME, INFEASIBLE):
         raise GpuparseError(f"the solver of integer programs gave up: {found.message}")
-    return found.status, None if found.x is None else found.x[: len(program.h)]
+    return found.status, None if found.x is None else found.x[: program.n_whole]
 
 
 def _broken_cuts(program: _Program, x: np.ndarray) -> list[np.ndarray]:

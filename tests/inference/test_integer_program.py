@@ -9,7 +9,8 @@ import torch
 
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.inference import chu_liu_edmonds, eisner_sibling, hill_climb
-from gpuparse.inference.integer_program import integer_program
+from gpuparse.inference.integer_program import integer_program, integer_program_labelled
+from tests.inference.crossing import MODELS, as_tensors, draw_parts, put_junk
 from tests.oracles.brute_force import (
     all_trees,
     best_sibling_values,
@@ -17,6 +18,7 @@ from tests.oracles.brute_force import (
     is_tree,
     sibling_tree_values,
 )
+from tests.oracles.crossing_trees import best_labelled_value, crossing_tree_values, keeps_limits
 from tests.strategies import integer_scores, integer_siblings, with_junk
 
 pytest.importorskip("scipy.optimize", reason="scipy is not installed")
@@ -256,3 +258,49 @@ def test_without_scipy_it_is_asked_for(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(ConfigError, match="pip install scipy"):
         integer_program(torch.zeros(1, 2, 2), None, torch.tensor([1]))
+
+
+@every_root
+@pytest.mark.parametrize("model", ["grandparents", "both", "all"])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_the_best_of_all_trees_with_grandparents_is_found(model, single_root, n):
+    rng = np.random.default_rng(40 + n)
+    n_batch = 12
+    arcs, larger = draw_parts(rng, n_batch, n, model, forbidden=0.0)
+    arcs[::2], rougher = draw_parts(rng, n_batch // 2, n, model, forbidden=0.2)
+    for name, scores in larger.items():
+        scores[::2] = rougher[name]
+    values = crossing_tree_values(arcs, larger, single_root).max(1)
+    put_junk(arcs, larger, [n] * n_batch)
+    for b in range(n_batch):
+        parts = as_tensors({name: scores[b : b + 1] for name, scores in larger.items()})
+        siblings = parts.pop("sibling_scores", None)
+        batch = torch.from_numpy(arcs[b : b + 1]), siblings, torch.tensor([n])
+        if values[b] == -np.inf:
+            with pytest.raises(NoTreeError, match="sentence 0 "):
+                integer_program(*batch, **parts, single_root=single_root)
+            continue
+        heads, scores, optimal = integer_program(*batch, **parts, single_root=single_root)
+        assert scores.item() == values[b]
+        assert optimal.all()
+        assert is_tree(tuple(heads[0, 1:].tolist()))
+        assert not single_root or heads[0].tolist().count(0) == 1
+
+
+@every_root
+@pytest.mark.parametrize("limits", [[{1}], [{0}, {1}], [{0, 1}, {1, 2}]], ids=str)
+def test_labelled_trees_are_the_best_that_keep_the_limits(limits, single_root):
+    rng = np.random.default_rng(50)
+    for case in range(10):
+        n, model = int(rng.integers(1, 5)), list(MODELS)[case % len(MODELS)]
+        arcs, larger = draw_parts(rng, 1, n, model, forbidden=0.0)
+        labels = rng.integers(-4, 5, (1, n + 1, n + 1, 3)).astype(np.float32)
+        value = best_labelled_value(arcs, larger, labels, limits, single_root)
+        batch = torch.from_numpy(arcs), torch.from_numpy(labels), torch.tensor([n])
+        options = {"limits": limits, "single_root": single_root}
+        heads, found, scores, optimal = integer_program_labelled(
+            *batch, **as_tensors(larger), **options
+        )
+        assert optimal.all()
+        assert scores.item() == value
+        assert keeps_limits(heads[0].numpy(), tuple(found[0, 1:].tolist()), limits)

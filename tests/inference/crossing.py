@@ -1,0 +1,65 @@
+"""Random scores of larger parts for searches in which arcs may cross."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+AXES = {
+    "sibling_scores": 3,
+    "grandparent_scores": 3,
+    "grand_sibling_scores": 4,
+    "end_scores": 2,
+}
+MODELS = {
+    "arcs": (),
+    "siblings": ("sibling_scores", "end_scores"),
+    "grandparents": ("grandparent_scores",),
+    "both": ("sibling_scores", "grandparent_scores"),
+    "all": tuple(AXES),
+}
+
+
+def draw_parts(
+    rng: np.random.Generator, n_batch: int, n: int, model: str, *, forbidden: float, spread: int = 4
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Whole arc scores, and those of the larger parts of a model by keyword, float32."""
+    arcs = _draw(rng, n_batch, n, 2, forbidden, spread)
+    larger = {
+        name: _draw(rng, n_batch, n, AXES[name], forbidden / 2, spread) for name in MODELS[model]
+    }
+    return arcs, larger
+
+
+def _draw(
+    rng: np.random.Generator, n_batch: int, n: int, n_axes: int, forbidden: float, spread: int
+) -> np.ndarray:
+    shape = (n_batch, *[n + 1] * n_axes)
+    scores = rng.integers(-spread, spread + 1, shape).astype(np.float32)
+    scores[rng.random(shape) < forbidden] = -np.inf
+    return scores
+
+
+def as_tensors(larger: dict[str, np.ndarray]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(scores) for name, scores in larger.items()}
+
+
+def put_junk(arcs: np.ndarray, larger: dict[str, np.ndarray], lengths: list[int]) -> None:
+    """NaN in every cell that no search may read, padding included."""
+    n_nodes = arcs.shape[1]
+    for b, n in enumerate(lengths):
+        for h in range(n_nodes):
+            for m in range(n_nodes):
+                is_read = h != m and 0 < m <= n and h <= n
+                for name, scores in {"": arcs, **larger}.items():
+                    if not is_read:
+                        scores[b, h, m] = np.nan
+                        continue
+                    for s in range(n_nodes):
+                        is_sibling = s == h or min(h, m) < s < max(h, m)
+                        is_head = s == 0 if h == 0 else s not in (h, m) and s <= n
+                        if name == "grandparent_scores" and not is_head:
+                            scores[b, h, m, s] = np.nan
+                        if name in ("sibling_scores", "grand_sibling_scores") and not is_sibling:
+                            scores[b, h, m, s] = np.nan
+                        if name == "grand_sibling_scores" and not is_head:
+                            scores[b, h, m, :, s] = np.nan

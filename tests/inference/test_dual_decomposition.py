@@ -1,0 +1,340 @@
+"""Dual decomposition against all trees and integer programs, and its forms against each other."""
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.errors import NoTreeError, ScoreError
+from gpuparse.inference import (
+    chu_liu_edmonds,
+    dual_decomposition,
+    dual_decomposition_labelled,
+    reference_dual_decomposition,
+)
+from gpuparse.inference.integer_program import integer_program
+from gpuparse.inference.kernels.cpu import threads
+from gpuparse.inference.kernels.cpu.candidates import (
+    find_candidates,
+    grand_sibling_blocks,
+    sibling_blocks,
+)
+from gpuparse.inference.kernels.cpu.dual_decomposition import dual_decomposition_sentence
+from tests.inference.crossing import MODELS, as_tensors, draw_parts, put_junk
+from tests.oracles.block_trees import block_tree_values
+from tests.oracles.brute_force import all_trees, is_tree
+from tests.oracles.crossing_trees import (
+    best_labelled_value,
+    crossing_tree_values,
+    keeps_limits,
+)
+
+every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+every_model = pytest.mark.parametrize("has_grandparents", [True, False], ids=["grand", "sibling"])
+every_kind = pytest.mark.parametrize("model", MODELS)
+every_backend = pytest.mark.parametrize("backend", ["cpu", "torch"])
+PLENTY = 5000
+"""Iterations that the compiled form never needs for a few words."""
+
+
+def draw_blocks(rng, n, has_grandparents, *, forbidden):
+    """Candidates, whole numbers in their blocks, where those begin, and ends."""
+    allowed = rng.random((n + 1, n + 1)) < rng.choice([0.5, 0.8, 1.0])
+    candidates = find_candidates(allowed, n)
+    of_grandparents = grand_sibling_blocks(candidates.head, candidates.first, candidates.rank)
+    starts = of_grandparents if has_grandparents else sibling_blocks(candidates.rank)
+    spread = int(rng.choice([1, 3, 100]))
+    blocks = rng.integers(-spread, spread + 1, starts[-1]).astype(np.float32)
+    ends = rng.integers(-spread, spread + 1, len(candidates.head)).astype(np.float32)
+    blocks[rng.random(len(blocks)) < forbidden] = -np.inf
+    ends[rng.random(len(ends)) < forbidden / 2] = -np.inf
+    return candidates, blocks, starts, ends
+
+
+@every_root
+@every_model
+@pytest.mark.parametrize("most", [4, 4000])
+def test_what_is_certified_is_the_best_of_all_trees(has_grandparents, single_root, most):
+    rng = np.random.default_rng(most)
+    n_certified = n_none = 0
+    for case in range(100):
+        n = int(rng.integers(1, 6))
+        drawn = draw_blocks(rng, n, has_grandparents, forbidden=0.2 * (case % 2))
+        values = block_tree_values(*drawn, n, has_grandparents, single_root)
+        heads = np.full(n + 1, -1)
+        candidates, blocks, starts, ends = drawn
+        found, certified, iterations = dual_decomposition_sentence(
+            candidates, blocks, starts, has_grandparents, ends, n, single_root, most, 1.0, heads
+        )
+        assert iterations <= most
+        assert certified or most == 4
+        n_certified += certified
+        n_none += not found
+        if found:
+            trees = all_trees(n, False, single_root)
+            value = values[(trees[:, 1:] == heads[1:]).all(axis=1).nonzero()[0][0]]
+            assert value > -np.inf
+            assert not certified or value == values.max()
+        elif certified:
+            assert values.max() == -np.inf
+    assert n_certified > 40
+    assert 0 < n_none < 50
+
+
+@every_root
+@every_kind
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_a_thousand_batches_have_the_value_of_enumeration(model, single_root, n):
+    """10,000 sentences over all models and roots, n = 1..5: every one is certified, and right."""
+    rng = np.random.default_rng(n)
+    n_batch = {1: 60, 2: 140, 3: 250, 4: 350, 5: 200}[n]
+    arcs, larger = draw_parts(rng, n_batch, n, model, forbidden=0.0)
+    rough, rougher = draw_parts(rng, n_batch, n, model, forbidden=0.2)
+    arcs[::2] = rough[::2]
+    for name, scores in larger.items():
+        scores[::2] = rougher[name][::2]
+    values = crossing_tree_values(arcs, larger, single_root)
+    has_tree = values.max(1) > -np.inf
+    put_junk(arcs, larger, [n] * n_batch)
+    options = {"single_root": single_root, "max_iterations": PLENTY}
+    possible = {name: scores[has_tree] for name, scores in larger.items()}
+    heads, scores, certified, _ = dual_decomposition(
+        torch.from_numpy(arcs[has_tree]),
+        torch.full((has_tree.sum(),), n),
+        **as_tensors(possible),
+        **options,
+    )
+    assert scores.tolist() == values[has_tree].max(1).tolist()
+    assert certified.all()
+    trees = all_trees(n, False, single_root)
+    base = (n + 1) ** np.arange(n)
+    place = {key: t for t, key in enumerate((trees[:, 1:] @ base).tolist())}
+    found = [place[key] for key in (heads.numpy()[:, 1:] @ base).tolist()]
+    assert values[has_tree][np.arange(len(found)), found].tolist() == scores.tolist()
+    for b in np.flatnonzero(~has_tree)[:5]:
+        one = {name: scores[b : b + 1] for name, scores in larger.items()}
+        with pytest.raises(NoTreeError, match="sentence 0 of the batch has no tree"):
+            dual_decomposition(
+                torch.from_numpy(arcs[b : b + 1]), torch.tensor([n]), **as_tensors(one), **options
+            )
+
+
+def test_the_cases_above_are_ten_thousand():
+    assert 2 * len(MODELS) * sum([60, 140, 250, 350, 200]) == 10_000
+
+
+@every_root
+@every_kind
+def test_torch_equals_the_textbook_and_what_both_certify_is_the_best(model, single_root):
+    rng = np.random.default_rng(5)
+    n_certified = 0
+    for n in (1, 2, 4, 5):
+        arcs, larger = draw_parts(rng, 4, n, model, forbidden=0.1 * (n == 4))
+        values = crossing_tree_values(arcs, larger, single_root)
+        for b in range(len(arcs)):
+            one = {name: scores[b : b + 1] for name, scores in larger.items()}
+            options = {"single_root": single_root, "max_iterations": 40}
+            batch = torch.from_numpy(arcs[b : b + 1]), torch.tensor([n])
+            try:
+                textbook = reference_dual_decomposition.dual_decomposition(
+                    arcs[b], granularity=1.0, **options,
+                    **{name: scores[0] for name, scores in one.items()},
+                )  # fmt: skip
+            except NoTreeError:
+                with pytest.raises(NoTreeError):
+                    dual_decomposition(*batch, backend="torch", **as_tensors(one), **options)
+                continue
+            found = dual_decomposition(*batch, backend="torch", **as_tensors(one), **options)
+            assert tuple(part[0].tolist() for part in found) == textbook
+            assert textbook[1] <= values[b].max()
+            if textbook[2]:
+                n_certified += 1
+                assert textbook[1] == values[b].max()
+    assert n_certified > 4
+
+
+@every_root
+@pytest.mark.parametrize("model", ["siblings", "grandparents", "all"])
+def test_certified_trees_are_those_of_integer_programs(model, single_root):
+    rng = np.random.default_rng(6)
+    n = 8
+    arcs, larger = draw_parts(rng, 4, n, model, forbidden=0.1, spread=20)
+    batch = torch.from_numpy(arcs), torch.full((4,), n)
+    parts = as_tensors(larger)
+    options = {"single_root": single_root}
+    _, scores, certified, _ = dual_decomposition(*batch, **parts, **options, max_iterations=PLENTY)
+    siblings = parts.pop("sibling_scores", None)
+    _, expected, optimal = integer_program(batch[0], siblings, batch[1], **parts, **options)
+    assert certified.all()
+    assert optimal.all()
+    assert scores.tolist() == expected.tolist()
+
+
+@every_root
+def test_without_larger_parts_it_is_chu_liu_edmonds(single_root):
+    rng = np.random.default_rng(7)
+    arcs = torch.from_numpy(rng.integers(-50, 51, (20, 13, 13)).astype(np.float32))
+    lengths = torch.tensor([12] * 10 + list(range(10)))
+    heads, scores, certified, _ = dual_decomposition(arcs, lengths, single_root=single_root)
+    assert certified.all()
+    assert scores.equal(chu_liu_edmonds(arcs, lengths, single_root=single_root)[1])
+    assert ((heads >= 0).sum(1) == lengths).all()
+
+
+def test_scores_that_are_not_whole_are_certified_too():
+    rng = np.random.default_rng(8)
+    n = 4
+    arcs = rng.standard_normal((60, n + 1, n + 1), np.float32)
+    larger = {
+        "sibling_scores": rng.standard_normal((60, *[n + 1] * 3), np.float32),
+        "grandparent_scores": rng.standard_normal((60, *[n + 1] * 3), np.float32),
+    }
+    values = crossing_tree_values(arcs, larger, False)
+    batch = torch.from_numpy(arcs), torch.full((60,), n)
+    heads, scores, certified, _ = dual_decomposition(
+        *batch, **as_tensors(larger), max_iterations=PLENTY
+    )
+    assert certified.all()
+    assert heads.tolist() == all_trees(n, False, False)[values.argmax(1)].tolist()
+    np.testing.assert_allclose(scores.numpy(), values.max(1), rtol=1e-5)
+    # With a coarse granularity less is certain, and sooner.
+    _, near, certified, fewer = dual_decomposition(*batch, **as_tensors(larger), granularity=2.0)
+    assert certified.all()
+    assert (near.numpy() > values.max(1) - 2.0).all()
+    assert fewer.sum() > 0
+
+
+@every_backend
+def test_one_iteration_gives_a_tree_that_is_mostly_not_certified(backend):
+    rng = np.random.default_rng(9)
+    n = 9
+    arcs, larger = draw_parts(rng, 10, n, "all", forbidden=0.0)
+    batch = torch.from_numpy(arcs), torch.full((10,), n)
+    heads, scores, certified, iterations = dual_decomposition(
+        *batch, **as_tensors(larger), max_iterations=1, backend=backend
+    )
+    assert (iterations == 1).all()
+    assert not certified.all()
+    assert all(is_tree(tuple(tree[1:])) for tree in heads.tolist())
+    _, best, _, _ = dual_decomposition(*batch, **as_tensors(larger), max_iterations=300)
+    assert (scores <= best).all()
+
+
+@every_backend
+@pytest.mark.parametrize("model", ["siblings", "all"])
+def test_padding_batch_mates_and_threads_change_nothing_and_inputs_stay(
+    model, backend, monkeypatch
+):
+    rng = np.random.default_rng(10)
+    lengths = [6, 0, 3, 1, 5, 4]
+    arcs, larger = draw_parts(rng, 6, 6, model, forbidden=0.0)
+    put_junk(arcs, larger, lengths)
+    before = [scores.tobytes() for scores in (arcs, *larger.values())]
+    batch = torch.from_numpy(arcs), torch.tensor(lengths)
+    together = dual_decomposition(*batch, **as_tensors(larger), backend=backend, max_iterations=50)
+    assert [scores.tobytes() for scores in (arcs, *larger.values())] == before
+    for b, n in enumerate(lengths):
+        inside = slice(n + 1)
+        alone = {
+            name: torch.from_numpy(scores[(slice(b, b + 1), *[inside] * (scores.ndim - 1))].copy())
+            for name, scores in larger.items()
+        }
+        found = dual_decomposition(
+            batch[0][b : b + 1, inside, inside], batch[1][b : b + 1], **alone, backend=backend,
+            max_iterations=50,
+        )  # fmt: skip
+        assert found[0][0].tolist() == together[0][b, inside].tolist()
+        assert (together[0][b, n + 1 :] == -1).all()
+        assert [part[0].item() for part in found[1:]] == [part[b].item() for part in together[1:]]
+    if backend == "cpu":
+        monkeypatch.setattr(threads.run_in_threads, "__defaults__", (1,))
+        n_threads = torch.get_num_threads()
+        try:
+            torch.set_num_threads(3)
+            again = dual_decomposition(*batch, **as_tensors(larger), max_iterations=50)
+        finally:
+            torch.set_num_threads(n_threads)
+        assert all(old.equal(new) for old, new in zip(together, again, strict=True))
+
+
+LIMITS = [[], [{1}], [{0}, {1}], [{0, 1}, {1, 2}], [{0, 1, 2}]]
+"""Nothing, one label, two apart, two that overlap, and one modifier a head at most."""
+
+
+@every_root
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+def test_labelled_trees_are_the_best_that_keep_the_limits(limits, single_root):
+    rng = np.random.default_rng(11)
+    n_none = 0
+    for case in range(12):
+        n, model = int(rng.integers(1, 5)), list(MODELS)[case % len(MODELS)]
+        arcs, larger = draw_parts(rng, 1, n, model, forbidden=0.1 * (case % 3))
+        labels = rng.integers(-4, 5, (1, n + 1, n + 1, 3)).astype(np.float32)
+        labels[rng.random(labels.shape) < 0.15 * (case % 3)] = -np.inf
+        value = best_labelled_value(arcs, larger, labels, limits, single_root)
+        batch = torch.from_numpy(arcs), torch.from_numpy(labels), torch.tensor([n])
+        options = {"limits": limits, "single_root": single_root, "max_iterations": PLENTY}
+        if value == -np.inf:
+            n_none += 1
+            with pytest.raises(NoTreeError, match="has no tree"):
+                dual_decomposition_labelled(*batch, **as_tensors(larger), **options)
+            continue
+        heads, found, scores, certified, _ = dual_decomposition_labelled(
+            *batch, **as_tensors(larger), **options
+        )
+        assert certified.all()
+        assert scores.item() == value
+        assert keeps_limits(heads[0].numpy(), tuple(found[0, 1:].tolist()), limits)
+        assert found[0, 0] == -1
+    assert n_none < 8
+
+
+def test_a_tree_that_is_not_certified_keeps_the_limits_too():
+    rng = np.random.default_rng(12)
+    n, limits = 12, [{0}, {1, 2}]
+    arcs, larger = draw_parts(rng, 10, n, "both", forbidden=0.0)
+    labels = rng.integers(-9, 10, (10, n + 1, n + 1, 5)).astype(np.float32)
+    labels[..., 0] += 20
+    heads, found, _, certified, _ = dual_decomposition_labelled(
+        torch.from_numpy(arcs), torch.from_numpy(labels), torch.full((10,), n), limits=limits,
+        **as_tensors(larger), max_iterations=2,
+    )  # fmt: skip
+    assert not certified.all()
+    for tree, names in zip(heads.numpy(), found.tolist(), strict=True):
+        assert keeps_limits(tree, tuple(names[1:]), limits)
+
+
+@every_backend
+def test_what_is_no_score_or_limit_is_refused(backend):
+    arcs, lengths = torch.zeros(2, 4, 4), torch.tensor([3, 3])
+    options = {"backend": backend}
+    with pytest.raises(ScoreError, match="grandparent_scores has shape"):
+        dual_decomposition(arcs, lengths, grandparent_scores=torch.zeros(2, 4, 4), **options)
+    bad = torch.zeros(2, 4, 4, 4, 4)
+    bad[1, 2, 3, 2, 1] = torch.nan
+    with pytest.raises(ScoreError, match="grand_sibling_scores: sentence 1: "):
+        dual_decomposition(arcs, lengths, grand_sibling_scores=bad, **options)
+    with pytest.raises(ScoreError, match="end_scores has shape"):
+        dual_decomposition(arcs, lengths, end_scores=arcs[:1], **options)
+    with pytest.raises(ScoreError, match="max_iterations is 0"):
+        dual_decomposition(arcs, lengths, max_iterations=0, **options)
+    with pytest.raises(ScoreError, match="granularity is -1"):
+        dual_decomposition(arcs, lengths, granularity=-1.0, **options)
+    arcs[1, :, 2] = -torch.inf
+    with pytest.raises(NoTreeError, match="sentence 1 of the batch has no tree"):
+        dual_decomposition(arcs, lengths, **options)
+
+
+def test_what_is_no_label_or_limit_on_labels_is_refused():
+    arcs, lengths = torch.zeros(2, 4, 4), torch.tensor([3, 3])
+    labels = torch.zeros(2, 4, 4, 3)
+    with pytest.raises(ScoreError, match="limit 1 names label 3"):
+        dual_decomposition_labelled(arcs, labels, lengths, limits=[{0}, {3}])
+    with pytest.raises(ScoreError, match="there are 11 limits"):
+        dual_decomposition_labelled(arcs, labels, lengths, limits=[{0}] * 11)
+    with pytest.raises(ScoreError, match="label_scores has shape"):
+        dual_decomposition_labelled(arcs, labels[:, 1:], lengths, limits=[])
+    labels[0, 1, 2, 1] = torch.inf
+    with pytest.raises(ScoreError, match="label_scores: sentence 0: "):
+        dual_decomposition_labelled(arcs, labels, lengths, limits=[])
+    with pytest.raises(ScoreError, match="backend 'cpu' only"):
+        dual_decomposition_labelled(arcs, labels, lengths, limits=[], backend="torch")
