@@ -4,7 +4,13 @@ from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decode import DECODERS, Decoder, decode
+from gpuparse.inference.dual_decomposition import (
+    dual_decomposition,
+    dual_decomposition_labelled,
+)
 from gpuparse.inference.eisner import eisner
+from gpuparse.inference.eisner_grand_sibling import eisner_grand_sibling
+from gpuparse.inference.eisner_grandchild import eisner_grandchild, eisner_grandchild_labelled
 from gpuparse.inference.eisner_kbest import eisner_kbest
 from gpuparse.inference.eisner_sibling import eisner_sibling
 from gpuparse.inference.eisner_sibling_kbest import eisner_sibling_kbest
@@ -20,8 +26,11 @@ from gpuparse.inference.eisner_sums import (
     eisner_marginals,
     eisner_sample,
 )
+from gpuparse.inference.eisner_tri_sibling import eisner_tri_sibling
 from gpuparse.inference.hill_climb import hill_climb
+from gpuparse.inference.integer_program import integer_program, integer_program_labelled
 from gpuparse.inference.label_marginals import arc_scores_of_labels, label_marginals
+from gpuparse.inference.loopy_belief_propagation import loopy_belief_propagation
 from gpuparse.inference.matrix_tree import (
     matrix_tree_entropy,
     matrix_tree_log_partition,
@@ -42,8 +51,13 @@ __all__ = [
     "chu_liu_edmonds_kbest",
     "constrain",
     "decode",
+    "dual_decomposition",
+    "dual_decomposition_labelled",
     "eisner",
     "eisner_entropy",
+    "eisner_grand_sibling",
+    "eisner_grandchild",
+    "eisner_grandchild_labelled",
     "eisner_kbest",
     "eisner_log_partition",
     "eisner_marginals",
@@ -54,8 +68,12 @@ __all__ = [
     "eisner_sibling_log_partition",
     "eisner_sibling_marginals",
     "eisner_sibling_sample",
+    "eisner_tri_sibling",
     "hill_climb",
+    "integer_program",
+    "integer_program_labelled",
     "label_marginals",
+    "loopy_belief_propagation",
     "matrix_tree_entropy",
     "matrix_tree_log_partition",
     "matrix_tree_marginals",

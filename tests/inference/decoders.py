@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gpuparse import inference
-from gpuparse.inference import reference, reference_kbest
+from gpuparse.inference import reference, reference_kbest, reference_third_order
 from gpuparse.inference.backends import has_triton
 
 HAS_GPU = torch.cuda.is_available()
@@ -84,8 +84,27 @@ KBEST_ROWS = {
 }
 """Those that find several trees, each named after the decoder of the best one."""
 
+THIRD_ORDER_ROWS = {
+    "eisner_grand_sibling": Row(
+        inference.eisner_grand_sibling, reference_third_order.eisner_grand_sibling, projective=True
+    ),
+    "eisner_tri_sibling": Row(
+        inference.eisner_tri_sibling, reference_third_order.eisner_tri_sibling, projective=True
+    ),
+}
+"""Those that read parts of three arcs."""
+
+DUAL = {"dual_decomposition", "dual_decomposition_labelled"}
+"""Those with certificates, whose tests are in a file of their own, enumeration and textbook too."""
+
+PROGRAMS = {"integer_program", "integer_program_labelled"}
+"""Integer programs, whose tests are in a file of their own."""
+
 KBEST = {"chu_liu_edmonds_kbest"}
 """Another, whose tests are in a file of its own."""
+
+GRANDCHILD = {"eisner_grandchild", "eisner_grandchild_labelled"}
+"""Those that read scores of grandchildren too, whose tests are in a file of their own."""
 
 NOT_DECODERS = {"DECODERS", "Decoder", "Parse", "Scores", "constrain", "decode"}
 """Public names of `gpuparse.inference` that search for nothing themselves."""
@@ -101,6 +120,7 @@ SUMS = {
     "eisner_sibling_marginals",
     "eisner_sibling_sample",
     "label_marginals",
+    "loopy_belief_propagation",
     "matrix_tree_entropy",
     "matrix_tree_log_partition",
     "matrix_tree_marginals",

@@ -11,12 +11,16 @@ from gpuparse.errors import NoTreeError
 from gpuparse.inference.kernels.cpu.search import SCRATCH
 from tests.inference.decoders import (
     BACKENDS,
+    DUAL,
+    GRANDCHILD,
     KBEST,
     KBEST_ROWS,
     NOT_DECODERS,
+    PROGRAMS,
     ROWS,
     SIBLING_ROWS,
     SUMS,
+    THIRD_ORDER_ROWS,
     fewer,
     no_longer,
     search_with,
@@ -32,14 +36,20 @@ every_backend = pytest.mark.parametrize("backend", BACKENDS)
 
 def test_every_public_decoder_has_a_row():
     rows = ROWS | SIBLING_ROWS
-    assert list(inference.DECODERS) == list(rows)
-    assert set(inference.__all__) - NOT_DECODERS - KBEST - SUMS == set(rows | KBEST_ROWS)
+    elsewhere = GRANDCHILD | DUAL | {"ilp"}
+    assert set(inference.DECODERS) <= set(rows | THIRD_ORDER_ROWS) | elsewhere
+    assert set(rows | THIRD_ORDER_ROWS) <= set(inference.DECODERS)
+    others = KBEST_ROWS | THIRD_ORDER_ROWS
+    elsewhere |= NOT_DECODERS | KBEST | PROGRAMS | SUMS
+    assert set(inference.__all__) - elsewhere == set(rows | others)
     assert {name.removesuffix("_kbest") for name in KBEST_ROWS} <= set(rows)
-    assert list(SCRATCH) == list(rows)
-    for name, decoder in inference.DECODERS.items():
-        assert decoder.search is rows[name].search
-        assert decoder.is_projective == rows[name].projective
-        assert decoder.reads_siblings == (name in SIBLING_ROWS)
+    assert list(SCRATCH) == list(inference.DECODERS)
+    for name, row in (rows | THIRD_ORDER_ROWS).items():
+        decoder = inference.DECODERS[name]
+        assert decoder.search is row.search
+        assert decoder.is_projective == row.projective
+        assert decoder.reads_siblings == (name not in ROWS)
+        assert decoder.reads_larger == (name in THIRD_ORDER_ROWS)
 
 
 def test_the_enumerator_finds_the_known_numbers_of_trees():

@@ -1,5 +1,7 @@
 """What the check lets in, what it turns away, and what it says."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 import torch
@@ -177,20 +179,27 @@ def test_views_and_scores_that_require_gradients(name, backend):
 
 
 def test_decode_by_name():
-    arcs, siblings = torch.randn(2, 6, 6), torch.randn(2, 6, 6, 6)
-    lengths, ends = torch.tensor([5, 4]), torch.randn(2, 6, 6)
-    scores = Scores(arcs, lengths, siblings, ends)
+    drawn = {
+        field.name: torch.randn(2, *[6] * axes)
+        for field, axes in zip(fields(Scores), (2, 0, 3, 2, 3, 4, 4, 4, 3, 3), strict=True)
+    }
+    scores = Scores(**drawn | {"lengths": torch.tensor([5, 4])})
     for name, decoder in DECODERS.items():
         backend = "torch" if decoder.has_backends else "cpu"
         parse = decode(name, scores, single_root=True, backend=backend)
         assert isinstance(parse, Parse)
-        read = (arcs, siblings, lengths) if decoder.reads_siblings else (arcs, lengths)
-        of_ends = {"end_scores": ends} if decoder.reads_siblings else {}
-        found, values, *_ = decoder.search(*read, single_root=True, **of_ends)
+        larger = {f"{field}_scores": getattr(scores, field) for field in decoder.reads}
+        read = (scores.arc, scores.lengths)
+        if decoder.reads_siblings and not decoder.reads_larger:
+            read = (scores.arc, larger.pop("sibling_scores"), scores.lengths)
+        backends = {"backend": backend} if decoder.has_backends else {}
+        found, values, *_ = decoder.search(*read, single_root=True, **larger, **backends)
         assert parse.scores.equal(values)
-        without = decode(name, Scores(arcs, lengths, siblings), single_root=True)
-        assert without.scores.equal(decoder.search(*read, single_root=True)[1])
-        assert without.scores.equal(values) != decoder.reads_siblings
+        for field in set(drawn) - {"arc", "lengths", "sibling"}:  # each is read, or is not
+            without = decode(
+                name, replace(scores, **{field: None}), single_root=True, backend=backend
+            )
+            assert without.scores.equal(values) != (field in decoder.reads)
         if decoder.gives_graphs:
             assert parse.heads is None
             assert parse.arcs.equal(found)
@@ -200,6 +209,6 @@ def test_decode_by_name():
     with pytest.raises(ConfigError, match=r"unknown decoder 'best'.*eisner"):
         decode("best", scores)
     with pytest.raises(ScoreError, match="eisner_sibling reads sibling scores, and there are none"):
-        decode("eisner_sibling", Scores(arcs, lengths))
+        decode("eisner_sibling", Scores(scores.arc, scores.lengths))
     with pytest.raises(ScoreError, match="hill_climb runs on the CPU only"):
         decode("hill_climb", scores, backend="torch")

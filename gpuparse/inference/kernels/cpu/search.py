@@ -20,7 +20,13 @@ from gpuparse.inference.kernels.cpu.eisner_sibling import (
     make_sibling_scratch,
 )
 from gpuparse.inference.kernels.cpu.hill_climb import hill_climb_sentence
+from gpuparse.inference.kernels.cpu.larger_parts import LargerParts
 from gpuparse.inference.kernels.cpu.multi_parent import fill_primary_heads, multi_parent_sentence
+from gpuparse.inference.kernels.cpu.search_larger import (
+    LargerSearch,
+    make_larger_search,
+    search_larger,
+)
 from gpuparse.inference.kernels.cpu.siblings import Siblings
 
 
@@ -65,20 +71,33 @@ def _multi_parent_scratch(n: int, dtype: Any) -> SearchScratch:
     return _hill_climb_scratch(n, dtype)._replace(arcs=arcs)
 
 
+def _larger(which: str) -> Callable[[int, Any], LargerSearch]:
+    return lambda n, dtype: make_larger_search(which, n)
+
+
 # Name of the decoder, as in decode.DECODERS -> its scratch.
-SCRATCH: dict[str, Callable[[int, Any], SearchScratch]] = {
+SCRATCH: dict[str, Callable[[int, Any], SearchScratch | LargerSearch]] = {
     "eisner": _eisner_scratch,
     "chu_liu_edmonds": _chu_liu_edmonds_scratch,
     "eisner_sibling": _eisner_sibling_scratch,
     "hill_climb": _hill_climb_scratch,
     "multi_parent": _multi_parent_scratch,
+    "eisner_grandchild": _larger("by_grandchildren"),
+    "eisner_grand_sibling": _larger("by_grand_siblings"),
+    "eisner_tri_sibling": _larger("by_tri_siblings"),
+    "dual_decomposition": _larger("by_dual_decomposition"),
+    # Integer programs are not for compiled code to call; where it has to search, it does so.
+    "ilp": _larger("by_dual_decomposition"),
 }
 
 
 def make_search_scratch(
     decoder: str, n: int, dtype: type[np.float32] | type[np.float64] = np.float64
-) -> SearchScratch:
-    """Working memory of a decoder, for scores of this type and sentences of up to n words."""
+) -> Any:
+    """Working memory of a decoder, for scores of this type and sentences of up to n words.
+
+    Returns: SearchScratch, or LargerSearch beyond the second order.
+    """
     return SCRATCH[decoder](n, dtype)
 
 
@@ -86,17 +105,18 @@ def make_search_scratch(
 @inlined
 def search(
     scores: np.ndarray,
-    siblings: Siblings | None,
+    siblings: Siblings | LargerParts | None,
     n: int,
     single_root: bool,
     min_gain: float,
-    scratch: SearchScratch,
+    scratch: SearchScratch | LargerSearch,
     heads: np.ndarray,
 ) -> bool:
     """Fill heads[1:n+1] with the tree that is found; return whether there is one.
 
     Args: scores (>= n+1, >= n+1), n >= 1, in the type of the scratch, which decides the decoder;
-    siblings: None for decoders of the first order; min_gain: of searches that make single changes.
+    siblings: None for decoders of the first order, LargerParts for those beyond the second;
+    min_gain: of searches that make single changes.
     Where graphs are searched for, the graph is in scratch.arcs, and heads are its primary ones.
     """
     return _search(scores, siblings, n, single_root, min_gain, scratch, heads)
@@ -104,11 +124,11 @@ def search(
 
 def _search(
     scores: np.ndarray,
-    siblings: Siblings | None,
+    siblings: Siblings | LargerParts | None,
     n: int,
     single_root: bool,
     min_gain: float,
-    scratch: SearchScratch,
+    scratch: SearchScratch | LargerSearch,
     heads: np.ndarray,
 ) -> bool:
     raise TypeError("only compiled code can call this")
@@ -116,6 +136,11 @@ def _search(
 
 @overload(_search)
 def _choose_search(scores, siblings, n, single_root, min_gain, scratch, heads):  # type: ignore[no-untyped-def]
+    if scratch.instance_class is LargerSearch:
+        return lambda scores, siblings, n, single_root, min_gain, scratch, heads: search_larger(
+            scores, siblings, n, single_root, scratch, heads
+        )
+
     def is_there(field):  # type: ignore[no-untyped-def]
         return not isinstance(scratch.types[scratch.fields.index(field)], types.NoneType)
 
