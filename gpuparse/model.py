@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,13 +16,23 @@ from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
-from gpuparse.errors import ConfigError, ModelError
+from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.label_plan import LabelPlan, compile_labels
-from gpuparse.features.plan import ArcPlan, Plan, compile_joint_labels, compile_plan
-from gpuparse.features.templates import TemplateSet, dump_set, parse_set
+from gpuparse.features.larger_plan import CHILDREN, LargerPlan, compile_larger
+from gpuparse.features.plan import (
+    LINE,
+    ArcPlan,
+    Plan,
+    compile_arcs,
+    compile_joint_labels,
+    compile_plan,
+)
+from gpuparse.features.templates import PARTS, TemplateSet, dump_set, parse_set
 from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.crossing_scores import MOST_LIMITS
 from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
+from gpuparse.inference.kernels.cpu.search_larger import LargerSearch
 from gpuparse.model_folder import (
     CONFIG,
     FEATURES,
@@ -41,6 +51,7 @@ from gpuparse.scoring.admission import (
     MAX_CELLS,
     OWN,
     Admission,
+    PartSize,
     default_batch_size,
     permitted_orders,
 )
@@ -55,8 +66,16 @@ from gpuparse.scoring.confidence import (
 )
 from gpuparse.scoring.cpu_confidence import SUMS
 from gpuparse.scoring.cpu_joint import JointLabels
-from gpuparse.scoring.cpu_parse import make_parse_scratch, parse_graphs, parse_sentences
+from gpuparse.scoring.cpu_parse import (
+    ParseScratch,
+    label_sentence,
+    make_parse_scratch,
+    parse_graphs,
+    parse_sentences,
+    score_crossing_parts,
+)
 from gpuparse.scoring.device import DeviceParser, Scored, Sent
+from gpuparse.scoring.exact import CrossingParts, best_tree
 from gpuparse.scoring.feature_map import (
     FeatureMap,
     contents,
@@ -65,6 +84,7 @@ from gpuparse.scoring.feature_map import (
 )
 from gpuparse.scoring.joint import joint_labels
 from gpuparse.scoring.labels import label_ragged, label_ragged_graphs
+from gpuparse.scoring.pruning import Pruner, all_cells, prune, with_arcs
 from gpuparse.scoring.weights import Weights
 
 NOTHING_KNOWN = np.zeros(0, np.int64)
@@ -79,7 +99,9 @@ class Predictions:
     relations, or None. graphs: all heads with their relations, of models that find graphs.
     head_chances, label_chances: (W,) float64, of the arc and, given that, of the relation, if asked
     for; the latter with labels only. orders: (S,) int8 OWN, LOWER or CHAIN of
-    `gpuparse.scoring.admission`: what each sentence was parsed with.
+    `gpuparse.scoring.admission`: what each sentence was parsed with. certified: (S,) bool, of dual
+    decomposition: whether the tree is known to be the best one under the model; iterations: (S,)
+    int64, how often its sub-problems were solved.
     """
 
     heads: np.ndarray
@@ -88,6 +110,8 @@ class Predictions:
     head_chances: np.ndarray | None = None
     label_chances: np.ndarray | None = None
     orders: np.ndarray | None = None
+    certified: np.ndarray | None = None
+    iterations: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +148,19 @@ class Found:
     arc_starts: np.ndarray | None = None
     arc_heads: np.ndarray | None = None
     arc_labels: np.ndarray | None = None
+    notes: "Notes | None" = None
+
+
+class Notes:
+    """What searches beyond the second order write down besides trees, at the places of roots.
+
+    by_place: (2, T) int64, whether the tree is certified, and iterations. firsts: (T,) int64 for
+    pruning.
+    """
+
+    def __init__(self, n_places: int) -> None:
+        self.by_place = np.zeros((2, n_places), np.int64)
+        self.firsts = np.zeros(n_places, np.int64)
 
 
 class Model:
@@ -147,6 +184,8 @@ class Model:
         arc_unit, label_unit: nats that one point of a tree's score, of a label's score is worth
             where probabilities are asked for.
         is_calibrated: whether the units were fitted to trees that were not learned from.
+        pruner: of a parser beyond the second order: what says which arcs are searched over; None:
+            all of them.
         config: the YAML text of the run that made the model, kept as a record.
     """
 
@@ -168,6 +207,7 @@ class Model:
         arc_unit: float = 1.0,
         label_unit: float = 1.0,
         is_calibrated: bool = False,
+        pruner: Pruner | None = None,
         config: str,
     ) -> None:
         self.templates = templates
@@ -184,17 +224,25 @@ class Model:
         self.single_root = single_root
         self.arc_unit, self.label_unit = arc_unit, label_unit
         self.is_calibrated = is_calibrated
+        self.pruner = pruner
         self.config = config
-        self.plan: Plan = compile_plan(templates, vocabularies)
+        self.plan: Plan = compile_plan(
+            templates, vocabularies, larger=DECODERS[decoder].reads_larger
+        )
         self.label_plan: LabelPlan | None = None  # of labels of finished trees
         self.joint_plan: ArcPlan | None = None  # of labels found with the trees
         self._joint: JointLabels | None = None
         if label_templates is not None and label_weights is not None:
             if labels_with_trees:
                 self.joint_plan = compile_joint_labels(label_templates, vocabularies)
-                self._joint = joint_labels(self.joint_plan, label_weights.array, len(labels))
+                larger = label_children(label_templates, vocabularies, decoder)
+                self._joint = joint_labels(
+                    self.joint_plan, label_weights.array, len(labels), larger
+                )
             else:
                 self.label_plan = compile_labels(label_templates, vocabularies)
+        # The class of each label, and the limits of each class, after `with_limits`.
+        self._limits: tuple[np.ndarray, np.ndarray] | None = None
         self._device_parsers: dict[tuple[str, str, str, bool], DeviceParser] = {}
         self._encoder = Encoder(vocabularies)
 
@@ -227,6 +275,11 @@ class Model:
                 )
         other = copy.copy(self)
         other.searched_with = name
+        reads_larger = DECODERS[name].reads_larger
+        if reads_larger != (self.plan.larger is not None):
+            other.plan = compile_plan(self.templates, self.vocabularies, larger=reads_larger)
+        if self.pruner:  # so that among the arcs left there is a tree of the other kind
+            other.pruner = self.pruner._replace(decoder=DECODERS[name].of_arcs)
         other._encoder = Encoder(self.vocabularies)
         return other
 
@@ -254,6 +307,38 @@ class Model:
         other._encoder = Encoder(self.vocabularies)
         return other
 
+    def with_limits(self, limits: Sequence[Sequence[str]]) -> "Model":
+        """This model, no head of whose trees has two modifiers with relations of one set.
+
+        Args:
+            limits: sets of relations, such as those of all kinds of subjects.
+        Raises:
+            ConfigError: a relation that the model does not know, no or too many sets; a model whose
+                labels are not found with the trees, or a decoder other than dual_decomposition.
+        """
+        if self.searched_with != "dual_decomposition" or self._joint is None:
+            raise ConfigError(
+                "limits on relations are kept by decoder dual_decomposition, where labels are found"
+                f" with the trees; this model searches with {self.searched_with}"
+                + ("" if self._joint else ", and labels come later: train with labels.kind=joint")
+            )
+        if not 0 < len(limits) <= MOST_LIMITS:
+            raise ConfigError(f"{len(limits)} limits on relations: expected 1 to {MOST_LIMITS}")
+        of_label = np.zeros(len(self.labels), np.int64)
+        for k, limit in enumerate(limits):
+            for name in limit:
+                if name not in self.labels:
+                    known = ", ".join(sorted(self.labels))
+                    raise ConfigError(f"no relation {name!r} in this model, which knows {known}")
+                of_label[self.labels.index(name)] |= 1 << k
+        other = copy.copy(self)
+        masks, classes = np.unique(of_label, return_inverse=True)
+        other._limits = classes.astype(np.int64), masks
+        larger = compile_larger(TemplateSet("", (), (), ()), self.vocabularies, even_if_none=True)
+        other._joint = self._joint._replace(larger=larger)
+        other._encoder = Encoder(self.vocabularies)
+        return other
+
     def _check_decoder(self, name: str) -> None:
         """Refuse decoders that need, or would ignore, a part of the model."""
         mine, other = DECODERS[self.decoder], DECODERS[name]
@@ -267,12 +352,18 @@ class Model:
                 "finds trees, and the model was learned from graphs: its scores count arcs"
                 " beside one another, and its relations are those of DEPS"
             )
-        elif other.reads_siblings and not mine.reads_siblings:
-            why = "reads sibling scores, and the model is of the first order: it has none"
-        elif mine.reads_siblings and not other.reads_siblings:
+        elif other.needs and not any(getattr(self.templates, part) for part in other.needs):
+            needs = " or ".join(other.needs).replace("_", " ")
+            order = "is of the first order" if not mine.parts else "has other parts"
+            why = f"reads {needs} scores, and the model {order}: it has none"
+        elif ignored := [
+            part for part in mine.parts if getattr(self.templates, part) and part not in other.parts
+        ]:
+            parts = " and ".join(ignored).replace("_", " ")
+            order = "" if other.parts else "is of the first order and "
             why = (
-                "is of the first order, and the model of the second: without its sibling scores"
-                " the others are but a part of what was learned"
+                f"{order}does not read the model's {parts} scores, without which the others are but"
+                " a part of what was learned"
             )
         else:
             return
@@ -355,18 +446,40 @@ class Model:
             None if chances is None else chances.heads[0, places],
             None if chances is None or not self.label_weights else chances.labels[0, places],
             orders,
+            *self._marks(batch, orders, found),
         )
+
+    def _marks(
+        self, batch: Batch, orders: np.ndarray, found: Found
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Which trees are certified, and iterations, of each sentence; None for other decoders."""
+        if self.searched_with != "dual_decomposition" or found.notes is None:
+            return None, None
+        certified, iterations = found.notes.by_place[:, batch.starts.numpy()]
+        return (certified > 0) & (orders == OWN), iterations
 
     def orders(self, batch: Batch, max_cells: int = MAX_CELLS) -> np.ndarray:
         """(S,) int8: what each sentence of a batch may be parsed with; see `permitted_orders`."""
-        siblings = self.plan.siblings is not None
-        return permitted_orders(batch.lengths.numpy(), siblings=siblings, max_cells=max_cells)
+        return permitted_orders(batch.lengths.numpy(), self._part_size(), max_cells)
+
+    def _part_size(self) -> PartSize:
+        """What the cells of a sentence are counted by."""
+        if self.searched_with == "ilp":  # its parts are written out, pruned or not
+            return PartSize(4)
+        if self.plan.larger and len(self.plan.larger.sides):
+            labels = self._joint.stride if self._joint and self._joint.larger else 0
+            return PartSize(4, self.pruner.max_heads if self.pruner else None, labels)
+        return PartSize(3 if self.plan.siblings else 2)
 
     def lower_order(self) -> "Model":
-        """A model of the first order with the arc scores of this one, of the second order."""
+        """A model of the first order with the arc scores of this one, or those of its pruner."""
         other = copy.copy(self)
-        projective = DECODERS[self.searched_with].is_projective
-        other.searched_with = "eisner" if projective else "chu_liu_edmonds"
+        if self.pruner and self._joint is None:
+            other.arcs = self.pruner.weights
+        if self._joint:
+            other._joint, other._limits = self._joint._replace(larger=None), None
+        other.pruner = None
+        other.searched_with = DECODERS[self.searched_with].of_arcs
         other.plan = Plan(self.plan.arcs, None, self.plan.guide)
         if DECODERS[self.searched_with].gives_graphs:
             other.label_weights = other.label_plan = None  # those of graphs label its trees
@@ -580,7 +693,7 @@ class Model:
         def work(part: torch.Tensor) -> int:
             some = batch.select(part)
             if not least_risk:
-                self._search_part(some, known, heads[0], labels[0])
+                self._search_part(some, known, heads[0], labels[0], Notes(0))
             trust_trees(
                 some, self._scorer(), self._units(), known, heads, labels, chances,
                 least_risk=least_risk,
@@ -682,6 +795,13 @@ class Model:
         return self.on_device(device, backend).send(batch)
 
     def _backend(self, device: str, backend: str) -> str:
+        if DECODERS[self.searched_with].reads_larger:
+            if device != "cpu" or backend not in ("auto", "cpu"):
+                raise ScoreError(
+                    f"decoder {self.searched_with} parses in compiled code, on the CPU: give device"
+                    " cpu, and backend auto or cpu"
+                )
+            return "cpu"
         return choose_backend(backend, torch.device(device), has_kernels=True)
 
     def on_device(self, device: str, backend: str) -> DeviceParser:
@@ -707,16 +827,17 @@ class Model:
         n_places = batch.values.shape[1]
         heads, labels = np.full(n_places, -1, np.int64), np.full(n_places, -1, np.int64)
         found: list[_Arcs] = []
+        notes = Notes(n_places if self.plan.larger else 0)
 
         def work(part: torch.Tensor) -> int:
-            arcs = self._search_part(batch.select(part), known, heads, labels)
+            arcs = self._search_part(batch.select(part), known, heads, labels, notes)
             if arcs is not None:
                 found.append(arcs)
             return len(part)
 
         _in_threads(work, batch, batch_size, threads, progress)
         if not DECODERS[self.searched_with].gives_graphs:
-            return Found(heads, labels)
+            return Found(heads, labels, notes=notes)
         graphs = _found_graphs(heads, labels, found)
         if not self.label_weights:
             return graphs
@@ -729,7 +850,12 @@ class Model:
         return _found_graphs(heads, labels, [arcs])
 
     def _search_part(
-        self, batch: Batch, known: np.ndarray, heads: np.ndarray, labels: np.ndarray
+        self,
+        batch: Batch,
+        known: np.ndarray,
+        heads: np.ndarray,
+        labels: np.ndarray,
+        notes: "Notes",
     ) -> "_Arcs | None":
         """Write heads and labels down by place; the arcs of graphs, unlabelled, come back."""
         weights, rows = self.arcs.array[:, 0], self.features.rows
@@ -737,8 +863,14 @@ class Model:
         scratch = make_parse_scratch(
             self.plan, rows, self._joint, self.searched_with, int(lengths.max()), weights
         )
+        if self.plan.larger:
+            scratch = self._larger_scratch(batch, known, notes, scratch)
         parser = batch.values.numpy(), starts, lengths, self.plan, weights, rows
         course = self.single_root, self.min_gain, known, scratch, heads
+        if self.searched_with == "ilp":
+            self._solve_part(parser, known, scratch, heads, labels)
+            self._label_trees(batch, heads, labels)
+            return None
         if DECODERS[self.searched_with].gives_graphs:
             sizes = (lengths + 1) ** 2
             firsts, cells = np.cumsum(sizes) - sizes, np.zeros(sizes.sum(), np.bool_)
@@ -747,6 +879,55 @@ class Model:
         require_all(parse_sentences(*parser, self._joint, *course, labels))
         self._label_trees(batch, heads, labels)
         return None
+
+    def crossing_parts(self, batch: Batch) -> CrossingParts:
+        """What dual decomposition and integer programs search over, of a batch of one sentence.
+
+        For models of decoders of trees with crossing arcs, second order or beyond.
+        """
+        weights, rows, n = self.arcs.array[:, 0], self.features.rows, int(batch.lengths[0])
+        scratch = make_parse_scratch(self.plan, rows, self._joint, self.searched_with, n, weights)
+        notes = Notes(batch.values.shape[1])
+        scratch = self._larger_scratch(batch, NOTHING_KNOWN, notes, scratch)
+        return score_crossing_parts(
+            batch.values.numpy(), int(batch.starts[0]), n, self.plan, weights, rows, self._joint,
+            NOTHING_KNOWN, scratch,
+        )  # fmt: skip
+
+    def _solve_part(
+        self,
+        parser: tuple[Any, ...],
+        known: np.ndarray,
+        scratch: ParseScratch,
+        heads: np.ndarray,
+        labels: np.ndarray,
+    ) -> None:
+        """`_search_part` by integer programs."""
+        values, starts, lengths, plan, weights, rows = parser
+        for start, n in zip(starts.tolist(), lengths.tolist(), strict=True):
+            parts = score_crossing_parts(
+                values, start, n, plan, weights, rows, self._joint, known, scratch
+            )
+            words = slice(start, start + n + 1)
+            heads[words] = best_tree(parts, n, single_root=self.single_root)
+            label_sentence(n, self._joint, scratch, heads[words], labels[words])
+
+    def _larger_scratch(
+        self, batch: Batch, known: np.ndarray, notes: "Notes", scratch: ParseScratch
+    ) -> ParseScratch:
+        """What a search over larger parts works with: the arcs left, and where it takes notes."""
+        if self.pruner:
+            arcs = all_cells(batch, notes.firsts)
+            rows, single_root = self.features.rows, self.single_root
+            prune(batch, self.plan, rows, self.pruner, known, arcs, single_root=single_root)
+            scratch = with_arcs(scratch, arcs)
+        search = scratch.tree
+        assert isinstance(search, LargerSearch)
+        # Scores are whole numbers, so two different ones are at least 1 apart.
+        search = search._replace(notes=notes.by_place, granularity=1.0)
+        if self._limits:
+            search = search._replace(label_classes=self._limits[0], masks=self._limits[1])
+        return scratch._replace(tree=search)
 
     def _label(self, batch: Batch, heads: np.ndarray, arc_starts: np.ndarray, arcs: "_Arcs") -> int:
         """Fill the labels of the arcs of a batch's graphs, compiled; `arcs` may be of more."""
@@ -771,6 +952,8 @@ class Model:
         tensors = {"arcs": self.arcs.array}
         if self.label_weights:
             tensors["labels"] = self.label_weights.array
+        if self.pruner:
+            tensors["pruner"] = self.pruner.weights.array
         if self.features.is_exact:
             keys, bases = contents(self.features)
             tensors |= {"keys": keys.astype(np.int64), "bases": bases}
@@ -797,6 +980,12 @@ class Model:
             "labels_with_trees": self._joint is not None,
             "table_rows": self.features.rows.rows,
         }
+        if self.pruner:
+            facts |= {
+                "pruner_unit": self.pruner.unit,
+                "pruner_threshold": self.pruner.threshold,
+                "pruner_heads": self.pruner.max_heads,
+            }
         write_folder(folder, facts, texts, tensors)
 
     @classmethod
@@ -826,9 +1015,22 @@ class Model:
         else:
             dense_lines = compile_plan(templates, vocabularies).dense_lines
             features = hashed_map(facts["table_rows"], dense_lines)
-        reads_siblings = DECODERS[facts["decoder"]].reads_siblings
-        if features.n_rows != len(arcs.array) or bool(templates.sibling) != reads_siblings:
+        decoder = DECODERS[facts["decoder"]]
+        given = {part for part in PARTS if part != "label" and getattr(templates, part)}
+        fits = given <= {"arc", "guide", *decoder.parts}
+        fits &= not decoder.needs or not given.isdisjoint(decoder.needs)
+        if features.n_rows != len(arcs.array) or not fits:
             raise ValueError("its parts do not belong together")
+        pruner = None
+        if "pruner" in tensors:
+            least = features.rows.rows + compile_arcs(templates, vocabularies).dense_lines * LINE
+            if not decoder.reads_larger or len(tensors["pruner"]) != least:
+                raise ValueError("its pruner does not belong to it")
+            pruner = Pruner(
+                Weights(tensors["pruner"]),
+                decoder.of_arcs,
+                facts["pruner_unit"], facts["pruner_threshold"], facts["pruner_heads"],
+            )  # fmt: skip
         return cls(
             templates=templates,
             label_templates=(
@@ -847,8 +1049,18 @@ class Model:
             arc_unit=facts["arc_unit"],
             label_unit=facts["label_unit"],
             is_calibrated=facts["calibrated"],
+            pruner=pruner,
             config=texts[CONFIG],
         )
+
+
+def label_children(
+    templates: TemplateSet, vocabularies: Vocabularies, decoder: str
+) -> LargerPlan | None:
+    """The templates of children in a set of label templates, if the decoder labels children."""
+    if not set(CHILDREN) <= set(DECODERS[decoder].parts):
+        return None
+    return compile_larger(templates.only(CHILDREN), vocabularies)
 
 
 def check_guides(templates: TemplateSet, *, are_given: bool) -> None:
@@ -938,7 +1150,7 @@ def _in_threads(
     progress: Callable[[int], None] = lambda sentences: None,
 ) -> None:
     """Do some work on every part of a batch in main memory, sentence numbers (K,)."""
-    admission = Admission(batch.lengths, batch_size, CPU_BUDGET, siblings=False)
+    admission = Admission(batch.lengths, batch_size, CPU_BUDGET, PartSize(2))
     parts = [part for part, _ in admission.run(len)]
     with ThreadPoolExecutor(threads) as pool:
         for done in pool.map(work, parts):

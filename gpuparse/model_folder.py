@@ -29,6 +29,7 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
 _METADATA = "gpuparse"
 _UNITS = "units of probability"
+_PRUNER = ("pruner_unit", "pruner_threshold", "pruner_heads")
 
 
 def write_folder(
@@ -80,7 +81,8 @@ def sum_of_folder(folder: Path) -> str:
 
 def _sums(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]) -> dict[str, str]:
     """The SHA-256 of every part, and of what no look at the numbers could tell from damage."""
-    units = as_json([facts.get(name) for name in ("arc_unit", "label_unit")])
+    numbers = [facts.get(name) for name in ("arc_unit", "label_unit")]
+    units = as_json(numbers + [facts[name] for name in _PRUNER if name in facts])
     return (
         {name: _sha256(text.encode()) for name, text in texts.items()}
         | {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()}
@@ -134,6 +136,16 @@ def check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> Non
         # A family's rows lie within one line from its base on.
         wrong["bases"] = (
             bases.shape != keys.shape or not ((bases >= LINE) & (bases + LINE <= len(arcs))).all()
+        )
+    if "pruner" in tensors:
+        pruner, (unit, threshold, heads) = tensors["pruner"], (facts[name] for name in _PRUNER)
+        wrong["pruner"] = (
+            pruner.dtype not in whole
+            or pruner.ndim != 2
+            or pruner.shape[1] != 1
+            or not are_units(unit)
+            or not (isinstance(threshold, float) and 0 <= threshold <= 1)
+            or not (type(heads) is int and heads >= 1)
         )
     if any(wrong.values()):
         raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))

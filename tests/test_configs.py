@@ -12,7 +12,7 @@ from gpuparse.commands import train
 from gpuparse.commands.config import known_keys, load_config
 from gpuparse.commands.console import run
 from gpuparse.commands.paper_files import load_tables
-from gpuparse.features.templates import load_templates
+from gpuparse.features.templates import TemplateSet, load_templates
 from gpuparse.learning.trainer import check_rule
 from gpuparse.model import Model
 from gpuparse.plain_yaml import read_yaml
@@ -28,6 +28,16 @@ DECODERS = {
     "second-order-projective": "eisner_sibling",
     "second-order-non-projective": "hill_climb",
     "multi-parent": "multi_parent",
+    "grandchildren": "eisner_grandchild",
+    "tri-sibling": "eisner_tri_sibling",
+    "third-order-projective": "eisner_grand_sibling",
+    "third-order-non-projective": "dual_decomposition",
+}
+BEYOND = {  # the second order: templates and epochs
+    "grandchildren": ("grandchildren", 10),
+    "tri-sibling": ("third-order", 15),
+    "third-order-projective": ("third-order", 15),
+    "third-order-non-projective": ("third-order", 15),
 }
 JOINT = {  # the best decoder of each language
     "ancient-greek": "hill_climb",
@@ -46,6 +56,11 @@ def head_comment(path: Path) -> str:
     return path.read_text(encoding="utf-8").partition("\n\n")[0]
 
 
+def has_what_it_needs(templates: TemplateSet, decoder: str) -> bool:
+    needs = inference.DECODERS[decoder].needs
+    return not needs or any(getattr(templates, part) for part in needs)
+
+
 def test_all_are_there():
     names = {name(path) for path in CONFIGS}
     wanted = {
@@ -56,7 +71,7 @@ def test_all_are_there():
     }
     wanted |= {f"configs/{language}/joint-labels.yaml" for language in LANGUAGES}
     assert wanted | {"configs/quickstart.yaml"} <= names
-    papers = {"mcdonald-crammer-pereira-2005", "mcdonald-pereira-2006"}
+    papers = {"mcdonald-crammer-pereira-2005", "mcdonald-pereira-2006", "carreras-2007"}
     assert {f"configs/papers/{paper}.yaml" for paper in papers} <= set(map(name, PAPERS))
 
 
@@ -75,7 +90,7 @@ def test_it_can_be_loaded_with_its_templates(path):
     config = load_config(path)
     templates = load_templates(config.features)
     assert templates.arc
-    assert templates.sibling or not inference.DECODERS[config.decoder].reads_siblings
+    assert has_what_it_needs(templates, config.decoder)
     assert load_templates(config.labels.features).label
 
 
@@ -95,11 +110,12 @@ def test_the_head_comment_shows_a_command_that_is_right(path, monkeypatch):
 @pytest.mark.parametrize("path", OF_A_LANGUAGE, ids=name)
 def test_the_name_says_what_is_searched(path):
     config = load_config(path)
-    is_joint = path.stem == "joint-labels"
-    assert config.decoder == (JOINT[path.parent.name] if is_joint else DECODERS[path.stem])
-    assert config.features == "extended"
-    sets = {"multi-parent": "graph-labels", "joint-labels": "joint-labels"}
-    assert config.labels.features == sets.get(path.stem, "labels")
+    best = JOINT[path.parent.name]
+    assert config.decoder == (best if path.stem == "joint-labels" else DECODERS[path.stem])
+    is_joint = path.stem == "joint-labels" or path.stem in BEYOND
+    assert config.features == BEYOND.get(path.stem, ("extended", 10))[0]
+    labels = "graph-labels" if path.stem == "multi-parent" else "labels"
+    assert config.labels.features == ("joint-labels" if is_joint else labels)
     assert config.labels.kind == ("joint" if is_joint else "second-stage")
 
 
@@ -110,9 +126,12 @@ def test_it_differs_from_the_first_order_in_what_is_searched_alone(path):
     labels = dataclasses.replace(
         first.labels, kind=config.labels.kind, features=config.labels.features
     )
+    features, epochs = BEYOND.get(path.stem, ("extended", 10))
     searched = dataclasses.replace(
         first,
         output=config.output,
+        features=features,
+        learning=dataclasses.replace(first.learning, epochs=epochs),
         decoder=config.decoder,
         min_gain=config.min_gain,
         labels=labels,
@@ -138,7 +157,7 @@ def test_every_key_of_a_papers_runs_is_written_out_and_its_commands_are_right(pa
         paper = load_tables(path, [word for word in words[5:] if "=" in word])
         for config in paper.systems.values():
             templates = load_templates(config.features)
-            assert templates.sibling or not inference.DECODERS[config.decoder].reads_siblings
+            assert has_what_it_needs(templates, config.decoder)
             check_rule(train.trainer_options(config))
 
 

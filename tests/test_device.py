@@ -16,6 +16,7 @@ from gpuparse.scoring.admission import (
     LOWER,
     OWN,
     Admission,
+    PartSize,
     permitted_orders,
     sentence_cells,
 )
@@ -135,7 +136,7 @@ class Scarce:
         def scarce(parser: DeviceParser, batch, *others):
             siblings = parser._scored.plan.siblings is not None
             cells = len(batch) * int(
-                sentence_cells(np.array([batch.n_nodes - 1]), siblings=siblings)[0]
+                sentence_cells(np.array([batch.n_nodes - 1]), PartSize(2 + siblings))[0]
             )
             if cells > most:
                 self.refused += 1
@@ -149,7 +150,7 @@ class Scarce:
 def test_without_memory_the_budget_is_halved(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = model.parse(TEST)
     siblings = model.plan.siblings is not None
-    of_longest = int(sentence_cells(np.array([max(LENGTHS)]), siblings=siblings)[0])
+    of_longest = int(sentence_cells(np.array([max(LENGTHS)]), PartSize(2 + siblings))[0])
     scarce = Scarce(monkeypatch, 3 * of_longest)
     assert same(model.parse(TEST, backend="torch"), expected)
     assert scarce.refused > 0
@@ -166,7 +167,7 @@ def test_a_sentence_that_no_device_has_memory_for_is_parsed_in_main_memory(
 ) -> None:
     expected = model.parse(TEST)
     siblings = model.plan.siblings is not None
-    scarce = Scarce(monkeypatch, int(sentence_cells(np.array([7]), siblings=siblings)[0]))
+    scarce = Scarce(monkeypatch, int(sentence_cells(np.array([7]), PartSize(2 + siblings))[0]))
     assert same(model.parse(TEST, backend="torch"), expected)
     too_long = sum(len(sentence) > 7 for sentence in SENTENCES)
     assert too_long > 0
@@ -213,11 +214,11 @@ def test_sentences_without_a_tree_are_told_of_on_every_backend() -> None:
 @pytest.mark.parametrize("budget", [1, 5_000, 1 << 20])
 def test_batches_are_admitted_by_their_cells(batch_size: int, budget: int) -> None:
     lengths = torch.tensor([3, 9, 1, 30, 30, 12, 5, 5, 0, 2])
-    batches = [part for part, _ in Admission(lengths, batch_size, budget, siblings=True).run(len)]
+    batches = [part for part, _ in Admission(lengths, batch_size, budget, PartSize(3)).run(len)]
     assert sorted(torch.cat(batches).tolist()) == list(range(len(lengths)))
     for part in batches:
         assert len(part) <= batch_size
-        cells = sentence_cells(lengths[part].numpy(), siblings=True)
+        cells = sentence_cells(lengths[part].numpy(), PartSize(3))
         assert len(part) == 1 or len(part) * cells.max() <= budget
     if batch_size == 100 and budget == 1 << 20:
         assert len(batches) == 1
@@ -225,32 +226,32 @@ def test_batches_are_admitted_by_their_cells(batch_size: int, budget: int) -> No
 
 def test_a_batch_size_that_is_none() -> None:
     with pytest.raises(ConfigError, match="batch_size is 0"):
-        Admission(torch.tensor([1]), 0, 1, siblings=False)
+        Admission(torch.tensor([1]), 0, 1, PartSize(2))
 
 
 def test_cells_are_those_of_the_tensors() -> None:
-    assert sentence_cells(np.array([0, 9]), siblings=False).tolist() == [8, 800]
-    assert sentence_cells(np.array([0, 9]), siblings=True).tolist() == [9, 1800]
+    assert sentence_cells(np.array([0, 9]), PartSize(2)).tolist() == [8, 800]
+    assert sentence_cells(np.array([0, 9]), PartSize(3)).tolist() == [9, 1800]
     # No overflow, however long the sentence.
-    assert sentence_cells(np.array([1_000_000]), siblings=True)[0] > 10**18
+    assert sentence_cells(np.array([1_000_000]), PartSize(3))[0] > 10**18
 
 
 def cells_of(n: int, *, siblings: bool) -> int:
-    return int(sentence_cells(np.array([n]), siblings=siblings)[0])
+    return int(sentence_cells(np.array([n]), PartSize(2 + siblings))[0])
 
 
 def test_orders_go_by_length_alone() -> None:
     lengths = np.array([0, 5, 6, 17, 18, 400])
     most = cells_of(5, siblings=True)
     assert most == cells_of(7, siblings=False) - 78 or most >= cells_of(5, siblings=False)
-    orders = permitted_orders(lengths, siblings=True, max_cells=most)
+    orders = permitted_orders(lengths, PartSize(3), max_cells=most)
     assert orders[:3].tolist() == [OWN, OWN, LOWER]
     assert orders[-1] == CHAIN
     assert (np.diff(orders) >= 0).all()
-    first = permitted_orders(lengths, siblings=False, max_cells=most)
+    first = permitted_orders(lengths, PartSize(2), max_cells=most)
     assert set(first.tolist()) == {OWN, CHAIN}
     assert (first == CHAIN).tolist() == (orders == CHAIN).tolist()
-    assert not permitted_orders(lengths, siblings=True, max_cells=admission.MAX_CELLS).any()
+    assert not permitted_orders(lengths, PartSize(3), max_cells=admission.MAX_CELLS).any()
 
 
 def heads_by_sentence(found: Predictions) -> list[list[int]]:

@@ -160,9 +160,9 @@ def test_the_example_of_a_template_set_is_one():
 
 def test_all_shipped_sets_are_described():
     text = (ROOT / "docs" / "features.md").read_text(encoding="utf-8")
-    assert {file.stem for file in SETS.glob("*.yaml")} == set(
-        re.findall(r"^\| `([\w-]+)` \| (?:arcs|labels) \|", text, re.MULTILINE)
-    )
+    rows = re.findall(r"^\| (`.*`) \| (?:arcs|labels) \|", text, re.MULTILINE)
+    described = [name for row in rows for name in re.findall(r"`([\w-]+)`", row)]
+    assert sorted(described) == sorted(file.stem for file in SETS.glob("*.yaml"))
 
 
 def test_all_options_of_parse_are_described(capsys):

@@ -205,6 +205,11 @@ class LearningConfig:
     cost_augmented: bool = _choice(
         False, (True, False), "Whether training searches for the tree of highest score plus cost."
     )
+    averaged: bool = _choice(
+        True,
+        (True, False),
+        "Whether the model is the mean of the weights after every sentence; false: the last ones.",
+    )
     max_step: float | None = _key(
         None,
         "number",
@@ -231,6 +236,39 @@ class LearningConfig:
         " weights are averaged; several processes share them out.",
         low=1,
         high=10_000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruningConfig:
+    """Which arcs decoders beyond the second order search over."""
+
+    max_heads: int | None = _key(
+        16,
+        "integer",
+        "Most heads of a word that decoders beyond the second order search over, the likeliest ones"
+        " under a parser of the first order, which is learned first; null: all.",
+        low=1,
+        high=10_000,
+        optional=True,
+    )
+    threshold: float = _key(
+        0.0001,
+        "number",
+        "What the probability of an arc must be at least for that, times that of the word's"
+        " likeliest head.",
+        low=0,
+        high=1,
+    )
+    epochs: int = _key(
+        5, "integer", "Passes over the training treebank for that parser.", low=1, high=10_000
+    )
+    folds: int = _key(
+        4,
+        "integer",
+        "Parts of the training treebank, each pruned by a parser learned from the others.",
+        low=2,
+        high=1000,
     )
 
 
@@ -282,10 +320,24 @@ class RunConfig:
     )
     decoder: str = _choice(
         "eisner",
-        ("eisner", "chu_liu_edmonds", "eisner_sibling", "hill_climb", "multi_parent"),
+        (
+            "eisner",
+            "chu_liu_edmonds",
+            "eisner_sibling",
+            "hill_climb",
+            "multi_parent",
+            "eisner_grandchild",
+            "eisner_grand_sibling",
+            "eisner_tri_sibling",
+            "dual_decomposition",
+            "ilp",
+        ),
         "Tree search: `eisner` for projective trees, `chu_liu_edmonds` for all trees; of the second"
         " order `eisner_sibling` for projective trees, `hill_climb` for all trees, `multi_parent`"
-        " for graphs in which a word may have several heads.",
+        " for graphs in which a word may have several heads; beyond it `eisner_grandchild`,"
+        " `eisner_grand_sibling` and `eisner_tri_sibling` for projective trees,"
+        " `dual_decomposition` for all trees; `ilp` finds the same trees by integer programs, exact"
+        " and slow.",
     )
     min_gain: float = _key(
         0.5,
@@ -316,6 +368,7 @@ class RunConfig:
     data: DataConfig
     feature_map: FeatureMapConfig = field(default_factory=FeatureMapConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
+    pruning: PruningConfig = field(default_factory=PruningConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)
     weights: WeightsConfig = field(default_factory=WeightsConfig)
 
@@ -372,6 +425,7 @@ _SECTIONS: dict[str, type] = {
     "data": DataConfig,
     "feature_map": FeatureMapConfig,
     "learning": LearningConfig,
+    "pruning": PruningConfig,
     "labels": LabelsConfig,
     "weights": WeightsConfig,
 }

@@ -172,7 +172,7 @@ def main(arguments: Sequence[str]) -> int:
     which.add_argument(
         "--all",
         action="store_true",
-        help="also what the second order, graphs with several heads a word, feature_map.kind=exact"
+        help="also what higher orders, graphs with several heads a word, feature_map.kind=exact"
         " and learning.batch_size above 1 need, and first-order decoders with other rules, several"
         " best trees and joint labels",
     )
@@ -206,7 +206,7 @@ def _parse_untrained(decoder: str) -> None:
         folder, output = Path(name), Path(name) / "output"
         (folder / "run.yaml").write_text(_TINY_RUN)
         (folder / "text.conllu").write_bytes(text)
-        config = load_config(folder / "run.yaml", [f"decoder={decoder}"])
+        config = load_config(folder / "run.yaml", [f"decoder={decoder}", *_larger(decoder)])
         treebank = treebank_from_bytes(text, "text")
         trainer = Trainer(treebank, *train.templates_of(config), train.trainer_options(config))
         trainer.model(16).save(folder)
@@ -214,6 +214,16 @@ def _parse_untrained(decoder: str) -> None:
         parse.main([*words, "--device", "cpu", "--quiet"])
         if decoder in SUMS:  # what calibration needs
             parse.main([*words, "--force", "--device", "cpu", "--quiet", "--probabilities"])
+
+
+def _larger(decoder: str) -> list[str]:
+    """The templates that a decoder beyond the second order needs, as overrides."""
+    from gpuparse.inference.decode import CHILD_PARTS, DECODERS
+
+    if not DECODERS[decoder].reads_larger:
+        return []
+    name = "carreras-2007" if set(CHILD_PARTS) <= set(DECODERS[decoder].parts) else "third-order"
+    return [f"features={name}", "pruning.folds=2", "pruning.epochs=1"]
 
 
 def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
@@ -229,9 +239,12 @@ def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
         for decoder in DECODERS:
             if DECODERS[decoder].reads_siblings and not second_order:
                 continue
+            if DECODERS[decoder].reads_larger and overrides:
+                continue
             model, output = folder / decoder, folder / f"{decoder}-output"
             for bits in (16, 8):  # what calibrates, with dev, reads the weights that are kept
                 words = [f"output={model}", f"decoder={decoder}", f"weights.bits={bits}"]
+                words += _larger(decoder)
                 config = load_config(folder / "run.yaml", [*words, *overrides])
                 train.Run(config, silent, quiet=True).train(resume=False, force=True)
             words = [str(model), str(folder / "text.conllu"), "--output", str(output)]

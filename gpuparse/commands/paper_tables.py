@@ -51,6 +51,7 @@ def _arcs(share: str) -> Callable[[Result], float | None]:
 
 MEASURES = {
     "accuracy": Measure("accuracy", lambda result: result.trees.uas.percent),
+    "labelled": Measure("labelled", lambda result: result.trees.las.percent),
     "root": Measure("root", lambda result: result.trees.root.f),
     "complete": Measure("complete", lambda result: result.trees.complete.percent),
     "precision": Measure("precision", _arcs("precision"), of_graphs=True),

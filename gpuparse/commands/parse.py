@@ -58,11 +58,12 @@ def main(arguments: Sequence[str]) -> int:
     _check_shard(options)
     tell = silent if options.quiet else say
     with nullcontext() if options.quiet else compilation_announced():
-        threads, device = thread_count(options.threads), _device(options, tell)
+        threads, model = thread_count(options.threads), _model(options, tell)
+        device = _device(options, model.searched_with, tell)
         is_compiled = _is_compiled(options.backend, device)
         limit_torch_threads(threads, compiled=is_compiled)
         job = Job(
-            model=_model(options, tell),
+            model=model,
             guide=options.guide,
             probabilities=options.probabilities,
             least_risk=options.mbr,
@@ -229,6 +230,14 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
         help="exactly one word under the root, even where the training trees had several",
     )
     parser.add_argument(
+        "--at-most-one",
+        action="append",
+        default=[],
+        metavar="REL,REL",
+        help="relations of which no head gets two modifiers, such as nsubj,csubj; several times for"
+        " several sets; with decoder dual_decomposition and labels found with the trees",
+    )
+    parser.add_argument(
         "--keep-heads",
         action="store_true",
         help="keep the heads that stand in the input, and the relations beside them; find the"
@@ -278,11 +287,13 @@ def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> M
         raise ConfigError(f"--guide: {options.model}: the model has no guide features")
     if options.single_root:
         model = model.with_single_root()
-    if options.decoder is None:
-        return model
-    if options.decoder != model.decoder and options.force_decoder:
-        tell(f"searching with {options.decoder}; the weights were learned with {model.decoder}")
-    return model.with_decoder(options.decoder, force=options.force_decoder)
+    if options.decoder is not None:
+        if options.decoder != model.decoder and options.force_decoder:
+            tell(f"searching with {options.decoder}; the weights were learned with {model.decoder}")
+        model = model.with_decoder(options.decoder, force=options.force_decoder)
+    if options.at_most_one:
+        model = model.with_limits([limit.split(",") for limit in options.at_most_one])
+    return model
 
 
 def _check_guide(source: str | None, files: list[str]) -> None:
@@ -323,6 +334,7 @@ def _sharded(
 # Other options that change bytes of the output, beside the decoder.
 _OF_BYTES = (
     "probabilities", "mbr", "kbest", "keep_heads", "guide", "on_error", "max_line", "max_cells",
+    "at_most_one",
 )  # fmt: skip
 
 
@@ -338,9 +350,10 @@ def _size(text: str) -> int:
     return int(text)
 
 
-def _device(options: argparse.Namespace, tell: Callable[[str], None]) -> str:
+def _device(options: argparse.Namespace, decoder: str, tell: Callable[[str], None]) -> str:
     asked = {
         "--probabilities": options.probabilities, "--mbr": options.mbr, "--kbest": options.kbest,
+        f"decoder {decoder}": DECODERS[decoder].reads_larger,
     }  # fmt: skip
     for option in (option for option, is_asked in asked.items() if is_asked):
         if options.device == "cuda" or options.backend in ("torch", "gpu"):

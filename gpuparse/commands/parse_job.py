@@ -15,6 +15,7 @@ from gpuparse.commands.predictions import (
     Kept,
     kept_of,
     long_sentences,
+    uncertified,
     written,
     written_k_best,
 )
@@ -40,7 +41,10 @@ TAGS = (3, 4)
 FORM = 1
 MANY = 12  # words that a message lists at most
 # Decoders that find no tree where no projective one has the heads that are to be kept.
-BEGINS_PROJECTIVE = ("eisner", "eisner_sibling", "hill_climb")
+BEGINS_PROJECTIVE = (
+    *(name for name, decoder in DECODERS.items() if decoder.is_projective),
+    "hill_climb",
+)
 
 
 class Share:
@@ -115,7 +119,7 @@ class Job:
         name = "<stdin>" if name == STANDARD else name
         checked, place = place is not None, place or Place(1, 0)
         guides = None if self.guide is None else Guides(self.guide)
-        orders = np.zeros(3, np.int64)
+        orders, certified, searched = np.zeros(3, np.int64), 0, 0
         for chunk, heads, batch, sent in self._read(source, name, guides, place):
             if not checked and chunk.n_words:
                 self._check_first(chunk, guides, heads)
@@ -134,7 +138,9 @@ class Job:
             if not sound.all():
                 some, heads = self._only(chunk, heads, sound)
                 batch = sent = None
-            parsed, of_chunk = self._parsed(some, heads, batch, sent)
+            parsed, of_chunk, proved = self._parsed(some, heads, batch, sent)
+            if proved is not None:
+                certified, searched = certified + int(proved.sum()), searched + len(proved)
             target.write(parsed)
             orders += np.bincount(of_chunk, minlength=len(orders))
             progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
@@ -142,6 +148,8 @@ class Job:
             guides.check_end()
         for line in long_sentences(self.model, np.repeat(np.arange(len(orders)), orders)):
             self.tell(f"{name}: {line}")
+        if searched:
+            self.tell(f"{name}: {uncertified(certified, searched)}")
         return Counts(n_sentences, failed)
 
     def _check_beginning(self, file: str) -> None:
@@ -246,8 +254,8 @@ class Job:
         guides: np.ndarray | None,
         batch: Batch | None,
         sent: Sent | None,
-    ) -> tuple[bytes, np.ndarray]:
-        """The bytes of a parsed chunk, and the orders of its sentences."""
+    ) -> tuple[bytes, np.ndarray, np.ndarray | None]:
+        """The bytes of a parsed chunk, the orders of its sentences, and which are certified."""
         kept: Kept | None = kept_of(chunk) if self.keep_heads else None
         known = None if kept is None else kept.heads
         if self.k is not None:
@@ -262,7 +270,7 @@ class Job:
                 threads=self.threads,
             )
             assert several.orders is not None
-            return written_k_best(self.model, chunk, several, kept), several.orders
+            return written_k_best(self.model, chunk, several, kept), several.orders, None
         found = self.model.parse(
             chunk,
             guides=guides,
@@ -278,7 +286,7 @@ class Job:
             sent=sent,
         )
         assert found.orders is not None
-        return written(self.model, chunk, found, kept), found.orders
+        return written(self.model, chunk, found, kept), found.orders, found.certified
 
 
 def _without(chunk: Treebank, spans: np.ndarray) -> Treebank:

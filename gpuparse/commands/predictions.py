@@ -14,6 +14,7 @@ from gpuparse.evaluation.probabilities import HEAD, LABEL
 from gpuparse.model import KBest, Model, Predictions
 from gpuparse.scoring.admission import CHAIN, LOWER
 
+CERTIFIED = "Certified"  # in MISC of sentences whose tree is not known to be the best one
 PARSED_WITH = "ParsedWith"  # in MISC of sentences too long for the model's own search
 _IN_CHAIN = "chain"
 _DEPREL = 7
@@ -55,6 +56,7 @@ def written(
     """
     names = model.label_names if found.labels is not None else None
     search = _other_search(model, found.orders, treebank)
+    search |= _uncertified(found.certified, treebank)
     if found.graphs is not None:
         return write_graph_predictions(
             treebank, found.heads, names, found.labels, found.graphs, search or None
@@ -79,6 +81,30 @@ def _other_search(
     names = np.zeros(3, "S32")
     names[LOWER], names[CHAIN] = model.lower_order().searched_with, _IN_CHAIN
     return {PARSED_WITH: np.repeat(names[orders], np.diff(treebank.word_starts))}
+
+
+def _uncertified(certified: np.ndarray | None, treebank: Treebank) -> dict[str, np.ndarray]:
+    """The item of MISC that marks the words of trees that may not be the best ones.
+
+    What an earlier run said goes, whatever is searched with now.
+    """
+    if certified is None:
+        certified = np.ones(len(treebank), np.bool_)
+    if certified.all() and CERTIFIED.encode() not in treebank.data.tobytes():
+        return {}
+    marks = np.where(certified, b"", b"No")
+    return {CERTIFIED: np.repeat(marks, np.diff(treebank.word_starts))}
+
+
+def uncertified(n_certified: int, n_sentences: int) -> str:
+    """What to say of how many trees are known to be the best ones."""
+    share = 100 * n_certified / max(1, n_sentences)
+    said = (
+        f"{n_certified:,} of {n_sentences:,} trees ({share:.1f}%) are certified to be the best ones"
+    )
+    if n_certified < n_sentences:
+        said += f"; the words of the others have {CERTIFIED}=No in MISC"
+    return said
 
 
 def long_sentences(model: Model, orders: np.ndarray) -> list[str]:
@@ -118,6 +144,7 @@ def written_k_best(
     ranks = [
         np.repeat(np.arange(k), starts[s + 1] - starts[s]) for s, k in enumerate(copies)
     ]  # fmt: skip
+    search = _other_search(model, found.orders, treebank) | _uncertified(None, treebank)
     nothing = np.empty(0, np.int64)
     which = np.concatenate([*ranks, nothing]), np.concatenate([*words, nothing])
     return _trees_written(
@@ -128,10 +155,7 @@ def written_k_best(
         None if found.head_chances is None else found.head_chances[which],
         None if found.label_chances is None else found.label_chances[which],
         None if kept is None else kept[which[1]],
-        {
-            key: values[which[1]]
-            for key, values in _other_search(model, found.orders, treebank).items()
-        },
+        {key: values[which[1]] for key, values in search.items()},
     )
 
 

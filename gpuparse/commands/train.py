@@ -48,6 +48,7 @@ from gpuparse.files import lock_folder
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning import trainer as learning
 from gpuparse.learning.mixing import ALONE, Processes
+from gpuparse.learning.pruning import Pruned, PruningOptions
 from gpuparse.learning.units import fit_units
 from gpuparse.model import Model
 from gpuparse.scoring.cpu_confidence import SUMS
@@ -137,7 +138,7 @@ class Run:
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
         limit_torch_threads(self.threads, compiled=config.backend == "cpu")
-        self.device = choose_device(config.device, tell)
+        self.device = "cpu" if self._is_larger(config) else choose_device(config.device, tell)
         if config.backend == "torch":
             size = config.learning.batch_size
             tell(
@@ -149,6 +150,21 @@ class Run:
                 f"learning runs on the CPU, {self.device} parses data.dev and data.test;"
                 " learning.backend=torch learns there"
             )
+
+    @staticmethod
+    def _is_larger(config: RunConfig) -> bool:
+        """Whether its decoder is beyond the second order, which is compiled code on the CPU.
+
+        Raises:
+            ConfigError: it is, and CUDA is asked for.
+        """
+        is_larger = DECODERS[config.decoder].reads_larger
+        if is_larger and config.device == "cuda":
+            raise ConfigError(
+                f"device cuda: decoder {config.decoder} is compiled code on the CPU: choose device"
+                " cpu or auto"
+            )
+        return is_larger
 
     def train(self, *, resume: bool, force: bool) -> None:
         """Learn from data.train and write the model."""
@@ -247,11 +263,16 @@ class Run:
         return trainer
 
     def _learn(self, trainer: learning.Trainer, origin: Origin) -> None:
-        epochs = {"arcs": self.config.learning.epochs, "labels": self.config.labels.epochs}
+        epochs = {
+            "pruning": self.config.pruning.folds + 1,
+            "arcs": self.config.learning.epochs,
+            "labels": self.config.labels.epochs,
+        }
         events = self._timed(trainer.learn())
         began = time.monotonic()
         for first in events:
-            what = f"{first.stage}, epoch {first.epoch} of {epochs[first.stage]}"
+            each = "parser" if first.stage == "pruning" else "epoch"
+            what = f"{first.stage}, {each} {first.epoch} of {epochs[first.stage]}"
             with Progress(what, quiet=self.quiet, since=began) as progress:
                 done = 0
                 for event in _rest_of_epoch(first, events):
@@ -261,12 +282,25 @@ class Run:
                         note=self._mistakes(event),
                     )
                     done = event.done
+            if first.stage == "pruning":
+                began = time.monotonic()
+                continue
+            if trainer.pruned is not None and first.stage == "arcs" and first.epoch == 1:
+                self._say_pruned(trainer.pruned)
             # Before the next event is asked for: it comes with weights already changed.
             checkpoint = Checkpoint(trainer.state(), self.learning_seconds)
             write_checkpoint(self.output, origin, checkpoint)
             if self.dev is not None:
                 self._say_dev(trainer, first.stage)
             began = time.monotonic()
+
+    def _say_pruned(self, pruned: Pruned) -> None:
+        lost = 100 * pruned.lost / max(1, pruned.known)
+        heads = pruned.arcs / max(1, pruned.words)
+        self.tell(
+            f"pruning: {heads:.1f} heads a word are left, and {lost:.2f}% of the gold heads are not"
+            " among them (in trees the pruning parser has not seen)"
+        )
 
     def _timed(self, events: Iterator[learning.Progress]) -> Iterator[learning.Progress]:
         """The events; the CPU time that passes before each is added to `learning_seconds`."""
@@ -378,10 +412,11 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
     arcs = load_templates(config.features)
     if not arcs.arc:
         raise ConfigError(f"features: the set {config.features!r} has no arc templates")
-    if DECODERS[config.decoder].reads_siblings and not arcs.sibling:
+    needs = DECODERS[config.decoder].needs
+    if needs and not any(getattr(arcs, part) for part in needs):
         raise ConfigError(
-            f"features: the set {config.features!r} has no sibling templates, which decoder"
-            f" {config.decoder} needs"
+            f"features: the set {config.features!r} has no {' or '.join(needs)} templates, which"
+            f" decoder {config.decoder} needs"
         )
     _check_guides(config, has_templates=bool(arcs.guide))
     if config.labels.kind == "none":
@@ -443,5 +478,14 @@ def trainer_options(config: RunConfig) -> learning.Options:
         joint_labels=config.labels.kind == "joint",
         k=config.learning.k,
         shards=config.learning.shards,
+        averaged=config.learning.averaged,
         backend=config.backend,
+        pruning=_pruning_options(config),
     )
+
+
+def _pruning_options(config: RunConfig) -> PruningOptions | None:
+    pruning = config.pruning
+    if pruning.max_heads is None:
+        return None
+    return PruningOptions(pruning.threshold, pruning.max_heads, pruning.epochs, pruning.folds)

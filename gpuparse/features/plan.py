@@ -24,6 +24,7 @@ import numpy as np
 
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
+from gpuparse.features.larger_plan import LargerPlan, compile_larger
 from gpuparse.features.templates import ARC_ROLES, SIBLING_ROLES, Atom, Template, TemplateSet
 
 LINE = 16  # rows within which all codes of a family lie
@@ -120,12 +121,14 @@ class GuidePlan(NamedTuple):
 class Plan(NamedTuple):
     """All templates that trees are searched for with.
 
-    siblings is None for the first order, guide without guide templates.
+    siblings is None for the first order, guide without guide templates, larger without templates of
+    three and four words.
     """
 
     arcs: ArcPlan
     siblings: SiblingPlan | None
     guide: GuidePlan | None = None
+    larger: LargerPlan | None = None
 
     @property
     def dense_lines(self) -> int:
@@ -161,8 +164,13 @@ def _families(templates: Sequence[Template]) -> list[tuple[_Looks, list[frozense
     ]
 
 
-def compile_plan(templates: TemplateSet, vocabularies: Vocabularies) -> Plan:
-    """Compile the arc, sibling, end and guide templates of an expanded set.
+def compile_plan(
+    templates: TemplateSet, vocabularies: Vocabularies, *, larger: bool = False
+) -> Plan:
+    """Compile all templates of an expanded set but those of labels.
+
+    larger: whether to make a plan of larger parts even if they have no templates: for a decoder
+    beyond the second order.
 
     Raises:
         ConfigError: a `between` template with several atoms of one role; more variants by direction
@@ -180,11 +188,11 @@ def compile_plan(templates: TemplateSet, vocabularies: Vocabularies) -> Plan:
         compiler = _Compiler(templates.distance, vocabularies, first_seed, of_two.dense_lines)
         siblings = SiblingPlan(of_two, triple, compiler.plan(ends))
         first_seed += len(_families(ends))
-    if not templates.guide:
-        return Plan(arcs, siblings)
-    compiler = _Compiler(templates.distance, vocabularies, first_seed, 0)
-    guide = GuidePlan(compiler.plan(templates.guide), len(vocabularies.fields))
-    return Plan(arcs, siblings, guide)
+    guide, of_larger = None, compile_larger(templates, vocabularies, even_if_none=larger)
+    if templates.guide:
+        compiler = _Compiler(templates.distance, vocabularies, first_seed, 0)
+        guide = GuidePlan(compiler.plan(templates.guide), len(vocabularies.fields))
+    return Plan(arcs, siblings, guide, of_larger)
 
 
 def compile_arcs(templates: TemplateSet, vocabularies: Vocabularies) -> ArcPlan:
@@ -400,6 +408,11 @@ def check_exact_keys(plan: Plan, vocabularies: Vocabularies) -> None:
     Raises:
         ConfigError: they do not.
     """
+    if plan.larger:
+        raise ConfigError(
+            "feature_map.kind exact: templates of larger parts than siblings are found by hash"
+            " alone: use the hashed map"
+        )
     _check_sides(plan.arcs, vocabularies)
     if plan.guide:
         _check_sides(plan.guide.arcs, vocabularies)

@@ -19,6 +19,16 @@ is the root. Their `distance` is that from `s` to `m`, or from `h` to `m` where 
 End templates look at a head `h` and the outermost modifier `e` that it has on one side; where it
 has none there, `e` is the root.
 
+Larger parts, which the decoders of the third order and of grandchildren read, have templates of
+their own, with `direction` as their only suffix: on which side of `h` the modifier `m` stands,
+and where `g` takes part, on which side of `g` the head `h` does. Whoever is not there is the root,
+beside which there is no word.
+`grandparent`: `g`, the head of `h`, and the arc from `h` to `m`. `grand_sibling`: the same with
+`s`, the inner sibling of `m`. `tri_sibling`: `t`, `s` and `m`, three successive modifiers of `h` on
+one side. `head_child`, `inner_grandchild`, `outer_grandchild`: the arc from `h` to `m` and a child
+`c`: the modifier of `h` just inside `m`; the modifier of `m` furthest from it, between `h` and `m`,
+or beyond `m`.
+
 Guide templates are arc templates, without words in between, for those arcs alone that another
 parser proposes too. An empty one says just that.
 
@@ -33,6 +43,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gpuparse.data.fields import is_field
 from gpuparse.errors import ConfigError
@@ -42,6 +53,10 @@ SETS = Path(__file__).parent / "sets"
 ARC_ROLES = ("h", "m")
 SIBLING_ROLES = ("h", "s", "m")
 END_ROLES = ("h", "e")
+GRANDPARENT_ROLES = ("g", "h", "m")
+GRAND_SIBLING_ROLES = ("g", "h", "s", "m")
+TRI_SIBLING_ROLES = ("h", "t", "s", "m")
+CHILD_ROLES = ("h", "m", "c")
 LABEL_ROLES = ("h", "m", "g", "p", "q", "l", "r", "o")
 MAX_OFFSET = 3
 SUFFIXES = ("direction", "distance")
@@ -51,7 +66,16 @@ PARTS = {
     "end": END_ROLES,
     "guide": ARC_ROLES,
     "label": LABEL_ROLES,
+    "grandparent": GRANDPARENT_ROLES,
+    "grand_sibling": GRAND_SIBLING_ROLES,
+    "tri_sibling": TRI_SIBLING_ROLES,
+    "head_child": CHILD_ROLES,
+    "inner_grandchild": CHILD_ROLES,
+    "outer_grandchild": CHILD_ROLES,
 }
+LARGER_PARTS = tuple(PARTS)[-6:]
+"""Those of any three or four words, whose features are found by hash alone."""
+_LARGER_ROLES = [PARTS[part] for part in LARGER_PARTS]
 _KEYS = ("name", "distance", *PARTS)
 _ATOM = re.compile(r"(?P<role>[a-z])(?P<offset>[+-]\d+)?\.(?P<field>.+)")
 
@@ -103,6 +127,12 @@ class TemplateSet:
     sibling: tuple[Template, ...] = ()
     end: tuple[Template, ...] = ()
     guide: tuple[Template, ...] = ()
+    grandparent: tuple[Template, ...] = ()
+    grand_sibling: tuple[Template, ...] = ()
+    tri_sibling: tuple[Template, ...] = ()
+    head_child: tuple[Template, ...] = ()
+    inner_grandchild: tuple[Template, ...] = ()
+    outer_grandchild: tuple[Template, ...] = ()
 
     def fields(self, part: str) -> list[str]:
         """The distinct fields that the templates of "arc", "sibling", ... look at."""
@@ -111,19 +141,20 @@ class TemplateSet:
 
     def expanded(self, attributes: Sequence[str]) -> "TemplateSet":
         """The set with `feats.*` replaced by each attribute in turn, each template once."""
-        return TemplateSet(
-            self.name,
-            self.distance,
-            tuple(dict.fromkeys(_expand(self.arc, attributes))),
-            tuple(dict.fromkeys(_expand(self.label, attributes))),
-            tuple(dict.fromkeys(_expand(self.sibling, attributes))),
-            tuple(dict.fromkeys(_expand(self.end, attributes))),
-            tuple(dict.fromkeys(_expand(self.guide, attributes))),
-        )
+        expanded: dict[str, Any] = {
+            part: tuple(dict.fromkeys(_expand(getattr(self, part), attributes))) for part in PARTS
+        }
+        return replace(self, **expanded)
+
+    def only(self, parts: Iterable[str]) -> "TemplateSet":
+        """The set with its arc, guide and label templates, and those of the parts named."""
+        kept = {"arc", "guide", "label", *parts}
+        left_out: dict[str, Any] = {part: () for part in PARTS if part not in kept}
+        return replace(self, **left_out)
 
     def first_order(self) -> "TemplateSet":
-        """The set without its sibling and end templates."""
-        return replace(self, sibling=(), end=())
+        """The set without templates of more than an arc."""
+        return self.only(())
 
 
 def _expand(templates: Iterable[Template], attributes: Sequence[str]) -> Iterable[Template]:
@@ -180,6 +211,8 @@ def parse_template(
         _check_sibling(template, text)
     if any(atom.offset for atom in template.of("e")):
         raise ConfigError(f"template '{text}': e takes no offset, for there may be no modifier")
+    if roles in _LARGER_ROLES and "distance" in template.suffix:
+        raise ConfigError(f"template '{text}': a part of so many words takes no distance")
     return template
 
 

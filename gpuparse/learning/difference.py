@@ -13,12 +13,21 @@ from numba.extending import overload
 from gpuparse.compiled import compiled, inlined
 from gpuparse.features.keys import SEED_SHIFT
 from gpuparse.features.plan import HEAD, LINE, Plan
+from gpuparse.inference.kernels.cpu.larger_parts import (
+    GRAND_SIBLING,
+    GRANDPARENT,
+    NOBODY,
+    TRI_SIBLING,
+)
 from gpuparse.learning.parts import (
     ARC,
     HEAD_WORD,
     KIND,
     LABEL,
+    LABELLED,
+    LARGER,
     MODIFIER_WORD,
+    OTHER_WORD,
     RIGHT_END,
     SIBLINGS,
     THIRD,
@@ -29,6 +38,8 @@ from gpuparse.learning.updates import find_steps
 from gpuparse.scoring.cpu import arc_rows, fill_parts, find_slot, max_rows, pair_rows
 from gpuparse.scoring.cpu_guides import guide_rows
 from gpuparse.scoring.cpu_joint import JointLabels
+from gpuparse.scoring.cpu_larger import larger_rows, max_larger_rows
+from gpuparse.scoring.cpu_parse import labels_children
 from gpuparse.scoring.cpu_siblings import NO_SIBLING, end_rows, max_sibling_rows, sibling_rows
 
 
@@ -55,10 +66,16 @@ def make_difference(
     capacity: a power of two; `n_slots_needed` says what a sentence needs.
     """
     per_other_part = max_sibling_rows(plan.siblings) if plan.siblings else 0
+    if plan.larger:
+        per_other_part = max(per_other_part, max_larger_rows(plan.larger))
     if joint:
         per_other_part = max(per_other_part, max_rows(joint.plan, 0))
+        if joint.larger:
+            per_other_part = max(per_other_part, max_larger_rows(joint.larger))
     return Difference(
-        make_part_list(n, k, graphs=graphs, siblings=plan.siblings is not None),
+        make_part_list(
+            n, k, graphs=graphs, siblings=plan.siblings is not None, larger=plan.larger is not None
+        ),
         np.zeros(capacity, np.int64),
         np.zeros((capacity, k), np.int32),
         np.empty(capacity, np.int64),
@@ -79,6 +96,10 @@ def _rows_of_part(values, start, n, part, n_weights, plan, rows, joint, scratch,
         return all_arc_rows(values, start, n, h, m, plan, rows, scratch, found)
     if kind == LABEL:
         return _rows_of_label(n, h, m, part[THIRD], n_weights, joint, scratch.labels, found)
+    if kind >= LABELLED:
+        return _rows_of_labelled(part, n_weights, joint, scratch.labels, found)
+    if kind >= LARGER:
+        return _rows_of_larger(part, plan.larger, scratch.larger, rows.rows, found)
     return _rows_of_siblings(values, start, n, part, plan.siblings, rows, scratch.siblings, found)
 
 
@@ -111,6 +132,51 @@ def _choose_label_rows(n, h, m, label, n_weights, joint, scratch, found):
         return count
 
     return of_label
+
+
+def _rows_of_larger(part, plan, scratch, cells, found):
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_rows_of_larger)
+def _choose_larger_rows(part, plan, scratch, cells, found):
+    if isinstance(plan, types.NoneType):
+        return lambda part, plan, scratch, cells, found: 0
+
+    def of_larger(part, plan, scratch, cells, found):
+        kind, h, m = part[KIND] - LARGER, part[HEAD_WORD], part[MODIFIER_WORD]
+        one, other = part[THIRD] % OTHER_WORD, part[THIRD] // OTHER_WORD
+        if kind == GRANDPARENT:
+            return larger_rows(kind, one, h, m, NOBODY, plan, scratch, cells, found)
+        if kind == GRAND_SIBLING:
+            return larger_rows(kind, one, h, other, m, plan, scratch, cells, found)
+        if kind == TRI_SIBLING:
+            return larger_rows(kind, h, one, other, m, plan, scratch, cells, found)
+        return larger_rows(kind, h, m, one, NOBODY, plan, scratch, cells, found)
+
+    return of_larger
+
+
+def _rows_of_labelled(part, n_weights, joint, scratch, found):
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_rows_of_labelled)
+def _choose_labelled_rows(part, n_weights, joint, scratch, found):
+    if not labels_children(joint):
+        return lambda part, n_weights, joint, scratch, found: 0
+
+    def of_labelled(part, n_weights, joint, scratch, found):
+        h, m, child = part[HEAD_WORD], part[MODIFIER_WORD], part[THIRD] % OTHER_WORD
+        lines = len(joint.weights) // joint.stride
+        count = larger_rows(
+            part[KIND] - LABELLED, h, m, child, NOBODY, joint.larger, scratch.larger, lines, found
+        )
+        for k in range(count):
+            found[k] = n_weights + found[k] * joint.stride + part[THIRD] // OTHER_WORD
+        return count
+
+    return of_labelled
 
 
 def _rows_of_siblings(values, start, n, part, plan, rows, scratch, found):

@@ -34,7 +34,7 @@ from gpuparse.learning.device_parts import (
 )
 from gpuparse.learning.online import Course
 from gpuparse.learning.updates import steps_in_turn
-from gpuparse.scoring.admission import Admission
+from gpuparse.scoring.admission import Admission, PartSize
 from gpuparse.scoring.device import DeviceParser, Scored
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.rows import PartRows
@@ -112,7 +112,7 @@ class DeviceLearner:
         """`_compare` for a whole mini-batch, in as many parts as there is memory for."""
         device = self._values.device
         admission = Admission(
-            mini.lengths, len(mini), self._max_cells, siblings=self._decoder.reads_siblings
+            mini.lengths, len(mini), self._max_cells, PartSize(2 + self._decoder.reads_siblings)
         )
         costs = torch.zeros(len(mini), dtype=torch.int64, device=device)
         found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]

@@ -14,6 +14,7 @@ from numba.extending import overload
 from gpuparse.compiled import compiled, inlined
 from gpuparse.inference.kernels.cpu.search import search
 from gpuparse.inference.kernels.cpu.search_k_best import search_k_best
+from gpuparse.inference.kernels.cpu.search_larger import crossing_parts
 from gpuparse.learning.difference import (
     insert_guides,
     insert_parts,
@@ -23,7 +24,14 @@ from gpuparse.learning.difference import (
 from gpuparse.learning.parts import GraphCells, forget_parts, list_parts
 from gpuparse.scoring.cpu import fill_parts
 from gpuparse.scoring.cpu_guides import fill_guide_parts
-from gpuparse.scoring.cpu_parse import copy_arcs, find_label, forbid_others, score_parts
+from gpuparse.scoring.cpu_larger import fill_larger_keys
+from gpuparse.scoring.cpu_parse import (
+    copy_arcs,
+    find_label,
+    forbid_others,
+    labels_children,
+    score_parts,
+)
 from gpuparse.scoring.cpu_siblings import fill_sibling_parts
 
 DONE, TABLE_FULL, DIFFERENCE_FULL, NO_TREE = 0, 1, 2, 3
@@ -71,6 +79,15 @@ def _choose_label_cost(scores, n, gold, right, cost, joint, scratch):
     if isinstance(joint, types.NoneType):
         return lambda scores, n, gold, right, cost, joint, scratch: None
 
+    def with_children(scores, n, gold, right, cost, joint, scratch):
+        scratch.cost[0] = cost
+        for m in range(1, n + 1):
+            scratch.gold[m] = gold[m] if right[m] >= 0 else -1
+            scratch.labels[m] = right[m]
+
+    if labels_children(joint):
+        return with_children
+
     def of_labels(scores, n, gold, right, cost, joint, scratch):
         for m in range(1, n + 1):
             h = gold[m]
@@ -102,6 +119,7 @@ def _complete(values, start, n, siblings, joint, course, scratch, structures):
 def _choose_complete(values, start, n, siblings, joint, course, scratch, structures):
     if isinstance(structures.types[structures.fields.index("completed")], types.NoneType):
         return lambda values, start, n, siblings, joint, course, scratch, structures: True
+    with_children = labels_children(joint)
 
     def complete(values, start, n, siblings, joint, course, scratch, structures):
         gold, target = structures.gold[start:], structures.target[start : start + n + 1]
@@ -109,6 +127,8 @@ def _choose_complete(values, start, n, siblings, joint, course, scratch, structu
         for m in range(1, n + 1):
             missing += gold[m] < 0
         if missing > 0:
+            if with_children:  # no mistake costs anything here, nor those of the sentence before
+                scratch.labels.cost[0] = 0.0
             given = scratch.given
             given[: n + 1, 1 : n + 1] = scratch.scores[: n + 1, 1 : n + 1]
             forbid_others(given, n, start, structures.gold)
@@ -116,7 +136,7 @@ def _choose_complete(values, start, n, siblings, joint, course, scratch, structu
                 given, siblings, n, course.single_root, course.min_gain, scratch.tree, target
             ):  # fmt: skip
                 return False
-        _complete_labels(start, n, joint, scratch.labels, structures)
+        _complete_labels(start, n, joint, scratch, structures)
         return True
 
     return complete
@@ -131,12 +151,20 @@ def _choose_complete_labels(start, n, joint, scratch, structures):
     if isinstance(joint, types.NoneType):
         return lambda start, n, joint, scratch, structures: None
 
+    def copy(start, n, joint, scratch, structures):
+        for m in range(1, n + 1):
+            if structures.gold_labels[start + m] < 0:  # then its head was searched for just now
+                structures.target_labels[start + m] = scratch.tree.labels[m]
+
+    if labels_children(joint):
+        return copy
+
     def complete(start, n, joint, scratch, structures):
         for m in range(1, n + 1):
             if structures.gold_labels[start + m] < 0:
                 head = structures.target[start + m]
                 structures.target_labels[start + m] = find_label(
-                    head, m, n, joint, scratch, -1, 0.0
+                    head, m, n, joint, scratch.labels, -1, 0.0
                 )[0]
 
     return complete
@@ -170,6 +198,21 @@ def _choose_search_trees(siblings, n, start, joint, course, scratch, structures)
     return best if is_one else k_best
 
 
+@inlined
+def _score_with_costs(values, start, n, plan, weights, rows, joint, course, scratch, structures):
+    """Score what trees are searched for with, mistakes costing what they cost.
+
+    Returns: as `score_parts`; whether there is a tree with all that gold says.
+    """
+    siblings = score_parts(values, start, n, plan, weights, rows, joint, scratch)
+    if not _complete(values, start, n, siblings, joint, course, scratch, structures):
+        return siblings, False
+    gold, labels = structures.gold[start:], _gold_labels(structures, start)
+    _add_tree_cost(scratch.scores, n, gold, course.cost)
+    _add_label_cost(scratch.scores, n, gold, labels, course.cost, joint, scratch.labels)
+    return siblings, True
+
+
 def _predict(values, start, n, plan, weights, rows, joint, course, scratch, structures):
     """Fill what is found for one sentence; returns whether there is a tree."""
     raise TypeError("only compiled code can call this")
@@ -178,15 +221,14 @@ def _predict(values, start, n, plan, weights, rows, joint, course, scratch, stru
 @overload(_predict)
 def _choose_predict(values, start, n, plan, weights, rows, joint, course, scratch, structures):
     def of_trees(values, start, n, plan, weights, rows, joint, course, scratch, structures):
-        siblings = score_parts(values, start, n, plan, weights, rows, joint, scratch)
-        if not _complete(values, start, n, siblings, joint, course, scratch, structures):
+        siblings, is_possible = _score_with_costs(
+            values, start, n, plan, weights, rows, joint, course, scratch, structures
+        )
+        if not is_possible:
             return False
-        gold, labels = structures.gold[start:], _gold_labels(structures, start)
-        _add_tree_cost(scratch.scores, n, gold, course.cost)
-        _add_label_cost(scratch.scores, n, gold, labels, course.cost, joint, scratch.labels)
         found = _search_trees(siblings, n, start, joint, course, scratch, structures)
         if found:
-            _fill_found_labels(n, start, joint, scratch.labels, course.cost, structures)
+            _fill_found_labels(n, start, joint, scratch, course.cost, structures)
         return found
 
     def of_graphs(values, start, n, plan, weights, rows, joint, course, scratch, structures):
@@ -212,6 +254,13 @@ def _choose_fill_found(n, start, joint, scratch, cost, structures):
     if isinstance(joint, types.NoneType):
         return lambda n, start, joint, scratch, cost, structures: None
 
+    def copy(n, start, joint, scratch, cost, structures):
+        for m in range(1, n + 1):
+            structures.found_labels[0, start + m] = scratch.tree.labels[m]
+
+    if labels_children(joint):
+        return copy
+
     def fill(n, start, joint, scratch, cost, structures):
         for j in range(len(structures.found)):
             if structures.found[j, start + 1] < 0:
@@ -221,7 +270,7 @@ def _choose_fill_found(n, start, joint, scratch, cost, structures):
                 head, place = structures.found[j, start + m], start + m
                 right = structures.gold_labels[place]
                 of_cost = cost if head == structures.gold[place] and right >= 0 else 0.0
-                label = find_label(head, m, n, joint, scratch, right, of_cost)[0]
+                label = find_label(head, m, n, joint, scratch.labels, right, of_cost)[0]
                 structures.found_labels[j, place] = label
 
     return fill
@@ -240,6 +289,21 @@ def predict_sentences(
     return -1
 
 
+@compiled
+def parts_to_solve(values, start, n, plan, weights, rows, joint, course, scratch, structures):
+    """What an integer program is to find the best tree of, mistakes costing what they cost."""
+    parts, _ = _score_with_costs(
+        values, start, n, plan, weights, rows, joint, course, scratch, structures
+    )
+    return crossing_parts(scratch.scores, parts, n)
+
+
+@compiled
+def label_solved(start, n, joint, course, scratch, structures):
+    """Fill the labels of the tree that was found for the sentence scored last."""
+    _fill_found_labels(n, start, joint, scratch, course.cost, structures)
+
+
 @inlined
 def fill_keys(values, start, n, plan, rows, joint, scratch):
     """Fill the keys of a sentence that was not parsed just now."""
@@ -247,6 +311,21 @@ def fill_keys(values, start, n, plan, rows, joint, scratch):
     _fill_sibling_keys(values, start, n, plan.siblings, rows, scratch.siblings)
     fill_guide_parts(values, start, n, plan.guide, rows, scratch.guide)
     _fill_label_keys(values, start, n, joint, scratch.labels)
+    _fill_larger_keys(values, start, n, plan.larger, scratch.larger)
+
+
+def _fill_larger_keys(values, start, n, plan, scratch):
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_fill_larger_keys)
+def _choose_larger_keys(values, start, n, plan, scratch):
+    if isinstance(plan, types.NoneType):
+        return lambda values, start, n, plan, scratch: None
+    return lambda values, start, n, plan, scratch: fill_larger_keys(
+        values, start, n, plan.sides, plan.side_start, plan.atoms, scratch.side_key,
+        scratch.side_on, scratch.words, scratch.on,
+    )  # fmt: skip
 
 
 def _fill_sibling_keys(values, start, n, plan, rows, scratch):
@@ -265,6 +344,16 @@ def _choose_sibling_keys(values, start, n, plan, rows, scratch):
     return fill
 
 
+def of_children(joint):
+    """The plan of templates of children that labels are found with, or None."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(of_children)
+def _choose_of_children(joint):
+    return (lambda joint: joint.larger) if labels_children(joint) else (lambda joint: None)
+
+
 def _fill_label_keys(values, start, n, joint, scratch):
     raise TypeError("only compiled code can call this")
 
@@ -273,9 +362,12 @@ def _fill_label_keys(values, start, n, joint, scratch):
 def _choose_label_keys(values, start, n, joint, scratch):
     if isinstance(joint, types.NoneType):
         return lambda values, start, n, joint, scratch: None
-    return lambda values, start, n, joint, scratch: fill_parts(
-        values, start, n, joint.plan, joint.rows, scratch.parts
-    )
+
+    def fill(values, start, n, joint, scratch):
+        fill_parts(values, start, n, joint.plan, joint.rows, scratch.parts)
+        _fill_larger_keys(values, start, n, joint.larger, scratch.larger)
+
+    return fill
 
 
 @compiled
@@ -303,7 +395,9 @@ def learn_sentences(
             values, start, n, plan, weights, rows, joint, course, scratch, structures
         ):  # fmt: skip
             return NO_TREE, b, wrong
-        n_parts = list_parts(structures, plan.siblings, start, n, listed)
+        n_parts = list_parts(
+            structures, plan.siblings, plan.larger, of_children(joint), start, n, listed
+        )
         status = DONE
         if n_parts > 0:
             n_slots = n_slots_needed(

@@ -1,8 +1,9 @@
 """The parts in which gold structures and those found differ, listed for one sentence at a time.
 
 A part is a kind with its words: an arc, an arc with its label, two siblings of one head, the end of
-a head's modifiers on a side. Several found trees share most of their parts: each part stands in the
-list once, with a sign for each found structure, +1 if only gold has it and -1 if gold lacks it.
+a head's modifiers on a side, a part of three or four words. Several found trees share most of their
+parts: each part stands in the list once, with a sign for each found structure, +1 if only gold has
+it and -1 if gold lacks it.
 """
 
 from typing import NamedTuple
@@ -12,8 +13,20 @@ from numba import types
 from numba.extending import overload
 
 from gpuparse.compiled import compiled, inlined
+from gpuparse.inference.kernels.cpu.larger_parts import (
+    GRAND_SIBLING,
+    GRANDPARENT,
+    HEAD_CHILD,
+    INNER_GRANDCHILD,
+    NOBODY,
+    OUTER_GRANDCHILD,
+    TRI_SIBLING,
+)
 
 ARC, LABEL, SIBLINGS, RIGHT_END, LEFT_END = range(5)  # of ends, m is h for no modifier
+LARGER = 5  # and beyond: the kinds of larger parts, of which THIRD holds all words but h and m
+LABELLED = LARGER + 6  # and beyond: the same with a label, so many times OTHER_WORD
+OTHER_WORD = 1 << 20  # THIRD is a word, plus so many times another
 KIND, HEAD_WORD, MODIFIER_WORD, THIRD, NEXT = range(5)  # columns of the list
 NO_ARC = -1
 
@@ -51,20 +64,25 @@ class PartList(NamedTuple):
     first: np.ndarray  # (N, N) int64: of the parts with these h and m, -1 between two sentences
     inner: np.ndarray  # (2, N, N) int32: inner siblings of gold and found arcs, NO_ARC if no arc
     costs: np.ndarray  # (K,) float64: what the mistakes of each found structure cost
+    around: np.ndarray  # (2, 6, N) int64: what stands around each word of gold and found trees
 
 
-def make_part_list(n: int, k: int, *, graphs: bool, siblings: bool) -> PartList:
+def make_part_list(
+    n: int, k: int, *, graphs: bool, siblings: bool, larger: bool = False
+) -> PartList:
     """Working memory for sentences of up to n words, each with one head or, in graphs, with any."""
     arcs = n * (n + 1) // 2 if graphs else n
     nodes = n + 1
-    # Arcs, labels and siblings of gold and found, and two ends where a head lost or got its last.
-    most = 10 * arcs * k
+    # Arcs, labels and siblings of gold and found, two ends where a head lost or got its last, and
+    # six kinds of larger parts, or three with labels besides.
+    most = (28 if larger else 10) * arcs * k
     return PartList(
         np.empty((most, 5), np.int64),
         np.empty((most, k), np.int64),
         np.full((nodes, nodes), -1, np.int64),
         np.empty((2, nodes, nodes) if siblings else (2, 0, 0), np.int32),
         np.empty(k),
+        np.zeros((2, 6, nodes) if larger else (2, 6, 0), np.int64),
     )
 
 
@@ -233,17 +251,152 @@ def _choose_list_labels(structures, start, n, j, listed, count):
     )  # fmt: skip
 
 
-def list_parts(structures, siblings, start, n, listed):
+SIBLING, BEFORE, ABOVE, INNER, OUTER, IS_LAST = range(6)  # what stands around a word
+
+
+@compiled
+def _look_around(n, heads, around):
+    """For each word of a tree: its inner sibling, the one inside that, the head of its head, its
+    furthest modifiers between it and its head and beyond it, 0 for nobody; whether it is the
+    outermost modifier of its head on its side."""
+    around[:, : n + 1] = NOBODY
+    around[IS_LAST, 1 : n + 1] = 1
+    for m in range(1, n + 1):
+        h = heads[m]
+        if h > 0:
+            around[ABOVE, m] = heads[h]
+            is_between = m > h if heads[h] > h else m < h
+            if is_between:
+                # The first modifier met from the left is the furthest on the left side.
+                if m > h or around[INNER, h] == NOBODY:
+                    around[INNER, h] = m
+            elif m > h or around[OUTER, h] == NOBODY:
+                around[OUTER, h] = m
+        step = 1 if h > m else -1
+        s = m + step
+        while s != h and heads[s] != h:
+            s += step
+        if s != h:
+            around[SIBLING, m] = s
+            around[IS_LAST, s] = 0
+    for m in range(1, n + 1):
+        if around[SIBLING, m] != NOBODY:
+            around[BEFORE, m] = around[SIBLING, around[SIBLING, m]]
+
+
+@compiled
+def _larger_part(kind, m, around):
+    """What THIRD holds of the part of this kind at the word m."""
+    if kind == TRI_SIBLING:
+        return around[SIBLING, m] * OTHER_WORD + around[BEFORE, m]
+    if kind == HEAD_CHILD:
+        return around[SIBLING, m]
+    if kind == INNER_GRANDCHILD:
+        return around[INNER, m]
+    if kind == OUTER_GRANDCHILD:
+        return around[OUTER, m]
+    if kind == GRANDPARENT:
+        return around[ABOVE, m]
+    return around[SIBLING, m] * OTHER_WORD + around[ABOVE, m]
+
+
+@compiled
+def _larger_parts_that_differ(
+    n, gold, found, kinds, only_last, around, j, parts, signs, first, count
+):
+    """List the larger parts that only one of two trees has.
+
+    only_last: whether those with the head of the head are of outermost modifiers alone.
+    """
+    _look_around(n, gold, around[0])
+    _look_around(n, found, around[1])
+    for kind in range(len(kinds) - 1):
+        if kinds[kind] == kinds[kind + 1]:
+            continue
+        last = only_last and kind <= GRAND_SIBLING
+        for m in range(1, n + 1):
+            has, had = not last or around[0, IS_LAST, m], not last or around[1, IS_LAST, m]
+            of_gold, of_found = _larger_part(kind, m, around[0]), _larger_part(kind, m, around[1])
+            if has == had and gold[m] == found[m] and of_gold == of_found:
+                continue
+            if has:
+                count = _add_part(
+                    parts, signs, first, count, j, 1, LARGER + kind, gold[m], m, of_gold
+                )
+            if had:
+                count = _add_part(
+                    parts, signs, first, count, j, -1, LARGER + kind, found[m], m, of_found
+                )
+    return count
+
+
+@compiled
+def _labelled_children_that_differ(
+    n, gold, found, right, guess, kinds, around, j, parts, signs, first, count
+):
+    """List the parts of children with labels that only one of two trees has.
+
+    around: of both trees, filled already.
+    """
+    for kind in range(HEAD_CHILD, len(kinds) - 1):
+        if kinds[kind] == kinds[kind + 1]:
+            continue
+        for m in range(1, n + 1):
+            of_gold, of_found = _larger_part(kind, m, around[0]), _larger_part(kind, m, around[1])
+            if gold[m] == found[m] and right[m] == guess[m] and of_gold == of_found:
+                continue
+            of_gold += right[m] * OTHER_WORD
+            of_found += guess[m] * OTHER_WORD
+            count = _add_part(
+                parts, signs, first, count, j, 1, LABELLED + kind, gold[m], m, of_gold
+            )
+            count = _add_part(
+                parts, signs, first, count, j, -1, LABELLED + kind, found[m], m, of_found
+            )
+    return count
+
+
+def _list_children(structures, children, start, n, j, listed, count):
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_list_children)
+def _choose_list_children(structures, children, start, n, j, listed, count):
+    if isinstance(children, types.NoneType):
+        return lambda structures, children, start, n, j, listed, count: count
+    return lambda structures, children, start, n, j, listed, count: _labelled_children_that_differ(
+        n, structures.target[start:], structures.found[j, start:],
+        structures.target_labels[start:], structures.found_labels[j, start:],
+        children.family_start, listed.around, j, listed.parts, listed.signs, listed.first, count,
+    )  # fmt: skip
+
+
+def _list_larger(structures, larger, start, n, j, listed, count):
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_list_larger)
+def _choose_list_larger(structures, larger, start, n, j, listed, count):
+    if isinstance(larger, types.NoneType):
+        return lambda structures, larger, start, n, j, listed, count: count
+    return lambda structures, larger, start, n, j, listed, count: _larger_parts_that_differ(
+        n, structures.target[start:], structures.found[j, start:], larger.family_start,
+        larger.only_last, listed.around, j, listed.parts, listed.signs, listed.first, count,
+    )  # fmt: skip
+
+
+def list_parts(structures, siblings, larger, children, start, n, listed):
     """Fill the list and its costs; returns how many parts there are.
 
-    siblings: the plan of sibling templates, or None, when only arcs and labels are listed.
+    siblings, larger, children: the plans of these templates, the last with labels, or None, when no
+    such parts are listed.
     """
     raise TypeError("only compiled code can call this")
 
 
 @overload(list_parts)
-def _choose_list_parts(structures, siblings, start, n, listed):
-    def of_arcs(structures, siblings, start, n, listed):
+def _choose_list_parts(structures, siblings, larger, children, start, n, listed):
+    def of_arcs(structures, siblings, larger, children, start, n, listed):
         count = 0
         target, costs = structures.target[start:], listed.costs
         for j in range(len(costs)):
@@ -256,9 +409,11 @@ def _choose_list_parts(structures, siblings, start, n, listed):
                     n, target, found, j, listed.parts, listed.signs, listed.first, count
                 )
                 count = _list_labels(structures, start, n, j, listed, count)
+                count = _list_larger(structures, larger, start, n, j, listed, count)
+                count = _list_children(structures, children, start, n, j, listed, count)
         return count
 
-    def of_trees(structures, siblings, start, n, listed):
+    def of_trees(structures, siblings, larger, children, start, n, listed):
         count, costs = 0, listed.costs
         for j in range(len(costs)):
             costs[j] = 0.0
@@ -271,9 +426,11 @@ def _choose_list_parts(structures, siblings, start, n, listed):
                     n, listed.inner, j, listed.parts, listed.signs, listed.first, count
                 )
                 count = _list_labels(structures, start, n, j, listed, count)
+                count = _list_larger(structures, larger, start, n, j, listed, count)
+                count = _list_children(structures, children, start, n, j, listed, count)
         return count
 
-    def of_graphs(structures, siblings, start, n, listed):
+    def of_graphs(structures, siblings, larger, children, start, n, listed):
         first, wrong = structures.firsts[start], 0
         gold, found = structures.gold[first:], structures.found[first:]
         for cell in range((n + 1) * (n + 1)):

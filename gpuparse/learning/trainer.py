@@ -1,8 +1,8 @@
 """Online training: order, averaging, epochs. Yields events; prints nothing, saves nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -22,8 +22,9 @@ from gpuparse.data.vocabulary import (
 )
 from gpuparse.errors import ConfigError, DataError, NoTreeError
 from gpuparse.features.label_plan import compile_labels
+from gpuparse.features.larger_plan import CHILDREN
 from gpuparse.features.plan import LINE, check_exact_keys, compile_joint_labels, compile_plan
-from gpuparse.features.templates import TemplateSet
+from gpuparse.features.templates import PARTS, TemplateSet
 from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.learning.difference import Difference, make_difference
@@ -34,7 +35,9 @@ from gpuparse.learning.online import (
     NO_TREE,
     TABLE_FULL,
     Course,
+    label_solved,
     learn_sentences,
+    parts_to_solve,
     predict_sentences,
 )
 from gpuparse.learning.online_conditional import (
@@ -46,11 +49,21 @@ from gpuparse.learning.online_factored import Constraints, learn_factored, make_
 from gpuparse.learning.online_labels import learn_graph_labels, learn_labels
 from gpuparse.learning.parts import GraphCells, Trees
 from gpuparse.learning.projectivize import nearest_projective
+from gpuparse.learning.pruning import (
+    Pruned,
+    PruningOptions,
+    as_state,
+    check_folds,
+    from_state,
+    learn_pruning,
+)
+from gpuparse.learning.units import fit_units
 from gpuparse.learning.updates import CONDITIONAL, FACTORED, RULES
-from gpuparse.model import Model, check_guides
+from gpuparse.model import Model, check_guides, label_children
 from gpuparse.scoring.cpu_joint import JointLabels, stride_of
 from gpuparse.scoring.cpu_labels import LabelScratch, make_label_scratch
 from gpuparse.scoring.cpu_parse import ParseScratch, make_parse_scratch, parse_sentences
+from gpuparse.scoring.exact import best_tree
 from gpuparse.scoring.feature_map import (
     contents,
     exact_map,
@@ -61,6 +74,7 @@ from gpuparse.scoring.feature_map import (
     next_free_row,
 )
 from gpuparse.scoring.joint import joint_labels
+from gpuparse.scoring.pruning import Arcs, all_cells, with_arcs
 from gpuparse.scoring.weights import Weights, quantised
 
 SLICE = 256  # sentences between two events
@@ -90,8 +104,10 @@ class Options:
     joint_labels: bool = False  # whether labels are found with the trees
     k: int = 1  # trees of each sentence that are learned from
     min_gain: float = 0.0  # of single changes; in words: as much as so many wrong heads cost
+    averaged: bool = True  # whether the model is the mean of the weights after every sentence
     shards: int = 1  # that learn for themselves and are mixed after every epoch
     backend: str = "cpu"  # of the arcs: "cpu", compiled, or "torch", on any device
+    pruning: PruningOptions | None = None  # of decoders beyond the second order; None: all arcs
 
 
 def check_rule(options: Options) -> None:
@@ -106,6 +122,8 @@ def check_rule(options: Options) -> None:
             " every shard; choose feature_map.kind=hashed"
         )
     rule, decoder = RULES[options.rule], DECODERS[options.decoder]
+    if decoder.reads_larger:
+        _check_larger(options)
     what = f"learning.rule {options.rule}"
     if options.k > 1 and not rule.takes_k_best:
         raise ConfigError(f"{what}: learning.k is {options.k}, and it learns from one tree only")
@@ -125,7 +143,7 @@ def check_rule(options: Options) -> None:
         _check_backend(options)
     if rule.searches:
         return
-    if decoder.reads_siblings:
+    if decoder.parts:
         raise ConfigError(
             f"{what}: it is of the first order, decoder {options.decoder} is not: choose eisner or"
             " chu_liu_edmonds"
@@ -138,9 +156,28 @@ def check_rule(options: Options) -> None:
         raise ConfigError(f"{what}: learning.cost_augmented must be false, no tree has a cost")
 
 
+def _check_larger(options: Options) -> None:
+    """Refuse what decoders beyond the second order do not learn with."""
+    what = f"decoder {options.decoder}"
+    if options.map_kind == "exact":
+        raise ConfigError(
+            f"{what}: templates of larger parts are found by hash alone: choose"
+            " feature_map.kind=hashed"
+        )
+    if options.shards > 1 and options.pruning:
+        raise ConfigError(
+            f"{what}: learning.shards is {options.shards}, and what is pruned is learned in one:"
+            " choose learning.shards=1, or pruning.max_heads=null"
+        )
+
+
 def _check_backend(options: Options) -> None:
     """Refuse what has no torch form, so that nothing runs elsewhere than was asked for."""
-    on_device = [name for name, decoder in DECODERS.items() if decoder.has_backends]
+    on_device = [
+        name
+        for name, decoder in DECODERS.items()
+        if decoder.has_backends and not decoder.reads_larger
+    ]
     rules = [name for name, rule in RULES.items() if rule.searches]
     wanted = [
         (options.rule in rules, f"learning.rule {options.rule}", f"one of {', '.join(rules)}"),
@@ -169,7 +206,7 @@ class Progress:
     Cost-augmented search makes mistakes on purpose, and those are counted too.
     """
 
-    stage: str  # "arcs" or "labels"
+    stage: str  # "pruning", "arcs" or "labels"
     epoch: int  # from 1
     done: int
     total: int
@@ -179,6 +216,13 @@ class Progress:
     @property
     def epoch_is_over(self) -> bool:
         return self.done == self.total
+
+    def of_stage(self, stage: str, number: int, epochs: int) -> "Progress":
+        """The same as a part of one epoch, the one after `number`, which takes so many of these."""
+        before = (self.epoch - 1) * self.total
+        return replace(
+            self, stage=stage, epoch=number + 1, done=before + self.done, total=epochs * self.total
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +258,7 @@ class Trainer:
         threads: threads that predict the sentences of a batch; the result is the same for any.
         guides: (W,) heads that another parser proposes, -1 for none; for guide templates.
         processes: that share the work, each with the same of all this.
+        vocabularies: the values to see, if not those of the treebank.
         device: where arcs are learned with the backend "torch".
     Raises:
         DataError: a treebank without sentences. ConfigError: templates that do not fit it, or
@@ -231,6 +276,7 @@ class Trainer:
         guides: np.ndarray | None = None,
         processes: Processes = ALONE,
         device: str = "cpu",
+        vocabularies: Vocabularies | None = None,
     ) -> None:
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
@@ -239,21 +285,25 @@ class Trainer:
         attributes = seen_attributes(treebank)
         self._decoder = DECODERS[options.decoder]
         self._arcs = arcs.expanded(attributes)
-        if not self._decoder.reads_siblings:
-            self._arcs = self._arcs.first_order()
-        elif not self._arcs.sibling:
+        self._arcs = self._arcs.only(self._decoder.parts)
+        needs = self._decoder.needs
+        if needs and not any(getattr(self._arcs, part) for part in needs):
             raise ConfigError(
-                f"decoder {options.decoder} needs sibling templates, and the set {arcs.name!r} has"
-                " none"
+                f"decoder {options.decoder} needs {' or '.join(needs)} templates, and the set"
+                f" {arcs.name!r} has none"
             )
         self._labels = labels.expanded(attributes) if labels else None
         check_rule(options)
-        parts = ("arc", "sibling", "end", "guide")
-        fields = {field for part in parts for field in self._arcs.fields(part)}
-        fields |= set(self._labels.fields("label")) if self._labels else set()
-        pos_column = choose_pos_column(treebank, options.pos)
-        self._vocabularies = Vocabularies.build(treebank, sorted(fields), pos_column)
-        self._plan = compile_plan(self._arcs, self._vocabularies)
+        fields = {field for part in PARTS if part != "label" for field in self._arcs.fields(part)}
+        if self._labels:
+            fields |= {
+                field for part in ("label", *CHILDREN) for field in self._labels.fields(part)
+            }
+        if vocabularies is None:
+            pos_column = choose_pos_column(treebank, options.pos)
+            vocabularies = Vocabularies.build(treebank, sorted(fields), pos_column)
+        self._vocabularies = vocabularies
+        self._plan = compile_plan(self._arcs, self._vocabularies, larger=self._decoder.reads_larger)
         self._batch = Encoder(self._vocabularies).encode(treebank)
         if guides is not None:
             self._batch = self._batch.guided(guides)
@@ -280,6 +330,15 @@ class Trainer:
         )
         self._joint: JointLabels | None = None
         self._start_labels(treebank)
+        self.pruned: Pruned | None = None
+        self._treebank, self._guides = treebank, guides
+        if self._pruning:
+            check_folds(len(treebank), self._pruning.folds)
+
+    @property
+    def _pruning(self) -> PruningOptions | None:
+        """How to prune, if arcs are pruned."""
+        return self.options.pruning if self._decoder.reads_larger else None
 
     def _by_place(self, by_word: np.ndarray) -> np.ndarray:
         """(T,) int64 by place from (W,) by word, -1 elsewhere."""
@@ -398,12 +457,15 @@ class Trainer:
         self._label_weighted = np.zeros(n_lines * stride, np.float32)
         if self.options.joint_labels:
             plan = compile_joint_labels(self._labels, self._vocabularies)
-            self._joint = joint_labels(plan, self._label_weights.array, width)
+            larger = label_children(self._labels, self._vocabularies, self.options.decoder)
+            self._joint = joint_labels(plan, self._label_weights.array, width, larger)
         else:
             self._label_plan = compile_labels(self._labels, self._vocabularies)
 
     def learn(self) -> Iterator[Progress]:
         """Learn what is left to learn, and say so now and then and at the end of every epoch."""
+        if self._pruning and self.pruned is None:
+            yield from self._learn_pruning()
         while self._epochs_done["arcs"] < self.options.epochs:
             yield from self._arc_epoch(self._epochs_done["arcs"])
         if self._label_weights is None or self._joint:
@@ -411,6 +473,42 @@ class Trainer:
         self._complete_heads()
         while self._epochs_done["labels"] < self.options.label_epochs:
             yield from self._label_epoch(self._epochs_done["labels"])
+
+    def _learn_pruning(self) -> Iterator[Progress]:
+        """Learn a parser of the first order, and which arcs larger parts are searched over."""
+        assert self._pruning is not None
+        decoder = self._decoder.of_arcs
+        options = replace(
+            self.options, decoder=decoder, epochs=self._pruning.epochs, joint_labels=False,
+            pruning=None, single_root=bool(self.single_root),
+        )  # fmt: skip
+        templates = self._arcs.first_order()
+        of_word = np.diff(self._treebank.word_starts)
+
+        def make(learned: np.ndarray) -> tuple[Trainer, Callable[[Model], Model]]:
+            words = np.repeat(learned, of_word)
+            guides, rest = self._guides, self._treebank.only(~learned)
+            trainer = Trainer(
+                self._treebank.only(learned), templates, None, options, self._threads,
+                None if guides is None else guides[words], vocabularies=self._vocabularies,
+            )  # fmt: skip
+            of_rest = None if guides is None else guides[~words]
+            return trainer, lambda model: fit_units(
+                model, rest, guides=of_rest, threads=self._threads
+            )[0]
+
+        def keep(pruned: Pruned) -> None:
+            self.pruned = pruned
+
+        yield from learn_pruning(
+            self._arc_batch, self._plan, self._features.rows, self._reachable, self._pruning,
+            decoder, make, keep,
+        )  # fmt: skip
+
+    def _arcs_left(self, pruned: Pruned) -> Arcs:
+        """The arcs of the training sentences that larger parts are searched over."""
+        firsts = np.zeros(len(self._reachable), np.int64)
+        return Arcs(all_cells(self._arc_batch, firsts).firsts, pruned.cells)
 
     def _complete_heads(self) -> None:
         """Find the heads that gold leaves open, so that labels are learned from whole trees."""
@@ -423,6 +521,8 @@ class Trainer:
         scratch = make_parse_scratch(
             self._plan, rows, None, self.options.decoder, self._longest, weights
         )
+        if self.pruned:
+            scratch = with_arcs(scratch, self._arcs_left(self.pruned))
         heads = self._heads.copy()
         failed = parse_sentences(
             self._batch.values.numpy(), starts[partial], lengths[partial], self._plan, weights,
@@ -535,12 +635,12 @@ class Trainer:
         Only between two epochs: sentences are counted by the epoch.
         """
         seen = max(1, self._epochs_done["arcs"] * len(self._batch))
-        arcs = _average(self._weights.array[:, 0], self._weighted, seen)
+        arcs = self._mean(self._weights.array[:, 0], self._weighted, seen)
         label_weights, label_scale = None, 1.0
         if self._label_weights is not None:
             stage = "arcs" if self._joint else "labels"
             seen = max(1, self._epochs_done[stage] * len(self._batch))
-            mean = _average(self._label_weights.array.reshape(-1), self._label_weighted, seen)
+            mean = self._mean(self._label_weights.array.reshape(-1), self._label_weighted, seen)
             mean = mean.reshape(self._label_weights.array.shape)[:, : len(self.label_names)]
             if self._joint is None:
                 whole, label_scale = quantised(mean, bits)
@@ -573,8 +673,15 @@ class Trainer:
             single_root=bool(self.single_root),
             arc_unit=1.0 / scale,
             label_unit=1.0 / label_scale,
+            pruner=self.pruned.pruner if self.pruned else None,
             config=config,
         )
+
+    def _mean(self, weights: np.ndarray, weighted: np.ndarray, seen: int) -> np.ndarray:
+        """The mean of the weights after each of `seen` sentences; or the last ones."""
+        if not self.options.averaged:
+            return weights.copy()
+        return weights - weighted / np.float32(seen)
 
     def state(self) -> dict[str, np.ndarray]:
         """All that a later `restore` needs to go on as if nothing had happened.
@@ -590,6 +697,8 @@ class Trainer:
             keys, bases = contents(self._features)
             next_row = np.array([next_free_row(self._features)])
             state |= {"keys": keys.astype(np.int64), "bases": bases, "next_row": next_row}
+        if self.pruned is not None:
+            state |= as_state(self.pruned)
         return state
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
@@ -601,8 +710,10 @@ class Trainer:
             self._label_weights = Weights(state["labels"])
             if self._joint:
                 array, width = self._label_weights.array, len(self.label_names)
-                self._joint = joint_labels(self._joint.plan, array, width)
+                self._joint = joint_labels(self._joint.plan, array, width, self._joint.larger)
             self._label_weighted = state["labels_weighted"].copy()
+        if self._pruning and "pruner" in state:
+            self.pruned = from_state(state, self._pruning)
         if self._features.is_exact:
             bare = frozen_map(state["keys"], state["bases"], int(state["next_row"][0]))
             self._features = bare._replace(n_rows=len(state["arcs"]))
@@ -623,6 +734,9 @@ class _ArcLearner:
             )
             for _ in range(trainer._threads if options.batch_size > 1 else 1)
         ]  # fmt: skip
+        if trainer.pruned:
+            arcs = trainer._arcs_left(trainer.pruned)
+            self._scratch = [with_arcs(scratch, arcs) for scratch in self._scratch]
         self._learn = {FACTORED: self._factored, CONDITIONAL: self._conditional}.get(
             self._course.rule, self._searched
         )
@@ -661,7 +775,7 @@ class _ArcLearner:
     def learn(self, part: Batch, seen: int) -> int:
         """Learn from some sentences in their order; `seen` came before. Returns wrong words."""
         size = self._trainer.options.batch_size
-        if size == 1:
+        if size == 1 and not self._solves:
             return self._update(part, seen, predict=True)
         wrong = 0
         for first in range(0, len(part), size):
@@ -677,6 +791,9 @@ class _ArcLearner:
         """Find the trees of a batch, all with the same weights, one run of it in each thread."""
         trainer = self._trainer
         starts, lengths = mini.starts.numpy(), mini.lengths.numpy()
+        if self._solves:
+            self._solve(mini)
+            return
         work = np.cumsum((lengths + 1) ** 2)
         threads = len(self._scratch)
         cuts = np.searchsorted(work, work[-1] * np.arange(1, threads) / threads).tolist()
@@ -691,6 +808,24 @@ class _ArcLearner:
         runs = list(pairwise([0, *cuts, len(mini)]))
         if any(failed >= 0 for failed in self._pool.map(search, runs, self._scratch)):
             raise NoTreeError("a training sentence has no tree: its scores are not finite")
+
+    @property
+    def _solves(self) -> bool:
+        """Whether trees are found by integer programs, which compiled code cannot call."""
+        return self._trainer.options.decoder == "ilp"
+
+    def _solve(self, mini: Batch) -> None:
+        """Find the trees of a batch by integer programs."""
+        trainer, structures, scratch = self._trainer, self._structures, self._scratch[0]
+        assert isinstance(structures, Trees)
+        for start, n in zip(mini.starts.tolist(), mini.lengths.tolist(), strict=True):
+            parts = parts_to_solve(
+                mini.values.numpy(), start, n, trainer._plan, trainer._weights.array[:, 0],
+                trainer._features.rows, trainer._joint, self._course, scratch, structures,
+            )  # fmt: skip
+            tree = best_tree(parts, n, single_root=self._course.single_root)
+            structures.found[0, start : start + n + 1] = tree
+            label_solved(start, n, trainer._joint, self._course, scratch, structures)
 
     def _update(self, part: Batch, seen: int, *, predict: bool) -> int:
         wrong, first = 0.0, 0
@@ -769,8 +904,3 @@ def _course_of(trainer: Trainer) -> Course:
 
 def _sentences(part: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return part.values.numpy(), part.starts.numpy(), part.lengths.numpy()
-
-
-def _average(weights: np.ndarray, weighted: np.ndarray, seen: int) -> np.ndarray:
-    """The mean of the weights after each of `seen` sentences."""
-    return weights - weighted / np.float32(seen)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,38 +19,53 @@ GPU_BUDGET = 1 << 28  # at most: more does not make a batch any faster
 MATRICES = 8  # N x N cells of scores and charts that a sentence takes
 
 
-def sentence_cells(lengths: np.ndarray, *, siblings: bool) -> np.ndarray:
+class PartSize(NamedTuple):
+    """The largest parts that a search reads scores of, and over how many arcs.
+
+    words: 2 arcs, 3 siblings, 4 those beyond. max_heads: of a word, None: all. labels: of an arc,
+    where a search scores all of them.
+    """
+
+    words: int
+    max_heads: int | None = None
+    labels: int = 0
+
+
+def sentence_cells(lengths: np.ndarray, parts: PartSize) -> np.ndarray:
     """(S,) int64 cells of scores and charts for sentences of the given lengths in words.
 
     Args:
         lengths: (S,) int64.
-        siblings: whether every sibling part has a cell, as it does on a device.
+        parts: those that have a cell each, as siblings do on a device. With at most k heads a word,
+            n k arcs share n heads: a part (g, h, m, s) is one of k g's, and of at most k n^2 / 2
+            pairs of modifiers of one head.
     """
     nodes = lengths.astype(np.int64) + 1
-    matrices = MATRICES * nodes**2
-    return matrices + nodes**3 if siblings else matrices
+    cells = MATRICES * nodes**2
+    if parts.words < 4:
+        return cells + nodes**3 if parts.words == 3 else cells
+    heads = nodes if parts.max_heads is None else np.minimum(nodes, parts.max_heads)
+    return cells + (heads * nodes) ** 2 // 2 + parts.labels * nodes**2
 
 
 OWN, LOWER, CHAIN = range(3)  # how a sentence is parsed
 
 
-def permitted_orders(lengths: np.ndarray, *, siblings: bool, max_cells: int) -> np.ndarray:
+def permitted_orders(lengths: np.ndarray, parts: PartSize, max_cells: int) -> np.ndarray:
     """(S,) int8 OWN, LOWER or CHAIN: what the cells that a sentence may take suffice for.
 
     It depends on nothing but the lengths, so that every device gives the same trees.
 
     Args:
         lengths: (S,) int64 words.
-        siblings: whether the model is of the second order: then sentences that are too long for
-            it are parsed by its arc scores alone. Sentences too long for these get no search, but
-            every word the word before it as its head.
+        parts: what the model reads: sentences that are too long for parts of more than two words
+            are parsed by arc scores alone. Sentences too long for these get no search, but every
+            word the word before it as its head.
         max_cells: of one sentence.
     """
-    orders = np.where(sentence_cells(lengths, siblings=False) > max_cells, CHAIN, OWN)
-    if siblings:
-        too_long = sentence_cells(lengths, siblings=True) > max_cells
-        orders = np.where((orders == OWN) & too_long, LOWER, orders)
-    return orders.astype(np.int8)
+    orders = np.where(sentence_cells(lengths, PartSize(2)) > max_cells, CHAIN, OWN)
+    too_long = sentence_cells(lengths, parts) > max_cells
+    return np.where((orders == OWN) & too_long, LOWER, orders).astype(np.int8)
 
 
 class Admission:
@@ -60,16 +75,16 @@ class Admission:
         lengths: (S,) words of each sentence, in main memory.
         batch_size: most sentences of a batch.
         budget: cells of a batch; a sentence that needs more is a batch of its own.
-        siblings: as of `sentence_cells`.
+        parts: as of `sentence_cells`.
     Raises:
         ConfigError: the size is no size.
     """
 
-    def __init__(self, lengths: Tensor, batch_size: int, budget: int, *, siblings: bool) -> None:
+    def __init__(self, lengths: Tensor, batch_size: int, budget: int, parts: PartSize) -> None:
         if batch_size < 1:
             raise ConfigError(f"batch_size is {batch_size}, at least 1 is needed")
         self._order = torch.argsort(lengths, descending=True, stable=True)
-        self._cells = sentence_cells(lengths[self._order].numpy(), siblings=siblings)
+        self._cells = sentence_cells(lengths[self._order].numpy(), parts)
         self._batch_size = batch_size
         self.budget = budget
 

@@ -85,7 +85,7 @@ def _scale(scores: np.ndarray, n: int, unit: float) -> None:
             scores[h, m] *= unit
 
 
-def _sum_trees(
+def sum_trees(
     scores: np.ndarray, siblings: Siblings | None, n: int, single_root: bool, unit: float,
     scratch: SumScratch,
 ) -> float:  # fmt: skip
@@ -93,7 +93,7 @@ def _sum_trees(
     raise TypeError("only compiled code can call this")
 
 
-@overload(_sum_trees)
+@overload(sum_trees)
 def _choose_sums(scores, siblings, n, single_root, unit, scratch):
     def is_there(field):
         return not isinstance(scratch.types[scratch.fields.index(field)], types.NoneType)
@@ -194,14 +194,14 @@ def trust_sentences(
         start, n = starts[b], lengths[b]
         siblings = score_parts(values, start, n, plan, weights, rows, joint, scratch)
         forbid_others(scratch.scores, n, start, known)
-        log_partitions[b] = _sum_trees(scratch.scores, siblings, n, single_root, unit, sums)
+        log_partitions[b] = sum_trees(scratch.scores, siblings, n, single_root, unit, sums)
         if log_partitions[b] == -np.inf:
             return b
         if least_risk:
             of_sentence = heads[0, start : start + n + 1]
             if not _find_least_risk(scratch.scores, n, single_root, sums, of_sentence):
                 return b
-            fill_labels(n, joint, scratch.labels, of_sentence, labels[0, start : start + n + 1])
+            fill_labels(n, joint, scratch, of_sentence, labels[0, start : start + n + 1])
         for k in range(len(heads)):
             for m in range(1, n + 1):
                 h = heads[k, start + m]
@@ -259,5 +259,5 @@ def find_k_best(
             of_tree = heads[k, start : start + n + 1]
             for m in range(1, n + 1):
                 of_tree[m] = k_best.heads[k, m]
-            fill_labels(n, joint, scratch.labels, of_tree, labels[k, start : start + n + 1])
+            fill_labels(n, joint, scratch, of_tree, labels[k, start : start + n + 1])
     return -1

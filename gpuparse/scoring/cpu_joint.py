@@ -14,9 +14,11 @@ from numba import types
 from numba.extending import intrinsic
 
 from gpuparse.compiled import compiled
+from gpuparse.features.larger_plan import LargerPlan
 from gpuparse.features.plan import ArcPlan
 from gpuparse.inference.kernels.cpu.lanes import Lanes, Loop, constant, prefetch
 from gpuparse.scoring.cpu import RowMap, Scratch, fill_parts, find_base, make_scratch, part_key
+from gpuparse.scoring.cpu_larger import LargerScratch, make_larger_scratch
 
 LANES = 16  # labels of one line are made up to a multiple of so many
 CACHE_LINE = 64  # bytes
@@ -31,6 +33,7 @@ class JointLabels(NamedTuple):
     weights: np.ndarray  # (lines * stride,): a line of one weight a label, then zeros
     stride: int
     width: int  # labels
+    larger: LargerPlan | None = None  # templates of children, where their labels are found too
 
 
 class JointScratch(NamedTuple):
@@ -42,6 +45,11 @@ class JointScratch(NamedTuple):
     lines: np.ndarray  # (N, pairs) int64: first weights of the lines of one head's arcs
     counts: np.ndarray  # (N,) int64: how many lines each of them has
     best: np.ndarray  # (N, N) what the best label of each arc scores
+    arcs: np.ndarray | None  # (N, N, stride) what every label of each arc scores, with children
+    larger: LargerScratch | None  # of children
+    gold: np.ndarray  # (N,) int64 gold heads and labels, and the cost of other labels, while
+    labels: np.ndarray  # (N,) int64 learning with children; no heads otherwise
+    cost: np.ndarray  # (1,) float64
 
 
 def make_joint_scratch(joint: JointLabels, n: int, sums: np.dtype) -> JointScratch:
@@ -54,6 +62,11 @@ def make_joint_scratch(joint: JointLabels, n: int, sums: np.dtype) -> JointScrat
         np.zeros((nodes, 2 * len(plan.pair) + 1), np.int64),
         np.zeros(nodes, np.int64),
         np.zeros((nodes, nodes), sums),
+        np.zeros((nodes, nodes, joint.stride), sums) if joint.larger else None,
+        make_larger_scratch(joint.larger, n) if joint.larger else None,
+        np.full(nodes, -1, np.int64),
+        np.full(nodes, -1, np.int64),
+        np.zeros(1),
     )
 
 
@@ -115,6 +128,22 @@ def sum_labels(h, m, n, plan, rows, weights, stride, parts, words, lines, sums):
         first = np.uint64(lines[m, line])
         for k in range(stride):
             sums[k] += weights[first + np.uint64(k)]
+
+
+@compiled
+def sum_all_labels(
+    values, start, n, plan, rows, weights, stride, width, parts, words, lines, allowed, arcs
+):  # fmt: skip
+    """Fill arcs[h, m, l] with the score of every label of the arcs that are allowed.
+
+    allowed: bool (N, N), or empty: all arcs.
+    """
+    fill_parts(values, start, n, plan, rows, parts)
+    _sum_words(n, plan, rows, weights, stride, width, parts, words)
+    for h in range(n + 1):
+        for m in range(1, n + 1):
+            if h != m and (len(allowed) == 0 or allowed[h, m]):
+                sum_labels(h, m, n, plan, rows, weights, stride, parts, words, lines, arcs[h, m])
 
 
 @intrinsic

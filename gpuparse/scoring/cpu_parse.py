@@ -8,12 +8,14 @@ from numba.extending import overload
 
 from gpuparse.compiled import compiled, inlined
 from gpuparse.features.plan import Plan
+from gpuparse.inference.kernels.cpu.larger_parts import LabelParts, LargerParts
 from gpuparse.inference.kernels.cpu.search import (
     SearchScratch,
     make_search_scratch,
     search,
 )
 from gpuparse.inference.kernels.cpu.search_k_best import KBestScratch, make_k_best_scratch
+from gpuparse.inference.kernels.cpu.search_larger import LargerSearch, crossing_parts, keep_marks
 from gpuparse.scoring.cpu import RowMap, Scratch, make_scratch, score_sentence
 from gpuparse.scoring.cpu_guides import GuideScratch, add_guides, make_guide_scratch
 from gpuparse.scoring.cpu_joint import (
@@ -22,8 +24,10 @@ from gpuparse.scoring.cpu_joint import (
     best_label,
     make_joint_scratch,
     score_labels,
+    sum_all_labels,
     sum_labels,
 )
+from gpuparse.scoring.cpu_larger import LargerScratch, fill_larger_keys, make_larger_scratch
 from gpuparse.scoring.cpu_siblings import (
     SiblingScoreScratch,
     make_sibling_score_scratch,
@@ -40,7 +44,8 @@ class ParseScratch(NamedTuple):
     siblings: SiblingScoreScratch | None  # None for the first order
     labels: JointScratch | None  # None where labels are not found with the trees
     guide: GuideScratch | None  # None without guide templates
-    tree: SearchScratch
+    larger: LargerScratch | None  # None without parts of three and four words
+    tree: SearchScratch | LargerSearch
     k_best: KBestScratch | None  # of the k best trees
     given: np.ndarray  # (N, N) float64: scores under what is known of a tree
 
@@ -68,6 +73,7 @@ def make_parse_scratch(
         siblings,
         make_joint_scratch(joint, n, sums) if joint else None,
         guide,
+        make_larger_scratch(plan.larger, n) if plan.larger else None,
         make_search_scratch(decoder, n),
         make_k_best_scratch(decoder, n, k) if k > 1 else None,
         np.zeros((n + 1, n + 1)),
@@ -88,6 +94,71 @@ def _choose_siblings(values, start, n, plan, weights, rows, scratch):
     )
 
 
+def _larger(values, start, n, siblings, plan, weights, rows, joint, scratch):
+    """The sibling scores, with what larger parts are scored by, if there are such parts."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_larger)
+def _choose_larger(values, start, n, siblings, plan, weights, rows, joint, scratch):
+    def score(values, start, n, siblings, plan, weights, rows, joint, scratch):
+        larger = scratch.larger
+        fill_larger_keys(
+            values, start, n, plan.sides, plan.side_start, plan.atoms, larger.side_key,
+            larger.side_on, larger.words, larger.on,
+        )  # fmt: skip
+        allowed = np.zeros((0, 0), np.bool_)
+        if len(larger.cells) > 0:
+            first = larger.firsts[start]
+            cells = larger.cells[first : first + (n + 1) * (n + 1)]
+            allowed = cells.reshape((n + 1, n + 1))
+        labelled = _labelled(values, start, n, allowed, joint, scratch.labels)
+        return LargerParts(
+            siblings, allowed, plan.family_start, larger.words, larger.on, larger.right,
+            larger.below, weights, rows.rows, labelled,
+        )  # fmt: skip
+
+    if isinstance(plan, types.NoneType):
+        return lambda values, start, n, siblings, plan, weights, rows, joint, scratch: siblings
+    return score
+
+
+def _labelled(values, start, n, allowed, joint, scratch):
+    """What labels add to arcs and children, if they are found with both."""
+    raise TypeError("only compiled code can call this")
+
+
+@overload(_labelled)
+def _choose_labelled(values, start, n, allowed, joint, scratch):
+    if not labels_children(joint):
+        return lambda values, start, n, allowed, joint, scratch: None
+
+    def score(values, start, n, allowed, joint, scratch):
+        plan, larger = joint.larger, scratch.larger
+        fill_larger_keys(
+            values, start, n, plan.sides, plan.side_start, plan.atoms, larger.side_key,
+            larger.side_on, larger.words, larger.on,
+        )  # fmt: skip
+        sum_all_labels(
+            values, start, n, joint.plan, joint.rows, joint.weights, joint.stride, joint.width,
+            scratch.parts, scratch.words, scratch.lines, allowed, scratch.arcs,
+        )  # fmt: skip
+        return LabelParts(
+            scratch.arcs, plan.family_start, larger.words, larger.on, larger.right, joint.weights,
+            len(joint.weights) // joint.stride, joint.stride, joint.width, scratch.gold,
+            scratch.labels, scratch.cost,
+        )  # fmt: skip
+
+    return score
+
+
+def labels_children(joint):
+    """While compiling: whether labels of this type are found with children too."""
+    if isinstance(joint, types.NoneType):
+        return False
+    return not isinstance(joint.types[joint.fields.index("larger")], types.NoneType)
+
+
 def _label_arcs(values, start, n, joint, scratch, scores):
     """Add to every arc's score what its best label scores, if labels are found with the trees."""
     raise TypeError("only compiled code can call this")
@@ -95,7 +166,7 @@ def _label_arcs(values, start, n, joint, scratch, scores):
 
 @overload(_label_arcs)
 def _choose_label_arcs(values, start, n, joint, scratch, scores):
-    if isinstance(joint, types.NoneType):
+    if isinstance(joint, types.NoneType) or labels_children(joint):
         return lambda values, start, n, joint, scratch, scores: None
 
     def label_arcs(values, start, n, joint, scratch, scores):
@@ -121,13 +192,17 @@ def score_arcs(values, start, n, plan, weights, rows, scratch):
 
 @inlined
 def score_parts(values, start, n, plan, weights, rows, joint, scratch):
-    """Fill scratch.scores with the scores of all arcs, best labels included; the sibling scores."""
+    """Fill scratch.scores with the scores of all arcs, best labels included.
+
+    Returns: what else the search reads: Siblings, LargerParts or None.
+    """
     score_arcs(values, start, n, plan, weights, rows, scratch)
     for h in range(n + 1):
         for m in range(1, n + 1):
             scratch.scores[h, m] = scratch.sums[h, m]
     _label_arcs(values, start, n, joint, scratch.labels, scratch.scores)
-    return _siblings(values, start, n, plan.siblings, weights, rows, scratch.siblings)
+    siblings = _siblings(values, start, n, plan.siblings, weights, rows, scratch.siblings)
+    return _larger(values, start, n, siblings, plan.larger, weights, rows, joint, scratch)
 
 
 @compiled
@@ -147,7 +222,10 @@ def forbid_others(scores, n, start, known):
 
 
 def fill_labels(n, joint, scratch, heads, labels):
-    """Fill labels[1 : n + 1] with the best labels of the arcs, if found with the trees."""
+    """Fill labels[1 : n + 1] with the best labels of the arcs, if found with the trees.
+
+    scratch: the whole ParseScratch.
+    """
     raise TypeError("only compiled code can call this")
 
 
@@ -156,9 +234,16 @@ def _choose_fill_labels(n, joint, scratch, heads, labels):
     if isinstance(joint, types.NoneType):
         return lambda n, joint, scratch, heads, labels: None
 
+    def copy(n, joint, scratch, heads, labels):
+        for m in range(1, n + 1):
+            labels[m] = scratch.tree.labels[m]
+
     def fill(n, joint, scratch, heads, labels):
         for m in range(1, n + 1):
-            labels[m] = find_label(heads[m], m, n, joint, scratch, -1, 0.0)[0]
+            labels[m] = find_label(heads[m], m, n, joint, scratch.labels, -1, 0.0)[0]
+
+    if labels_children(joint):
+        return copy
 
     return fill
 
@@ -188,8 +273,23 @@ def parse_sentence(
     forbid_others(scratch.scores, n, start, known)
     found = search(scratch.scores, siblings, n, single_root, min_gain, scratch.tree, heads)
     if found:
-        fill_labels(n, joint, scratch.labels, heads, labels)
+        fill_labels(n, joint, scratch, heads, labels)
+    keep_marks(scratch.tree, start)
     return found
+
+
+@compiled
+def score_crossing_parts(values, start, n, plan, weights, rows, joint, known, scratch):
+    """What is searched over by `parse_sentence` of decoders of crossing arcs, as crossing_parts."""
+    parts = score_parts(values, start, n, plan, weights, rows, joint, scratch)
+    forbid_others(scratch.scores, n, start, known)
+    return crossing_parts(scratch.scores, parts, n)
+
+
+@compiled
+def label_sentence(n, joint, scratch, heads, labels):
+    """Fill labels[1 : n + 1] for the tree heads[1 : n + 1] of the sentence scored last."""
+    fill_labels(n, joint, scratch, heads, labels)
 
 
 @compiled

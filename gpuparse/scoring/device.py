@@ -24,7 +24,7 @@ from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.eisner import eisner_torch
 from gpuparse.inference.eisner_sibling import eisner_sibling_torch
 from gpuparse.inference.multi_parent import primary_heads
-from gpuparse.scoring.admission import Admission, device_budget
+from gpuparse.scoring.admission import Admission, PartSize, device_budget
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.guides import guide_scores
@@ -136,7 +136,9 @@ class DeviceParser:
         left = [torch.nonzero(batch.lengths > most).squeeze(1)]
         numbers = torch.nonzero(batch.lengths <= most).squeeze(1)
         siblings = self._scored.plan.siblings is not None
-        admission = Admission(batch.lengths[numbers], batch_size, self.budget, siblings=siblings)
+        admission = Admission(
+            batch.lengths[numbers], batch_size, self.budget, PartSize(2 + siblings)
+        )
 
         def of_part(part: Tensor) -> tuple[Any, ...]:
             return self._parse(batch.select(numbers[part]).on(values), sums, given, out)

@@ -102,8 +102,9 @@ def test_no_key_is_named_where_none_is_near(config_file):
 def test_a_template_set_that_is_not_shipped_is_told_with_all_other_errors(config_file):
     errors = errors_of(config_file(MINIMAL), "features=extendet", "labels.features=x", "sead=1")
     assert errors[0] == (
-        "command line: features: expected extended or extended-guided or graph-labels or guided or"
-        " joint-labels or labels or mcdonald-2005 or mcdonald-pereira-2006 or a YAML file's path,"
+        "command line: features: expected carreras-2007 or carreras-2007-h or carreras-2007-h-mo or"
+        " extended or extended-guided or grandchildren or graph-labels or guided or joint-labels or"
+        " labels or mcdonald-2005 or mcdonald-pereira-2006 or third-order or a YAML file's path,"
         " not 'extendet'"
     )
     assert [error.split(":")[1] for error in errors] == [" features", " labels.features", " sead"]
@@ -125,8 +126,10 @@ def good_and_bad_values(key):
         good = [key.low, key.high]
         bad += [key.low - 1, key.high + 1, 1.5, True, "5"]
     elif key.kind == "number":
-        good = [0.25, 3, 1e-3, *([] if key.low is None else [key.low])]
+        good = [0.25, 3 if key.high is None else key.high, 1e-3]
+        good += [] if key.low is None else [key.low]
         bad += [-1, True, "x", ".inf", *([] if key.above is None else [key.above])]
+        bad += [] if key.high is None else [key.high + 1]
     elif key.kind == "template set":
         good = ["mcdonald-2005", "no.yaml", "5.yml", "æ/set"]
         bad += [5, True, 1.5, "", "no", "extendet"]

@@ -6,7 +6,7 @@ import pytest
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
-from gpuparse.scoring.admission import sentence_cells
+from gpuparse.scoring.admission import PartSize, sentence_cells
 from tests.commands.test_parse import columns
 
 HEAD, MISC = 6, 9
@@ -16,7 +16,7 @@ HEAD, MISC = 6, 9
 def limit(trained) -> int:
     """Cells that some sentences of the test file have more of, and some have not."""
     lengths = np.sort(np.diff(read_treebank(trained.test).word_starts))
-    return int(sentence_cells(lengths[len(lengths) // 2 :][:1], siblings=False)[0])
+    return int(sentence_cells(lengths[len(lengths) // 2 :][:1], PartSize(2))[0])
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_misc_says_which_sentences_were_not_searched(trained, limit, parsed):
     found, said = parsed(trained.test, "--max-cells", str(limit))
     treebank = read_treebank(trained.test)
     lengths = np.diff(treebank.word_starts)
-    long = sentence_cells(lengths, siblings=False) > limit
+    long = sentence_cells(lengths, PartSize(2)) > limit
     assert 0 < long.sum() < len(long)
     words = [row for row in columns(found) if row[0].isdigit()]
     of_whole = [row for row in columns(whole) if row[0].isdigit()]

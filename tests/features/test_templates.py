@@ -200,7 +200,7 @@ def test_faulty_templates(text: str, message: str) -> None:
         ("arc:\n  - {templates: [h.pos]}\ndistance: 3\n", "whole numbers"),
         (
             "arc: mcdonald-2006\n",
-            "one of extended, extended-guided, graph-labels, guided",
+            "one of carreras-2007, carreras-2007-h, carreras-2007-h-mo, extended,",
         ),
         ("arc: a.yaml\n", "a list of blocks is expected, or one of"),
         ("arc: 7\n", "a list of blocks is expected"),

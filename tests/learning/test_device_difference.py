@@ -41,7 +41,7 @@ ROWS = 40
 
 @compiled
 def _listed(structures, siblings, start, n, listed):
-    return list_parts(structures, siblings, start, n, listed)
+    return list_parts(structures, siblings, None, None, start, n, listed)
 
 
 def listed_one_by_one(gold: np.ndarray, found: np.ndarray) -> list[tuple[int, ...]]:

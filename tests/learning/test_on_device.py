@@ -16,7 +16,7 @@ from gpuparse.features.templates import TemplateSet, load_templates
 from gpuparse.learning import on_device
 from gpuparse.learning import trainer as trainer_module
 from gpuparse.learning.trainer import Options, Trainer, check_rule
-from gpuparse.scoring.admission import sentence_cells
+from gpuparse.scoring.admission import PartSize, sentence_cells
 from tests.learning import test_guides as guided
 from tests.learning.literal import (
     OPTIONS,
@@ -187,7 +187,7 @@ def test_neither_memory_nor_threads_nor_another_run_change_a_byte(
     defaults = on_device.DeviceLearner.__init__.__kwdefaults__
     longest = max(map(len, SENTENCES))
     siblings = decoder == "eisner_sibling"
-    cells = 3 * int(sentence_cells(np.array([longest]), siblings=siblings)[0])
+    cells = 3 * int(sentence_cells(np.array([longest]), PartSize(2 + siblings))[0])
     monkeypatch.setitem(defaults, "max_cells", cells)
     monkeypatch.setitem(defaults, "rows_at_once", 100)
     parts = []

@@ -1,0 +1,249 @@
+"""Runs of decoders beyond the second order by the commands: pruning, certificates, resuming."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from gpuparse.commands import parse, resources, train
+from gpuparse.commands.console import run
+from gpuparse.data.conll import read_treebank
+from gpuparse.data.synthetic import generate
+from gpuparse.inference.kernels.cpu import search_larger
+from gpuparse.model import Model
+from gpuparse.scoring.admission import PartSize, sentence_cells
+from tests.commands.test_parse import columns
+from tests.samples import random_sentences, text_of
+
+CONFIG = """\
+output: model
+features: third-order
+decoder: {decoder}
+seed: 1
+threads: 2
+device: cpu
+data: {{train: train.conllu, dev: "synthetic:20:2", test: test.conllu}}
+feature_map: {{rows: 262144}}
+learning: {{epochs: 2, cost_augmented: true}}
+pruning: {{max_heads: 4, epochs: 2, folds: 2}}
+labels: {{rows: 16384, epochs: 1}}
+weights: {{bits: 16}}
+"""
+MISC = 9
+
+
+@pytest.fixture(scope="module", params=["eisner_grand_sibling", "dual_decomposition"])
+def trained(request, tmp_path_factory):
+    """A folder with a model and its treebanks, and what training said."""
+    folder = tmp_path_factory.mktemp(request.param)
+    (folder / "run.yaml").write_text(CONFIG.format(decoder=request.param))
+    (folder / "train.conllu").write_bytes(generate(80, 1))
+    (folder / "test.conllu").write_bytes(generate(40, 3))
+    return folder, request.param, _trained_in(folder)
+
+
+def _trained_in(folder, *words):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        said = []
+        patch.setattr(train, "say", said.append)
+        assert run(train.main, ["run.yaml", *words]) == 0
+        return said
+
+
+@pytest.fixture
+def parsed(trained, tmp_path, capfd):
+    """Parse a file into bytes; (bytes, lines of standard error)."""
+
+    def call(file, *words):
+        output = tmp_path / f"out-{len(list(tmp_path.iterdir()))}"
+        code = run(
+            parse.main, [str(trained[0] / "model"), str(file), "--output", str(output), *words]
+        )
+        assert code == 0
+        return (output / file.name).read_bytes(), capfd.readouterr().err.splitlines()
+
+    return call
+
+
+def test_training_says_what_pruning_left(trained):
+    [line] = [line for line in trained[2] if line.startswith("pruning: ")]
+    heads = float(line.split()[1])
+    assert 1 < heads <= 4
+    assert "of the gold heads are not among them" in line
+    model = Model.load(trained[0] / "model")
+    assert model.pruner is not None
+    assert (model.decoder, model.pruner.max_heads) == (trained[1], 4)
+
+
+def test_a_run_that_was_cut_off_goes_on(trained, tmp_path, monkeypatch):
+    folder = tmp_path / "again"
+    folder.mkdir()
+    for name in ("run.yaml", "train.conllu", "test.conllu"):
+        shutil.copy(trained[0] / name, folder / name)
+    monkeypatch.chdir(folder)
+    told = train.Run._say_dev
+
+    def cut(self, trainer, stage):
+        told(self, trainer, stage)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train.Run, "_say_dev", cut)
+        with pytest.raises(KeyboardInterrupt):
+            train.main(["run.yaml", "--quiet"])
+    said = _trained_in(folder, "--resume")
+    assert not any(line.startswith("pruning: ") for line in said)
+    for file in (trained[0] / "model").iterdir():
+        assert (folder / "model" / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+def test_threads_batches_and_shards_change_no_byte(trained, parsed):
+    file = trained[0] / "test.conllu"
+    whole = parsed(file)[0]
+    for words in (["--threads", "1"], ["--batch-size", "3"], ["--shard", "all/3"]):
+        assert parsed(file, *words)[0] == whole
+
+
+def certified(text):
+    """Words, and those of them that are marked."""
+    rows = [row for row in columns(text) if row[0].isdigit()]
+    marked = [row for row in rows if b"Certified=No" in row[MISC].split(b"|")]
+    return len(rows), len(marked)
+
+
+def test_trees_that_may_not_be_the_best_ones_are_marked_and_counted(
+    trained, parsed, monkeypatch, tmp_path
+):
+    file = trained[0] / "test.conllu"
+    whole, said = parsed(file)
+    counts = [line for line in said if "are certified to be the best ones" in line]
+    if trained[1] != "dual_decomposition":
+        assert not counts
+        assert b"Certified" not in whole
+        return
+    assert len(counts) == 1
+    monkeypatch.setattr(search_larger, "MAX_ITERATIONS", 1)
+    found, said = parsed(file)
+    [count] = [line for line in said if "are certified to be the best ones" in line]
+    treebank = read_treebank(file)
+    predicted = Model.load(trained[0] / "model").parse(treebank)
+    assert 0 < predicted.certified.sum() < 40
+    assert f"{predicted.certified.sum()} of 40 trees" in count
+    assert "have Certified=No in MISC" in count
+    lengths = np.diff(treebank.word_starts)
+    assert certified(found)[1] == lengths[~predicted.certified].sum()
+    # What an earlier run said goes, in whole files and in shards.
+    monkeypatch.undo()
+    earlier = tmp_path / "earlier.conllu"
+    earlier.write_bytes(found)
+    assert parsed(earlier)[0] == whole
+    assert parsed(earlier, "--shard", "all/4")[0] == whole
+
+
+def test_marks_of_another_models_run_go(trained, parsed, tmp_path):
+    marked = tmp_path / "marked.conllu"
+    rows = (trained[0] / "test.conllu").read_text().splitlines()
+    marked.write_text(
+        "".join(
+            (row[: row.rindex("\t")] + "\tCertified=No" if row[:1].isdigit() else row) + "\n"
+            for row in rows
+        )
+    )
+    assert marked.read_text().count("Certified=No") > 100
+    if trained[1] != "dual_decomposition":
+        assert certified(parsed(marked)[0])[1] == 0
+    assert certified(parsed(marked)[0])[1] == certified(parsed(trained[0] / "test.conllu")[0])[1]
+
+
+def test_long_sentences_are_parsed_by_a_lower_order(trained, parsed):
+    file = trained[0] / "test.conllu"
+    lengths = np.diff(read_treebank(file).word_starts)
+    middle = np.sort(lengths)[len(lengths) // 2 :][:1]
+    most = int(sentence_cells(middle, PartSize(4, 4))[0])
+    found, said = parsed(file, "--max-cells", str(most))
+    lower = "eisner" if trained[1] == "eisner_grand_sibling" else "chu_liu_edmonds"
+    [line] = [line for line in said if "too long for decoder" in line]
+    of_arcs = (lengths > middle) & (sentence_cells(lengths, PartSize(2)) <= most)
+    assert 0 < of_arcs.sum() < len(lengths)
+    assert f"{of_arcs.sum()} sentences were too long for decoder {trained[1]}" in line
+    assert found.count(f"ParsedWith={lower}".encode()) == lengths[of_arcs].sum()
+
+
+def test_heads_that_cross_are_kept_or_told(trained, tmp_path, capfd):
+    crossing = tmp_path / "crossing.conllu"
+    sentences = [
+        words
+        for words in random_sentences(82, 40, 7, projective=False)
+        if [word[6] for word in words].count("0") == 1  # as in what was learned from
+    ]
+    crossing.write_text(text_of(sentences))
+    words = [str(trained[0] / "model"), str(crossing), "--keep-heads", "--allow-missing"]
+    code = run(parse.main, [*words, "--on-error", "skip"])
+    out, err = capfd.readouterr()
+    heads = [row.split("\t")[6] for row in out.splitlines() if row[:1].isdigit()]
+    if trained[1] == "dual_decomposition":
+        assert code == 0
+        assert heads == [word[6] for words in sentences for word in words]
+    else:
+        assert code == 1
+        assert "cannot all be kept: decoder eisner_grand_sibling searches for trees" in err
+        assert 0 < len(heads) < sum(map(len, sentences))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--probabilities"], "no exact sums"),
+        (["--mbr"], "no exact sums"),
+        (["--kbest", "2"], "finds one tree only"),
+        (["--backend", "torch"], "computed by compiled code on the CPU"),
+        (["--device", "cuda"], "computed by compiled code on the CPU"),
+        (["--decoder", "eisner"], "no option changes that"),
+    ],
+)
+def test_what_they_do_not_do_is_refused(trained, words, message, capfd):
+    file = str(trained[0] / "test.conllu")
+    assert run(parse.main, [str(trained[0] / "model"), file, *words]) == 2
+    assert message in capfd.readouterr().err
+
+
+def test_another_decoder_is_forced(trained, parsed):
+    file = trained[0] / "test.conllu"
+    other = {"dual_decomposition": "eisner_grand_sibling"}.get(trained[1], "dual_decomposition")
+    found, said = parsed(file, "--decoder", other, "--force-decoder")
+    assert any(line.endswith(f"the weights were learned with {trained[1]}") for line in said)
+    assert len(read_treebank(file).heads) == certified(found)[0]
+    assert any("are certified" in line for line in said) == (other == "dual_decomposition")
+
+
+def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypatch, capfd):
+    """Nothing of the kind is there, so that anything sent there would fail."""
+    monkeypatch.setattr(resources, "_cuda_trouble", lambda: "")
+    file = str(trained[0] / "test.conllu")
+    assert run(parse.main, [str(trained[0] / "model"), file, "--device", "auto"]) == 0
+    monkeypatch.chdir(trained[0])
+    words = ["run.yaml", "output=other", "learning.epochs=1", "learning.backend=cpu", "--force"]
+    assert run(train.main, [*words, "device=auto"]) == 0
+    assert run(train.main, [*words, "device=cuda"]) == 2
+    assert "is compiled code on the CPU" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["feature_map.kind=exact"], "are found by hash alone"),
+        (["learning.shards=2"], "what is pruned is learned in one"),
+        (["learning.k=2"], "finds one tree only"),
+        (["features=mcdonald-2005"], "templates, which decoder"),
+        (["learning.backend=torch"], "is learned by compiled code alone"),
+        (["pruning.folds=1"], "pruning.folds: expected an integer from 2 to 1000"),
+        (["pruning.threshold=1.5"], "pruning.threshold: expected a number from 0 to 1"),
+        (["pruning.folds=100"], "pruning.folds is 100, and there are 80 sentences"),
+    ],
+)
+def test_options_are_refused(trained, words, message, monkeypatch, capfd):
+    monkeypatch.chdir(trained[0])
+    assert run(train.main, ["run.yaml", "output=refused", *words]) == 2
+    assert message in capfd.readouterr().err
+    assert not (trained[0] / "refused" / "weights.safetensors").exists()

@@ -1,0 +1,242 @@
+"""Models beyond the second order: saved, damaged, parsed with other decoders and lower orders."""
+
+import copy
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from gpuparse.errors import ConfigError, ModelError, ScoreError
+from gpuparse.features.templates import TemplateSet
+from gpuparse.inference.decode import DECODERS
+from gpuparse.learning.pruning import PruningOptions
+from gpuparse.learning.trainer import Trainer
+from gpuparse.model import Model
+from gpuparse.model_folder import WEIGHTS
+from gpuparse.scoring.admission import CHAIN, LOWER, OWN, PartSize, sentence_cells
+from gpuparse.scoring.weights import Weights
+from tests.learning.literal import JOINT, OPTIONS, learned, toy_treebank, with_random_weights
+from tests.learning.literal_larger import ALL, WITH_CHILDREN, Literal, Weigh
+from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
+
+PRUNING = PruningOptions(threshold=0.001, max_heads=3, epochs=2, folds=2)
+TRAIN = random_sentences(80, 25, 8, projective=False)
+TEST = treebank_of(random_sentences(81, 30, 10))
+
+
+def trained(decoder: str, *, templates: TemplateSet = ALL, map_rows: int = 1 << 18) -> Model:
+    options = replace(
+        OPTIONS, decoder=decoder, map_rows=map_rows, label_rows=1 << 12, pruning=PRUNING
+    )
+    return learned(Trainer(treebank_of(TRAIN), templates, JOINT, options)).model(16, "seed: 1\n")
+
+
+@pytest.fixture(scope="module", params=["eisner_grand_sibling", "dual_decomposition"])
+def model(request: pytest.FixtureRequest) -> Model:
+    return trained(request.param)
+
+
+def as_numbers(model: Model, sentences: list[Sentence], trees: np.ndarray) -> list[float]:
+    """What the heads (W,) of some sentences score under a model, by the text of its templates."""
+    literal = Literal(sentences, replace(OPTIONS, decoder="dual_decomposition"), model)
+    weigh = Weigh({"arcs": model.arcs.array})
+    values, first = [], 0
+    for b, words in enumerate(sentences):
+        values.append(weigh.sum(literal.tree(b, trees[first : first + len(words)])[1]))
+        first += len(words)
+    return values
+
+
+def test_save_and_load_lose_nothing(model: Model, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    again = Model.load(tmp_path)
+    assert fingerprint(again) == fingerprint(model)
+    assert again.pruner is not None
+    assert model.pruner is not None
+    assert again.pruner[1:] == model.pruner[1:]
+    assert again.pruner.decoder == DECODERS[model.decoder].of_arcs
+    ours, theirs = model.parse(TEST), again.parse(TEST)
+    assert np.array_equal(ours.heads, theirs.heads)
+    assert np.array_equal(ours.labels, theirs.labels)
+    is_dual = model.decoder == "dual_decomposition"
+    assert (ours.certified is not None) == (ours.iterations is not None) == is_dual
+    if is_dual:
+        assert ours.certified.mean() > 0.8
+        assert ours.iterations.min() >= 1
+        assert np.array_equal(ours.certified, theirs.certified)
+
+
+def rewrite(folder: Path, spoil) -> None:
+    """Change facts and tensors of a saved model."""
+    with safe_open(folder / WEIGHTS, "np") as file:
+        facts = json.loads(file.metadata()["gpuparse"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    spoil(facts, tensors)
+    save_file(tensors, folder / WEIGHTS, metadata={"gpuparse": json.dumps(facts)})
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda facts, tensors: tensors.pop("pruner"),
+        lambda facts, tensors: tensors.update(pruner=tensors["pruner"] + np.int16(1)),
+        lambda facts, tensors: facts.update(pruner_threshold=0.5),
+        lambda facts, tensors: facts.update(pruner_heads=4),
+        lambda facts, tensors: facts.update(pruner_unit=0.5),
+    ],
+    ids=["no tensor", "other numbers", "threshold", "limit", "unit"],
+)
+def test_a_changed_pruner_is_noticed(model: Model, tmp_path: Path, spoil) -> None:
+    model.save(tmp_path)
+    rewrite(tmp_path, spoil)
+    with pytest.raises(ModelError, match="was changed or damaged after training"):
+        Model.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"max_heads": 0}, {"max_heads": True}, {"max_heads": "3"}, {"threshold": 2.0},
+        {"threshold": -0.1}, {"threshold": 1}, {"unit": 0.0}, {"unit": float("inf")},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_pruner_that_no_training_writes_is_refused(
+    model: Model, tmp_path: Path, change: dict
+) -> None:
+    other = copy.copy(model)
+    other.pruner = model.pruner._replace(**change)
+    other.save(tmp_path)
+    with pytest.raises(ModelError, match="pruner"):
+        Model.load(tmp_path)
+
+
+@pytest.mark.parametrize("cut", [slice(None, -1), slice(0, 0), slice(16, None)], ids=str)
+def test_a_pruner_of_another_size_is_refused(model: Model, tmp_path: Path, cut: slice) -> None:
+    other = copy.copy(model)
+    other.pruner = model.pruner._replace(weights=Weights(model.pruner.weights.array[cut]))
+    other.save(tmp_path)
+    with pytest.raises(ModelError, match="its pruner does not belong to it"):
+        Model.load(tmp_path)
+
+
+def test_long_sentences_get_a_lower_order_or_none(model: Model) -> None:
+    lengths = np.diff(TEST.word_starts)
+    own, lower = model.parse(TEST), model.lower_order().parse(TEST)
+    most = int(sentence_cells(np.array([6]), PartSize(4, PRUNING.max_heads))[0])
+    found = model.parse(TEST, max_cells=most)
+    assert found.orders.tolist() == [
+        CHAIN if sentence_cells(np.array([n]), PartSize(2))[0] > most else OWN if n <= 6 else LOWER
+        for n in lengths
+    ]
+    assert {OWN, LOWER} <= set(found.orders.tolist())
+    for n_order, parse in ((OWN, own), (LOWER, lower)):
+        words = np.repeat(found.orders == n_order, lengths)
+        assert np.array_equal(found.heads[words], parse.heads[words])
+    chained = model.parse(TEST, max_cells=1)
+    assert set(chained.orders.tolist()) == {CHAIN}
+    if model.decoder == "dual_decomposition":
+        assert not chained.certified.any()
+        assert not found.certified[found.orders == LOWER].any()
+    assert model.lower_order().searched_with == DECODERS[model.decoder].of_arcs
+
+
+def test_known_heads_are_kept_and_the_rest_is_found(model: Model) -> None:
+    gold = TEST.heads
+    known = np.where(np.arange(len(gold)) % 3 == 0, gold, -1)
+    found = model.parse(TEST, known=known).heads
+    assert np.array_equal(found[known >= 0], gold[known >= 0])
+
+
+def test_another_decoder_of_the_same_parts_must_be_forced(model: Model) -> None:
+    other = {"eisner_grand_sibling": "dual_decomposition"}.get(
+        model.decoder, "eisner_grand_sibling"
+    )
+    with pytest.raises(ConfigError, match="--force-decoder to search with"):
+        model.with_decoder(other)
+    forced = model.with_decoder(other, force=True)
+    found = forced.parse(TEST)
+    assert (found.certified is not None) == (other == "dual_decomposition")
+    assert forced.pruner.decoder == DECODERS[other].of_arcs
+    assert not np.array_equal(found.heads, model.parse(TEST).heads)
+    # Heads that cross can be kept by the one that searches all trees, and by it alone.
+    crossing = treebank_of(random_sentences(82, 12, 7, projective=False))
+    if other == "dual_decomposition":
+        assert np.array_equal(forced.parse(crossing, known=crossing.heads).heads, crossing.heads)
+    back = forced.with_decoder(model.decoder)
+    assert np.array_equal(back.parse(TEST).heads, model.parse(TEST).heads)
+    for name in ("eisner", "eisner_sibling", "hill_climb", "multi_parent", "eisner_grandchild"):
+        with pytest.raises(ConfigError, match="no option changes that"):
+            model.with_decoder(name, force=True)
+
+
+def test_what_they_do_not_do_is_refused(model: Model) -> None:
+    with pytest.raises(ConfigError, match="no exact sums"):
+        model.parse(TEST, probabilities=True)
+    with pytest.raises(ConfigError, match="finds one tree only"):
+        model.k_best(TEST, 2)
+    for how in ({"backend": "torch"}, {"device": "cuda"}, {"backend": "gpu"}):
+        with pytest.raises(ScoreError, match="parses in compiled code, on the CPU"):
+            model.parse(TEST, **how)
+
+
+def test_a_hill_climbing_model_under_dual_decomposition_finds_no_worse_trees() -> None:
+    templates = ALL.only(("sibling", "end"))
+    climbing = trained("hill_climb", templates=templates, map_rows=1 << 22)
+    exact = climbing.with_decoder("dual_decomposition", force=True)
+    sentences = random_sentences(83, 40, 5)
+    treebank = treebank_of(sentences)
+    found = exact.parse(treebank)
+    assert found.certified.mean() > 0.8
+    climbed = as_numbers(climbing, sentences, climbing.parse(treebank).heads)
+    best = as_numbers(climbing, sentences, found.heads)
+    for one, other, certified in zip(climbed, best, found.certified, strict=True):
+        assert other >= one or not certified
+    assert sum(best) > sum(climbed)
+    assert np.array_equal(
+        exact.with_decoder("hill_climb").parse(treebank).heads, climbing.parse(treebank).heads
+    )
+
+
+def test_a_model_of_siblings_alone_can_be_searched_by_the_second_order() -> None:
+    templates = ALL.only(("sibling", "end"))
+    dual = trained("dual_decomposition", templates=templates)
+    projective = dual.with_decoder("eisner_sibling", force=True)
+    assert projective.plan.larger is None
+    assert len(projective.parse(TEST).heads) == TEST.n_words
+
+
+@pytest.mark.parametrize("single_root", [False, True])
+def test_labels_with_children_are_those_of_the_best_labelled_tree(single_root: bool) -> None:
+    """All heads and all labels of up to three words are tried."""
+    options = replace(
+        OPTIONS, decoder="eisner_grandchild", joint_labels=True, map_rows=1 << 22,
+        label_rows=1 << 18, single_root=single_root,
+    )  # fmt: skip
+    sentences = toy_treebank("eisner", 6, [3, 2, 3, 1, 3, 3, 2, 3], single_root=single_root)
+    trainer = Trainer(treebank_of(sentences), ALL, WITH_CHILDREN, options)
+    with_random_weights(trainer, 6)
+    model = trainer.model(16)
+    assert len(model.labels) == 3
+    found = model.parse(treebank_of(sentences))
+    literal = Literal(sentences, options, model)
+    weigh = Weigh({"arcs": model.arcs.array, "labels": model.label_weights.array})
+    first = 0
+    for b, words in enumerate(sentences):
+        best, chosen = -np.inf, None
+        for heads, rows, lines in literal.trees[b]:
+            for labels in itertools.product(range(3), repeat=len(words)):
+                value = weigh.sum(rows) + sum(
+                    int(weigh.start["labels"][line, label])
+                    for label, of_word in zip(labels, lines, strict=True) for line in of_word
+                )  # fmt: skip
+                if value > best:
+                    best, chosen = value, (heads, labels)
+        part = slice(first, first + len(words))
+        assert (tuple(found.heads[part]), tuple(found.labels[part])) == chosen
+        first += len(words)
