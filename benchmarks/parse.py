@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from benchmarks.registry import Report
-from benchmarks.subjects import add_treebank_argument, read_subject, trained_model
+from benchmarks.subjects import HIGHER, add_treebank_argument, read_subject, trained_model
 from gpuparse.commands import parse
 from gpuparse.data.batch import word_places
 from gpuparse.data.conll import treebank_from_bytes, write_predictions
@@ -46,6 +46,13 @@ def run(options: argparse.Namespace) -> Report:
             per_sentence = 1e6 * seconds / len(treebank)
             share = floor / seconds if floor else None
             rows.append([features, stage, None, per_sentence, share])
+    for features, decoder in HIGHER:
+        model = trained_model(
+            treebank, features, decoder=decoder, n_rows=1 << 22, labels="joint-labels"
+        )
+        whole = _file_to_file(model, treebank, copies)
+        name = f"{features}, {decoder}"
+        rows.append([name, "file to file", copies * len(treebank) / whole, None, None])
     notes = [
         f"{treebank.source}, {treebank.n_words / len(treebank):.1f} words a sentence, repeated "
         f"{copies} times; 2^22 rows, 16-bit weights, labels included; CPU time of the process.",

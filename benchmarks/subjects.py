@@ -7,6 +7,7 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import load_templates
+from gpuparse.learning.pruning import PruningOptions
 from gpuparse.learning.trainer import Options, Trainer
 from gpuparse.model import Model
 
@@ -19,6 +20,12 @@ SYSTEMS = (
     ("extended", "eisner_sibling"),
     ("extended", "hill_climb"),
 )  # templates, decoder
+HIGHER = (
+    ("grandchildren", "eisner_grandchild"),
+    ("third-order", "eisner_grand_sibling"),
+    ("third-order", "eisner_tri_sibling"),
+    ("third-order", "dual_decomposition"),
+)  # beyond the second order
 
 
 def add_treebank_argument(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +61,7 @@ def options_for(
         seed=1,
         label_rows=1 << 20,
         label_epochs=1,
+        pruning=PruningOptions(threshold=0.001, max_heads=10, epochs=2, folds=2),
     )
 
 

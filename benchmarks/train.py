@@ -4,7 +4,7 @@ import argparse
 import time
 
 from benchmarks.registry import Report
-from benchmarks.subjects import SYSTEMS, add_treebank_argument, options_for, read_subject
+from benchmarks.subjects import HIGHER, SYSTEMS, add_treebank_argument, options_for, read_subject
 from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import load_templates
 from gpuparse.learning.trainer import Trainer
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> Report:
     """Time every epoch after the first."""
     treebank = read_subject(options.treebank)
     rows = []
-    for features, decoder in SYSTEMS:
+    for features, decoder in (*SYSTEMS, *HIGHER):
         for cost_augmented in (False, True):
             speeds = _speeds(treebank, features, decoder, cost_augmented)
             rows.append([features, decoder, "yes" if cost_augmented else "no", *speeds])
@@ -45,7 +45,9 @@ def _speeds(treebank: Treebank, features: str, decoder: str, cost_augmented: boo
     trainer = Trainer(treebank, load_templates(features), None, options)
     speeds, begin = [], time.process_time()
     for progress in trainer.learn():
-        if progress.epoch_is_over:
+        if progress.stage == "pruning":
+            begin = time.process_time()
+        elif progress.epoch_is_over:
             now = time.process_time()
             speeds.append(len(treebank) / (now - begin))
             begin = now
