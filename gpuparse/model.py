@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from gpuparse.data.batch import Batch, word_places
+from gpuparse.data.batch import Batch, incomplete, word_places
 from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
@@ -29,7 +29,7 @@ from gpuparse.features.plan import (
 )
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, parse_set
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.crossing_scores import MOST_LIMITS
+from gpuparse.inference.crossing_scores import MOST_LIMITS, classes_of_labels
 from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.inference.kernels.cpu.search_larger import LargerSearch
@@ -316,7 +316,7 @@ class Model:
             ConfigError: a relation that the model does not know, no or too many sets; a model whose
                 labels are not found with the trees, or a decoder other than dual_decomposition.
         """
-        if self.searched_with != "dual_decomposition" or self._joint is None:
+        if not DECODERS[self.searched_with].certifies or self._joint is None:
             raise ConfigError(
                 "limits on relations are kept by decoder dual_decomposition, where labels are found"
                 f" with the trees; this model searches with {self.searched_with}"
@@ -324,16 +324,13 @@ class Model:
             )
         if not 0 < len(limits) <= MOST_LIMITS:
             raise ConfigError(f"{len(limits)} limits on relations: expected 1 to {MOST_LIMITS}")
-        of_label = np.zeros(len(self.labels), np.int64)
-        for k, limit in enumerate(limits):
-            for name in limit:
-                if name not in self.labels:
-                    known = ", ".join(sorted(self.labels))
-                    raise ConfigError(f"no relation {name!r} in this model, which knows {known}")
-                of_label[self.labels.index(name)] |= 1 << k
+        for name in (name for limit in limits for name in limit):
+            if name not in self.labels:
+                known = ", ".join(sorted(self.labels))
+                raise ConfigError(f"no relation {name!r} in this model, which knows {known}")
+        numbers = [[self.labels.index(name) for name in limit] for limit in limits]
         other = copy.copy(self)
-        masks, classes = np.unique(of_label, return_inverse=True)
-        other._limits = classes.astype(np.int64), masks
+        other._limits = classes_of_labels(numbers, len(self.labels))
         larger = compile_larger(TemplateSet("", (), (), ()), self.vocabularies, even_if_none=True)
         other._joint = self._joint._replace(larger=larger)
         other._encoder = Encoder(self.vocabularies)
@@ -453,7 +450,7 @@ class Model:
         self, batch: Batch, orders: np.ndarray, found: Found
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Which trees are certified, and iterations, of each sentence; None for other decoders."""
-        if self.searched_with != "dual_decomposition" or found.notes is None:
+        if not DECODERS[self.searched_with].certifies or found.notes is None:
             return None, None
         certified, iterations = found.notes.by_place[:, batch.starts.numpy()]
         return (certified > 0) & (orders == OWN), iterations
@@ -464,7 +461,7 @@ class Model:
 
     def _part_size(self) -> PartSize:
         """What the cells of a sentence are counted by."""
-        if self.searched_with == "ilp":  # its parts are written out, pruned or not
+        if DECODERS[self.searched_with].is_program:  # its parts are written out, pruned or not
             return PartSize(4)
         if self.plan.larger and len(self.plan.larger.sides):
             labels = self._joint.stride if self._joint and self._joint.larger else 0
@@ -480,7 +477,7 @@ class Model:
             other._joint, other._limits = self._joint._replace(larger=None), None
         other.pruner = None
         other.searched_with = DECODERS[self.searched_with].of_arcs
-        other.plan = Plan(self.plan.arcs, None, self.plan.guide)
+        other.plan = self.plan.of_arcs
         if DECODERS[self.searched_with].gives_graphs:
             other.label_weights = other.label_plan = None  # those of graphs label its trees
         return other
@@ -627,9 +624,7 @@ class Model:
         """
         self._require_sums("cpu", "cpu")
         found = no_chances(1, batch.values.shape[1])
-        missing = np.concatenate([[0], np.cumsum(heads < 0)])
-        starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
-        is_whole = missing[starts + lengths + 1] == missing[starts + 1]
+        is_whole = ~incomplete(batch, heads)
 
         def work(part: torch.Tensor) -> int:
             if which != "labels" or self.joint_plan:
@@ -867,7 +862,7 @@ class Model:
             scratch = self._larger_scratch(batch, known, notes, scratch)
         parser = batch.values.numpy(), starts, lengths, self.plan, weights, rows
         course = self.single_root, self.min_gain, known, scratch, heads
-        if self.searched_with == "ilp":
+        if DECODERS[self.searched_with].is_program:
             self._solve_part(parser, known, scratch, heads, labels)
             self._label_trees(batch, heads, labels)
             return None

@@ -101,3 +101,14 @@ def word_places(batch: Batch) -> np.ndarray:
     lengths, starts = batch.lengths.numpy(), batch.starts.numpy()
     first = np.cumsum(lengths) - lengths
     return np.arange(lengths.sum()) + np.repeat(starts + 1 - first, lengths)
+
+
+def incomplete(batch: Batch, by_place: np.ndarray) -> np.ndarray:
+    """(B,) bool: the sentences of a batch in main memory of which some word has a number below 0.
+
+    Args:
+        by_place: (T,) numbers such as heads, -1 for none.
+    """
+    missing = np.concatenate([[0], np.cumsum(by_place < 0)])
+    starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
+    return missing[starts + lengths + 1] > missing[starts + 1]

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse.data.vocabulary import Vocabularies
-from gpuparse.features.templates import LARGER_PARTS, PARTS, Atom, TemplateSet
+from gpuparse.features.templates import CHILD_ROLES, LARGER_PARTS, PARTS, Atom, TemplateSet
 
 SLOTS = 4  # most words of a part
-CHILDREN = ("head_child", "inner_grandchild", "outer_grandchild")
+CHILDREN = tuple(part for part in LARGER_PARTS if PARTS[part] == CHILD_ROLES)
 RIGHT, BELOW = 0x5BD1E995, 0xB5297A4D  # into the hash: m stands to the right of h, h to that of g
 
 

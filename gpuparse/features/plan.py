@@ -136,6 +136,11 @@ class Plan(NamedTuple):
         return self.siblings.ends.dense_lines if self.siblings else self.arcs.dense_lines
 
     @property
+    def of_arcs(self) -> "Plan":
+        """The plan of the first order: arcs and guides alone."""
+        return Plan(self.arcs, None, self.guide)
+
+    @property
     def families(self) -> int:
         """How many families a feature may belong to."""
         parts = [self.arcs]

@@ -38,6 +38,8 @@ class Decoder:
     is_projective: its trees have no crossing arcs.
     has_backends: it takes a backend; otherwise it reads tensors in main memory.
     gives_graphs: arcs come instead of heads, for a word may have several.
+    certifies: it says which trees are known to be the best ones, and keeps limits on labels.
+    is_program: its trees come from a solver that compiled code cannot call.
     """
 
     search: Callable[..., tuple[Any, ...]]
@@ -47,6 +49,8 @@ class Decoder:
     is_projective: bool = False
     has_backends: bool = True
     gives_graphs: bool = False
+    certifies: bool = False
+    is_program: bool = False
 
     @property
     def reads_siblings(self) -> bool:
@@ -120,6 +124,7 @@ DECODERS: dict[str, Decoder] = {
         (*SIBLING_PARTS, *GRAND_PARTS),
         (*SIBLING_PARTS, *GRAND_PARTS),
         ("sibling", *GRAND_PARTS),
+        certifies=True,
     ),
     "ilp": Decoder(
         _by_integer_program,
@@ -127,6 +132,7 @@ DECODERS: dict[str, Decoder] = {
         (*SIBLING_PARTS, *GRAND_PARTS),
         ("sibling", *GRAND_PARTS),
         has_backends=False,
+        is_program=True,
     ),
 }
 

@@ -322,10 +322,7 @@ def _fill_larger_keys(values, start, n, plan, scratch):
 def _choose_larger_keys(values, start, n, plan, scratch):
     if isinstance(plan, types.NoneType):
         return lambda values, start, n, plan, scratch: None
-    return lambda values, start, n, plan, scratch: fill_larger_keys(
-        values, start, n, plan.sides, plan.side_start, plan.atoms, scratch.side_key,
-        scratch.side_on, scratch.words, scratch.on,
-    )  # fmt: skip
+    return lambda values, start, n, plan, scratch: fill_larger_keys(values, start, n, plan, scratch)
 
 
 def _fill_sibling_keys(values, start, n, plan, rows, scratch):

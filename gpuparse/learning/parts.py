@@ -13,6 +13,7 @@ from numba import types
 from numba.extending import overload
 
 from gpuparse.compiled import compiled, inlined
+from gpuparse.inference.kernels.cpu.eisner_sibling import inner_sibling
 from gpuparse.inference.kernels.cpu.larger_parts import (
     GRAND_SIBLING,
     GRANDPARENT,
@@ -272,10 +273,7 @@ def _look_around(n, heads, around):
                     around[INNER, h] = m
             elif m > h or around[OUTER, h] == NOBODY:
                 around[OUTER, h] = m
-        step = 1 if h > m else -1
-        s = m + step
-        while s != h and heads[s] != h:
-            s += step
+        s = inner_sibling(heads, m)
         if s != h:
             around[SIBLING, m] = s
             around[IS_LAST, s] = 0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from gpuparse.data.batch import Batch
+from gpuparse.data.batch import Batch, incomplete
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import Plan
 from gpuparse.model import Model
@@ -91,7 +91,7 @@ def learn_pruning(
             what fits a model's units to the other sentences.
         keep: is given what was found.
     """
-    n, is_open = len(batch), _open_sentences(batch, gold)
+    n, is_open = len(batch), incomplete(batch, gold)
     cuts = [k * n // options.folds for k in range(options.folds + 1)]
     arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
     completing = Arcs(arcs.firsts, np.zeros_like(arcs.cells))
@@ -133,27 +133,18 @@ def as_state(pruned: Pruned) -> dict[str, np.ndarray]:
     return {
         "pruner": pruner.weights.array,
         "pruner_unit": np.array([pruner.unit]),
-        "pruner_projective": np.array([pruner.decoder == "eisner"]),
         "pruned_cells": np.packbits(pruned.cells),
         "pruned_counts": np.array(counts, np.int64),
     }
 
 
-def from_state(state: dict[str, np.ndarray], options: PruningOptions) -> Pruned:
-    """What `as_state` was given."""
+def from_state(state: dict[str, np.ndarray], options: PruningOptions, decoder: str) -> Pruned:
+    """What `as_state` was given, with the decoder of the pruner."""
     *counts, n_cells = state["pruned_counts"].tolist()
-    decoder = "eisner" if state["pruner_projective"][0] else "chu_liu_edmonds"
     unit = float(state["pruner_unit"][0])
     pruner = Pruner(Weights(state["pruner"]), decoder, unit, options.threshold, options.max_heads)
     cells = np.unpackbits(state["pruned_cells"], count=n_cells).astype(np.bool_)
     return Pruned(pruner, cells, *counts)
-
-
-def _open_sentences(batch: Batch, gold: np.ndarray) -> np.ndarray:
-    """(S,) bool: the sentences of which not all gold heads are known."""
-    missing = np.concatenate([[0], np.cumsum(gold < 0)])
-    starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
-    return missing[starts + lengths + 1] > missing[starts + 1]
 
 
 def _keep_gold(batch: Batch, gold: np.ndarray, arcs: Arcs) -> tuple[int, int]:

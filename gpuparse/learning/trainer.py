@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from gpuparse.data.acyclic import acyclic
-from gpuparse.data.batch import Batch, word_places
+from gpuparse.data.batch import Batch, incomplete, word_places
 from gpuparse.data.graphs import by_place, missing_graphs, primary_relations, read_graphs
 from gpuparse.data.tree import is_projective, n_roots, nesting_order, reordered
 from gpuparse.data.treebank import Treebank
@@ -368,10 +368,9 @@ class Trainer:
     def _all_have_one_root(self) -> bool:
         starts, lengths = self._batch.starts.numpy(), self._batch.lengths.numpy()
         at_root = np.concatenate([[0], np.cumsum(self._heads == 0)])
-        missing = np.concatenate([[0], np.cumsum(self._heads < 0)])
         n_roots = at_root[starts + lengths + 1] - at_root[starts + 1]
-        is_whole = missing[starts + lengths + 1] == missing[starts + 1]
-        return bool(((n_roots == 1) | ((n_roots == 0) & ~is_whole)).all())
+        may_lack_one = incomplete(self._batch, self._heads)
+        return bool(((n_roots == 1) | ((n_roots == 0) & may_lack_one)).all())
 
     def _reachable_heads(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the word of each place comes from, and heads that the decoder can find.
@@ -513,8 +512,7 @@ class Trainer:
     def _complete_heads(self) -> None:
         """Find the heads that gold leaves open, so that labels are learned from whole trees."""
         starts, lengths = self._batch.starts.numpy(), self._batch.lengths.numpy()
-        missing = np.concatenate([[0], np.cumsum(self._heads < 0)])
-        partial = missing[starts + lengths + 1] > missing[starts + 1]
+        partial = incomplete(self._batch, self._heads)
         if self._graphs or not partial.any():
             return
         weights, rows = self._weights.array[:, 0], self._features.rows
@@ -713,7 +711,7 @@ class Trainer:
                 self._joint = joint_labels(self._joint.plan, array, width, self._joint.larger)
             self._label_weighted = state["labels_weighted"].copy()
         if self._pruning and "pruner" in state:
-            self.pruned = from_state(state, self._pruning)
+            self.pruned = from_state(state, self._pruning, self._decoder.of_arcs)
         if self._features.is_exact:
             bare = frozen_map(state["keys"], state["bases"], int(state["next_row"][0]))
             self._features = bare._replace(n_rows=len(state["arcs"]))
@@ -812,7 +810,7 @@ class _ArcLearner:
     @property
     def _solves(self) -> bool:
         """Whether trees are found by integer programs, which compiled code cannot call."""
-        return self._trainer.options.decoder == "ilp"
+        return self._trainer._decoder.is_program
 
     def _solve(self, mini: Batch) -> None:
         """Find the trees of a batch by integer programs."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse.compiled import compiled
+from gpuparse.compiled import compiled, inlined
 from gpuparse.features.keys import fold, mix
 from gpuparse.features.larger_plan import BELOW, RIGHT, SLOTS, LargerPlan
 from gpuparse.features.templates import LARGER_PARTS, PARTS
@@ -51,9 +51,17 @@ def make_larger_scratch(plan: LargerPlan, n: int) -> LargerScratch:
     )
 
 
-@compiled
-def fill_larger_keys(values, start, n, sides, side_start, atoms, side_key, side_on, words, on):
+@inlined
+def fill_larger_keys(values, start, n, plan, scratch):
     """Hash every word of a sentence for every template of larger parts."""
+    _fill_keys(
+        values, start, n, plan.sides, plan.side_start, plan.atoms, scratch.side_key,
+        scratch.side_on, scratch.words, scratch.on,
+    )  # fmt: skip
+
+
+@compiled
+def _fill_keys(values, start, n, sides, side_start, atoms, side_key, side_on, words, on):
     for side in range(len(side_start) - 1):
         for i in range(n + 1):
             side_key[side, i] = 0

@@ -103,10 +103,7 @@ def _larger(values, start, n, siblings, plan, weights, rows, joint, scratch):
 def _choose_larger(values, start, n, siblings, plan, weights, rows, joint, scratch):
     def score(values, start, n, siblings, plan, weights, rows, joint, scratch):
         larger = scratch.larger
-        fill_larger_keys(
-            values, start, n, plan.sides, plan.side_start, plan.atoms, larger.side_key,
-            larger.side_on, larger.words, larger.on,
-        )  # fmt: skip
+        fill_larger_keys(values, start, n, plan, larger)
         allowed = np.zeros((0, 0), np.bool_)
         if len(larger.cells) > 0:
             first = larger.firsts[start]
@@ -135,10 +132,7 @@ def _choose_labelled(values, start, n, allowed, joint, scratch):
 
     def score(values, start, n, allowed, joint, scratch):
         plan, larger = joint.larger, scratch.larger
-        fill_larger_keys(
-            values, start, n, plan.sides, plan.side_start, plan.atoms, larger.side_key,
-            larger.side_on, larger.words, larger.on,
-        )  # fmt: skip
+        fill_larger_keys(values, start, n, plan, larger)
         sum_all_labels(
             values, start, n, joint.plan, joint.rows, joint.weights, joint.stride, joint.width,
             scratch.parts, scratch.words, scratch.lines, allowed, scratch.arcs,

@@ -69,7 +69,7 @@ def prune(
         NoTreeError: no tree has what is known of a sentence.
     Cost: one scoring of all arcs, the sums over all trees and the best one.
     """
-    first_order = Plan(plan.arcs, None, plan.guide)
+    first_order = plan.of_arcs
     weights, longest = pruner.weights.array[:, 0], int(batch.lengths.max())
     scratch = make_parse_scratch(first_order, rows, None, pruner.decoder, longest, weights)
     require_all(

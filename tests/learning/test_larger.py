@@ -124,7 +124,7 @@ def test_what_is_not_learned_with_them_is_refused(decoder: str, change: dict, me
     ],
 )
 def test_templates_must_be_there(decoder: str, missing: str) -> None:
-    text = f"decoder {decoder} needs templates of {missing}, and the set 'first' has none"
+    text = f"decoder {decoder} needs {missing} templates, and the set 'first' has none"
     first = replace(FIRST_ORDER, name="first")
     with pytest.raises(ConfigError, match=text):
         Trainer(

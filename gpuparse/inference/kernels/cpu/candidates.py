@@ -11,6 +11,8 @@ import numpy as np
 
 from gpuparse.compiled import compiled
 
+ALL_ARCS = np.zeros((0, 0), np.bool_)  # for `allowed_arcs`: nothing is pruned
+
 
 class Candidates(NamedTuple):
     """Arcs h -> m of a sentence of n words, numbered by modifier, then by head, ascending.
@@ -37,6 +39,20 @@ class Candidates(NamedTuple):
     side: np.ndarray
     beyond: np.ndarray
     rank: np.ndarray
+
+
+@compiled
+def allowed_arcs(scores: np.ndarray, left: np.ndarray, n: int) -> np.ndarray:
+    """bool (N, N): the arcs that are left and not forbidden by a score of -inf.
+
+    Args: scores (>= N, >= N); left: bool (N, N), or (0, 0): all arcs.
+    """
+    allowed = np.zeros((n + 1, n + 1), np.bool_)
+    for h in range(n + 1):
+        for m in range(1, n + 1):
+            is_left = len(left) == 0 or left[h, m]
+            allowed[h, m] = h != m and is_left and scores[h, m] > -np.inf
+    return allowed
 
 
 @compiled

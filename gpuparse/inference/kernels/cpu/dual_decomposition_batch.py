@@ -5,7 +5,9 @@ import numpy as np
 from gpuparse.compiled import compiled
 from gpuparse.inference.kernels.cpu.block_trees import block_tree_score
 from gpuparse.inference.kernels.cpu.candidates import (
+    ALL_ARCS,
     Candidates,
+    allowed_arcs,
     find_candidates,
     grand_sibling_blocks,
     sibling_blocks,
@@ -14,11 +16,7 @@ from gpuparse.inference.kernels.cpu.dual_decomposition import (
     dual_decomposition_labelled_sentence,
     dual_decomposition_sentence,
 )
-from gpuparse.inference.kernels.cpu.grand_blocks import (
-    allowed_arcs,
-    gather_ends,
-    gather_grand_siblings,
-)
+from gpuparse.inference.kernels.cpu.grand_blocks import gather_ends, gather_grand_siblings
 from gpuparse.inference.kernels.cpu.label_limits import label_head, make_label_limits
 from gpuparse.tensors import NO_HEAD
 
@@ -121,7 +119,7 @@ def dual_decomposition_batch(
         n = lengths[b]
         for m in range(heads.shape[1]):
             heads[b, m] = NO_HEAD
-        candidates = find_candidates(allowed_arcs(arc_scores[b], n), n)
+        candidates = find_candidates(allowed_arcs(arc_scores[b], ALL_ARCS, n), n)
         blocks, starts, ends = _gather(
             candidates, has_grandparents, arc_scores[b], sibling_scores[b], grandparent_scores[b],
             grand_sibling_scores[b], end_scores[b],
@@ -192,7 +190,7 @@ def dual_decomposition_labelled_batch(
         n = lengths[b]
         for m in range(heads.shape[1]):
             heads[b, m] = labels[b, m] = NO_HEAD
-        allowed = allowed_arcs(arc_scores[b], n)
+        allowed = allowed_arcs(arc_scores[b], ALL_ARCS, n)
         for h in range(n + 1):
             for m in range(1, n + 1):
                 if allowed[h, m]:

@@ -22,13 +22,14 @@ from gpuparse.inference.kernels.cpu.arc_halves import (
     size_of_rows,
 )
 from gpuparse.inference.kernels.cpu.candidates import (
+    ALL_ARCS,
     Candidates,
+    allowed_arcs,
     find_candidates,
     grand_sibling_blocks,
 )
 from gpuparse.inference.kernels.cpu.eisner_sibling import inner_sibling, is_outermost
 from gpuparse.inference.kernels.cpu.grand_blocks import (
-    allowed_arcs,
     gather_ends,
     gather_grand_siblings,
     given_or_empty,
@@ -321,7 +322,7 @@ def eisner_grand_sibling_batch(
         scores[b] = 0
         if n == 0:
             continue
-        found = find_candidates(allowed_arcs(arc_scores[b], n), n)
+        found = find_candidates(allowed_arcs(arc_scores[b], ALL_ARCS, n), n)
         starts = grand_sibling_blocks(found.head, found.first, found.rank)
         blocks = gather_grand_siblings(
             found, starts, arc_scores[b], sibling_scores[b], grandparent_scores[b],

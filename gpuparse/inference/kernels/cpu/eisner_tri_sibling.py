@@ -22,14 +22,16 @@ from gpuparse.inference.kernels.cpu.arc_halves import (
     size_of_rows,
 )
 from gpuparse.inference.kernels.cpu.candidates import (
+    ALL_ARCS,
     Candidates,
+    allowed_arcs,
     find_candidates,
     grand_sibling_blocks,
+    sibling_blocks,
     tri_sibling_blocks,
 )
 from gpuparse.inference.kernels.cpu.eisner_sibling import inner_sibling, is_outermost
 from gpuparse.inference.kernels.cpu.grand_blocks import (
-    allowed_arcs,
     gather_ends,
     gather_outermost,
     gather_tri_siblings,
@@ -40,15 +42,6 @@ from gpuparse.inference.kernels.cpu.row_maxima import best_row, largest_sum
 from gpuparse.inference.kernels.cpu.threads import WORTH_A_THREAD, run_in_threads
 from gpuparse.inference.larger_scores import Parts
 from gpuparse.tensors import NO_HEAD
-
-
-@compiled
-def _rows_of_siblings(rank: np.ndarray) -> np.ndarray:
-    """Where the items of each arc begin, rank + 1 for each; (A + 1,)."""
-    start = np.zeros(len(rank) + 1, np.int64)
-    for a in range(len(rank)):
-        start[a + 1] = start[a] + rank[a] + 1
-    return start
 
 
 @inlined
@@ -221,7 +214,7 @@ def eisner_tri_sibling_sentence(
     modifier, first, side = candidates.modifier, candidates.first, candidates.side
     row_size = size_of_rows(first, n, blocks.itemsize)
     arcs = arcs_by_head(candidates.number, side, candidates.beyond, n)
-    of_arc = _rows_of_siblings(candidates.rank)
+    of_arc = sibling_blocks(candidates.rank)
     right, left = new_halves(modifier, n, blocks), new_halves(modifier, n, blocks)
     outer = new_outer(len(arcs), row_size, n, blocks)
     items = np.empty(of_arc[len(arcs)] + vector_lanes(blocks), blocks.dtype)
@@ -365,7 +358,7 @@ def eisner_tri_sibling_batch(
         scores[b] = 0
         if n == 0:
             continue
-        found = find_candidates(allowed_arcs(arc_scores[b], n), n)
+        found = find_candidates(allowed_arcs(arc_scores[b], ALL_ARCS, n), n)
         starts = tri_sibling_blocks(found.rank)
         blocks = gather_tri_siblings(
             found, starts, arc_scores[b], sibling_scores[b], tri_sibling_scores[b]

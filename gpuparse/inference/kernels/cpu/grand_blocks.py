@@ -18,16 +18,6 @@ def given_or_empty(scores: torch.Tensor | None, arcs: np.ndarray, n_axes: int) -
 
 
 @compiled
-def allowed_arcs(arc_scores: np.ndarray, n: int) -> np.ndarray:
-    """Which arcs of a sentence are not forbidden; bool (n + 1, n + 1)."""
-    allowed = np.zeros((n + 1, n + 1), np.bool_)
-    for h in range(n + 1):
-        for m in range(1, n + 1):
-            allowed[h, m] = h != m and arc_scores[h, m] > -np.inf
-    return allowed
-
-
-@compiled
 def gather_ends(candidates: Candidates, end_scores: np.ndarray) -> np.ndarray:
     """The end of every arc, (A,); end_scores (N, N)."""
     head, modifier = candidates.head, candidates.modifier

@@ -96,18 +96,6 @@ def _choose_end(siblings, h, m):
 
 
 @compiled
-def allowed_arcs(scores: np.ndarray, allowed: np.ndarray, n: int) -> np.ndarray:
-    """bool (N, N): the arcs that are allowed and not forbidden by a score of -inf."""
-    usable = np.zeros((n + 1, n + 1), np.bool_)
-    for h in range(n + 1):
-        for m in range(1, n + 1):
-            usable[h, m] = (
-                h != m and scores[h, m] > -np.inf and (len(allowed) == 0 or allowed[h, m])
-            )
-    return usable
-
-
-@compiled
 def end_blocks(siblings, head, modifier):
     """(A,) the score of each arc's modifier being its head's outermost one on its side."""
     ends = np.zeros(len(head))

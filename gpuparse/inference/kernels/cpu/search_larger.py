@@ -8,6 +8,7 @@ from numba.extending import overload
 
 from gpuparse.compiled import compiled
 from gpuparse.inference.kernels.cpu.candidates import (
+    allowed_arcs,
     find_candidates,
     grand_sibling_blocks,
     sibling_blocks,
@@ -26,7 +27,6 @@ from gpuparse.inference.kernels.cpu.larger_parts import (
     GRAND_SIBLING,
     GRANDPARENT,
     LargerParts,
-    allowed_arcs,
     end_blocks,
     fill_child_blocks,
     fill_grand_sibling_blocks,
