@@ -179,7 +179,8 @@ class Model:
         labels_with_trees: whether labels are found with the trees, not when these are finished.
         decoder: a name in `gpuparse.inference.decode.DECODERS`, the one learned with.
         min_gain: what a single change must raise the score by more than, in the decoders that make
-            such changes.
+            such changes; what a tree with crossing arcs must score more than the best projective
+            one, in `dual_decomposition` without limits on relations and in `ilp`.
         single_root: whether every tree gets exactly one modifier of the root.
         arc_unit, label_unit: nats that one point of a tree's score, of a label's score is worth
             where probabilities are asked for.
@@ -904,7 +905,7 @@ class Model:
                 values, start, n, plan, weights, rows, self._joint, known, scratch
             )
             words = slice(start, start + n + 1)
-            heads[words] = best_tree(parts, n, single_root=self.single_root)
+            heads[words] = best_tree(parts, n, single_root=self.single_root, min_gain=self.min_gain)
             label_sentence(n, self._joint, scratch, heads[words], labels[words])
 
     def _larger_scratch(

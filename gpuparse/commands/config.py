@@ -343,7 +343,8 @@ class RunConfig:
         0.5,
         "number",
         "`hill_climb` and `multi_parent`: a change is made only if it raises the score by more than"
-        " so many wrong heads cost.",
+        " so many wrong heads cost. `dual_decomposition` and `ilp`: so much more must a tree with"
+        " crossing arcs score than the best projective one.",
         low=0,
     )
     seed: int = _key(

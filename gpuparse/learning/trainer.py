@@ -821,7 +821,8 @@ class _ArcLearner:
                 mini.values.numpy(), start, n, trainer._plan, trainer._weights.array[:, 0],
                 trainer._features.rows, trainer._joint, self._course, scratch, structures,
             )  # fmt: skip
-            tree = best_tree(parts, n, single_root=self._course.single_root)
+            course = self._course
+            tree = best_tree(parts, n, single_root=course.single_root, min_gain=course.min_gain)
             structures.found[0, start : start + n + 1] = tree
             label_solved(start, n, trainer._joint, self._course, scratch, structures)
 

@@ -4,19 +4,23 @@ import numpy as np
 import torch
 
 from gpuparse.inference.integer_program import integer_program
-from gpuparse.inference.kernels.cpu.block_trees import block_tree_score
+from gpuparse.inference.kernels.cpu.block_trees import score_block_tree
 from gpuparse.inference.kernels.cpu.candidates import Candidates
+from gpuparse.inference.kernels.cpu.prefer_projective import prefer_projective
 
 CrossingParts = tuple[Candidates, np.ndarray, np.ndarray, bool, np.ndarray]
 """Candidates, blocks of their parts and where these begin, whether there are grandparents, ends."""
 
 
-def best_tree(parts: CrossingParts, n: int, *, single_root: bool) -> np.ndarray:
+def best_tree(
+    parts: CrossingParts, n: int, *, single_root: bool, min_gain: float = 0.0
+) -> np.ndarray:
     """(N,) int64 heads of the best tree over the candidates, -1 at the root.
 
     Args:
         parts: of `gpuparse.inference.kernels.cpu.search_larger.crossing_parts`.
         n: words.
+        min_gain: see `prefer_projective`.
     Raises:
         NoTreeError: no tree is left. ConfigError: scipy is not installed.
     Cost: as `integer_program`.
@@ -43,16 +47,14 @@ def best_tree(parts: CrossingParts, n: int, *, single_root: bool) -> np.ndarray:
         grand_sibling_scores=torch.from_numpy(larger)[None] if has_grandparents else None,
         single_root=single_root,
     )  # fmt: skip
-    return found[0].numpy()
+    tree = found[0].numpy()
+    prefer_projective(*parts, n, single_root, min_gain, tree)
+    return tree
 
 
 def tree_score(parts: CrossingParts, n: int, heads: np.ndarray) -> float:
     """The score of a tree, heads[1 : n + 1], of candidates alone."""
     candidates, blocks, starts, has_grandparents, ends = parts
-    columns = candidates.first if has_grandparents else np.arange(n + 2, dtype=np.int32)
     if (candidates.number[heads[1:], np.arange(1, n + 1)] < 0).any():
         return -np.inf
-    return block_tree_score(
-        n, columns, has_grandparents, candidates.number, candidates.rank, starts, blocks, ends,
-        heads, np.zeros(n + 1, np.int64), np.zeros((2, n + 1), np.int64),
-    )  # fmt: skip
+    return score_block_tree(candidates, blocks, starts, has_grandparents, ends, n, heads)

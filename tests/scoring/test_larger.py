@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from gpuparse.data.tree import is_projective
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import check_exact_keys, compile_plan
@@ -54,9 +55,9 @@ def template_set(parts=LARGER_PARTS, siblings=True):
     return parse_set("\n".join(lines), "test")
 
 
-def prepared(templates, rows):
+def prepared(templates, rows, sentences=SENTENCES):
     fields = sorted({f for part in PARTS for f in templates.fields(part)})
-    treebank = treebank_of(SENTENCES)
+    treebank = treebank_of(sentences)
     vocabularies = Vocabularies.build(treebank, fields, 3)
     plan = compile_plan(templates, vocabularies)
     return treebank, vocabularies, plan, hashed_map(rows, plan.dense_lines)
@@ -69,6 +70,10 @@ def parts_over(kind, n):
         h, m = words[roles.index("h")], words[roles.index("m")]
         if h != m and m > 0:
             yield words
+
+
+def arcs_over(n):
+    return [(h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m]
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -125,16 +130,43 @@ def whole_weights(plan, features, seed):
     return Weights(array[:, np.newaxis])
 
 
-def value_of(tree, b, templates, batch, plan, features, weights, arcs, siblings):
-    total = sum(float(arcs[b, tree[m], m]) for m in range(1, len(tree)))
-    if siblings is not None:
-        total += sum(float(siblings[0][(b, *part)]) for part in parts_of(np.array(tree)))
-        total += sum(float(siblings[1][(b, *part)]) for part in ends_of(np.array(tree)))
+def scores_of_parts(templates, batch, plan, features, weights):
+    """What every part scores, by kind and (b, words)."""
+    found = {}
+    arcs = arc_scores(batch, plan.arcs, features, weights)
+    of_arcs = [(b, h, m) for b, n in enumerate(batch.lengths.tolist()) for h, m in arcs_over(n)]
+    found["arc"] = {part: float(arcs[part]) for part in of_arcs}
+    if plan.siblings:
+        two, ends = sibling_scores(batch, plan.siblings, features, weights)
+        found["sibling"] = {
+            (b, h, m, s): float(two[b, h, m, s])
+            for b, h, m in of_arcs
+            for s in range(int(batch.lengths[b]) + 1)
+        }
+        found["end"] = {part: float(ends[part]) for part in of_arcs}
+    for kind in LARGER_PARTS:
+        if getattr(templates, kind):
+            parts = [
+                (b, *words)
+                for b, n in enumerate(batch.lengths.tolist())
+                for words in parts_over(kind, n)
+            ]
+            scores = larger_scores(kind, torch.tensor(parts), batch, plan.larger, features, weights)
+            found[kind] = dict(zip(parts, scores.tolist(), strict=True))
+    return found
+
+
+def value_of(tree, b, scores):
+    """What a tree of the sentence b scores; scores: of parts."""
+    heads = np.array(tree)
+    total = sum(scores["arc"][b, tree[m], m] for m in range(1, len(tree)))
+    if "sibling" in scores:
+        total += sum(scores["sibling"][(b, *part)] for part in parts_of(heads))
+        total += sum(scores["end"][(b, *part)] for part in ends_of(heads))
     for kind, words, _, is_last in larger_parts_of(tree):
-        only_last = templates.tri_sibling and kind in ("grandparent", "grand_sibling")
-        if getattr(templates, kind) and (is_last or not only_last):
-            at = torch.tensor([(b, *words)])
-            total += float(larger_scores(kind, at, batch, plan.larger, features, weights)[0])
+        only_last = "tri_sibling" in scores and kind in ("grandparent", "grand_sibling")
+        if kind in scores and (is_last or not only_last):
+            total += scores[kind][(b, *words)]
     return total
 
 
@@ -155,21 +187,58 @@ def test_a_model_finds_the_best_of_all_trees(name, single_root):
     )  # fmt: skip
     batch = Encoder(vocabularies).encode(treebank)
     found = model.search(batch)
-    arcs = arc_scores(batch, plan.arcs, features, weights)
-    siblings = sibling_scores(batch, plan.siblings, features, weights) if plan.siblings else None
-    scored = (templates, batch, plan, features, weights, arcs, siblings)
+    scores = scores_of_parts(templates, batch, plan, features, weights)
     certified = 0
     for b, (start, n) in enumerate(zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True)):
         trees = all_trees(n, decoder.is_projective, single_root).tolist()
-        best = max(value_of(tree, b, *scored) for tree in trees)
+        best = max(value_of(tree, b, scores) for tree in trees)
         tree = [-1, *found.heads[start + 1 : start + n + 1].tolist()]
         assert tree in trees
-        value = value_of(tree, b, *scored)
+        value = value_of(tree, b, scores)
         if name != "dual_decomposition" or found.notes.by_place[0, start]:
             assert value == best
             certified += 1
         assert value <= best
     assert certified >= len(batch) - 1
+
+
+@pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+@pytest.mark.parametrize("parts", [(), ("grandparent", "grand_sibling")], ids=["two", "three"])
+@pytest.mark.parametrize("name", ["dual_decomposition", "ilp"])
+def test_crossing_arcs_cost_min_gain(name, parts, single_root):
+    templates = template_set(parts)
+    treebank, vocabularies, plan, features = prepared(
+        templates, 1 << 12, [s for s in random_sentences(23, 40, 5) if len(s) > 3]
+    )
+    weights = whole_weights(plan, features, 3)
+    batch = Encoder(vocabularies).encode(treebank)
+    scores = scores_of_parts(templates, batch, plan, features, weights)
+    values = [
+        {
+            tuple(tree): value_of(tree, b, scores)
+            for tree in all_trees(n, False, single_root).tolist()
+        }
+        for b, n in enumerate(batch.lengths.tolist())
+    ]
+    n_crossing = []
+    for min_gain in (0.0, 40.0, 1e6):
+        model = Model(
+            templates=templates, label_templates=None, vocabularies=vocabularies,
+            features=features, arcs=weights, labels=[], label_weights=None, decoder=name,
+            min_gain=min_gain, single_root=single_root, config="",
+        )  # fmt: skip
+        found = model.search(batch).heads
+        n_crossing.append(0)
+        for start, of_trees in zip(batch.starts.tolist(), values, strict=True):
+            n = len(next(iter(of_trees))) - 1
+            tree = (-1, *found[start + 1 : start + n + 1].tolist())
+            worth = {
+                tree: value if is_projective(tree[1:]) else value - min_gain
+                for tree, value in of_trees.items()
+            }
+            assert worth[tree] == max(worth.values())
+            n_crossing[-1] += not is_projective(tree[1:])
+    assert n_crossing[0] > n_crossing[1] > n_crossing[2] == 0
 
 
 def test_larger_parts_take_no_distance_and_no_exact_map():

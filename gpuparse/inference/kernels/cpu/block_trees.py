@@ -57,6 +57,25 @@ def block_tree_score(
 
 
 @compiled
+def score_block_tree(
+    candidates: Candidates,
+    blocks: np.ndarray,
+    starts: np.ndarray,
+    has_grandparents: bool,
+    ends: np.ndarray,
+    n: int,
+    heads: np.ndarray,
+) -> float:
+    """`block_tree_score` of one tree of candidates, heads[1 : n + 1]."""
+    columns = candidates.first if has_grandparents else np.arange(n + 2).astype(np.int32)
+    inner, outermost = np.empty(n + 1, np.int64), np.empty((2, n + 1), np.int64)
+    return block_tree_score(
+        n, columns, has_grandparents, candidates.number, candidates.rank, starts, blocks, ends,
+        heads, inner, outermost,
+    )  # fmt: skip
+
+
+@compiled
 def climb_block_tree(
     candidates: Candidates,
     n: int,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpuparse.compiled import compiled
-from gpuparse.inference.kernels.cpu.block_trees import block_tree_score
+from gpuparse.inference.kernels.cpu.block_trees import score_block_tree
 from gpuparse.inference.kernels.cpu.candidates import (
     ALL_ARCS,
     Candidates,
@@ -76,24 +76,6 @@ def _gather(
 
 
 @compiled
-def _score(
-    candidates: Candidates,
-    has_grandparents: bool,
-    blocks: np.ndarray,
-    starts: np.ndarray,
-    ends: np.ndarray,
-    n: int,
-    heads: np.ndarray,
-) -> float:
-    columns = candidates.first if has_grandparents else np.arange(n + 2).astype(np.int32)
-    inner, outermost = np.empty(n + 1, np.int64), np.empty((2, n + 1), np.int64)
-    return block_tree_score(
-        n, columns, has_grandparents, candidates.number, candidates.rank, starts, blocks, ends,
-        heads, inner, outermost,
-    )  # fmt: skip
-
-
-@compiled
 def dual_decomposition_batch(
     arc_scores: np.ndarray,
     sibling_scores: np.ndarray,
@@ -133,7 +115,9 @@ def dual_decomposition_batch(
         )  # fmt: skip
         scores[b] = -np.inf
         if found:
-            scores[b] = _score(candidates, has_grandparents, blocks, starts, ends, n, heads[b])
+            scores[b] = score_block_tree(
+                candidates, blocks, starts, has_grandparents, ends, n, heads[b]
+            )
 
 
 @compiled
@@ -214,7 +198,9 @@ def dual_decomposition_labelled_batch(
         )  # fmt: skip
         scores[b] = -np.inf
         if found:
-            score = _score(candidates, has_grandparents, blocks, starts, ends, n, heads[b])
+            score = score_block_tree(
+                candidates, blocks, starts, has_grandparents, ends, n, heads[b]
+            )
             for m in range(1, n + 1):
                 of_arc = label_scores[b, heads[b, m], m]
                 label = first_best_label(of_arc, class_of, classes[m])

@@ -116,7 +116,8 @@ def search(
 
     Args: scores (>= n+1, >= n+1), n >= 1, in the type of the scratch, which decides the decoder;
     siblings: None for decoders of the first order, LargerParts for those beyond the second;
-    min_gain: of searches that make single changes.
+    min_gain: of searches that make single changes, and of trees with crossing arcs, see
+    `prefer_projective`.
     Where graphs are searched for, the graph is in scratch.arcs, and heads are its primary ones.
     """
     return _search(scores, siblings, n, single_root, min_gain, scratch, heads)
@@ -138,7 +139,7 @@ def _search(
 def _choose_search(scores, siblings, n, single_root, min_gain, scratch, heads):  # type: ignore[no-untyped-def]
     if scratch.instance_class is LargerSearch:
         return lambda scores, siblings, n, single_root, min_gain, scratch, heads: search_larger(
-            scores, siblings, n, single_root, scratch, heads
+            scores, siblings, n, single_root, min_gain, scratch, heads
         )
 
     def is_there(field):  # type: ignore[no-untyped-def]

@@ -34,6 +34,7 @@ from gpuparse.inference.kernels.cpu.larger_parts import (
     fill_tri_sibling_blocks,
     n_labels,
 )
+from gpuparse.inference.kernels.cpu.prefer_projective import prefer_projective
 
 CERTIFIED, ITERATIONS = range(2)  # marks of a search
 MAX_ITERATIONS = 1000  # solutions of all sub-problems of a dual decomposition
@@ -133,22 +134,26 @@ def crossing_parts(scores, parts, n):
     return candidates, blocks, start, has_grandparents, ends
 
 
-def _by_dual_decomposition(scores, parts, n, single_root, scratch, heads):
+def _by_dual_decomposition(scores, parts, n, single_root, min_gain, scratch, heads):
     raise TypeError("only compiled code can call this")
 
 
 @overload(_by_dual_decomposition)
-def _choose_dual_decomposition(scores, parts, n, single_root, scratch, heads):
-    def unlabelled(scores, parts, n, single_root, scratch, heads):
+def _choose_dual_decomposition(scores, parts, n, single_root, min_gain, scratch, heads):
+    def unlabelled(scores, parts, n, single_root, min_gain, scratch, heads):
         candidates, blocks, start, has_grandparents, ends = crossing_parts(scores, parts, n)
         found, is_proven, iterations = dual_decomposition_sentence(
             candidates, blocks, start, has_grandparents, ends, n, single_root,
             scratch.max_iterations, scratch.granularity, heads,
         )  # fmt: skip
         scratch.marks[CERTIFIED], scratch.marks[ITERATIONS] = is_proven, iterations
+        if found:
+            prefer_projective(
+                candidates, blocks, start, has_grandparents, ends, n, single_root, min_gain, heads
+            )
         return found
 
-    def labelled(scores, parts, n, single_root, scratch, heads):
+    def labelled(scores, parts, n, single_root, min_gain, scratch, heads):
         candidates, blocks, start, has_grandparents, ends = crossing_parts(scores, parts, n)
         of_arcs, class_of = parts.labelled.arcs, scratch.label_classes
         best = np.full((len(candidates.head), len(scratch.masks)), -np.inf)
@@ -195,33 +200,35 @@ def search_larger(
     parts: LargerParts,
     n: int,
     single_root: bool,
+    min_gain: float,
     scratch: LargerSearch,
     heads: np.ndarray,
 ) -> bool:
     """Fill heads[1:n+1] with the tree that is found; return whether there is one.
 
-    Args: scores: of arcs, float64 (>= N, >= N), n >= 1.
+    Args: scores: of arcs, float64 (>= N, >= N), n >= 1; min_gain: of trees with crossing arcs, see
+    `prefer_projective`; under limits on labels it is not read.
     """
     raise TypeError("only compiled code can call this")
 
 
 @overload(search_larger)
-def _choose_search(scores, parts, n, single_root, scratch, heads):
+def _choose_search(scores, parts, n, single_root, min_gain, scratch, heads):
     def is_there(field: str) -> Any:
         return not isinstance(scratch.types[scratch.fields.index(field)], types.NoneType)
 
     if is_there("by_grand_siblings"):
-        return lambda scores, parts, n, single_root, scratch, heads: _by_grand_siblings(
+        return lambda scores, parts, n, single_root, min_gain, scratch, heads: _by_grand_siblings(
             scores, parts, n, single_root, heads
         )
     if is_there("by_tri_siblings"):
-        return lambda scores, parts, n, single_root, scratch, heads: _by_tri_siblings(
+        return lambda scores, parts, n, single_root, min_gain, scratch, heads: _by_tri_siblings(
             scores, parts, n, single_root, heads
         )
     if is_there("by_grandchildren"):
-        return lambda scores, parts, n, single_root, scratch, heads: _by_grandchildren(
+        return lambda scores, parts, n, single_root, min_gain, scratch, heads: _by_grandchildren(
             scores, parts, n, single_root, heads, scratch.labels
         )
-    return lambda scores, parts, n, single_root, scratch, heads: _by_dual_decomposition(
-        scores, parts, n, single_root, scratch, heads
+    return lambda scores, parts, n, single_root, min_gain, scratch, heads: _by_dual_decomposition(
+        scores, parts, n, single_root, min_gain, scratch, heads
     )
