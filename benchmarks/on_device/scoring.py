@@ -30,8 +30,8 @@ SYSTEMS = (
     ("extended", "eisner"),
 )  # templates, decoder
 N, BATCH = 25, 1024  # where only the other one varies
-WORDS, SMALL_WORDS = (8, 16, 25, 30), (6, 8)
-BATCHES, SMALL_BATCHES = (256, 1024, 4096), (2, 5)
+WORDS, SMALL_WORDS = (8, 16, 25, 30), (4, 6)
+BATCHES, SMALL_BATCHES = (256, 1024, 4096), (1, 3)
 ROWS, SMALL_ROWS = 1 << 22, 1 << 12
 LARGEST = 1 << 33  # bytes of dense sibling scores
 SETS = 4  # batches of different sentences that take turns
@@ -70,7 +70,7 @@ def _one_system(options: argparse.Namespace, contest: Contest, features: str, de
             continue
         draws = torch.Generator().manual_seed(batch)
         sets = [
-            whole.select(chosen[torch.randint(len(chosen), (batch,), generator=draws)])
+            whole.select(chosen[torch.randint(len(chosen), (batch,), generator=draws)]).alone()
             for _ in range(SETS)
         ]
         if not contest.is_over(f"{features}, {decoder}, n = {n}, batch {batch:,}"):
@@ -89,7 +89,7 @@ def sizes(*, small: bool) -> list[tuple[int, int]]:
 
 def _one_batch(contest: Contest, system: str, model: Model, sets: list[Batch]) -> None:
     n, count = int(sets[0].lengths.max()), len(sets[0])
-    on_device = [batch.alone().on(batch.alone().values.to(contest.device)) for batch in sets]
+    on_device = [batch.on(batch.values.to(contest.device)) for batch in sets]
     stages: dict[str, Callable[[DeviceParser, Batch], object]] = {
         "scores": scores_of,
         "trees": trees_of,

@@ -183,13 +183,13 @@ def main(arguments: Sequence[str]) -> int:
         if options.parsing:
             _parse_untrained(options.parsing)
         else:
-            _train_and_parse([], second_order=options.all)
+            _train_and_parse([], up_to=3 if options.all else 1)
         if options.all:
-            _train_and_parse(["learning.batch_size=2"], second_order=True)
+            _train_and_parse(["learning.batch_size=2"], up_to=2)
             exact = ["learning.batch_size=2", "feature_map.kind=exact"]
-            _train_and_parse(exact, second_order=True)
+            _train_and_parse(exact, up_to=2)
             for overrides in _OF_FIRST_ORDER:
-                _train_and_parse(overrides, second_order=False)
+                _train_and_parse(overrides, up_to=1)
     if not options.quiet:
         say(f"all kernels are ready ({time.monotonic() - started:.1f} s)")
     return 0
@@ -198,10 +198,12 @@ def main(arguments: Sequence[str]) -> int:
 def _parse_untrained(decoder: str) -> None:
     from gpuparse.commands import parse, train
     from gpuparse.data.conll import treebank_from_bytes
+    from gpuparse.inference.decode import DECODERS
     from gpuparse.learning.trainer import Trainer
     from gpuparse.scoring.cpu_confidence import SUMS
 
-    text = generate(40, 1)
+    # A solver takes seconds for a sentence of an untrained model, and compiles nothing.
+    text = generate(2 if DECODERS[decoder].is_program else 40, 1)
     with tempfile.TemporaryDirectory() as name:
         folder, output = Path(name), Path(name) / "output"
         (folder / "run.yaml").write_text(_TINY_RUN)
@@ -216,6 +218,14 @@ def _parse_untrained(decoder: str) -> None:
             parse.main([*words, "--force", "--device", "cpu", "--quiet", "--probabilities"])
 
 
+def _order(decoder: str) -> int:
+    from gpuparse.inference.decode import DECODERS
+
+    if DECODERS[decoder].reads_larger:
+        return 3
+    return 2 if DECODERS[decoder].reads_siblings else 1
+
+
 def _larger(decoder: str) -> list[str]:
     """The templates that a decoder beyond the second order needs, as overrides."""
     from gpuparse.inference.decode import CHILD_PARTS, DECODERS
@@ -226,7 +236,8 @@ def _larger(decoder: str) -> list[str]:
     return [f"features={name}", "pruning.folds=2", "pruning.epochs=1"]
 
 
-def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
+def _train_and_parse(overrides: list[str], *, up_to: int) -> None:
+    """Learn and parse with every decoder of the orders 1 to `up_to`; 3: whatever is beyond 2."""
     # Imported here: the commands import this module, and `evaluate` does without torch.
     from gpuparse.commands import parse, train
     from gpuparse.inference.decode import DECODERS
@@ -237,9 +248,7 @@ def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
         (folder / "run.yaml").write_text(_TINY_RUN)
         (folder / "text.conllu").write_bytes(generate(5, 3))
         for decoder in DECODERS:
-            if DECODERS[decoder].reads_siblings and not second_order:
-                continue
-            if DECODERS[decoder].reads_larger and overrides:
+            if _order(decoder) > up_to:
                 continue
             model, output = folder / decoder, folder / f"{decoder}-output"
             for bits in (16, 8):  # what calibrates, with dev, reads the weights that are kept
@@ -249,6 +258,6 @@ def _train_and_parse(overrides: list[str], *, second_order: bool) -> None:
                 train.Run(config, silent, quiet=True).train(resume=False, force=True)
             words = [str(model), str(folder / "text.conllu"), "--output", str(output)]
             parse.main([*words, "--device", "cpu", "--quiet"])
-            if decoder in K_BEST and second_order:
+            if decoder in K_BEST and up_to > 1:
                 several = ["--kbest", "2", "--probabilities", "--force"]
                 parse.main([*words, *several, "--device", "cpu", "--quiet"])

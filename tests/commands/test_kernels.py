@@ -82,7 +82,7 @@ def test_after_the_compile_command_nothing_is_left_to_compile(trained, tmp_path)
 
 
 def test_all_of_the_second_order_is_compiled_with_the_rest(trained, tmp_path):
-    call = "kernels._train_and_parse([], second_order=True)"  # what --all begins with
+    call = "kernels._train_and_parse([], up_to=2)"  # what --all begins with, but for larger parts
     done = program("-c", f"from gpuparse.commands import kernels; {call}")
     assert done.returncode == 0, done.stderr
     code = (
