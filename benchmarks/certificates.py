@@ -72,20 +72,19 @@ def _rows(
         began = time.process_time()
         found = searcher.search(batch)
         seconds = time.process_time() - began
-        marks = None if found.notes is None else found.notes.by_place[:, batch.starts.numpy()]
-        is_dual = search == "dual_decomposition" and marks is not None
+        marks = None
+        if search == "dual_decomposition" and found.notes is not None:
+            marks = found.notes.by_place[:, batch.starts.numpy()]
         gaps = []
         for b, (score, parts) in best.items():
             start, n = int(batch.starts[b]), int(batch.lengths[b])
             gap = score - tree_score(parts, n, found.heads[start : start + n + 1])
-            if gap < -ROUNDING or (
-                is_dual and marks is not None and marks[0, b] and gap > ROUNDING
-            ):
+            if gap < -ROUNDING or (marks is not None and marks[0, b] and gap > ROUNDING):
                 raise AssertionError(f"{name}, sentence {b}: the best tree is {gap} better")
             gaps.append(max(gap, 0.0))
         missed = [gap for gap in gaps if gap > ROUNDING]
         row: list[object] = [name, search, None, None, None]
-        if is_dual and marks is not None:
+        if marks is not None:
             row[2:] = [
                 100 * float(np.mean(marks[0] > 0)), float(np.mean(marks[1])),
                 float(np.percentile(marks[1], 99)),

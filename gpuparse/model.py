@@ -180,7 +180,7 @@ class Model:
         decoder: a name in `gpuparse.inference.decode.DECODERS`, the one learned with.
         min_gain: what a single change must raise the score by more than, in the decoders that make
             such changes; what a tree with crossing arcs must score more than the best projective
-            one, in `dual_decomposition` without limits on relations and in `ilp`.
+            one, in `dual_decomposition` and `ilp`.
         single_root: whether every tree gets exactly one modifier of the root.
         arc_unit, label_unit: nats that one point of a tree's score, of a label's score is worth
             where probabilities are asked for.

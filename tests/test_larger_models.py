@@ -11,6 +11,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from gpuparse.data.tree import is_projective
 from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decode import DECODERS
@@ -240,3 +241,56 @@ def test_labels_with_children_are_those_of_the_best_labelled_tree(single_root: b
         part = slice(first, first + len(words))
         assert (tuple(found.heads[part]), tuple(found.labels[part])) == chosen
         first += len(words)
+
+
+@pytest.mark.parametrize("min_gain", [0.0, 20_000.0, 1e9])
+def test_trees_under_limits_are_the_best_ones(min_gain: float) -> None:
+    """All heads and all labels of up to four words are tried; crossing arcs cost min_gain."""
+    options = replace(
+        OPTIONS, decoder="dual_decomposition", joint_labels=True, map_rows=1 << 22,
+        label_rows=1 << 18,
+    )  # fmt: skip
+    sentences = toy_treebank("chu_liu_edmonds", 7, [4, 3, 4, 1, 4, 4, 2, 4, 4])
+    trainer = Trainer(treebank_of(sentences), ALL, JOINT, options)
+    with_random_weights(trainer, 7)
+    whole = trainer.model(16)
+    whole.min_gain = min_gain
+    model = whole.with_limits([["a"], ["b", "c"]])
+    limits = [
+        {model.labels.index("a")}, {model.labels.index("b"), model.labels.index("c")}
+    ]  # fmt: skip
+
+    def keeps_limits(heads, labels) -> bool:
+        return all(
+            sum(label in limit and head == h for head, label in zip(heads, labels, strict=True)) < 2
+            for h in range(len(heads) + 1) for limit in limits
+        )  # fmt: skip
+
+    found = model.parse(treebank_of(sentences))
+    literal = Literal(sentences, options, whole)
+    weigh = Weigh({"arcs": whole.arcs.array, "labels": whole.label_weights.array})
+    first, n_crossing = 0, 0
+    for b, words in enumerate(sentences):
+        values = {}
+        for heads, rows, lines in literal.trees[b]:
+            of_tree = weigh.sum(rows) - (0 if is_projective(heads) else min_gain)
+            scores = [sum(weigh.start["labels"][line].astype(int) for line in of_word)
+                      for of_word in lines]  # fmt: skip
+            for labels in itertools.product(range(len(model.labels)), repeat=len(words)):
+                if keeps_limits(heads, labels):
+                    values[tuple(heads), labels] = of_tree + sum(
+                        score[label] for score, label in zip(scores, labels, strict=True)
+                    )
+        part = slice(first, first + len(words))
+        heads, labels = tuple(found.heads[part].tolist()), tuple(found.labels[part].tolist())
+        n_crossing += bool(found.certified[b]) and not is_projective(heads)
+        assert keeps_limits(heads, labels)
+        if found.certified[b]:
+            assert values[heads, labels] == max(values.values())
+        first += len(words)
+    assert found.certified.mean() > 0.5
+    assert (n_crossing == 0) == (min_gain > 1e6)
+    if min_gain == 0:
+        assert found.certified.all()
+        unlimited = whole.parse(treebank_of(sentences))
+        assert not np.array_equal(unlimited.labels, found.labels)

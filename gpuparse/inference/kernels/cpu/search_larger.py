@@ -34,7 +34,10 @@ from gpuparse.inference.kernels.cpu.larger_parts import (
     fill_tri_sibling_blocks,
     n_labels,
 )
-from gpuparse.inference.kernels.cpu.prefer_projective import prefer_projective
+from gpuparse.inference.kernels.cpu.prefer_projective import (
+    prefer_projective,
+    prefer_projective_labelled,
+)
 
 CERTIFIED, ITERATIONS = range(2)  # marks of a search
 MAX_ITERATIONS = 1000  # solutions of all sub-problems of a dual decomposition
@@ -166,6 +169,12 @@ def _choose_dual_decomposition(scores, parts, n, single_root, min_gain, scratch,
             candidates, blocks, start, has_grandparents, ends, scratch.masks, best, n, single_root,
             scratch.max_iterations, scratch.granularity, heads, classes,
         )  # fmt: skip
+        if found:
+            is_best = prefer_projective_labelled(
+                candidates, blocks, start, has_grandparents, ends, scratch.masks, best, n,
+                single_root, min_gain, heads, classes,
+            )  # fmt: skip
+            is_proven = is_proven and is_best
         scratch.marks[CERTIFIED], scratch.marks[ITERATIONS] = is_proven, iterations
         if found:
             for m in range(1, n + 1):
@@ -207,7 +216,7 @@ def search_larger(
     """Fill heads[1:n+1] with the tree that is found; return whether there is one.
 
     Args: scores: of arcs, float64 (>= N, >= N), n >= 1; min_gain: of trees with crossing arcs, see
-    `prefer_projective`; under limits on labels it is not read.
+    `prefer_projective`.
     """
     raise TypeError("only compiled code can call this")
 
