@@ -127,9 +127,11 @@ def test_it_differs_from_the_first_order_in_what_is_searched_alone(path):
         first.labels, kind=config.labels.kind, features=config.labels.features
     )
     features, epochs = BEYOND.get(path.stem, ("extended", 10))
+    is_large = (path.parent.name, path.stem[:11]) == ("english-ewt", "third-order")
     searched = dataclasses.replace(
         first,
         output=config.output,
+        feature_map=dataclasses.replace(first.feature_map, rows=1 << (24 if is_large else 22)),
         features=features,
         learning=dataclasses.replace(first.learning, epochs=epochs),
         decoder=config.decoder,
