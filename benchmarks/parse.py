@@ -96,7 +96,8 @@ def _stages(model: Model, treebank: Treebank) -> Iterator[tuple[str, float, floa
         lambda: [arc_scores(part, model.plan.arcs, model.features, model.arcs) for part in parts]
     )
     yield "scores", scores, _gathers(model, batch.lengths.numpy()) * GATHER
-    heads, labels = model.search(batch)
+    found = model.search(batch)
+    heads, labels = found.heads, found.labels
     labelling = _seconds(
         lambda: label_ragged(batch, heads, model.label_plan, model.label_weights, labels.copy())
     )
@@ -104,9 +105,11 @@ def _stages(model: Model, treebank: Treebank) -> Iterator[tuple[str, float, floa
     yield "search, and all between", max(0.0, both - scores - labelling), None
     yield "labels", labelling, None
     places = word_places(batch)
-    found = heads[places].astype(np.int32), labels[places].astype(np.int32)
+    columns = heads[places].astype(np.int32), labels[places].astype(np.int32)
     floor = _seconds(lambda: b"\n".join(text.split(b"\n")))
-    writing = _seconds(lambda: write_predictions(treebank, found[0], model.label_names, found[1]))
+    writing = _seconds(
+        lambda: write_predictions(treebank, columns[0], model.label_names, columns[1])
+    )
     yield "writing", writing, floor
 
 
