@@ -1054,7 +1054,7 @@ def label_children(
     templates: TemplateSet, vocabularies: Vocabularies, decoder: str
 ) -> LargerPlan | None:
     """The templates of children in a set of label templates, if the decoder labels children."""
-    if not set(CHILDREN) <= set(DECODERS[decoder].parts):
+    if not DECODERS[decoder].reads_children:
         return None
     return compile_larger(templates.only(CHILDREN), vocabularies)
 

@@ -218,21 +218,13 @@ def _parse_untrained(decoder: str) -> None:
             parse.main([*words, "--force", "--device", "cpu", "--quiet", "--probabilities"])
 
 
-def _order(decoder: str) -> int:
-    from gpuparse.inference.decode import DECODERS
-
-    if DECODERS[decoder].reads_larger:
-        return 3
-    return 2 if DECODERS[decoder].reads_siblings else 1
-
-
 def _larger(decoder: str) -> list[str]:
     """The templates that a decoder beyond the second order needs, as overrides."""
-    from gpuparse.inference.decode import CHILD_PARTS, DECODERS
+    from gpuparse.inference.decode import DECODERS
 
     if not DECODERS[decoder].reads_larger:
         return []
-    name = "carreras-2007" if set(CHILD_PARTS) <= set(DECODERS[decoder].parts) else "third-order"
+    name = "carreras-2007" if DECODERS[decoder].reads_children else "third-order"
     return [f"features={name}", "pruning.folds=2", "pruning.epochs=1"]
 
 
@@ -248,7 +240,7 @@ def _train_and_parse(overrides: list[str], *, up_to: int) -> None:
         (folder / "run.yaml").write_text(_TINY_RUN)
         (folder / "text.conllu").write_bytes(generate(5, 3))
         for decoder in DECODERS:
-            if _order(decoder) > up_to:
+            if DECODERS[decoder].order > up_to:
                 continue
             model, output = folder / decoder, folder / f"{decoder}-output"
             for bits in (16, 8):  # what calibrates, with dev, reads the weights that are kept

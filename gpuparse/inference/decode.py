@@ -63,6 +63,18 @@ class Decoder:
         return not set(self.parts) <= set(SIBLING_PARTS)
 
     @property
+    def reads_children(self) -> bool:
+        """Whether it reads what an arc scores with the children around it."""
+        return set(CHILD_PARTS) <= set(self.parts)
+
+    @property
+    def order(self) -> int:
+        """1 of arcs, 2 of siblings, 3 for all that is beyond."""
+        if self.reads_larger:
+            return 3
+        return 2 if self.reads_siblings else 1
+
+    @property
     def of_arcs(self) -> str:
         """The decoder of the first order that finds the same kind of trees."""
         return "eisner" if self.is_projective else "chu_liu_edmonds"
