@@ -1,0 +1,205 @@
+"""Record, and compare, the SHA-256 of models and parses over all decoders, rules and options.
+
+    python -m benchmarks.freeze record freeze.json              # with the code of this checkout
+    python -m benchmarks.freeze compare freeze.json             # exit code 1 if anything differs
+    python -m benchmarks.freeze record freeze.json --code OLD   # with the code of another checkout
+
+A change that must not change behaviour is compared with a record that the code before it made.
+Models and parses come from the commands alone, so the script does not depend on what the package
+looks like inside. What is hashed of a model: its tensors, not the texts that describe it.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+# Options of parse.py that every model of trees with exact sums takes.
+SUMS = (["--probabilities"], ["--mbr"], ["--kbest", "3"], ["--kbest", "3", "--probabilities"])
+JOINT = ["labels.kind=joint", "labels.features=joint-labels"]
+SMALL_PRUNING = ["pruning.max_heads=4", "pruning.epochs=1", "pruning.folds=2"]
+AUGMENTED = "learning.cost_augmented=true"
+
+# Name -> overrides of BASE, and lists of options to parse with besides none at all.
+CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
+    "eisner": (["decoder=eisner"], (*SUMS, ["--single-root"], ["--keep-heads"])),
+    "eisner-8-bits": (["decoder=eisner", "weights.bits=8", AUGMENTED], ()),
+    "eisner-reorder": (["decoder=eisner", "learning.unreachable=reorder"], ()),
+    "eisner-extended": (["decoder=eisner", "features=extended", AUGMENTED], ()),
+    "eisner-odd-rows": (["decoder=eisner", "feature_map.rows=50000"], ()),
+    "eisner-batches": (["decoder=eisner", "learning.batch_size=8", AUGMENTED], ()),
+    "eisner-k-best": (["decoder=eisner", "learning.k=5"], ()),
+    "eisner-factored": (["decoder=eisner", "learning.rule=mira-factored"], ()),
+    "eisner-conditional": (
+        ["decoder=eisner", "learning.rule=conditional", "learning.max_step=0.1"],
+        (),
+    ),
+    "eisner-shards": (["decoder=eisner", "learning.shards=2"], ()),
+    "cle": (["decoder=chu_liu_edmonds", AUGMENTED], (*SUMS, ["--single-root"], ["--keep-heads"])),
+    "cle-single-root": (["decoder=chu_liu_edmonds", "data.single_root=true"], SUMS),
+    "cle-perceptron": (["decoder=chu_liu_edmonds", "learning.rule=perceptron"], ()),
+    "cle-passive-aggressive": (
+        ["decoder=chu_liu_edmonds", "learning.rule=passive-aggressive", "learning.max_step=0.5"],
+        (),
+    ),
+    "cle-joint": (["decoder=chu_liu_edmonds", *JOINT, AUGMENTED], (["--probabilities"],)),
+    "cle-k-best-joint": (["decoder=chu_liu_edmonds", *JOINT, "learning.k=3"], (["--kbest", "2"],)),
+    "cle-heads-alone": (["decoder=chu_liu_edmonds", "labels.kind=none"], ()),
+    "cle-conditional": (
+        ["decoder=chu_liu_edmonds", "learning.rule=conditional", "learning.max_step=0.1"],
+        (),
+    ),
+    "sibling": (["decoder=eisner_sibling", "features=extended", AUGMENTED], SUMS),
+    "sibling-joint": (["decoder=eisner_sibling", "features=mcdonald-pereira-2006", *JOINT], ()),
+    "sibling-k-best": (
+        ["decoder=eisner_sibling", "features=mcdonald-pereira-2006", "learning.k=3"],
+        (),
+    ),
+    "hill-climb": (["decoder=hill_climb", "features=extended", AUGMENTED], (["--keep-heads"],)),
+    "multi-parent": (
+        ["decoder=multi_parent", "features=extended", "labels.features=graph-labels"],
+        (),
+    ),
+    "grandchild-joint": (
+        ["decoder=eisner_grandchild", "features=grandchildren", *JOINT, *SMALL_PRUNING],
+        (),
+    ),
+    "grand-sibling": (
+        ["decoder=eisner_grand_sibling", "features=third-order", *SMALL_PRUNING, AUGMENTED],
+        (),
+    ),
+    "tri-sibling-joint": (
+        ["decoder=eisner_tri_sibling", "features=third-order", *JOINT, *SMALL_PRUNING],
+        (),
+    ),
+    "dual-decomposition-joint": (
+        ["decoder=dual_decomposition", "features=third-order", *JOINT, *SMALL_PRUNING],
+        (["--at-most-one", "nsubj,obj"],),
+    ),
+    "dual-decomposition-sibling": (
+        ["decoder=dual_decomposition", "features=extended", "pruning.max_heads=null"],
+        (),
+    ),
+}
+BASE = """\
+output: model
+features: mcdonald-2005
+data: {train: treebank.conllu}
+feature_map: {rows: 65536}
+learning: {rule: mira, epochs: 2}
+labels: {rows: 16384, epochs: 2}
+weights: {bits: 16}
+threads: 1
+device: cpu
+"""
+TREEBANKS = """
+import sys
+from gpuparse.data.synthetic import generate
+for name, count, seed in (("treebank.conllu", 150, 1), ("input.conllu", 60, 2)):
+    open(name, "wb").write(generate(count, seed))
+"""
+
+
+def prepare(folder: Path, code: Path) -> None:
+    """Write the treebanks and the config that all cases start from."""
+    subprocess.run(
+        [sys.executable, "-c", TREEBANKS], cwd=folder, env=_environment(code), check=True
+    )
+    (folder / "base.yaml").write_text(BASE)
+    lines = (folder / "input.conllu").read_text().splitlines(keepends=True)
+    known = [_with_some_heads(line, number) for number, line in enumerate(lines)]
+    (folder / "known.conllu").write_text("".join(known))
+
+
+def _with_some_heads(line: str, number: int) -> str:
+    """A line for --keep-heads: three of four words lose their head and relation."""
+    columns = line.split("\t")
+    if len(columns) == 10 and columns[0].isdigit() and (number % 4 or columns[6] != "0"):
+        columns[6] = columns[7] = "_"
+    return "\t".join(columns)
+
+
+def _environment(code: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(code), "PYTHONSAFEPATH": "1"}
+
+
+def run_case(name: str, folder: Path, code: Path) -> dict[str, Any]:
+    """Train and parse one case; return the sums of its model and of each output."""
+    overrides, parses = CASES[name]
+    model = folder / name
+    arguments = ["base.yaml", f"output={name}", *overrides, "--quiet"]
+    _run(code, "train.py", arguments, folder)
+    found: dict[str, Any] = {"model": sum_of_tensors(model)}
+    for options in ([], *parses):
+        file = "known.conllu" if "--keep-heads" in options else "input.conllu"
+        arguments = [name, file, *options, "--threads", "1", "--device", "cpu", "--quiet"]
+        output = _run(code, "parse.py", arguments, folder)
+        found[" ".join(["parse", *options])] = hashlib.sha256(output).hexdigest()
+    return found
+
+
+def _run(code: Path, script: str, arguments: list[str], folder: Path) -> bytes:
+    command = [sys.executable, str(code / script), *arguments]
+    done = subprocess.run(command, cwd=folder, env=_environment(code), capture_output=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.decode()[-2000:]}")
+    return done.stdout
+
+
+def sum_of_tensors(model: Path) -> str:
+    """SHA-256 of the names, types, shapes and contents of a model's tensors."""
+    digest = hashlib.sha256()
+    with safe_open(model / "weights.safetensors", framework="numpy") as file:
+        for key in sorted(file.keys()):
+            tensor = file.get_tensor(key)
+            digest.update(f"{key} {tensor.dtype} {tensor.shape}\n".encode())
+            digest.update(tensor.tobytes())
+    return digest.hexdigest()
+
+
+def differences(recorded: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
+    """What differs, a line each."""
+    for what, expected in recorded.items():
+        if found.get(what) != expected:
+            yield f"{what}: {found.get(what, 'missing')[:16]}, recorded {expected[:16]}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("action", choices=("record", "compare"))
+    parser.add_argument("file", type=Path)
+    parser.add_argument("cases", nargs="*", help="names of cases; all, if none is given")
+    parser.add_argument("--code", type=Path, default=Path(__file__).parents[1])
+    options = parser.parse_args()
+    recorded = json.loads(options.file.read_text()) if options.file.exists() else {}
+    failed = False
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        prepare(folder, options.code.resolve())
+        for name in options.cases or CASES:
+            start = time.monotonic()
+            try:
+                found = run_case(name, folder, options.code.resolve())
+            except RuntimeError as error:
+                found = {"error": str(error)}
+            lines = [] if options.action == "record" else list(differences(recorded[name], found))
+            failed |= bool(lines) or "error" in found
+            verdict = "; ".join(lines) or found.get("error") or "ok"
+            print(f"{name}: {verdict} ({time.monotonic() - start:.0f} s)", flush=True)
+            if options.action == "record":
+                recorded[name] = found
+                options.file.write_text(json.dumps(recorded, indent=1) + "\n")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
