@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from benchmarks.registry import Report
 from gpuparse.data.batch import Batch
@@ -62,19 +61,19 @@ def _rows(
     searches = [decoder] if decoder == "dual_decomposition" else [decoder, "dual_decomposition"]
     batch = model.encode(treebank)
     exact = model.with_decoder("ilp", force=True)
-    taken = np.flatnonzero(batch.lengths.numpy() <= options.max_words)[: options.exact]
+    taken = np.flatnonzero(batch.lengths <= options.max_words)[: options.exact]
     best = {int(b): _best_score(exact, batch, int(b)) for b in taken}
     rows: list[list[object]] = []
     for search in searches:
         searcher = model.with_decoder(search, force=True)
         searcher.min_gain = 0.0  # what search misses, not what a model gives away
-        searcher.search(batch.select(torch.arange(min(2, len(batch)))))  # gets the kernels
+        searcher.search(batch.select(np.arange(min(2, len(batch)))))  # gets the kernels
         began = time.process_time()
         found = searcher.search(batch)
         seconds = time.process_time() - began
         marks = None
         if search == "dual_decomposition" and found.notes is not None:
-            marks = found.notes.by_place[:, batch.starts.numpy()]
+            marks = found.notes.by_place[:, batch.starts]
         gaps = []
         for b, (score, parts) in best.items():
             start, n = int(batch.starts[b]), int(batch.lengths[b])
@@ -96,5 +95,5 @@ def _rows(
 
 def _best_score(model: Model, batch: Batch, b: int) -> tuple[float, CrossingParts]:
     """The score of the best tree of a sentence, and the parts that it is made of."""
-    parts, n = model.crossing_parts(batch.select(torch.tensor([b]))), int(batch.lengths[b])
+    parts, n = model.crossing_parts(batch.select(np.array([b]))), int(batch.lengths[b])
     return tree_score(parts, n, best_tree(parts, n, single_root=model.single_root)), parts

@@ -163,7 +163,7 @@ def scored_sentences(model: Model, treebank: Treebank) -> Iterator[ScoredSentenc
         raise ConfigError(f"a model of the first order ({model.decoder}) has no sibling scores")
     batch = model.encode(treebank)
     for b in range(len(batch)):
-        alone = batch.select(torch.tensor([b]))
+        alone = batch.select(np.array([b]))
         arcs = arc_scores(alone, plan.arcs, *given, backend="cpu")
         siblings, ends = sibling_scores(alone, plan.siblings, *given, backend="cpu")
         yield arcs[0].double(), siblings[0].double(), ends[0].double()

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import torch
 
 from benchmarks.registry import Report, median_times
 from benchmarks.scoring import LENGTHS, of_length
@@ -71,7 +70,7 @@ def _search(model: Model, batch: Batch) -> Callable[[], Found]:
 
 
 def _check_backends(model: Model, batch: Batch) -> None:
-    some = batch.select(torch.arange(min(len(batch), 32)))
+    some = batch.select(np.arange(min(len(batch), 32)))
     found, twin = model.search(some), model.search(some, backend="torch")
     assert np.array_equal(found.heads, twin.heads), "the backends disagree in heads"
     assert np.array_equal(found.labels, twin.labels), "the backends disagree in labels"

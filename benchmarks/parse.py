@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from benchmarks.registry import Report
 from benchmarks.subjects import HIGHER, add_treebank_argument, read_subject, trained_model
@@ -90,12 +89,12 @@ def _stages(model: Model, treebank: Treebank) -> Iterator[tuple[str, float, floa
     yield "reading", _seconds(lambda: treebank_from_bytes(text, "text")), floor
     batch = model.encode(treebank)
     yield "token ids", _seconds(lambda: model.encode(treebank)), None
-    order = torch.argsort(batch.lengths, stable=True).split(64)
-    parts = [batch.select(part) for part in order]
+    order = np.argsort(batch.lengths, kind="stable")
+    parts = [batch.select(order[first : first + 64]) for first in range(0, len(order), 64)]
     scores = _seconds(
         lambda: [arc_scores(part, model.plan.arcs, model.features, model.arcs) for part in parts]
     )
-    yield "scores", scores, _gathers(model, batch.lengths.numpy()) * GATHER
+    yield "scores", scores, _gathers(model, batch.lengths) * GATHER
     found = model.search(batch)
     heads, labels = found.heads, found.labels
     labelling = _seconds(

@@ -5,7 +5,6 @@ import os
 import time
 
 import numpy as np
-import torch
 
 from benchmarks.registry import Report, median_times
 from benchmarks.subjects import SYSTEMS, add_treebank_argument, read_subject, trained_model
@@ -57,12 +56,12 @@ def run(options: argparse.Namespace) -> Report:
 def of_length(batch: Batch, shortest: int, longest: int) -> Batch:
     """The sentences of these lengths, repeated until they keep two threads busy."""
     fitting = (batch.lengths >= shortest) & (batch.lengths <= longest)
-    chosen = torch.nonzero(fitting).squeeze(1)
-    return batch.select(chosen.repeat(max(1, -(-SENTENCES // len(chosen)))))
+    chosen = np.flatnonzero(fitting)
+    return batch.select(np.tile(chosen, max(1, -(-SENTENCES // len(chosen)))))
 
 
 def _check_backends(model: Model, batch: Batch) -> None:
-    some = batch.select(torch.arange(min(len(batch), 64)))
+    some = batch.select(np.arange(min(len(batch), 64)))
     twin = model.search(some, backend="torch").heads
     assert np.array_equal(model.search(some).heads, twin), "the backends disagree"
 
@@ -75,7 +74,7 @@ def _speeds(model: Model, batch: Batch, options: argparse.Namespace) -> list[flo
     wall = median_times(
         calls | {"two": lambda: model.search(batch, threads=2)}, one, clock=time.perf_counter
     )
-    some = batch.select(torch.arange(min(len(batch), 64)))
+    some = batch.select(np.arange(min(len(batch), 64)))
     torch_call = {"torch": lambda: model.search(some, backend="torch")}
     twin = median_times(torch_call, one, clock=time.process_time)["torch"]
     two = len(batch) / wall["two"] if (os.cpu_count() or 1) > 1 else None

@@ -453,12 +453,12 @@ class Model:
         """Which trees are certified, and iterations, of each sentence; None for other decoders."""
         if not DECODERS[self.searched_with].certifies or found.notes is None:
             return None, None
-        certified, iterations = found.notes.by_place[:, batch.starts.numpy()]
+        certified, iterations = found.notes.by_place[:, batch.starts]
         return (certified > 0) & (orders == OWN), iterations
 
     def orders(self, batch: Batch, max_cells: int = MAX_CELLS) -> np.ndarray:
         """(S,) int8: what each sentence of a batch may be parsed with; see `permitted_orders`."""
-        return permitted_orders(batch.lengths.numpy(), self._part_size(), max_cells)
+        return permitted_orders(batch.lengths, self._part_size(), max_cells)
 
     def _part_size(self) -> PartSize:
         """What the cells of a sentence are counted by."""
@@ -514,7 +514,7 @@ class Model:
                     mine[:, word_places(some)] = 0.0
         if found.arc_starts is None:
             return found
-        some = batch.select(torch.from_numpy(np.flatnonzero(orders != OWN)))
+        some = batch.select(np.flatnonzero(orders != OWN))
         places = np.sort(word_places(some))
         trees = _Arcs(places, found.heads[places], np.full(len(places), -1))
         if self.label_weights:
@@ -562,11 +562,11 @@ class Model:
         scores, log_sums = np.full((k, len(batch)), -np.inf), np.zeros(len(batch))
         chances = no_chances(k, n_places)
 
-        def work(model: Model, which: torch.Tensor, part: torch.Tensor) -> int:
-            some, numbers = batch.select(which[part]), which[part].numpy()
+        def work(model: Model, which: np.ndarray, part: np.ndarray) -> int:
+            some, numbers = batch.select(which[part]), which[part]
             scores[:, numbers] = found = find_k_best(some, model._scorer(), given, heads, labels)
             for j in range(k):
-                which = torch.from_numpy(np.flatnonzero(found[j] > -np.inf))
+                which = np.flatnonzero(found[j] > -np.inf)
                 if len(which):
                     self._label_trees(some.select(which), heads[j], labels[j])
                 if len(which) and probabilities:
@@ -627,13 +627,13 @@ class Model:
         found = no_chances(1, batch.values.shape[1])
         is_whole = ~incomplete(batch, heads)
 
-        def work(part: torch.Tensor) -> int:
+        def work(part: np.ndarray) -> int:
             if which != "labels" or self.joint_plan:
                 trust_trees(
                     batch.select(part), self._scorer(), self._units(), NOTHING_KNOWN, heads[None],
                     labels[None], found,
                 )  # fmt: skip
-            whole = part[torch.from_numpy(is_whole[part.numpy()])]
+            whole = part[is_whole[part]]
             if len(whole) and which != "heads":
                 self._trust_labels(batch.select(whole), heads, labels, found.labels[0])
             return len(part)
@@ -686,7 +686,7 @@ class Model:
         heads, labels = np.full((1, n_places), -1, np.int64), np.full((1, n_places), -1, np.int64)
         chances = no_chances(1, n_places)
 
-        def work(part: torch.Tensor) -> int:
+        def work(part: np.ndarray) -> int:
             some = batch.select(part)
             if not least_risk:
                 self._search_part(some, known, heads[0], labels[0], Notes(0))
@@ -825,7 +825,7 @@ class Model:
         found: list[_Arcs] = []
         notes = Notes(n_places if self.plan.larger else 0)
 
-        def work(part: torch.Tensor) -> int:
+        def work(part: np.ndarray) -> int:
             arcs = self._search_part(batch.select(part), known, heads, labels, notes)
             if arcs is not None:
                 found.append(arcs)
@@ -855,13 +855,13 @@ class Model:
     ) -> "_Arcs | None":
         """Write heads and labels down by place; the arcs of graphs, unlabelled, come back."""
         weights, rows = self.arcs.array[:, 0], self.features.rows
-        starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
+        starts, lengths = batch.starts, batch.lengths
         scratch = make_parse_scratch(
             self.plan, rows, self._joint, self.searched_with, int(lengths.max()), weights
         )
         if self.plan.larger:
             scratch = self._larger_scratch(batch, known, notes, scratch)
-        parser = batch.values.numpy(), starts, lengths, self.plan, weights, rows
+        parser = batch.values, starts, lengths, self.plan, weights, rows
         course = self.single_root, self.min_gain, known, scratch, heads
         if DECODERS[self.searched_with].is_program:
             self._solve_part(parser, known, scratch, heads, labels)
@@ -886,7 +886,7 @@ class Model:
         notes = Notes(batch.values.shape[1])
         scratch = self._larger_scratch(batch, NOTHING_KNOWN, notes, scratch)
         return score_crossing_parts(
-            batch.values.numpy(), int(batch.starts[0]), n, self.plan, weights, rows, self._joint,
+            batch.values, int(batch.starts[0]), n, self.plan, weights, rows, self._joint,
             NOTHING_KNOWN, scratch,
         )  # fmt: skip
 
@@ -1071,9 +1071,9 @@ def check_guides(templates: TemplateSet, *, are_given: bool) -> None:
         raise ConfigError("the template set has no guide templates, so guides are of no use")
 
 
-def _numbers(orders: np.ndarray, order: int) -> torch.Tensor:
+def _numbers(orders: np.ndarray, order: int) -> np.ndarray:
     """The numbers of the sentences of one order."""
-    return torch.from_numpy(np.flatnonzero(orders == order))
+    return np.flatnonzero(orders == order)
 
 
 def _chain(batch: Batch, known: np.ndarray, heads: np.ndarray) -> None:
@@ -1139,7 +1139,7 @@ def _arcs_at(found: Found, places: np.ndarray) -> _Arcs:
 
 
 def _in_threads(
-    work: Callable[[torch.Tensor], int],
+    work: Callable[[np.ndarray], int],
     batch: Batch,
     batch_size: int,
     threads: int,

@@ -19,13 +19,14 @@ from gpuparse.scoring.cpu_siblings import (
     sibling_rows,
 )
 from gpuparse.scoring.feature_map import FeatureMap, frozen_map
+from gpuparse.scoring.tensor_batch import as_tensors
 
 
 def rows_of_arcs(
     batch: Batch, b: int, plan: ArcPlan, features: FeatureMap
 ) -> dict[tuple[int, int], list[int]]:
     """The rows of every arc (h, m) of sentence b, each as often as its feature fires."""
-    values, start, n = batch.values.numpy(), int(batch.starts[b]), int(batch.lengths[b])
+    values, start, n = batch.values, int(batch.starts[b]), int(batch.lengths[b])
     scratch = make_scratch(plan, n, features.is_exact, np.dtype(np.float32))
     fill_parts(values, start, n, plan, features.rows, scratch)
     found = np.empty(max_rows(plan, n), np.int64)
@@ -54,7 +55,7 @@ def rows_of_siblings(
 ) -> dict[tuple[int, int, int], list[int]]:
     """The rows of every sibling part (h, m, s) of sentence b."""
     assert plan.siblings is not None
-    values, start, n = batch.values.numpy(), int(batch.starts[b]), int(batch.lengths[b])
+    values, start, n = batch.values, int(batch.starts[b]), int(batch.lengths[b])
     pairs = plan.siblings.pairs
     scratch = make_scratch(pairs, n, features.is_exact, np.dtype(np.float32))
     fill_sibling_parts(values, start, n, pairs, features.rows, scratch)
@@ -82,7 +83,7 @@ def rows_of_ends(
 ) -> dict[tuple[int, int, str], list[int]]:
     """The rows of every end (h, m, side) of sentence b."""
     assert plan.siblings is not None
-    values, start, n = batch.values.numpy(), int(batch.starts[b]), int(batch.lengths[b])
+    values, start, n = batch.values, int(batch.starts[b]), int(batch.lengths[b])
     ends = plan.siblings.ends
     scratch = make_scratch(ends, n, features.is_exact, np.dtype(np.float32))
     fill_parts(values, start, n, ends, features.rows, scratch)
@@ -110,12 +111,13 @@ def full_exact_map(batch: Batch, plan: ArcPlan | Plan) -> FeatureMap:
 
 def _keys(batch: Batch, plan: ArcPlan) -> np.ndarray:
     """The exact keys of all words and pairs of words."""
-    places = batch.places()
+    tensors = as_tensors(batch)
+    places = tensors.places()
     sides = []
     for first, end in pairwise(plan.side_start.tolist()):
         atoms = iter(plan.atoms.tolist())
         listed = [tuple(map(int, atom)) for atom in list(atoms)[first:end]]
-        sides.append(side_keys(batch.values, places, listed, True)[0])
+        sides.append(side_keys(tensors.values, places, listed, True)[0])
     found = [torch.empty(0, dtype=torch.int64)]
     for side, seed in zip(plan.word["side"].tolist(), plan.word["seed"].tolist(), strict=True):
         found.append(part_keys(sides[side], seed, 0, True).unique())
@@ -161,7 +163,7 @@ def lines_of_arcs(
 
     heads: the tree of the primary arcs. Rows are turned from arc to arc in the order given.
     """
-    values, start, n = batch.values.numpy(), int(batch.starts[b]), int(batch.lengths[b])
+    values, start, n = batch.values, int(batch.starts[b]), int(batch.lengths[b])
     placed = np.full(batch.values.shape[1], -1, np.int64)
     placed[start + 1 : start + n + 1] = heads
     scratch = make_label_scratch(len(plan.direction), 1, n, np.dtype(np.float32))

@@ -20,6 +20,7 @@ from gpuparse.errors import ScoreError
 from gpuparse.features.plan import ArcPlan
 from gpuparse.model import Model
 from gpuparse.scoring.device import DeviceParser
+from gpuparse.scoring.tensor_batch import TensorBatch, as_arrays, as_tensors, tensors_over
 
 TITLE = "Token ids to trees on a device"
 COLUMNS = TIMES
@@ -64,13 +65,13 @@ def _one_system(options: argparse.Namespace, contest: Contest, features: str, de
     for n, batch in sizes(small=options.small):
         if model.plan.siblings and 8 * batch * (n + 1) ** 3 > LARGEST:
             continue
-        chosen = torch.nonzero(whole.lengths == n).squeeze(1)
+        chosen = np.flatnonzero(whole.lengths == n)
         if not len(chosen):
             contest.note(f"n = {n} left out: {treebank.source} has no sentence of so many words.")
             continue
-        draws = torch.Generator().manual_seed(batch)
+        draws = np.random.default_rng(batch)
         sets = [
-            whole.select(chosen[torch.randint(len(chosen), (batch,), generator=draws)]).alone()
+            as_arrays(as_tensors(whole.select(draws.choice(chosen, batch))).alone())
             for _ in range(SETS)
         ]
         if not contest.is_over(f"{features}, {decoder}, n = {n}, batch {batch:,}"):
@@ -89,8 +90,10 @@ def sizes(*, small: bool) -> list[tuple[int, int]]:
 
 def _one_batch(contest: Contest, system: str, model: Model, sets: list[Batch]) -> None:
     n, count = int(sets[0].lengths.max()), len(sets[0])
-    on_device = [batch.on(batch.values.to(contest.device)) for batch in sets]
-    stages: dict[str, Callable[[DeviceParser, Batch], object]] = {
+    on_device = [
+        tensors_over(torch.from_numpy(batch.values).to(contest.device), batch) for batch in sets
+    ]
+    stages: dict[str, Callable[[DeviceParser, TensorBatch], object]] = {
         "scores": scores_of,
         "trees": trees_of,
     }
@@ -106,7 +109,7 @@ def _one_batch(contest: Contest, system: str, model: Model, sets: list[Batch]) -
             continue
         places = sets[0].places()
         is_word = (found >= 0).cpu()
-        if not np.array_equal(heads[places[is_word].numpy()], found.cpu()[is_word].numpy()):
+        if not np.array_equal(heads[places[is_word.numpy()]], found.cpu()[is_word].numpy()):
             raise AssertionError(f"{system}: {backend} finds other trees than the compiled parser")
         if not np.array_equal(heads, whole):
             raise AssertionError(f"{system}: Model.search differs with backend {backend}")
@@ -131,12 +134,12 @@ def _ready(
     return calls, count
 
 
-def scores_of(parser: DeviceParser, batch: Batch) -> tuple[Tensor, ...]:
+def scores_of(parser: DeviceParser, batch: TensorBatch) -> tuple[Tensor, ...]:
     """Scores that the model's decoder reads, where the batch is."""
     return parser.scores(batch, parser.sums(batch.values))
 
 
-def trees_of(parser: DeviceParser, batch: Batch) -> Tensor:
+def trees_of(parser: DeviceParser, batch: TensorBatch) -> Tensor:
     """(B, N) heads, where the batch is."""
     return parser.trees(batch, scores_of(parser, batch))[0]
 
@@ -151,7 +154,7 @@ def work_of(model: Model, batch: Batch, *, with_trees: bool) -> floors.Work:
     Gathers: of the pair families of arcs and of siblings n^2 each, of triples n^3 / 3.
     """
     n, count = int(batch.lengths.max()), len(batch)
-    words = batch.lengths.double()
+    words = batch.lengths.astype(np.float64)
     gathers = _pairs(model.plan.arcs) * float((words**2).mean())
     if model.plan.siblings:
         siblings = model.plan.siblings

@@ -1,20 +1,15 @@
 """Dependency graphs of a treebank: every word may have several heads."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpuparse.data import deps
+from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.interner import Interner
 from gpuparse.data.scanner import DEPREL, DEPS, UNDERSCORE
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError
-
-if TYPE_CHECKING:
-    from gpuparse.data.batch import Batch
 
 SHOWN = 40  # characters of a faulty item that a message quotes
 
@@ -199,8 +194,6 @@ def by_place(graphs: Graphs, batch: Batch) -> tuple[np.ndarray, np.ndarray, np.n
         ValueError: the batch has not as many words.
     Cost: linear in places and arcs.
     """
-    from gpuparse.data.batch import word_places  # here, for what has no batch needs no torch
-
     places = word_places(batch)
     if len(places) != graphs.n_words:
         raise ValueError(f"the graphs have {graphs.n_words} words, the batch {len(places)}")

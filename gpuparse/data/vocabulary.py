@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import torch
 
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
 from gpuparse.data.conll import Treebank
@@ -156,7 +155,7 @@ class Encoder:
         values[:, starts] = ROOT
         for source, known in self._columns.items():
             known.fill(values, places, treebank.data, *_slices(treebank, source))
-        return Batch(torch.from_numpy(values), torch.from_numpy(starts), torch.from_numpy(counts))
+        return Batch(values, starts, counts)
 
 
 class _Column:

@@ -35,9 +35,10 @@ from gpuparse.learning.device_parts import (
 from gpuparse.learning.online import Course
 from gpuparse.learning.updates import steps_in_turn
 from gpuparse.scoring.admission import Admission, PartSize
-from gpuparse.scoring.device import DeviceParser, Scored
+from gpuparse.scoring.device import DeviceParser, Scored, or_no_memory
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.rows import PartRows
+from gpuparse.scoring.tensor_batch import TensorBatch, tensors_over
 from gpuparse.scoring.weights import Weights
 
 MAX_CELLS = 1 << 27  # scores of arcs, or of siblings, that are held at a time
@@ -80,7 +81,7 @@ class DeviceLearner:
         max_cells: int = MAX_CELLS,
         rows_at_once: int = ROWS_AT_ONCE,
     ) -> None:
-        self._values = batch.values.to(device)
+        self._values = torch.from_numpy(batch.values).to(device)
         self._gold = torch.from_numpy(gold).to(device)
         self._is_partial = int((gold >= 0).sum()) < int(batch.lengths.sum())
         self._plan, self._features, self._weights = plan, features, weights
@@ -116,29 +117,30 @@ class DeviceLearner:
         )
         costs = torch.zeros(len(mini), dtype=torch.int64, device=device)
         found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
-        for part, compared in admission.run(lambda part: self._compare(*self._taken(mini, part))):
+        compare = or_no_memory(lambda part: self._compare(*self._taken(mini, part)))
+        for part, compared in admission.run(compare):
             if compared is None:
                 raise ResourceError(
-                    f"device {device}: no memory for a sentence of {int(mini.lengths[part])}"
+                    f"device {device}: no memory for a sentence of {int(mini.lengths[part[0]])}"
                     " words: leave it out, or learn with learning.backend=cpu"
                 )
-            sentences = part.to(device)
+            sentences = torch.from_numpy(part).to(device)
             costs[sentences], features = compared
             features[0] = sentences[features[0]]
             found.append(features)
         self._max_cells = admission.budget
         return costs, torch.cat(found, 1)
 
-    def _taken(self, mini: Batch, part: Tensor) -> tuple[Batch, Tensor]:
+    def _taken(self, mini: Batch, part: np.ndarray) -> tuple[TensorBatch, Tensor]:
         """Some sentences on the device, with no values but their own, and their gold heads (B, N).
 
         So no work is done for words of other sentences.
         """
-        batch = mini.select(part).on(self._values)
+        batch = tensors_over(self._values, mini.select(part))
         places = batch.own_places()
         return batch.alone(), self._gold[places[:, MARGIN : MARGIN + batch.n_nodes]]
 
-    def _compare(self, batch: Batch, gold: Tensor) -> tuple[Tensor, Tensor]:
+    def _compare(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """Search the trees of a batch, and list the features in which they differ from gold.
 
         Returns: (B,) int64 wrong words; (3, F) int64: sentence, row of the weights, sign.
@@ -148,7 +150,7 @@ class DeviceLearner:
         found = torch.where((costs > 0).unsqueeze(1), found, target)
         return costs, self._rows_of(batch, target, found)
 
-    def _search(self, batch: Batch, gold: Tensor) -> tuple[Tensor, Tensor]:
+    def _search(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) heads of the tree found, and of the tree that is learned towards."""
         arcs, *others = self._parser.scores(batch, self._parser.sums(batch.values))
         target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
@@ -179,7 +181,7 @@ class DeviceLearner:
         best = self._decoded(lengths[some], under_gold, [part[some] for part in others])
         return gold.index_copy(0, some, best)
 
-    def _rows_of(self, batch: Batch, target: Tensor, found: Tensor) -> Tensor:
+    def _rows_of(self, batch: TensorBatch, target: Tensor, found: Tensor) -> Tensor:
         """(3, F) the features that only one of two trees has: sentence, row, sign."""
         rows, silent = PartRows(batch, self._plan, self._features), self._features.n_rows
         size = max(1, self._rows_at_once // rows.longest_line)

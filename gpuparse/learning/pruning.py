@@ -15,7 +15,6 @@ from math import exp, log
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from gpuparse.data.batch import Batch, incomplete
 from gpuparse.errors import ConfigError
@@ -118,7 +117,7 @@ def learn_pruning(
                 (gold, is_open[low:high], completing),
             ):
                 if some.any():
-                    part = batch.select(torch.from_numpy(low + np.flatnonzero(some)))
+                    part = batch.select(low + np.flatnonzero(some))
                     prune(part, plan, rows, pruner, known, left, single_root=single_root)
     n_left = int(arcs.cells.sum())
     lost, n_gold = _keep_gold(batch, gold, arcs)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import torch
 
 from gpuparse.data.acyclic import acyclic
 from gpuparse.data.batch import Batch, incomplete, word_places
@@ -355,7 +354,7 @@ class Trainer:
         graphs, self.n_unreachable = acyclic(read_graphs(treebank), treebank)
         arc_starts, arc_heads, relations = by_place(graphs, self._batch)
         primary = primary_relations(graphs, treebank)
-        starts, sizes = self._batch.starts.numpy(), (self._batch.lengths.numpy() + 1) ** 2
+        starts, sizes = self._batch.starts, (self._batch.lengths + 1) ** 2
         firsts = np.zeros(self._batch.values.shape[1], np.int64)
         firsts[starts] = np.cumsum(sizes) - sizes
         cells = np.zeros(int(sizes.sum()), np.bool_)
@@ -366,7 +365,7 @@ class Trainer:
         return _GoldGraphs(cells, firsts, arc_starts, arc_heads, relations, graphs.names, primary)
 
     def _all_have_one_root(self) -> bool:
-        starts, lengths = self._batch.starts.numpy(), self._batch.lengths.numpy()
+        starts, lengths = self._batch.starts, self._batch.lengths
         at_root = np.concatenate([[0], np.cumsum(self._heads == 0)])
         n_roots = at_root[starts + lengths + 1] - at_root[starts + 1]
         may_lack_one = incomplete(self._batch, self._heads)
@@ -409,9 +408,9 @@ class Trainer:
         """The batch with its words in the order of the heads that arcs are learned from."""
         if self.options.unreachable != "reorder" or self.n_unreachable == 0:
             return self._batch
-        values = self._batch.values[:, torch.from_numpy(self._moved)]
+        values = np.take(self._batch.values, self._moved, axis=1)
         if self._plan.guide:
-            self._renumber(values[self._plan.guide.row].numpy())
+            self._renumber(values[self._plan.guide.row])
         return Batch(values, self._batch.starts, self._batch.lengths)
 
     def _renumber(self, guides: np.ndarray) -> None:
@@ -511,7 +510,7 @@ class Trainer:
 
     def _complete_heads(self) -> None:
         """Find the heads that gold leaves open, so that labels are learned from whole trees."""
-        starts, lengths = self._batch.starts.numpy(), self._batch.lengths.numpy()
+        starts, lengths = self._batch.starts, self._batch.lengths
         partial = incomplete(self._batch, self._heads)
         if self._graphs or not partial.any():
             return
@@ -523,7 +522,7 @@ class Trainer:
             scratch = with_arcs(scratch, self._arcs_left(self.pruned))
         heads = self._heads.copy()
         failed = parse_sentences(
-            self._batch.values.numpy(), starts[partial], lengths[partial], self._plan, weights,
+            self._batch.values, starts[partial], lengths[partial], self._plan, weights,
             rows, None, bool(self.single_root), self.options.min_gain, self._reachable, scratch,
             heads, heads,
         )  # fmt: skip
@@ -583,11 +582,11 @@ class Trainer:
         self, learner: "_ArcLearner | _TorchLearner", order: np.ndarray, seen: int
     ) -> Iterator[Counts]:
         """Learn the arcs of sentences in their order; `seen` came before."""
-        ordered = self._arc_batch.select(torch.from_numpy(order))
+        ordered = self._arc_batch.select(order)
         words, wrong, done = 0, 0, 0
         step = max(SLICE // self.options.batch_size, 1) * self.options.batch_size
         for first in range(0, len(order), step):
-            part = ordered.select(torch.arange(first, min(first + step, len(order))))
+            part = ordered.select(np.arange(first, min(first + step, len(order))))
             wrong += learner.learn(part, seen + first)
             words += int(part.lengths.sum())
             done += len(part)
@@ -599,10 +598,10 @@ class Trainer:
         self, scratch: LabelScratch, order: np.ndarray, seen: int
     ) -> Iterator[Counts]:
         """Learn the labels of sentences in their order; `seen` came before."""
-        ordered = self._batch.select(torch.from_numpy(order))
+        ordered = self._batch.select(order)
         words, wrong, done = 0, 0, 0
         for first in range(0, len(order), SLICE):
-            part = ordered.select(torch.arange(first, min(first + SLICE, len(order))))
+            part = ordered.select(np.arange(first, min(first + SLICE, len(order))))
             wrong += self._learn_labels(part, seen + first, scratch)
             words += int(part.lengths.sum())
             done += len(part)
@@ -611,7 +610,7 @@ class Trainer:
     def _learn_labels(self, part: Batch, seen: int, scratch: LabelScratch) -> int:
         """Learn the labels of some sentences; returns how many arcs got another label first."""
         assert self._label_weights is not None
-        values, starts, lengths = part.values.numpy(), part.starts.numpy(), part.lengths.numpy()
+        values, starts, lengths = part.values, part.starts, part.lengths
         weights = self._label_weights.array.reshape(-1), self._label_weighted
         n_lines, rule = len(self._label_weights.array), RULES[self.options.rule].number
         cap = self.options.max_step or np.inf
@@ -777,7 +776,7 @@ class _ArcLearner:
             return self._update(part, seen, predict=True)
         wrong = 0
         for first in range(0, len(part), size):
-            mini = part.select(torch.arange(first, min(first + size, len(part))))
+            mini = part.select(np.arange(first, min(first + size, len(part))))
             self._predict(mini)
             wrong += self._update(mini, seen + first, predict=False)
         return wrong
@@ -788,7 +787,7 @@ class _ArcLearner:
     def _predict(self, mini: Batch) -> None:
         """Find the trees of a batch, all with the same weights, one run of it in each thread."""
         trainer = self._trainer
-        starts, lengths = mini.starts.numpy(), mini.lengths.numpy()
+        starts, lengths = mini.starts, mini.lengths
         if self._solves:
             self._solve(mini)
             return
@@ -798,7 +797,7 @@ class _ArcLearner:
 
         def search(run: tuple[int, int], scratch: ParseScratch) -> int:
             return predict_sentences(
-                mini.values.numpy(), starts[slice(*run)], lengths[slice(*run)], trainer._plan,
+                mini.values, starts[slice(*run)], lengths[slice(*run)], trainer._plan,
                 trainer._weights.array[:, 0], trainer._features.rows, trainer._joint, self._course,
                 scratch, self._structures,
             )  # fmt: skip
@@ -818,7 +817,7 @@ class _ArcLearner:
         assert isinstance(structures, Trees)
         for start, n in zip(mini.starts.tolist(), mini.lengths.tolist(), strict=True):
             parts = parts_to_solve(
-                mini.values.numpy(), start, n, trainer._plan, trainer._weights.array[:, 0],
+                mini.values, start, n, trainer._plan, trainer._weights.array[:, 0],
                 trainer._features.rows, trainer._joint, self._course, scratch, structures,
             )  # fmt: skip
             course = self._course
@@ -885,8 +884,12 @@ class _TorchLearner:
 
     def learn(self, part: Batch, seen: int) -> int:
         """Learn from some sentences in their order; `seen` came before. Returns wrong words."""
-        numbers = torch.arange(len(part)).split(self._size)
-        return sum(self._learner.learn(part.select(each), seen + int(each[0])) for each in numbers)
+        firsts = range(0, len(part), self._size)
+        numbers = np.arange(len(part))
+        return sum(
+            self._learner.learn(part.select(numbers[first : first + self._size]), seen + first)
+            for first in firsts
+        )
 
     def finish(self) -> None:
         """Bring the weights back to the trainer."""
@@ -902,4 +905,4 @@ def _course_of(trainer: Trainer) -> Course:
 
 
 def _sentences(part: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return part.values.numpy(), part.starts.numpy(), part.lengths.numpy()
+    return part.values, part.starts, part.lengths

@@ -1,12 +1,9 @@
 """How much memory sentences take, in cells of 8 bytes, before any of it is allocated."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from gpuparse.errors import ConfigError
 
@@ -14,8 +11,6 @@ Result = TypeVar("Result")
 
 MAX_CELLS = 1 << 30  # of one sentence: 8 GiB
 CPU_BUDGET = 1 << 25  # of one batch in main memory
-GPU_SHARE = 16  # a batch gets a cell for so many bytes of a device's free memory
-GPU_BUDGET = 1 << 28  # at most: more does not make a batch any faster
 MATRICES = 8  # N x N cells of scores and charts that a sentence takes
 
 
@@ -80,19 +75,21 @@ class Admission:
         ConfigError: the size is no size.
     """
 
-    def __init__(self, lengths: Tensor, batch_size: int, budget: int, parts: PartSize) -> None:
+    def __init__(self, lengths: np.ndarray, batch_size: int, budget: int, parts: PartSize) -> None:
         if batch_size < 1:
             raise ConfigError(f"batch_size is {batch_size}, at least 1 is needed")
-        self._order = torch.argsort(lengths, descending=True, stable=True)
-        self._cells = sentence_cells(lengths[self._order].numpy(), parts)
+        self._order = np.argsort(-lengths, kind="stable")
+        self._cells = sentence_cells(lengths[self._order], parts)
         self._batch_size = batch_size
         self.budget = budget
 
-    def run(self, work: Callable[[Tensor], Result]) -> Iterator[tuple[Tensor, Result | None]]:
-        """Do some work on every batch, sentence numbers (K,) int64; yield these and what it gives.
+    def run(
+        self, work: Callable[[np.ndarray], Result | None]
+    ) -> Iterator[tuple[np.ndarray, Result | None]]:
+        """Do some work on every batch, sentence numbers (K,) int64; yield these and its result.
 
-        A batch for which there is no memory is done again in batches of half the budget, which
-        stays that small; for a sentence that has none for itself alone there comes None.
+        The result None says that there was no memory. The batch is retried with half the cells,
+        which later batches keep to; a single sentence without memory is yielded with None.
         """
         start = 0
         while start < len(self._order):
@@ -100,14 +97,10 @@ class Admission:
             of_longest = int(self._cells[start])
             fitting = max(1, self.budget // of_longest)
             batch = self._order[start : start + min(self._batch_size, fitting)]
-            result = None
-            with suppress(torch.OutOfMemoryError):
-                result = work(batch)
-            if result is None:
-                torch.cuda.empty_cache()  # not before: the error holds on to what was in use
-                if len(batch) > 1:
-                    self.budget = max(1, len(batch) * of_longest // 2)
-                    continue
+            result = work(batch)
+            if result is None and len(batch) > 1:
+                self.budget = max(1, len(batch) * of_longest // 2)
+                continue
             start += len(batch)
             yield batch, result
 
@@ -115,11 +108,3 @@ class Admission:
 def default_batch_size(device: str) -> int:
     """Sentences of a batch where nobody says how many: enough to keep a device busy."""
     return 64 if device == "cpu" else 2048
-
-
-def device_budget(device: torch.device) -> int:
-    """Cells that a batch on a device may take."""
-    if device.type != "cuda":
-        return CPU_BUDGET
-    free, _ = torch.cuda.mem_get_info(device)
-    return max(1, min(GPU_BUDGET, free // GPU_SHARE))

@@ -13,13 +13,14 @@ from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.kernels.cpu.threads import run_in_threads
 from gpuparse.scoring.cpu import make_scratch, score_sentences
 from gpuparse.scoring.feature_map import FeatureMap, row_finder
+from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
 from gpuparse.scoring.weights import Weights, sum_bags
 
 ROWS_AT_ONCE = 1 << 22  # feature rows that the torch form holds at a time
 
 
 def arc_scores(
-    batch: Batch,
+    batch: AnyBatch,
     plan: ArcPlan,
     features: FeatureMap,
     weights: Weights,
@@ -43,18 +44,18 @@ def arc_scores(
     Cost: families times n^2 gathers a sentence, and n^2 K^2 in between (torch: n^3).
     Source: McDonald, Crammer & Pereira (2005), section 2.1: s(i, j) = w . f(i, j).
     """
-    chosen = choose_backend(backend, batch.values.device, has_kernels=True)
+    chosen = choose_backend(backend, device_of(batch), has_kernels=True)
     if chosen == "cpu":
-        return _compiled(batch, plan, features, weights)
+        return _compiled(as_arrays(batch), plan, features, weights)
     if chosen == "gpu":
-        return _on_gpu(batch, plan, features, weights)
-    return TorchScorer(batch, plan, features, weights, rows_at_once).scores()
+        return _on_gpu(as_tensors(batch), plan, features, weights)
+    return TorchScorer(as_tensors(batch), plan, features, weights, rows_at_once).scores()
 
 
 def _compiled(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
     nodes = batch.places().shape[1]
     out = np.zeros((len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32)
-    values, starts, lengths = (part.numpy() for part in (batch.values, batch.starts, batch.lengths))
+    values, starts, lengths = batch.values, batch.starts, batch.lengths
     sums = np.dtype(np.int32 if weights.is_integer else np.float32)
 
     def score(part: slice) -> None:
@@ -69,7 +70,7 @@ def _compiled(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weight
     return torch.from_numpy(out)
 
 
-def _on_gpu(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
+def _on_gpu(batch: TensorBatch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
     from gpuparse.scoring import gpu_arcs  # Triton is imported where it is needed alone
 
     tables = gpu_arcs.arc_tables(plan, features, batch.values.device)
@@ -83,7 +84,7 @@ class TorchScorer:
 
     def __init__(
         self,
-        batch: Batch,
+        batch: TensorBatch,
         plan: ArcPlan,
         features: FeatureMap,
         weights: Weights,

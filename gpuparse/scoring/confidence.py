@@ -72,14 +72,14 @@ def trust_trees(
         NoTreeError: no tree has what is known of a sentence, named by its number in the batch.
     Cost: one scoring of all arcs and the sums over trees.
     """
-    starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
+    starts, lengths = batch.starts, batch.lengths
     longest, log_partitions = int(lengths.max()), np.zeros(len(lengths))
     scratch = make_parse_scratch(
         scorer.plan, scorer.rows, scorer.joint, scorer.decoder, longest, scorer.weights
     )
     require_all(
         trust_sentences(
-            batch.values.numpy(), starts, lengths, scorer.plan, scorer.weights, scorer.rows,
+            batch.values, starts, lengths, scorer.plan, scorer.weights, scorer.rows,
             scorer.joint, scorer.single_root, known, *units, least_risk, scratch,
             make_sum_scratch(scorer.decoder, longest), heads, labels, *chances, log_partitions,
         )
@@ -110,7 +110,7 @@ def trust_labels(
         np.dtype(np.int32 if weights.is_integer else np.float32),
     )  # fmt: skip
     cpu_confidence.trust_labels(
-        batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy(), heads, plan,
+        batch.values, batch.starts, batch.lengths, heads, plan,
         weights.array.reshape(-1), n_lines, unit, scratch, labels, chances,
     )  # fmt: skip
 
@@ -130,7 +130,7 @@ def find_k_best(
         NoTreeError: as `trust_trees`.
     Cost: one scoring of all arcs and the search for k trees.
     """
-    starts, lengths = batch.starts.numpy(), batch.lengths.numpy()
+    starts, lengths = batch.starts, batch.lengths
     longest, k = int(lengths.max()), len(heads)
     scores = np.full((k, len(lengths)), -np.inf)
     scratch = make_parse_scratch(
@@ -138,7 +138,7 @@ def find_k_best(
     )
     require_all(
         cpu_confidence.find_k_best(
-            batch.values.numpy(), starts, lengths, scorer.plan, scorer.weights, scorer.rows,
+            batch.values, starts, lengths, scorer.plan, scorer.weights, scorer.rows,
             scorer.joint, scorer.single_root, known, scratch,
             make_k_best_scratch(scorer.decoder, longest, k), heads, labels, scores,
         )

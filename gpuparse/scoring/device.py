@@ -7,7 +7,7 @@ sentences of a batch, trees are written down there by place, and come back toget
 import importlib
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -24,14 +24,20 @@ from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.eisner import eisner_torch
 from gpuparse.inference.eisner_sibling import eisner_sibling_torch
 from gpuparse.inference.multi_parent import primary_heads
-from gpuparse.scoring.admission import Admission, PartSize, device_budget
+from gpuparse.scoring.admission import CPU_BUDGET, Admission, PartSize
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.guides import guide_scores
 from gpuparse.scoring.joint import best_arc_labels
 from gpuparse.scoring.labels import best_graph_labels, best_labels
 from gpuparse.scoring.siblings import sibling_scores
+from gpuparse.scoring.tensor_batch import TensorBatch, tensors_over
 from gpuparse.scoring.weights import Weights
+
+GPU_SHARE = 16  # bytes of a device's free memory for each cell of a batch
+GPU_BUDGET = 1 << 28  # cells of a batch at most: more does not make it any faster
+
+Result = TypeVar("Result")
 
 # On checked scores, and without waiting for the device.
 TORCH_SEARCH: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
@@ -75,7 +81,7 @@ class ByPlace(NamedTuple):
 
     heads: np.ndarray
     labels: np.ndarray
-    left: Tensor
+    left: np.ndarray
     arcs: tuple[np.ndarray, ...] | None
 
 
@@ -103,14 +109,16 @@ class DeviceParser:
     def send(self, batch: Batch) -> Sent:
         """Send the values of a batch in main memory; they travel while other work goes on."""
         if self._copies is None:
-            return Sent(batch.values.to(self._device), None)
+            return Sent(torch.from_numpy(batch.values).to(self._device), None)
         try:
             with torch.cuda.stream(self._copies):
-                values = batch.values.pin_memory().to(self._device, non_blocking=True)
+                values = (
+                    torch.from_numpy(batch.values).pin_memory().to(self._device, non_blocking=True)
+                )
                 arrived = torch.cuda.Event()
                 arrived.record(self._copies)
         except torch.OutOfMemoryError:  # the batch before may leave more
-            return Sent(batch.values, None)
+            return Sent(torch.from_numpy(batch.values), None)
         return Sent(values, arrived)
 
     def parse(
@@ -133,15 +141,17 @@ class DeviceParser:
             return self._nothing(batch)
         values, given, out, sums = begun
         most = MOST_NODES - 1 if self._kernels else batch.n_nodes  # words that can be counted
-        left = [torch.nonzero(batch.lengths > most).squeeze(1)]
-        numbers = torch.nonzero(batch.lengths <= most).squeeze(1)
+        left = [np.flatnonzero(batch.lengths > most)]
+        numbers = np.flatnonzero(batch.lengths <= most)
         siblings = self._scored.plan.siblings is not None
         admission = Admission(
             batch.lengths[numbers], batch_size, self.budget, PartSize(2 + siblings)
         )
 
-        def of_part(part: Tensor) -> tuple[Any, ...]:
-            return self._parse(batch.select(numbers[part]).on(values), sums, given, out)
+        @or_no_memory
+        def of_part(part: np.ndarray) -> tuple[Any, ...]:
+            some = tensors_over(values, batch.select(numbers[part]))
+            return self._parse(some, sums, given, out)
 
         found: list[Tensor] = []
         arcs: list[Any] = []
@@ -159,7 +169,7 @@ class DeviceParser:
         graphs = None
         if self._decoder.gives_graphs:
             graphs = tuple(np.concatenate(each) for each in zip(_NO_ARCS, *arcs, strict=True))
-        return ByPlace(heads, labels, torch.cat(left), graphs)
+        return ByPlace(heads, labels, np.concatenate(left), graphs)
 
     def _begin(self, sent: Sent, known: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Any]:
         """On the device: values, known heads, where trees are written down; and sums by place."""
@@ -176,13 +186,13 @@ class DeviceParser:
         torch.cuda.empty_cache()
         heads, labels = np.full((2, batch.values.shape[1]), -1, np.int64)
         graphs = _NO_ARCS if self._decoder.gives_graphs else None
-        return ByPlace(heads, labels, torch.arange(len(batch)), graphs)
+        return ByPlace(heads, labels, np.arange(len(batch)), graphs)
 
     def sums(self, values: Tensor) -> Any:
         """What depends on one place of a batch alone; values: (C, T) on the device."""
         return self._kernels.sums(values) if self._kernels else None
 
-    def scores(self, batch: Batch, sums: Any) -> tuple[Tensor, ...]:
+    def scores(self, batch: TensorBatch, sums: Any) -> tuple[Tensor, ...]:
         """The scores that the decoder reads, of a batch on the device, without joint labels."""
         arcs = self._arc_scores(batch, sums)
         if self._scored.plan.siblings is None:
@@ -192,7 +202,9 @@ class DeviceParser:
         given = self._scored.plan.siblings, self._scored.features, self._scored.arcs
         return arcs, *sibling_scores(batch, *given, backend="torch")
 
-    def _parse(self, batch: Batch, sums: Any, known: Tensor, out: Tensor) -> tuple[Tensor, ...]:
+    def _parse(
+        self, batch: TensorBatch, sums: Any, known: Tensor, out: Tensor
+    ) -> tuple[Tensor, ...]:
         """Write heads and labels into out (2, T); the values of the trees, and arcs of graphs."""
         scored, places = self._scored, batch.places()
         arcs, *others = self.scores(batch, sums)
@@ -217,7 +229,7 @@ class DeviceParser:
             out[1].index_put_((places,), torch.where(found >= 0, of_heads, -1))
         return (values,)
 
-    def _arc_labels(self, batch: Batch, sums: Any) -> tuple[Tensor, Tensor]:
+    def _arc_labels(self, batch: TensorBatch, sums: Any) -> tuple[Tensor, Tensor]:
         scored = self._scored
         assert scored.joint_plan
         assert scored.label_weights
@@ -225,7 +237,7 @@ class DeviceParser:
             return self._kernels.arc_labels(batch, sums)
         return best_arc_labels(batch, scored.joint_plan, scored.label_weights)
 
-    def _arc_scores(self, batch: Batch, sums: Any) -> Tensor:
+    def _arc_scores(self, batch: TensorBatch, sums: Any) -> Tensor:
         scored = self._scored
         if self._kernels:
             return self._kernels.arc_scores(batch, sums)
@@ -235,7 +247,7 @@ class DeviceParser:
             arcs += guide_scores(batch, scored.plan.guide, *given, backend="torch")
         return arcs
 
-    def trees(self, batch: Batch, parts: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    def trees(self, batch: TensorBatch, parts: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """What the decoder finds under scores, on the device, and (B,) what it scores."""
         scored, single_root = self._scored, self._scored.single_root
         if self._decoder.has_backends:
@@ -251,7 +263,7 @@ class DeviceParser:
         )  # fmt: skip
         return found.to(self._device), values
 
-    def _labels(self, batch: Batch, heads: Tensor) -> Tensor:
+    def _labels(self, batch: TensorBatch, heads: Tensor) -> Tensor:
         scored = self._scored
         assert scored.label_plan
         assert scored.label_weights
@@ -260,7 +272,7 @@ class DeviceParser:
         return best_labels(batch, heads, scored.label_plan, scored.label_weights, backend="torch")
 
     def _write_graphs(
-        self, batch: Batch, places: Tensor, graphs: Tensor, out: Tensor
+        self, batch: TensorBatch, places: Tensor, graphs: Tensor, out: Tensor
     ) -> tuple[np.ndarray, ...]:
         """Arcs of graphs (B, N, N), labelled, as places, heads and labels, by place."""
         trees = primary_heads(graphs.cpu()).to(self._device)
@@ -284,3 +296,25 @@ _NO_ARCS = tuple(np.zeros((3, 0), np.int64))
 def _kernel(decoder: str) -> Callable[..., tuple[Tensor, Tensor]]:
     """The Triton form of a decoder, imported when it is first asked for."""
     return getattr(importlib.import_module(f"gpuparse.inference.kernels.gpu.{decoder}"), decoder)
+
+
+def device_budget(device: torch.device) -> int:
+    """Cells that a batch on a device may take."""
+    if device.type != "cuda":
+        return CPU_BUDGET
+    free, _ = torch.cuda.mem_get_info(device)
+    return max(1, min(GPU_BUDGET, free // GPU_SHARE))
+
+
+def or_no_memory(
+    work: Callable[[np.ndarray], Result],
+) -> Callable[[np.ndarray], Result | None]:
+    """The same work for `Admission.run`, with the result None where a device has no memory."""
+
+    def attempt(batch: np.ndarray) -> Result | None:
+        with suppress(torch.OutOfMemoryError):
+            return work(batch)
+        torch.cuda.empty_cache()  # not before: the error holds on to what was in use
+        return None
+
+    return attempt

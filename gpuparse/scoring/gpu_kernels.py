@@ -5,7 +5,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gpuparse.data.batch import Batch
 from gpuparse.features.label_plan import LabelPlan
 from gpuparse.features.plan import ArcPlan, Plan
 from gpuparse.scoring.feature_map import FeatureMap
@@ -22,6 +21,7 @@ from gpuparse.scoring.gpu_siblings import (
 from gpuparse.scoring.guides import is_guide
 from gpuparse.scoring.joint import label_map
 from gpuparse.scoring.labels import tree_positions
+from gpuparse.scoring.tensor_batch import TensorBatch
 from gpuparse.scoring.weights import Weights
 
 
@@ -81,7 +81,7 @@ class Kernels:
             else None,
         )
 
-    def arc_scores(self, batch: Batch, sums: Sums) -> Tensor:
+    def arc_scores(self, batch: TensorBatch, sums: Sums) -> Tensor:
         """(B, N, N) scores of all arcs, those of guides included."""
         sentences = batch.values, batch.starts, batch.lengths, batch.n_nodes
         arcs = score_arcs(*sentences, self._arcs, sums.arcs, self._weights)
@@ -90,14 +90,14 @@ class Kernels:
             arcs += torch.where(is_guide(batch, self._plan.guide), of_guides, 0)
         return arcs
 
-    def sibling_scores(self, batch: Batch, sums: Sums) -> tuple[Tensor, Tensor]:
+    def sibling_scores(self, batch: TensorBatch, sums: Sums) -> tuple[Tensor, Tensor]:
         """(B, N, N, N) scores of sibling parts and (B, N, N) of ends."""
         assert self._siblings
         assert sums.siblings
         sentences = batch.values, batch.starts, batch.lengths, batch.n_nodes
         return score_siblings(*sentences, self._siblings, sums.siblings, self._weights)
 
-    def arc_labels(self, batch: Batch, sums: Sums) -> tuple[Tensor, Tensor]:
+    def arc_labels(self, batch: TensorBatch, sums: Sums) -> tuple[Tensor, Tensor]:
         """(B, N, N) what the best label of every arc scores, and its number."""
         assert self._joint
         assert self._label_weights
@@ -105,7 +105,7 @@ class Kernels:
         sentences = batch.starts, batch.lengths, batch.n_nodes
         return label_arcs(*sentences, self._joint, sums.labels, self._label_weights)
 
-    def labels(self, batch: Batch, heads: Tensor) -> Tensor:
+    def labels(self, batch: TensorBatch, heads: Tensor) -> Tensor:
         """(B, N) labels of finished trees."""
         assert self._labels
         assert self._label_weights

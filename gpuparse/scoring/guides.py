@@ -10,11 +10,12 @@ from gpuparse.inference.backends import choose_backend
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
 from gpuparse.scoring.cpu_guides import add_guides_to_sentences, make_guide_scratch
 from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
 from gpuparse.scoring.weights import Weights
 
 
 def guide_scores(
-    batch: Batch,
+    batch: AnyBatch,
     plan: GuidePlan,
     features: FeatureMap,
     weights: Weights,
@@ -36,13 +37,14 @@ def guide_scores(
     Source: McDonald, Crammer & Pereira (2005), section 3.1: "a feature [...] that indicates for
         given edge, whether the Collins parser believed this dependency actually exists".
     """
-    if choose_backend(backend, batch.values.device) == "cpu":
-        return _compiled(batch, plan, features, weights)
-    scores = TorchScorer(batch, plan.arcs, features, weights, rows_at_once).scores()
-    return torch.where(is_guide(batch, plan), scores, 0)
+    if choose_backend(backend, device_of(batch)) == "cpu":
+        return _compiled(as_arrays(batch), plan, features, weights)
+    tensors = as_tensors(batch)
+    scores = TorchScorer(tensors, plan.arcs, features, weights, rows_at_once).scores()
+    return torch.where(is_guide(tensors, plan), scores, 0)
 
 
-def is_guide(batch: Batch, plan: GuidePlan) -> Tensor:
+def is_guide(batch: TensorBatch, plan: GuidePlan) -> Tensor:
     """(B, N, N) bool: whether h is the guide head of m."""
     nodes = torch.arange(batch.n_nodes, device=batch.values.device)
     heads = batch.values[plan.row].long()[batch.places()]
@@ -53,7 +55,7 @@ def _compiled(batch: Batch, plan: GuidePlan, features: FeatureMap, weights: Weig
     nodes = batch.places().shape[1]
     out = np.zeros((len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32)
     sums = np.dtype(np.int32 if weights.is_integer else np.float32)
-    values, starts, lengths = (part.numpy() for part in (batch.values, batch.starts, batch.lengths))
+    values, starts, lengths = batch.values, batch.starts, batch.lengths
     scratch = make_guide_scratch(plan, nodes - 1, features.is_exact, sums)
     add_guides_to_sentences(
         values, starts, lengths, plan, weights.array[:, 0], features.rows, scratch,

@@ -4,13 +4,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.data.batch import Batch
 from gpuparse.features.larger_plan import LargerPlan
 from gpuparse.features.plan import ArcPlan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
 from gpuparse.scoring.cpu_joint import JointLabels, stride_of
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
+from gpuparse.scoring.tensor_batch import AnyBatch, as_tensors, device_of
 from gpuparse.scoring.weights import Weights
 
 
@@ -37,7 +37,7 @@ def label_map(n_lines: int) -> FeatureMap:
 
 
 def best_arc_labels(
-    batch: Batch,
+    batch: AnyBatch,
     plan: ArcPlan,
     weights: Weights,
     *,
@@ -60,7 +60,8 @@ def best_arc_labels(
     Source: Carreras (2007), section 2: the best label of each dependency is chosen as its part is
         scored.
     """
-    if choose_backend(backend, batch.values.device, has_kernels=True) == "gpu":
+    chosen, batch = choose_backend(backend, device_of(batch), has_kernels=True), as_tensors(batch)
+    if chosen == "gpu":
         from gpuparse.scoring import gpu_arcs, gpu_joint  # imported where they are needed alone
 
         features = label_map(len(weights.array))

@@ -11,11 +11,12 @@ from gpuparse.features.templates import LABEL_ROLES
 from gpuparse.inference.backends import choose_backend
 from gpuparse.scoring.cpu_graph_labels import label_graphs
 from gpuparse.scoring.cpu_labels import label_sentences, make_label_scratch
+from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
 from gpuparse.scoring.weights import Weights, sum_bags
 
 
 def best_labels(
-    batch: Batch, heads: Tensor, plan: LabelPlan, weights: Weights, *, backend: str = "auto"
+    batch: AnyBatch, heads: Tensor, plan: LabelPlan, weights: Weights, *, backend: str = "auto"
 ) -> Tensor:
     """The best label of every arc of finished trees.
 
@@ -29,17 +30,17 @@ def best_labels(
     Cost: O(templates * labels) a word.
     Source: McDonald, Lerman & Pereira (2006): labels as a second stage.
     """
-    chosen = choose_backend(backend, batch.values.device, has_kernels=True)
+    chosen = choose_backend(backend, device_of(batch), has_kernels=True)
     if chosen == "torch":
-        return _torch_labels(batch, heads, plan, weights)
+        return _torch_labels(as_tensors(batch), heads, plan, weights)
     if chosen == "gpu":
-        return _on_gpu(batch, heads, plan, weights)
+        return _on_gpu(as_tensors(batch), heads, plan, weights)
     words = heads >= 0
     ragged = torch.full((batch.values.shape[1],), NONE, dtype=torch.int64)
-    places = batch.places()
+    places = as_tensors(batch).places()
     ragged[places[words]] = heads[words]
     labels = np.full(len(ragged), NONE, np.int64)
-    label_ragged(batch, ragged.numpy(), plan, weights, labels)
+    label_ragged(as_arrays(batch), ragged.numpy(), plan, weights, labels)
     return torch.where(words, torch.from_numpy(labels)[places], NONE)
 
 
@@ -51,14 +52,14 @@ def label_ragged(
     n_lines, n_labels = weights.array.shape
     longest = int(batch.lengths.max())
     label_sentences(
-        batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy(), heads, plan,
+        batch.values, batch.starts, batch.lengths, heads, plan,
         weights.array.reshape(-1), n_lines,
         make_label_scratch(len(plan.direction), n_labels, longest, sums), labels,
     )  # fmt: skip
 
 
 def best_graph_labels(
-    batch: Batch,
+    batch: AnyBatch,
     heads: Tensor,
     arcs: Tensor,
     plan: LabelPlan,
@@ -91,11 +92,13 @@ def best_graph_labels(
     labels = torch.full(arcs.shape, NONE, dtype=torch.int64, device=arcs.device)
     # Sentence by sentence, words ascending, and for each word its heads.
     b, m, h = arcs.transpose(1, 2).nonzero(as_tuple=True)
-    if choose_backend(backend, batch.values.device) == "torch":
+    if choose_backend(backend, device_of(batch)) == "torch":
         permitted = torch.from_numpy(may_be_primary).to(arcs.device)
-        labels[b, h, m] = _torch_graph_labels(batch, heads, (b, h, m), plan, weights, permitted)
+        labels[b, h, m] = _torch_graph_labels(
+            as_tensors(batch), heads, (b, h, m), plan, weights, permitted
+        )
         return labels
-    n_places, places = batch.values.shape[1], batch.places()
+    n_places, places = batch.values.shape[1], as_tensors(batch).places()
     trees = torch.full((n_places,), NONE, dtype=torch.int64)
     trees[places[heads >= 0]] = heads[heads >= 0]
     order = torch.argsort(places[b, m], stable=True)  # sentences need not lie in their order
@@ -103,7 +106,14 @@ def best_graph_labels(
     arc_starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     found = np.full(len(order), NONE, np.int64)
     label_ragged_graphs(
-        batch, trees.numpy(), arc_starts, h[order].numpy(), plan, weights, may_be_primary, found
+        as_arrays(batch),
+        trees.numpy(),
+        arc_starts,
+        h[order].numpy(),
+        plan,
+        weights,
+        may_be_primary,
+        found,
     )
     labels[b[order], h[order], m[order]] = torch.from_numpy(found)
     return labels
@@ -131,7 +141,7 @@ def label_ragged_graphs(
     n_lines, n_labels = weights.array.shape
     longest = int(batch.lengths.max())
     label_graphs(
-        batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy(), heads, arc_starts,
+        batch.values, batch.starts, batch.lengths, heads, arc_starts,
         arc_heads, plan, weights.array.reshape(-1), n_lines, may_be_primary,
         make_label_scratch(len(plan.direction), n_labels, longest, sums), labels,
     )  # fmt: skip
@@ -142,7 +152,7 @@ def _require_primary(may_be_primary: np.ndarray) -> None:
         raise ValueError("no label may stand on a primary arc, so that no tree can be labelled")
 
 
-def _on_gpu(batch: Batch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:
+def _on_gpu(batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:
     from gpuparse.scoring import gpu_labels  # Triton is imported where it is needed alone
 
     tables = gpu_labels.label_tables(plan, heads.device)
@@ -151,7 +161,7 @@ def _on_gpu(batch: Batch, heads: Tensor, plan: LabelPlan, weights: Weights) -> T
     return gpu_labels.label_trees(batch.values, *sentences, positions, tables, weights)
 
 
-def _torch_labels(batch: Batch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:
+def _torch_labels(batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:
     scores = _torch_scores(
         batch, batch.starts.unsqueeze(1), tree_positions(heads), heads >= 0, plan, weights
     )
@@ -159,7 +169,7 @@ def _torch_labels(batch: Batch, heads: Tensor, plan: LabelPlan, weights: Weights
 
 
 def _torch_graph_labels(
-    batch: Batch,
+    batch: TensorBatch,
     heads: Tensor,
     arcs: tuple[Tensor, Tensor, Tensor],
     plan: LabelPlan,
@@ -177,7 +187,7 @@ def _torch_graph_labels(
 
 
 def _torch_scores(
-    batch: Batch, starts: Tensor, positions: list[Tensor], on: Tensor, plan: LabelPlan,
+    batch: TensorBatch, starts: Tensor, positions: list[Tensor], on: Tensor, plan: LabelPlan,
     weights: Weights,
 ) -> Tensor:  # fmt: skip
     """(..., labels) scores of arcs with the nodes `positions`, each (...), of LABEL_ROLES.

@@ -4,18 +4,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.data.batch import Batch
 from gpuparse.features.keys import fold_torch, mix_torch
 from gpuparse.features.larger_plan import BELOW, RIGHT, SLOTS, LargerPlan
 from gpuparse.features.templates import LARGER_PARTS
 from gpuparse.inference.kernels.cpu.larger_parts import NOBODY
 from gpuparse.scoring.cpu_larger import HEAD_SLOT, MODIFIER_SLOT, SEED
 from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_tensors
 from gpuparse.scoring.weights import Weights, sum_bags
 
 
 def larger_scores(
-    kind: str, parts: Tensor, batch: Batch, plan: LargerPlan, features: FeatureMap, weights: Weights
+    kind: str,
+    parts: Tensor,
+    batch: AnyBatch,
+    plan: LargerPlan,
+    features: FeatureMap,
+    weights: Weights,
 ) -> Tensor:
     """Scores of parts of one kind.
 
@@ -38,10 +43,10 @@ def larger_scores(
 
 
 def larger_rows(
-    kind: str, parts: Tensor, batch: Batch, plan: LargerPlan, features: FeatureMap, silent: int
+    kind: str, parts: Tensor, batch: AnyBatch, plan: LargerPlan, features: FeatureMap, silent: int
 ) -> Tensor:
     """(P, F) rows of the F templates of a kind, `silent` where one does not fire."""
-    number = LARGER_PARTS.index(kind)
+    batch, number = as_tensors(batch), LARGER_PARTS.index(kind)
     first, last = plan.family_start[number : number + 2].tolist()
     places = batch.starts[parts[:, 0], None] + parts[:, 1:]
     h, m = parts[:, 1 + HEAD_SLOT[number]], parts[:, 1 + MODIFIER_SLOT[number]]
@@ -65,7 +70,7 @@ def larger_rows(
 
 
 def _side(
-    side: int, places: Tensor, words: Tensor, batch: Batch, plan: LargerPlan
+    side: int, places: Tensor, words: Tensor, batch: TensorBatch, plan: LargerPlan
 ) -> tuple[Tensor, Tensor]:
     """What is read of each word by one side, and whether all of it has a value."""
     key, is_there = torch.zeros_like(places), torch.ones_like(places, dtype=torch.bool)

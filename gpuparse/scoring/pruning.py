@@ -40,8 +40,8 @@ def all_cells(batch: Batch, firsts: np.ndarray) -> Arcs:
     Args:
         firsts: (T,) by place, changed for the sentences of the batch.
     """
-    sizes = (batch.lengths.numpy() + 1) ** 2
-    firsts[batch.starts.numpy()] = np.cumsum(sizes) - sizes
+    sizes = (batch.lengths + 1) ** 2
+    firsts[batch.starts] = np.cumsum(sizes) - sizes
     return Arcs(firsts, np.zeros(int(sizes.sum()), np.bool_))
 
 
@@ -74,7 +74,7 @@ def prune(
     scratch = make_parse_scratch(first_order, rows, None, pruner.decoder, longest, weights)
     require_all(
         prune_sentences(
-            batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy(), first_order, weights,
+            batch.values, batch.starts, batch.lengths, first_order, weights,
             rows, single_root, known, pruner.unit, pruner.threshold, pruner.max_heads, scratch,
             make_sum_scratch(pruner.decoder, longest), *arcs,
         )

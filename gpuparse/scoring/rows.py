@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.data.batch import Batch
 from gpuparse.features.keys import WORD, fold_torch, mix_torch, part_keys
 from gpuparse.features.plan import ATOM, LINE, NO_CODE, ArcPlan, Plan
 from gpuparse.scoring.cpu import max_rows
 from gpuparse.scoring.cpu_siblings import NO_SIBLING, max_sibling_rows
 from gpuparse.scoring.feature_map import FeatureMap, row_finder
+from gpuparse.scoring.tensor_batch import TensorBatch
 
 _ROLES = ("head", "sibling", "modifier")
 
@@ -28,7 +28,7 @@ class PartRows:
         plan, features: the compiled templates and their row map.
     """
 
-    def __init__(self, batch: Batch, plan: Plan, features: FeatureMap) -> None:
+    def __init__(self, batch: TensorBatch, plan: Plan, features: FeatureMap) -> None:
         self._batch, self._plan, self._features = batch, plan, features
         self._places = batch.places()
         self._arcs = _RowsOfTwo(batch, self._places, plan.arcs, features)
@@ -115,7 +115,7 @@ class _RowsOfTwo:
 
     def __init__(
         self,
-        batch: Batch,
+        batch: TensorBatch,
         places: Tensor,
         plan: ArcPlan,
         features: FeatureMap,

@@ -17,11 +17,12 @@ from gpuparse.inference.kernels.cpu.threads import run_in_threads
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
 from gpuparse.scoring.cpu_siblings import NO_SIBLING, make_sibling_score_scratch, score_siblings
 from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
 from gpuparse.scoring.weights import Weights, sum_bags
 
 
 def sibling_scores(
-    batch: Batch,
+    batch: AnyBatch,
     plan: SiblingPlan,
     features: FeatureMap,
     weights: Weights,
@@ -46,12 +47,12 @@ def sibling_scores(
     words.
     Source: McDonald & Pereira (2006), sections 2.2 and 5.
     """
-    chosen = choose_backend(backend, batch.values.device, has_kernels=True)
+    chosen = choose_backend(backend, device_of(batch), has_kernels=True)
     if chosen == "cpu":
-        return _compiled(batch, plan, features, weights)
+        return _compiled(as_arrays(batch), plan, features, weights)
     if chosen == "gpu":
-        return _on_gpu(batch, plan, features, weights)
-    return _torch(batch, plan, features, weights, rows_at_once)
+        return _on_gpu(as_tensors(batch), plan, features, weights)
+    return _torch(as_tensors(batch), plan, features, weights, rows_at_once)
 
 
 def _compiled(
@@ -61,7 +62,7 @@ def _compiled(
     dtype = np.float64 if weights.is_integer else np.float32
     out = np.zeros((len(batch), *[nodes] * 3), dtype)
     ends = np.zeros((len(batch), nodes, nodes), dtype)
-    values, starts, lengths = (part.numpy() for part in (batch.values, batch.starts, batch.lengths))
+    values, starts, lengths = batch.values, batch.starts, batch.lengths
     sums = np.dtype(np.int32 if weights.is_integer else np.float32)
 
     def score(part: slice) -> None:
@@ -100,7 +101,7 @@ def _score_sentences(
 
 
 def _on_gpu(
-    batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights
+    batch: TensorBatch, plan: SiblingPlan, features: FeatureMap, weights: Weights
 ) -> tuple[Tensor, Tensor]:
     from gpuparse.scoring import gpu_siblings  # Triton is imported where it is needed alone
 
@@ -111,7 +112,7 @@ def _on_gpu(
 
 
 def _torch(
-    batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights, rows_at_once: int
+    batch: TensorBatch, plan: SiblingPlan, features: FeatureMap, weights: Weights, rows_at_once: int
 ) -> tuple[Tensor, Tensor]:
     pairs = TorchScorer(batch, plan.pairs, features, weights, rows_at_once, lone_root=True)
     # [b, m, s]
@@ -154,7 +155,12 @@ def _ends(of_two: TorchScorer, plan: ArcPlan) -> Tensor:
 
 
 def _triples(
-    batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights, b: Tensor, h: Tensor
+    batch: TensorBatch,
+    plan: SiblingPlan,
+    features: FeatureMap,
+    weights: Weights,
+    b: Tensor,
+    h: Tensor,
 ) -> Tensor:
     """(G, N, N) sums of the triple families for head h[g] of sentence b[g], [g, m, s]."""
     places = batch.places()
@@ -189,7 +195,9 @@ def _triples(
 _ROLES = ("head", "sibling", "modifier")
 
 
-def _role_places(batch: Batch, places: Tensor, family: np.void, role: int) -> tuple[Tensor, Tensor]:
+def _role_places(
+    batch: TensorBatch, places: Tensor, family: np.void, role: int
+) -> tuple[Tensor, Tensor]:
     """(B, N) what a role's value at each node adds to a cell, and whether there is a value."""
     value = batch.values[int(family[f"{_ROLES[role]}_row"])].long()[places]
     if family["is_hashed"]:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from gpuparse import inference
 from gpuparse.data.conll import treebank_from_bytes, with_misc
@@ -83,7 +82,7 @@ def test_the_average_is_the_literal_one(change: dict) -> None:
         rows.append(found)
 
     def predict(weights: np.ndarray, sentence: int) -> list[int]:
-        alone, table = batch.select(torch.tensor([sentence])), Weights(weights[:, np.newaxis])
+        alone, table = batch.select(np.array([sentence])), Weights(weights[:, np.newaxis])
         scores = arc_scores(alone, plan.arcs, features, table, backend="cpu").double()
         scores += guide_scores(alone, plan.guide, features, table, backend="cpu")
         if options.cost_augmented:

@@ -75,7 +75,7 @@ def learned_from_graphs(
     wrong = 0
     for part in np.array_split(np.arange(len(batch)), runs):
         wrong += learn_graph_labels(
-            batch.values.numpy(), batch.starts.numpy()[part], batch.lengths.numpy()[part], heads,
+            batch.values, batch.starts[part], batch.lengths[part], heads,
             arc_starts, arc_heads, gold, plan, weights, weighted, N_LINES, int(part[0]),
             may_be_primary, RULES[rule].number, cap, scratch,
         )  # fmt: skip
@@ -90,7 +90,7 @@ def learned_from_trees(graphs: list[Graph], gold: np.ndarray, rule: str, cap: fl
     weights, weighted = np.zeros((2, N_LINES * N_LABELS), np.float32)
     scratch = make_label_scratch(len(plan.direction), N_LABELS, 7, np.dtype(np.float32))
     wrong = learn_labels(
-        batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy(), heads, labels, plan,
+        batch.values, batch.starts, batch.lengths, heads, labels, plan,
         weights, weighted, N_LINES, 0, RULES[rule].number, cap, scratch,
     )  # fmt: skip
     return Learned(*(part.reshape(N_LINES, N_LABELS) for part in (weights, weighted)), wrong)

@@ -113,7 +113,7 @@ def test_a_fold_is_pruned_by_what_was_learned_from_the_others(pruned: Trainer) -
         )
         model = fit_units(trainer.model(16), treebank.only(~seen))[0]
         pruner = Pruner(model.arcs, "eisner", model.arc_unit, PRUNING.threshold, PRUNING.max_heads)
-        fold = batch.select(torch.arange(low, high))
+        fold = batch.select(np.arange(low, high))
         prune(fold, pruned._plan, pruned._features.rows, pruner, NOTHING, arcs, single_root=False)
     left = int(arcs.cells.sum())
     for b, (start, n) in enumerate(zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True)):

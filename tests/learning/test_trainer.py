@@ -7,7 +7,6 @@ from itertools import zip_longest
 
 import numpy as np
 import pytest
-import torch
 
 from gpuparse import inference
 from gpuparse.data.tree import nesting_order, reordered
@@ -124,7 +123,7 @@ class Literal:
         return pairs
 
     def predict(self, weights: np.ndarray, sentence: int) -> list[int]:
-        alone = self.batch.select(torch.tensor([sentence]))
+        alone = self.batch.select(np.array([sentence]))
         table = Weights(weights[:, np.newaxis])
         scores = arc_scores(alone, self.plan, self.features, table, backend="cpu").double()
         if self.options.cost_augmented:

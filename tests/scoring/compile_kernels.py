@@ -106,9 +106,9 @@ def launch_all() -> None:
         some, joint = test_joint.prepared()
         best_arc_labels(some, joint, Weights(np.ones((1024, 54), dtype)), backend="gpu")
     # Sizes of 1, which Triton takes for constants where it may: one sentence without a word.
-    none = Batch(batch.values, batch.starts[:1], torch.zeros(1, dtype=torch.int64))
+    none = Batch(batch.values, batch.starts[:1], np.zeros(1, np.int64))
     best_labels(none, heads[:1, :1], plan, Weights(np.ones((1, 1), np.int8)), backend="gpu")
-    none = Batch(some.values, some.starts[:1], torch.zeros(1, dtype=torch.int64))
+    none = Batch(some.values, some.starts[:1], np.zeros(1, np.int64))
     best_arc_labels(none, joint, Weights(np.ones((16, 1), np.int8)), backend="gpu")
 
 

@@ -15,6 +15,7 @@ from gpuparse.features.plan import ArcPlan, compile_arcs, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
+from gpuparse.scoring.tensor_batch import as_tensors
 from gpuparse.scoring.weights import Weights
 from tests.rows import full_exact_map, rows_of_arcs, silence
 from tests.samples import random_sentence, random_sentences, template_set_text, treebank_of
@@ -122,11 +123,11 @@ def test_batch_mates_padding_and_order_change_nothing(
         return arc_scores(batch, plan, features, weights, backend=backend)
 
     together = score(batch)
-    order = torch.from_numpy(np.random.default_rng(0).permutation(len(batch)))
+    order = np.random.default_rng(0).permutation(len(batch))
     shuffled = score(batch.select(order))
     for place, b in enumerate(order.tolist()):
         n = int(batch.lengths[b])
-        alone = score(batch.select(torch.tensor([b])))
+        alone = score(batch.select(np.array([b])))
         assert alone.shape == (1, n + 1, n + 1)
         arcs = [(0, h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m]
         expected = values_at(alone, arcs)
@@ -159,9 +160,7 @@ def test_threads_change_nothing(threads: int) -> None:
         torch.set_num_threads(before)
     for b in (0, 17, 39):
         n = int(batch.lengths[b])
-        alone = arc_scores(
-            batch.select(torch.tensor([b])), plan, features, weights, backend="torch"
-        )
+        alone = arc_scores(batch.select(np.array([b])), plan, features, weights, backend="torch")
         arcs = [(0, h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m]
         assert np.array_equal(values_at(scores[b : b + 1], arcs), values_at(alone, arcs))
 
@@ -203,7 +202,7 @@ def test_a_word_alone() -> None:
 def test_the_batch_is_not_written_to() -> None:
     batch, plan, features = prepared(MIXED, 1 << 12)
     weights = random_weights(np.int16, plan, features)
-    copies = batch.values.clone(), batch.starts.clone(), batch.lengths.clone()
+    copies = batch.values.copy(), batch.starts.copy(), batch.lengths.copy()
     table = weights.array.copy()
     for backend in ("cpu", "torch"):
         arc_scores(batch, plan, features, weights, backend=backend)
@@ -219,7 +218,7 @@ def test_cuda_equals_compiled(kind: int | str) -> None:
     batch, plan, features = prepared(MIXED, kind)
     weights = random_weights(np.int16, plan, features)
     arcs = arcs_of(batch)
-    on_cuda = arc_scores(batch.to(torch.device("cuda")), plan, features, weights).cpu()
+    on_cuda = arc_scores(as_tensors(batch).to(torch.device("cuda")), plan, features, weights).cpu()
     compiled = arc_scores(batch, plan, features, weights, backend="cpu")
     assert np.array_equal(values_at(on_cuda, arcs), values_at(compiled, arcs))
 

@@ -15,6 +15,7 @@ from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.joint import best_arc_labels
 from gpuparse.scoring.labels import best_labels
 from gpuparse.scoring.siblings import sibling_scores
+from gpuparse.scoring.tensor_batch import TensorBatch, as_tensors
 from gpuparse.scoring.weights import Weights
 from tests.inference.decoders import skip_unless_it_reads
 from tests.scoring import test_arcs as arcs
@@ -37,7 +38,7 @@ def test_arcs(name: str, kind: int | str, dtype: type, device: torch.device) -> 
     batch, plan, features = arcs.prepared(arcs.TEMPLATES[name], kind)
     weights = arcs.random_weights(dtype, plan, features)
     expected = arc_scores(batch, plan, features, weights, backend="cpu")
-    found = arc_scores(batch.to(device), plan, features, weights, backend="gpu")
+    found = arc_scores(as_tensors(batch).to(device), plan, features, weights, backend="gpu")
     assert found.dtype == expected.dtype
     every = arcs.arcs_of(batch)
     mine, its = (arcs.values_at(scores.cpu(), every) for scores in (found, expected))
@@ -61,7 +62,7 @@ def test_siblings_and_ends(
     weights = siblings.random_weights(dtype, plan, features)
     given = plan.siblings, features, weights
     expected = sibling_scores(batch, *given, backend="cpu")
-    found = sibling_scores(batch.to(device), *given, backend="gpu")
+    found = sibling_scores(as_tensors(batch).to(device), *given, backend="gpu")
     parts = siblings.parts_of(batch)
     on_cpu = found[0].cpu(), found[1].cpu()
     mine, its = (siblings.values_at(scores, parts) for scores in (on_cpu, expected))
@@ -84,7 +85,9 @@ def test_labels(
     # Small whole numbers as floats: no rounding, so the same label for certain.
     lines = rng.integers(-spread, spread + 1, (n_lines, n_labels)).astype(dtype)
     expected = best_labels(batch, heads, plan, Weights(lines), backend="cpu")
-    found = best_labels(batch.to(device), heads.to(device), plan, Weights(lines), backend="gpu")
+    found = best_labels(
+        as_tensors(batch).to(device), heads.to(device), plan, Weights(lines), backend="gpu"
+    )
     assert torch.equal(found.cpu(), expected)
 
 
@@ -93,10 +96,10 @@ def test_labels(
 def test_joint_labels(dtype: type, n_lines: int, width: int, device: torch.device) -> None:
     skip_unless_it_reads("gpu", device)
     batch, plan = joint.prepared()
-    batch = batch.select(torch.arange(0, len(batch), 2))
+    batch = batch.select(np.arange(0, len(batch), 2))
     weights = joint.random_lines(n_lines, width, dtype)
     expected = best_arc_labels(batch, plan, weights)
-    found = best_arc_labels(batch.to(device), plan, weights, backend="gpu")
+    found = best_arc_labels(as_tensors(batch).to(device), plan, weights, backend="gpu")
     for mine, its in zip(found, expected, strict=True):
         for b, h, m in arcs.arcs_of(batch):
             assert mine[b, h, m] == its[b, h, m]
@@ -105,7 +108,7 @@ def test_joint_labels(dtype: type, n_lines: int, width: int, device: torch.devic
 def test_a_sentence_without_a_word_has_no_labels(device: torch.device) -> None:
     skip_unless_it_reads("gpu", device)
     batch, plan = labels.prepared(labels.SENTENCES[:1])
-    none = Batch(batch.values, batch.starts, torch.zeros(1, dtype=torch.int64)).to(device)
+    none = as_tensors(Batch(batch.values, batch.starts, np.zeros(1, np.int64))).to(device)
     heads = torch.full((1, 1), -1, device=device)
     weights = Weights(np.ones((16, 3), np.int8))
     assert best_labels(none, heads, plan, weights, backend="gpu").tolist() == [[-1]]
@@ -116,16 +119,19 @@ def test_scores_depend_on_nothing_else_in_a_batch(device: torch.device) -> None:
     skip_unless_it_reads("gpu", device)
     batch, plan, features = siblings.prepared(siblings.TEMPLATES["mixed"], 1 << 14)
     weights = siblings.random_weights(np.float32, plan, features)
-    whole = batch.to(device)
-    one = torch.argsort(batch.lengths, stable=True)[-2:-1]
-    low, high = int(batch.starts[one]) - MARGIN, int((batch.starts + batch.lengths)[one]) + MARGIN
-    alone = Batch(
-        whole.values[:, low : high + 1], torch.tensor([MARGIN]), batch.lengths[one]
-    ).to(device)  # fmt: skip
-    n = int(batch.lengths[one])
+    whole = as_tensors(batch).to(device)
+    one = np.argsort(batch.lengths, kind="stable")[-2:-1]
+    n = batch.lengths[one].item()
+    low = batch.starts[one].item() - MARGIN
+    high = low + n + 2 * MARGIN
+    alone = TensorBatch(
+        whole.values[:, low : high + 1],
+        torch.tensor([MARGIN], device=device),
+        torch.from_numpy(batch.lengths[one]).to(device),
+    )
     assert n > 2
     found = []
-    for some, b in ((whole, int(one)), (alone, 0)):
+    for some, b in ((whole, one.item()), (alone, 0)):
         given = features, weights
         arcs_found = arc_scores(some, plan.arcs, *given, backend="gpu")
         pair = sibling_scores(some, plan.siblings, *given, backend="gpu")
@@ -142,7 +148,7 @@ def test_scores_depend_on_nothing_else_in_a_batch(device: torch.device) -> None:
 def test_batches_of_nothing() -> None:
     batch, plan, features = siblings.prepared(siblings.TEMPLATES["mixed"], 1 << 14)
     weights = siblings.random_weights(np.int16, plan, features)
-    none = batch.select(torch.arange(0))
+    none = batch.select(np.arange(0))
     assert arc_scores(none, plan.arcs, features, weights, backend="gpu").shape == (0, 1, 1)
     found = sibling_scores(none, plan.siblings, features, weights, backend="gpu")
     assert [scores.shape for scores in found] == [(0, 1, 1, 1), (0, 1, 1)]

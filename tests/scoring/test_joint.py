@@ -56,7 +56,7 @@ def by_kernels(
     scratch, found = make_joint_scratch(joint, int(batch.lengths.max()), sums), []
     for start, n in zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True):
         score_labels(
-            batch.values.numpy(), start, n, plan, joint.rows, joint.weights, joint.stride,
+            batch.values, start, n, plan, joint.rows, joint.weights, joint.stride,
             joint.width, scratch.parts, scratch.words, scratch.lines, scratch.counts, scratch.best,
         )  # fmt: skip
         label = np.full((n + 1, n + 1), -1)

@@ -84,7 +84,7 @@ def test_rows_in_torch_are_the_compiled_ones(rows):
     found = np.zeros(max_larger_rows(plan.larger), np.int64)
     for b in range(len(batch)):
         n, larger = int(batch.lengths[b]), plan.larger
-        fill_larger_keys(batch.values.numpy(), int(batch.starts[b]), n, larger, scratch)
+        fill_larger_keys(batch.values, int(batch.starts[b]), n, larger, scratch)
         for number, kind in enumerate(LARGER_PARTS):
             parts = list(parts_over(kind, n))[::7]
             if not parts:

@@ -11,6 +11,7 @@ from gpuparse.features.plan import Plan, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
 from gpuparse.scoring.rows import PartRows
+from gpuparse.scoring.tensor_batch import as_tensors
 from tests.rows import full_exact_map, rows_of_arcs, rows_of_ends, rows_of_siblings
 from tests.samples import random_sentences, template_set_text, treebank_of
 from tests.scoring.test_guides import random_guides
@@ -56,7 +57,7 @@ def prepared(
         features = full_exact_map(known.guided(np.concatenate(random_guides(TRAIN, 2))), plan)
     else:
         features = hashed_map(int(kind), plan.dense_lines)
-    return batch, batch.to(device), plan, features
+    return batch, as_tensors(batch).to(device), plan, features
 
 
 def firing(lines: torch.Tensor, silent: int) -> list[list[int]]:

@@ -17,6 +17,7 @@ from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.cpu_siblings import make_sibling_score_scratch, score_siblings
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
 from gpuparse.scoring.siblings import sibling_scores
+from gpuparse.scoring.tensor_batch import as_tensors
 from gpuparse.scoring.weights import Weights
 from tests.inference.siblings import dense
 from tests.rows import (
@@ -181,7 +182,7 @@ def test_the_factored_scores_are_the_dense_ones(name: str, dtype: type, cells: s
     scratch = make_sibling_score_scratch(plan.siblings, longest + 3, features.is_exact, sums)
     for b, (start, n) in enumerate(zip(batch.starts, batch.lengths.tolist(), strict=True)):
         factored = score_siblings(
-            batch.values.numpy(), int(start), n, plan.siblings, weights.array[:, 0],
+            batch.values, int(start), n, plan.siblings, weights.array[:, 0],
             features.rows, scratch,
         )  # fmt: skip
         cut = factored._replace(
@@ -217,11 +218,11 @@ def test_batch_mates_padding_and_order_change_nothing(
         return sibling_scores(batch, plan.siblings, features, weights, backend=backend)
 
     together = score(batch)
-    order = torch.from_numpy(np.random.default_rng(0).permutation(len(batch)))
+    order = np.random.default_rng(0).permutation(len(batch))
     shuffled = score(batch.select(order))
     for place, b in enumerate(order.tolist()):
         n = int(batch.lengths[b])
-        alone = score(batch.select(torch.tensor([b])))
+        alone = score(batch.select(np.array([b])))
         assert alone[0].shape == (1, *[n + 1] * 3)
         parts = parts_over(n)
         expected = values_at(alone, parts)
@@ -255,7 +256,7 @@ def test_threads_change_nothing(threads: int) -> None:
         torch.set_num_threads(before)
     for b in (0, 5, 11):
         alone = sibling_scores(
-            batch.select(torch.tensor([b])), plan.siblings, features, weights, backend="cpu"
+            batch.select(np.array([b])), plan.siblings, features, weights, backend="cpu"
         )
         parts = parts_over(int(batch.lengths[b]))
         assert np.array_equal(values_at(of_sentence(scores, b), parts), values_at(alone, parts))
@@ -288,7 +289,7 @@ def test_a_word_alone(cells: str) -> None:
 def test_no_sentences(backend: str) -> None:
     batch, plan, features = prepared(MIXED, 1 << 12)
     weights = random_weights(np.int16, plan, features)
-    none = batch.select(torch.tensor([], dtype=torch.int64))
+    none = batch.select(np.zeros(0, np.int64))
     scores = sibling_scores(none, plan.siblings, features, weights, backend=backend)
     assert [part.ndim for part in scores] == [4, 3]
     assert [len(part) for part in scores] == [0, 0]
@@ -311,7 +312,7 @@ def test_arc_scores_are_those_of_a_set_without_siblings() -> None:
 def test_the_batch_and_the_weights_are_not_written_to(cells: str) -> None:
     batch, plan, features = prepared(MIXED, 1 << 12)
     weights = random_weights(np.int16, plan, features)
-    copies = batch.values.clone(), batch.starts.clone(), batch.lengths.clone()
+    copies = batch.values.copy(), batch.starts.copy(), batch.lengths.copy()
     table = weights.array.copy()
     for backend in ("cpu", "torch"):
         sibling_scores(batch, plan.siblings, features, weights, backend=backend)
@@ -347,7 +348,9 @@ def test_cuda_equals_compiled(kind: int | str, cells: str) -> None:
     batch, plan, features = prepared(MIXED, kind)
     weights = random_weights(np.int16, plan, features)
     parts = parts_of(batch)
-    on_cuda = sibling_scores(batch.to(torch.device("cuda")), plan.siblings, features, weights)
+    on_cuda = sibling_scores(
+        as_tensors(batch).to(torch.device("cuda")), plan.siblings, features, weights
+    )
     compiled = sibling_scores(batch, plan.siblings, features, weights, backend="cpu")
     assert np.array_equal(
         values_at((on_cuda[0].cpu(), on_cuda[1].cpu()), parts), values_at(compiled, parts)
