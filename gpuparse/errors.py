@@ -41,3 +41,9 @@ class NoTreeError(GpuparseError, ValueError):
     """Forbidden arcs leave a sentence without any tree."""
 
     exit_code = 3
+
+
+class NativeError(GpuparseError):
+    """The compiled library is missing, older than its sources, or made for another processor."""
+
+    exit_code = 6

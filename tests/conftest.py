@@ -1,9 +1,15 @@
 """Fixtures for all tests."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
+
+from gpuparse import native
+from gpuparse.errors import NativeError
 
 if not torch.cuda.is_available():
     # Triton reads it when its kernels are imported: without a GPU they run in its interpreter.
@@ -12,6 +18,21 @@ if not torch.cuda.is_available():
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "gpu: needs a CUDA device; skipped where there is none")
+    build_native()
+
+
+def build_native() -> None:
+    """Compile the library where it is missing or older than its sources."""
+    if native.is_available():
+        return
+    script = Path(__file__).parents[1] / "native" / "build.py"
+    if subprocess.run([sys.executable, script], check=False).returncode == 0:
+        try:
+            native.library()
+            return
+        except NativeError as error:
+            pytest.exit(f"the compiled library does not load: {error}", returncode=3)
+    pytest.exit("native/build.py failed; its output stands above", returncode=3)
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -12,6 +12,7 @@ LEVELS = {
     "__init__": -1,
     "errors": -1,  # below all others of level 0, which may raise them
     "compiled": 0,
+    "native": 0,
     "tensors": 0,
     "files": 0,
     "plain_yaml": 0,

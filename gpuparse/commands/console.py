@@ -20,6 +20,7 @@ MEANINGS = {
     3: "bad input",
     4: "bad model",
     5: "memory, disk or device ran out",
+    6: "the compiled library is missing or does not fit",
     INTERRUPTED: "interrupted",
 }
 _EXHAUSTED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
@@ -33,8 +34,8 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
         arguments: those words.
     Returns:
         0 all right, 1 some sentences failed, 2 wrong command line or config, 3 bad input, 4 bad
-        model, 5 memory, disk or device ran out, 130 interrupted. An error nobody expected keeps its
-        traceback.
+        model, 5 memory, disk or device ran out, 6 the compiled library is missing or does
+        not fit, 130 interrupted. An unexpected error keeps its traceback.
     """
     try:
         code = main(arguments)

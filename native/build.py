@@ -1,0 +1,293 @@
+"""Compile native/*.cpp into the library that gpuparse/native.py loads.
+
+    python native/build.py                  # for this machine's processor
+    python native/build.py --levels         # baseline, AVX2 and AVX-512, chosen at run time
+    python native/build.py --sanitize       # with address and undefined-behaviour sanitizers
+
+The compiler is $CXX, else g++, c++ or clang++ on the path, else zig from the package `ziglang`.
+Only files whose sources changed are compiled again. Needs Python's standard library alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parent
+SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
+PACKAGE = SOURCES.parent / "gpuparse" / "_native"
+OBJECTS = SOURCES.parent / "build" / "native"
+# The library for each level of x86-64 in a wheel; gpuparse/native.py takes the best that fits.
+LEVELS = {"baseline": "x86-64-v2", "avx2": "x86-64-v3", "avx512": "x86-64-v4"}
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-Wall",
+    "-Wextra",
+]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
+
+
+class BuildError(Exception):
+    """The library cannot be built here; the text says why and what to do."""
+
+
+def source_digest(folder: Path = SOURCES) -> str:
+    """SHA-256 of the names and contents of all C++ files in a folder.
+
+    gpuparse/native.py computes the same to find out whether a library is older than its sources.
+    """
+    digest = hashlib.sha256()
+    for path in sorted([*folder.rglob("*.h"), *folder.rglob("*.cpp")]):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def find_compiler() -> list[str]:
+    """The words that start a C++ compiler.
+
+    Raises:
+        BuildError: there is none.
+    """
+    if os.environ.get("CXX"):
+        return shlex.split(os.environ["CXX"])
+    for name in ("g++", "c++", "clang++"):
+        if shutil.which(name):
+            return [name]
+    if find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "c++"]
+    raise BuildError(
+        "no C++ compiler: install g++ or clang++, or `pip install ziglang`, or name one in CXX"
+    )
+
+
+def is_clang(compiler: Sequence[str]) -> bool:
+    """Whether a compiler takes clang's options; zig is one of them."""
+    if is_zig(compiler):
+        return True
+    version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
+    return "clang" in version.stdout
+
+
+def is_zig(compiler: Sequence[str]) -> bool:
+    """Whether a compiler is `zig c++`."""
+    return "ziglang" in compiler or Path(compiler[0]).name == "zig"
+
+
+def compile_flags(compiler: Sequence[str], march: str, sanitize: bool) -> list[str]:
+    """The options for compiling one file."""
+    flags = [*FLAGS]
+    if march:
+        flags.append(f"-march={march.replace('-', '_') if is_zig(compiler) else march}")
+    if is_zig(compiler):
+        flags.append("-fno-sanitize=undefined")  # zig adds it in some modes
+    if sanitize:
+        flags += SANITIZERS
+    return flags
+
+
+def link_flags(compiler: Sequence[str], sanitize: bool) -> list[str]:
+    """The options for linking: no C++ standard library, no symbol left open."""
+    flags = ["-shared"]
+    if is_clang(compiler):
+        flags.append("-nostdlib++")
+    if sys.platform.startswith("linux") and not sanitize:
+        flags += ["-Wl,--as-needed", "-Wl,-z,defs"]  # g++ names libstdc++; nothing needs it
+    if sanitize:
+        flags += SANITIZERS
+    return [*flags, "-lm"]
+
+
+def build(
+    name: str = "gpuparse",
+    march: str = "native",
+    *,
+    sanitize: bool = False,
+    folder: Path = PACKAGE,
+    objects: Path = OBJECTS,
+    jobs: int | None = None,
+    compiler: Sequence[str] | None = None,
+    say: bool = True,
+) -> Path:
+    """Compile what changed and link the library.
+
+    Args:
+        name: of the library, without `lib` and its ending.
+        march: the instruction set; "" leaves it to the compiler.
+        sanitize: with the address and undefined-behaviour sanitizers.
+        folder: where the library goes, with its headers in `api` and the digest of its sources.
+        objects: where compiled files are kept.
+        jobs: compilers that run at the same time; one a core where None.
+        compiler: the words that start it; found where None.
+        say: print each command.
+    Returns:
+        The library's path.
+    Raises:
+        BuildError: no compiler, or it fails.
+    """
+    compiler = list(compiler or find_compiler())
+    flags = compile_flags(compiler, march, sanitize)
+    command = [*compiler, *flags]
+    digest = source_digest()
+    store = objects / name
+    store.mkdir(parents=True, exist_ok=True)
+    tasks = []
+    for source in sorted(SOURCES.glob("*.cpp")):
+        key = hashlib.sha256(_read_with_headers(source, [*command, _machine(march)])).hexdigest()[
+            :24
+        ]
+        tasks.append((source, store / f"{source.stem}.{key}.o"))
+
+    def compile_one(task: tuple[Path, Path]) -> None:
+        source, target = task
+        if target.exists():
+            return
+        partial = target.with_suffix(f".{os.getpid()}.o")
+        _run([*command, "-c", str(source), "-o", str(partial)], say)
+        partial.replace(target)
+
+    with ThreadPoolExecutor(max_workers=jobs or _cores()) as pool:
+        list(pool.map(compile_one, tasks))
+    wanted = {target for _, target in tasks}
+    for old in store.glob("*.o"):
+        if old not in wanted:
+            old.unlink(missing_ok=True)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / f"lib{name}{SUFFIX}"
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        linked = Path(scratch) / library.name
+        inputs = [str(target) for _, target in tasks]
+        _run([*compiler, *inputs, *link_flags(compiler, sanitize), "-o", str(linked)], say)
+        linked.replace(library)  # a process that has the old one open keeps it
+    _copy_headers(folder / "api")
+    (folder / f"{library.name}.digest").write_text(digest + "\n")
+    return library
+
+
+def build_levels(**options: object) -> list[Path]:
+    """The libraries of a wheel: three instruction sets on x86-64, one elsewhere."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return [build(march="", **options)]  # type: ignore[arg-type]
+    return [
+        build(f"gpuparse-{level}", march, **options)  # type: ignore[arg-type]
+        for level, march in LEVELS.items()
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(description="Compile gpuparse's native code.")
+    parser.add_argument("--march", default="native", help="instruction set (default: native)")
+    parser.add_argument("--levels", action="store_true", help="three libraries, as in wheels")
+    parser.add_argument("--sanitize", action="store_true", help="into build/sanitized, checked")
+    parser.add_argument("--jobs", type=int, help="compilers at a time (default: one a core)")
+    parser.add_argument("--quiet", action="store_true", help="print errors alone")
+    options = parser.parse_args(arguments)
+    common = {"jobs": options.jobs, "say": not options.quiet}
+    try:
+        if options.levels:
+            libraries = build_levels(**common)
+        elif options.sanitize:
+            folder = SOURCES.parent / "build" / "sanitized"
+            objects = SOURCES.parent / "build" / "native-sanitized"
+            libraries = [
+                build(march=options.march, sanitize=True, folder=folder, objects=objects, **common)
+            ]
+        else:
+            libraries = [build(march=options.march, **common)]
+    except BuildError as error:
+        print(f"native/build.py: error: {error}", file=sys.stderr)
+        return 1
+    if not options.quiet:
+        for library in libraries:
+            print(library)
+    return 0
+
+
+def _read_with_headers(source: Path, command: Iterable[str]) -> bytes:
+    """What decides the object of a source: the command, the source, the headers it includes."""
+    seen: dict[Path, bytes] = {}
+    waiting = [source]
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen[path] = path.read_bytes()
+        for line in seen[path].decode().splitlines():
+            words = line.replace("# ", "#").split('"')
+            if line.lstrip().startswith("#") and "include" in words[0] and len(words) > 2:
+                for place in (path.parent, SOURCES):
+                    if (place / words[1]).is_file():
+                        waiting.append((place / words[1]).resolve())
+                        break
+    parts = ["\0".join(command).encode()]
+    parts += [str(path).encode() + b"\0" + seen[path] for path in sorted(seen)]
+    return b"\0".join(parts)
+
+
+def _machine(march: str) -> str:
+    """What `-march=native` means here: objects of another processor are not used again."""
+    if march != "native":
+        return ""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        return platform.machine()
+
+
+def _copy_headers(target: Path) -> None:
+    """Copy the declarations that gpuparse/native.py reads."""
+    target.mkdir(exist_ok=True)
+    headers = sorted((SOURCES / "api").glob("*.h"))
+    for header in headers:
+        partial = target / f"{header.name}.{os.getpid()}"
+        shutil.copyfile(header, partial)
+        partial.replace(target / header.name)
+    for old in target.glob("*.h"):
+        if old.name not in {header.name for header in headers}:
+            old.unlink(missing_ok=True)
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _run(command: Sequence[str], say: bool) -> None:
+    """Run a compiler; its complaints are shown, its failure is a BuildError."""
+    if say:
+        print(shlex.join(command), flush=True)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise BuildError(f"{command[0]}: {error.strerror}") from error
+    if done.stdout or done.stderr:
+        print(done.stdout + done.stderr, file=sys.stderr, end="", flush=True)
+    if done.returncode != 0:
+        raise BuildError(f"the compiler failed with exit code {done.returncode}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

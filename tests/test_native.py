@@ -1,0 +1,290 @@
+"""Calls of compiled code: declarations are read, arguments checked, statuses raised."""
+
+import importlib.util
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from gpuparse import native
+from gpuparse.errors import NativeError
+
+ROOT = Path(__file__).parents[1]
+
+HEADER = """
+#include "types.h"
+// struct Commented { int64_t a; };
+#define SOMETHING(a) \\
+    struct Macro { a; };
+struct Inner { f64_2 values; int64_t scale; };
+struct Outer { i64_1 counts; const Inner* inner;  // the inner one
+               bool doubled; double shift; };
+GPUPARSE(double) sum_outer(const Outer* outer);
+GPUPARSE(int64_t) code_of(any_1 values,
+                          out_any_2 other);
+GPUPARSE(void) fill(out_f32_3 target, double value);
+GPUPARSE(int64_t) give_back(int64_t status);
+GPUPARSE(double) give_back_double(double value);
+GPUPARSE(int64_t) rows_of(i64_2 records);
+GPUPARSE(int64_t) sum_large(f64_4 values, b8_2 flags, int64_t scale, u64_1 last);
+"""
+SOURCE = """
+#include "header.h"
+GPUPARSE(double) sum_outer(const Outer* outer) {
+    double sum = outer->shift;
+    for (int64_t i = 0; i < outer->counts.n0; ++i) sum += outer->counts.data[i];
+    if (outer->inner)
+        for (int64_t i = 0; i < outer->inner->values.n0 * outer->inner->values.n1; ++i)
+            sum += outer->inner->values.data[i] * outer->inner->scale;
+    return outer->doubled ? 2 * sum : sum;
+}
+GPUPARSE(int64_t) code_of(any_1 values, out_any_2 other) {
+    return values.dtype * 10000 + other.dtype * 100 + values.n0 * 10 + other.n0 * other.n1;
+}
+GPUPARSE(void) fill(out_f32_3 target, double value) {
+    for (int64_t i = 0; i < target.n0 * target.n1 * target.n2; ++i) target.data[i] = (float)value;
+}
+GPUPARSE(int64_t) give_back(int64_t status) { return status; }
+GPUPARSE(double) give_back_double(double value) { return value; }
+GPUPARSE(int64_t) rows_of(i64_2 records) {
+    return records.n0 * 1000 + records.n1 * 100 + (records.n0 ? records.data[records.n1] : 0);
+}
+GPUPARSE(int64_t) sum_large(f64_4 values, b8_2 flags, int64_t scale, u64_1 last) {
+    return (values.n0 + values.n1 + values.n2 + values.n3 + flags.n0 + flags.n1) * scale + last.n0 +
+           (values.data == NULL) * 1000;
+}
+"""
+
+
+class Inner(NamedTuple):
+    values: np.ndarray
+    scale: int
+
+
+@dataclass
+class Outer:
+    counts: np.ndarray | None
+    inner: Any
+    doubled: bool
+    shift: float
+
+
+def load_build() -> Any:
+    """native/build.py as a module."""
+    spec = importlib.util.spec_from_file_location("native_build", ROOT / "native" / "build.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A library of a few functions that say what they were given."""
+    build, folder = load_build(), tmp_path_factory.mktemp("small")
+    (folder / "api").mkdir()
+    (folder / "api" / "types.h").write_text((ROOT / "native" / "api" / "types.h").read_text())
+    (folder / "api" / "header.h").write_text(HEADER)
+    (folder / "api" / "small.cpp").write_text(SOURCE)
+    compiler = build.find_compiler()
+    path = folder / "libsmall.so"
+    flags = [*build.compile_flags(compiler, "", False), *build.link_flags(compiler, False)]
+    subprocess.run([*compiler, folder / "api" / "small.cpp", *flags, "-o", path], check=True)
+    return native.Library(path, native.read_declarations([HEADER]))
+
+
+def test_the_library_is_available_and_fits():
+    assert native.is_available()
+    assert native.call("processor_fits") == 1
+    assert native.call("compiled_level") <= native.call("processor_level")
+
+
+def test_an_array_is_passed():
+    assert native.call("count_true", np.array([True, False, True])) == 2
+    assert native.call("count_true", np.zeros(0, dtype=bool)) == 0
+    assert native.call("count_true", None) == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (np.zeros(3, dtype=np.uint8), TypeError),
+        (np.zeros((3, 2), dtype=bool), ValueError),
+        (np.zeros(6, dtype=bool)[::2], ValueError),
+        ([True, False], TypeError),
+        (1, TypeError),
+    ],
+)
+def test_an_array_that_does_not_fit_is_refused(value, error):
+    with pytest.raises(error, match="count_true: values: a C-contiguous array of 1 axes of bool"):
+        native.call("count_true", value)
+
+
+def test_a_foreign_byte_order_and_odd_addresses_are_refused(small):
+    with pytest.raises(TypeError, match="float64"):
+        small.sum_large(np.zeros((1, 1, 1, 1), dtype=">f8"), None, 1, None)
+    odd = np.frombuffer(bytearray(9), dtype=np.uint8)[1:].view(np.uint64)
+    if odd.flags.aligned:
+        odd = np.frombuffer(bytearray(10), dtype=np.uint8)[2:].view(np.uint64)
+    with pytest.raises(ValueError, match="copy"):
+        small.sum_large(None, None, 1, odd)
+
+
+def test_numbers_of_arguments_and_names_are_checked():
+    with pytest.raises(TypeError, match=r"count_true\(values\) takes 1 arguments, not 2"):
+        native.call("count_true", None, None)
+    with pytest.raises(AttributeError, match="no function 'no_such'"):
+        native.call("no_such")
+
+
+def test_large_arrays_by_value_arrive(small):
+    values, flags = np.zeros((2, 3, 4, 5)), np.zeros((6, 7), dtype=bool)
+    assert small.sum_large(values, flags, 3, np.zeros(8, dtype=np.uint64)) == 27 * 3 + 8
+    assert small.sum_large(None, None, np.int32(3), None) == 1000
+
+
+def test_structs_are_passed(small):
+    inner = Inner(np.array([[1.0, 2.0], [3.0, 4.0]]), 10)
+    outer = Outer(np.array([5, 6]), inner, np.bool_(True), np.float32(0.5))
+    assert small.sum_outer(outer) == 2 * (0.5 + 11 + 100)
+    assert small.sum_outer(Outer(None, None, False, 1)) == 1
+    ready = small.struct("Outer", outer)
+    assert small.sum_outer(ready) == 223
+    inner.values[0, 0] = 2.0
+    assert small.sum_outer(ready) == 243, "changed values are seen"
+    outer.inner = small.struct("Inner", inner)
+    assert small.sum_outer(outer) == 243
+    with pytest.raises(TypeError, match=r"a struct Outer is needed, not Inner"):
+        small.sum_outer(outer.inner)
+
+
+def test_a_struct_keeps_its_arrays(small):
+    ready = small.struct("Outer", Outer(np.full(1000, 7), Inner(np.ones((9, 9)), 2), False, 0.0))
+    for _ in range(3):
+        np.full(1000, 9)  # would take the memory of an array that is gone
+        assert small.sum_outer(ready) == 7162
+
+
+def test_a_struct_without_a_field_or_with_a_wrong_one_is_refused(small):
+    with pytest.raises(TypeError, match="int has no attribute 'counts', a field of Outer"):
+        small.sum_outer(3)
+    with pytest.raises(TypeError, match=r"Inner\.values: a C-contiguous array"):
+        small.sum_outer(Outer(None, Inner([1], 1), False, 0.0))
+    with pytest.raises(TypeError, match="no struct Nothing"):
+        small.struct("Nothing", None)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "code"),
+    [
+        ("int8", 1),
+        ("int16", 2),
+        ("int32", 3),
+        ("int64", 4),
+        ("uint8", 5),
+        ("uint16", 6),
+        ("uint32", 7),
+        ("uint64", 8),
+        ("float32", 9),
+        ("float64", 10),
+        ("bool", 11),
+    ],
+)
+def test_any_knows_its_type(small, dtype, code):
+    values = np.zeros(3, dtype=dtype)
+    assert small.code_of(values, np.zeros((2, 2), np.float32)) == code * 10000 + 900 + 34
+    assert small.code_of(None, None) == 0
+
+
+def test_any_refuses_other_types(small):
+    with pytest.raises(TypeError, match="numbers is needed, not of float16"):
+        small.code_of(np.zeros(3, dtype=np.float16), None)
+
+
+def test_outputs_are_written_and_must_be_writable(small):
+    target = np.zeros((2, 3, 4), dtype=np.float32)
+    assert small.fill(target, 2.5) is None
+    assert (target == 2.5).all()
+    target.flags.writeable = False
+    with pytest.raises(ValueError, match=r"fill: target: a C-contiguous and writable array"):
+        small.fill(target, 1.0)
+
+
+def test_statuses_become_exceptions(small):
+    for value in (0, 5, -1, -999, -1003):
+        assert small.give_back(value) == value
+    with pytest.raises(MemoryError, match="give_back: out of memory"):
+        small.give_back(-1000)
+    with pytest.raises(ValueError, match="sizes of arrays do not agree"):
+        small.give_back(-1001)
+    with pytest.raises(TypeError, match="does not accept"):
+        small.give_back(-1002)
+    assert small.give_back_double(-1001.0) == -1001.0
+
+
+def test_numbers_that_do_not_fit_are_refused(small):
+    assert small.give_back(np.int64(-(2**63))) == -(2**63)
+    with pytest.raises(OverflowError, match="status"):
+        small.give_back(2**63)
+    with pytest.raises((TypeError, AttributeError)):
+        small.give_back(1.5)
+
+
+def test_records_of_int64_are_rows(small):
+    records = np.zeros(3, dtype=[("a", np.int64), ("b", np.int64)])
+    records["a"][1] = 42
+    assert small.rows_of(records) == 3242
+    with pytest.raises(TypeError, match="int64"):
+        small.rows_of(np.zeros(3, dtype=[("a", np.int64), ("b", np.int32)]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GPUPARSE(int) f();",
+        "GPUPARSE(void) f(int64_t);",
+        "GPUPARSE(void) f(int64_t a); GPUPARSE(void) f(int64_t b);",
+        "struct A { int64_t a; }; struct A { int64_t b; };",
+    ],
+)
+def test_declarations_that_cannot_be_read_are_refused(text):
+    with pytest.raises(NativeError):
+        native.read_declarations([text])
+
+
+def test_the_digest_is_the_one_of_the_build_script():
+    assert native._source_digest() == load_build().source_digest()
+
+
+def start(code: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={"PATH": "", "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_library_that_is_named_and_missing_is_said():
+    code = "from gpuparse import native; print(native.is_available()); native.library()"
+    done = start(code, GPUPARSE_NATIVE_LIBRARY="/no/such/library")
+    assert done.stdout == "False\n"
+    assert "/no/such/library: no such library, named by GPUPARSE_NATIVE_LIBRARY" in done.stderr
+
+
+def test_a_library_older_than_its_sources_is_said(monkeypatch):
+    monkeypatch.setattr(native, "_source_digest", lambda: "another")
+    with pytest.raises(NativeError, match=r"older than its sources: run `python native/build\.py`"):
+        native._read_fresh_headers(native.library().path)
+
+
+def test_the_module_is_light():
+    code = "import sys, gpuparse.native; print(sorted({'torch', 'numba'} & set(sys.modules)))"
+    assert start(code).stdout == "[]\n"
