@@ -1,0 +1,55 @@
+// Vectors of the length that this machine has, by the vector extensions of g++ and clang.
+//
+// Results must not depend on the length: vectorise over cells, never sum over the lanes.
+// Loads may reach beyond the last cell: arrays have room for one more vector there.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+namespace gpuparse {
+
+#if defined(__AVX512F__)
+enum : int64_t { VECTOR_BYTES = 64 };
+#elif defined(__AVX__)
+enum : int64_t { VECTOR_BYTES = 32 };
+#else
+enum : int64_t { VECTOR_BYTES = 16 };
+#endif
+
+// One vector of numbers of type F.
+template <class F>
+struct Lanes {
+    typedef F type __attribute__((vector_size(VECTOR_BYTES)));
+    static constexpr int64_t count = VECTOR_BYTES / static_cast<int64_t>(sizeof(F));
+};
+
+template <class F>
+using Vector = typename Lanes<F>::type;
+
+template <class F>
+inline Vector<F> load(const F* from) {
+    Vector<F> vector;
+    memcpy(&vector, from, sizeof vector);
+    return vector;
+}
+
+template <class F>
+inline void store(F* to, Vector<F> vector) {
+    memcpy(to, &vector, sizeof vector);
+}
+
+// The vector with this number in every lane.
+template <class F>
+inline Vector<F> splat(F number) {
+    return number - Vector<F>{};
+}
+
+// A number of cells rounded up to whole cache lines of 64 bytes, the longest vectors.
+template <class F>
+inline int64_t whole_lines(int64_t count) {
+    const int64_t line = 64 / static_cast<int64_t>(sizeof(F));
+    return (count + line - 1) / line * line;
+}
+
+}  // namespace gpuparse
