@@ -1,0 +1,225 @@
+// Labels found with the trees: the best label of every arc, from a line of one weight a label.
+//
+// A label template is conjoined with every label: its value finds a line of weights by the same keys
+// as an arc template's. Templates of one word without the distance are summed once a word and
+// direction; all others once an arc. The score of an arc's best label then takes part in the arc's
+// score, whatever the decoder (Carreras 2007, section 2).
+#pragma once
+#include <math.h>
+
+#include "arc_scores.h"
+
+namespace gpuparse {
+
+constexpr int64_t LABEL_LANES = 16;        // a line has a multiple of this many weights
+constexpr int32_t LITTLE = -(1 << 30);  // of padding lanes, so that the maximum never picks them
+constexpr int64_t CACHE_LINE = 64;         // bytes
+
+// LABEL_LANES sums.
+template<class W> struct LabelVector { typedef int32_t type __attribute__((vector_size(64))); };
+template<> struct LabelVector<float> { typedef float type __attribute__((vector_size(64))); };
+
+
+// LABEL_LANES weights as sums.
+inline LabelVector<float>::type label_weights(const float* weights) {
+    LabelVector<float>::type lanes;
+    memcpy(&lanes, weights, sizeof(lanes));
+    return lanes;
+}
+inline LabelVector<int8_t>::type label_weights(const int8_t* weights) {
+    typedef int8_t Weights __attribute__((vector_size(16)));
+    Weights lanes;
+    memcpy(&lanes, weights, sizeof(lanes));
+    return __builtin_convertvector(lanes, LabelVector<int8_t>::type);
+}
+inline LabelVector<int16_t>::type label_weights(const int16_t* weights) {
+    typedef int16_t Weights __attribute__((vector_size(32)));
+    Weights lanes;
+    memcpy(&lanes, weights, sizeof(lanes));
+    return __builtin_convertvector(lanes, LabelVector<int16_t>::type);
+}
+
+// What labels of the arcs of one sentence are scored from.
+template<class W>
+struct LabelSums {
+    const JointLabels* joint;
+    const W* weights;
+    int64_t n;
+    ArcKeys keys;
+    Sum<W>* words;   // (2, 2, n + 1, stride): sums of the templates of one word, by role, direction
+    int64_t* lines;  // (n + 1, most): first weights of the lines of one head's arcs
+    int64_t* counts;  // (n + 1,): how many lines each of them has
+    Sum<W>* sums;    // (stride,) of one arc
+    int64_t most;
+
+    const Sum<W>* of_word(int64_t role, int64_t direction, int64_t i) const {
+        return words + ((role * 2 + direction) * (n + 1) + i) * joint->stride;
+    }
+};
+
+template<class W>
+LabelSums<W> take_label_sums(const JointLabels& joint, int64_t n, Arena& arena) {
+    LabelSums<W> labels;
+    labels.joint = &joint;
+    labels.weights = (const W*)joint.weights.data;
+    labels.n = n;
+    labels.most = 2 * joint.plan->pair.n0 + 1;
+    labels.keys = take_arc_keys(*joint.plan, n, arena);
+    labels.words = arena.take<Sum<W>>(4 * (n + 1) * joint.stride);
+    labels.lines = arena.take<int64_t>((n + 1) * labels.most);
+    labels.counts = arena.take<int64_t>(n + 1);
+    labels.sums = arena.take<Sum<W>>(joint.stride);
+    return labels;
+}
+
+// Fill the keys of a sentence and sum the families of one word, for arcs to the right and left.
+template<class W>
+void fill_label_sums(const i32_2& values, int64_t start, LabelSums<W>& labels) {
+    const JointLabels& joint = *labels.joint;
+    const ArcPlan& plan = *joint.plan;
+    const RowMap& rows = *joint.rows;
+    const int64_t n = labels.n, stride = joint.stride;
+    fill_arc_keys(values, start, n, plan, rows, labels.keys);
+    memset(labels.words, 0, (size_t)(4 * (n + 1) * stride) * sizeof(Sum<W>));
+    for (int64_t at = 0; at < 2 * (n + 1); ++at)
+        for (int64_t k = joint.width; k < stride; ++k) labels.words[at * stride + k] = (Sum<W>)LITTLE;
+    for (int64_t f = 0; f < plan.word.n0; ++f) {
+        const WordFamily& family = words_of(plan)[f];
+        const int64_t tables[] = {family.first_codes, family.second_codes};
+        for (int64_t i = family.role; i <= n; ++i) {
+            const int64_t at = family.side * labels.keys.stride + i;
+            if (!labels.keys.side_on[at]) continue;
+            const uint32_t base =
+                find_base(mix(labels.keys.side_key[at], 2 * (uint32_t)family.seed) &
+                              (uint32_t)rows.mask, rows);
+            for (int64_t direction = 0; direction < 2; ++direction) {
+                Sum<W>* sum = labels.words +
+                              ((family.role * 2 + direction) * (n + 1) + i) * stride;
+                for (int64_t table : tables) {
+                    if (table < 0) continue;
+                    const uint32_t code = codes_of(plan, table)[direction * plan.n_buckets];
+                    const W* line = labels.weights + (uint64_t)(base ^ code) * (uint64_t)stride;
+                    for (int64_t k = 0; k < stride; ++k) sum[k] += line[k];
+                }
+            }
+        }
+    }
+}
+
+// Fill the lines of the arc h -> m; returns how many.
+template<class W>
+int64_t find_lines(int64_t h, int64_t m, const LabelSums<W>& labels, int64_t* lines) {
+    const ArcPlan& plan = *labels.joint->plan;
+    const RowMap& rows = *labels.joint->rows;
+    const ArcKeys& keys = labels.keys;
+    const int64_t stride = labels.joint->stride, c = keys.combination[labels.n + m - h];
+    int64_t count = 0;
+    for (int64_t f = 0; f < plan.pair.n0; ++f) {
+        const PairFamily& family = pairs_of(plan)[f];
+        if (!keys.side_on[family.head_side * keys.stride + h]) continue;
+        if (!keys.side_on[family.modifier_side * keys.stride + m]) continue;
+        const uint32_t base = find_base(
+            keys.head_part[f * keys.stride + h] ^ keys.modifier_part[f * keys.stride + m], rows);
+        lines[count++] = (int64_t)(base ^ codes_of(plan, family.first_codes)[c]) * stride;
+        if (family.second_codes >= 0)
+            lines[count++] = (int64_t)(base ^ codes_of(plan, family.second_codes)[c]) * stride;
+    }
+    return count;
+}
+
+// Fill sums[l] with the score of label l on the arc h -> m.
+template<class W>
+void sum_labels(int64_t h, int64_t m, const LabelSums<W>& labels, Sum<W>* __restrict sums) {
+    const int64_t direction = h < m ? 0 : 1, stride = labels.joint->stride;
+    const Sum<W>* of_head = labels.of_word(0, direction, h);
+    const Sum<W>* of_modifier = labels.of_word(1, direction, m);
+    const int64_t count = find_lines(h, m, labels, labels.lines);
+    for (int64_t k = 0; k < stride; ++k) sums[k] = of_head[k] + of_modifier[k];
+    for (int64_t line = 0; line < count; ++line) {
+        const W* weights = labels.weights + labels.lines[line];
+        for (int64_t k = 0; k < stride; ++k) sums[k] += weights[k];
+    }
+}
+
+// The largest sum of any label of an arc, whose lines are known. Labels by the vector, its sum in a
+// register while a loop runs over the lines.
+template<class W>
+Sum<W> largest_sum(int64_t h, int64_t m, const LabelSums<W>& labels, const int64_t* lines,
+                   int64_t count) {
+    typedef typename LabelVector<W>::type Lanes;
+    const int64_t direction = h < m ? 0 : 1, stride = labels.joint->stride;
+    const Sum<W>* of_head = labels.of_word(0, direction, h);
+    const Sum<W>* of_modifier = labels.of_word(1, direction, m);
+    Lanes best;
+    for (int64_t k = 0; k < LABEL_LANES; ++k) best[k] = (Sum<W>)LITTLE * 2;
+    for (int64_t k = 0; k < stride; k += LABEL_LANES) {
+        Lanes total, other;
+        memcpy(&total, of_head + k, sizeof(total));
+        memcpy(&other, of_modifier + k, sizeof(other));
+        total += other;
+        for (int64_t line = 0; line < count; ++line)
+            total += label_weights(labels.weights + lines[line] + k);
+        best = total > best ? total : best;
+    }
+    Sum<W> most = best[0];
+    for (int64_t k = 1; k < LABEL_LANES; ++k) most = best[k] > most ? best[k] : most;
+    return most;
+}
+
+// Add to scores(h, m) of every arc of one sentence what its best label scores; keep it in
+// best(h, m). `fill_label_sums` must have been called.
+//
+// The lines of all arcs of a head are asked for before any is read. Cost: O(labels * families) an arc.
+template<class W>
+void add_best_labels(LabelSums<W>& labels, View2<Sum<W>> best, View2<double> scores) {
+    const int64_t n = labels.n, stride = labels.joint->stride;
+    const int64_t per_cache_line = CACHE_LINE / (int64_t)sizeof(W);
+    for (int64_t h = 0; h <= n; ++h) {
+        for (int64_t m = 1; m <= n; ++m) {
+            if (h == m) continue;
+            int64_t* lines = labels.lines + m * labels.most;
+            labels.counts[m] = find_lines(h, m, labels, lines);
+            for (int64_t line = 0; line < labels.counts[m]; ++line)
+                for (int64_t k = 0; k < stride; k += per_cache_line)
+                    __builtin_prefetch(labels.weights + lines[line] + k);
+        }
+        for (int64_t m = 1; m <= n; ++m) {
+            if (h == m) continue;
+            best(h, m) = largest_sum(h, m, labels, labels.lines + m * labels.most, labels.counts[m]);
+            scores(h, m) += best(h, m);
+        }
+    }
+}
+
+// The first of the labels that score highest, and the score. Every label but `right` scores `cost`
+// more than its sum.
+struct BestLabel { int64_t label; double score; };
+
+template<class S>
+BestLabel best_label(const S* sums, int64_t width, int64_t right, double cost) {
+    BestLabel best{0, -(double)INFINITY};
+    for (int64_t label = 0; label < width; ++label) {
+        const double value = (double)sums[label] + (label != right ? cost : 0.0);
+        if (value > best.score) best = {label, value};
+    }
+    return best;
+}
+
+// The best label of an arc of the sentence whose sums these are; `right` and `cost` as of
+// `best_label`.
+template<class W>
+BestLabel find_label(int64_t h, int64_t m, const LabelSums<W>& labels, int64_t right, double cost) {
+    sum_labels(h, m, labels, labels.sums);
+    return best_label(labels.sums, labels.joint->width, right, cost);
+}
+
+// Write the weight rows of the label of an arc, counted in single weights; returns how many.
+inline int64_t label_rows(int64_t n, int64_t h, int64_t m, int64_t label, const JointLabels& joint,
+                          const ArcKeys& keys, int64_t* found) {
+    const int64_t count =
+        pair_rows(h, m, keys.combination[n + m - h], *joint.plan, *joint.rows, keys, found);
+    for (int64_t k = 0; k < count; ++k) found[k] = found[k] * joint.stride + label;
+    return count;
+}
+
+}  // namespace gpuparse

@@ -1,0 +1,95 @@
+// Keys of the words of parts of three and four words, and the weight rows of a part.
+//
+// The feature of a template for a part is a hash: the XOR of one number for each word of the part,
+// which is hashed once a word. A part of four words costs three XORs then, and one row a template.
+#pragma once
+#include "feature_rows.h"
+#include "part_provider.h"
+
+namespace gpuparse {
+
+constexpr uint32_t PART_SEED = 1u << 16;  // families of arcs and siblings have smaller ones
+constexpr uint32_t RIGHT_HASH = 0x5BD1E995u, BELOW_HASH = 0xB5297A4Du;
+constexpr int64_t HEAD_POSITION[HIGHER_PARTS] = {1, 1, 0, 0, 0, 0};  // of h among the words of a part
+constexpr int64_t MODIFIER_POSITION[HIGHER_PARTS] = {2, 3, 3, 1, 1, 1};
+
+// Hash every word of a sentence for every template of a plan. The arena has failed where memory runs
+// out.
+inline PartKeys fill_part_keys(const i32_2& values, int64_t start, int64_t n, const HigherPlan& plan,
+                               Arena& arena) {
+    const int64_t nodes = n + 1, sides = plan.side_start.n0 - 1, terms = plan.sides.n0;
+    uint32_t* side_key = arena.take<uint32_t>(sides * nodes);
+    uint8_t* side_on = arena.take<uint8_t>(sides * nodes);
+    uint32_t* words = arena.take<uint32_t>(terms * PART_WORDS * nodes);
+    uint8_t* on = arena.take<uint8_t>(terms * PART_WORDS * nodes);
+    uint32_t* right = arena.take<uint32_t>(terms);
+    uint32_t* below = arena.take<uint32_t>(terms);
+    PartKeys keys{plan.family_start.data, nodes, words, on, right, below};
+    if (arena.failed()) return keys;
+    for (int64_t side = 0; side < sides; ++side) {
+        uint32_t* __restrict key = side_key + side * nodes;
+        uint8_t* __restrict is_on = side_on + side * nodes;
+        for (int64_t i = 0; i <= n; ++i) key[i] = 0, is_on[i] = 1;
+        for (int64_t a = plan.side_start.data[side]; a < plan.side_start.data[side + 1]; ++a) {
+            const int64_t row = plan.atoms.data[2 * a], offset = plan.atoms.data[2 * a + 1];
+            const int32_t* __restrict value = values.data + row * values.n1 + start + offset;
+            for (int64_t i = 0; i <= n; ++i) {
+                key[i] = fold(key[i], (uint32_t)value[i]);
+                is_on[i] &= value[i] != 0;
+            }
+            is_on[ABSENT_WORD] &= offset == 0;  // there is no word beside an absent one
+        }
+    }
+    for (int64_t term = 0; term < terms; ++term) {
+        right[term] = plan.with_direction.data[term] ? RIGHT_HASH : 0;
+        below[term] = plan.with_direction.data[term] ? BELOW_HASH : 0;
+        for (int64_t position = 0; position < PART_WORDS; ++position) {
+            const int64_t side = plan.sides.data[term * PART_WORDS + position];
+            const int64_t at = (term * PART_WORDS + position) * nodes;
+            const uint32_t seed = PART_SEED + (uint32_t)(PART_WORDS * term + position);
+            const uint32_t* __restrict key = side_key + side * nodes;
+            uint32_t* __restrict word = words + at;
+            // Side 0 reads nothing of a word that may be absent: it adds nothing to the XOR.
+            if (side > 0)
+                for (int64_t i = 0; i <= n; ++i) word[i] = mix(key[i], seed);
+            else
+                memset(word, 0, (size_t)nodes * sizeof(uint32_t));
+            memcpy(on + at, side_on + side * nodes, (size_t)nodes);
+        }
+    }
+    return keys;
+}
+
+// Write the weight rows of every feature of a part; returns how many there are. words: PART_WORDS
+// words in the order of the kind's roles, ABSENT_WORD for absent ones and beyond the last role.
+inline int64_t part_rows(int64_t kind, const int64_t* words, const PartKeys& keys, int64_t cells,
+                         int64_t* found) {
+    const int64_t h = words[HEAD_POSITION[kind]], m = words[MODIFIER_POSITION[kind]];
+    const bool is_right = h < m, is_below = HEAD_POSITION[kind] == 1 && words[0] < h;
+    int64_t count = 0;
+    for (int64_t term = keys.first[kind]; term < keys.first[kind + 1]; ++term) {
+        uint32_t key = 0;
+        bool on = true;
+        for (int64_t position = 0; position < PART_WORDS; ++position) {
+            on &= keys.is_on(term, position)[words[position]] != 0;
+            key ^= keys.word(term, position)[words[position]];
+        }
+        if (!on) continue;
+        if (is_right) key ^= keys.right[term];
+        if (is_below) key ^= keys.below[term];
+        found[count++] = (int64_t)cell_of(key, cells);
+    }
+    return count;
+}
+
+// No part has more rows than this.
+inline int64_t max_part_rows(const HigherPlan& plan) {
+    int64_t most = 0;
+    for (int64_t k = 0; k + 1 < plan.family_start.n0; ++k) {
+        const int64_t terms = plan.family_start.data[k + 1] - plan.family_start.data[k];
+        if (terms > most) most = terms;
+    }
+    return most;
+}
+
+}  // namespace gpuparse
