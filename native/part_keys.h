@@ -10,8 +10,6 @@ namespace gpuparse {
 
 constexpr uint32_t PART_SEED = 1u << 16;  // families of arcs and siblings have smaller ones
 constexpr uint32_t RIGHT_HASH = 0x5BD1E995u, BELOW_HASH = 0xB5297A4Du;
-constexpr int64_t HEAD_POSITION[HIGHER_PARTS] = {1, 1, 0, 0, 0, 0};  // of h among the words of a part
-constexpr int64_t MODIFIER_POSITION[HIGHER_PARTS] = {2, 3, 3, 1, 1, 1};
 
 // Hash every word of a sentence for every template of a plan. The arena has failed where memory runs
 // out.

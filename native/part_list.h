@@ -10,21 +10,16 @@
 #include <string.h>
 
 #include "arena.h"
+#include "part_kinds.h"
 
 namespace gpuparse {
 
-// Kinds of higher-order parts, in the order of the plan's tables.
-enum {
-    GRANDPARENT, GRAND_SIBLING, TRI_SIBLING, HEAD_CHILD, INNER_GRANDCHILD, OUTER_GRANDCHILD,
-    HIGHER_KINDS
-};
 // Kinds of listed parts. HIGHER_PART + k: the k-th higher-order kind; LABELLED_PART + k: the same
 // with a label.
 enum {
     ARC_PART, LABEL_PART, SIBLING_PART, RIGHT_END_PART, LEFT_END_PART, HIGHER_PART,
     LABELLED_PART = HIGHER_PART + HIGHER_KINDS
 };
-constexpr int32_t ABSENT_WORD = 0;  // stands for a sibling, child or grandparent that is not there
 
 // h, m: head and modifier; of an end, m is the outermost modifier, or h where there is none.
 // third: the inner sibling (h for none in a sibling part), the child, or of a grandparent part the

@@ -6,17 +6,10 @@
 #pragma once
 #include "candidates.h"
 #include "grandchild.h"
+#include "part_kinds.h"
 #include "sibling_provider.h"
 
 namespace gpuparse {
-
-enum HigherPart : int64_t {
-    GRANDPARENT, GRAND_SIBLING, TRI_SIBLING, HEAD_CHILD, INNER_GRANDCHILD, OUTER_GRANDCHILD,
-    HIGHER_PARTS
-};
-
-constexpr int64_t ABSENT_WORD = 0;  // stands for a word that a part does not have
-constexpr int64_t PART_WORDS = 4;   // most words of a part
 
 // The cell of a key in a table of `cells` cells.
 inline uint64_t cell_of(uint32_t key, int64_t cells) {
@@ -25,7 +18,7 @@ inline uint64_t cell_of(uint32_t key, int64_t cells) {
 
 // Keys of the words of one sentence. N nodes a row.
 struct PartKeys {
-    const int64_t* first;   // (HIGHER_PARTS + 1,): the terms of kind k are first[k] .. first[k + 1]
+    const int64_t* first;   // (HIGHER_KINDS + 1,): the terms of kind k are first[k] .. first[k + 1]
     int64_t nodes;
     const uint32_t* words;  // (terms, PART_WORDS, nodes), by position of the word in the part
     const uint8_t* on;      // the same
