@@ -1,4 +1,4 @@
-"""The shipped configs: complete, valid, as their head comments say; the quickstart runs."""
+"""The shipped configs: what each means, how short it is, its commands; the quickstart runs."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ import pytest
 
 from gpuparse import inference
 from gpuparse.commands import train
-from gpuparse.commands.config import known_keys, load_config
+from gpuparse.commands.config import RunConfig, known_keys, load_config, parse_config
 from gpuparse.commands.console import run
 from gpuparse.commands.paper_files import load_tables
 from gpuparse.features.templates import TemplateSet, load_templates
@@ -20,40 +20,68 @@ from gpuparse.plain_yaml import read_yaml
 ROOT = Path(__file__).parents[1]
 PAPERS = sorted((ROOT / "configs" / "papers").rglob("*.y*ml"))
 CONFIGS = sorted(set((ROOT / "configs").rglob("*.y*ml")) - set(PAPERS))
-LANGUAGES = ("ancient-greek", "danish-ddt", "english-ewt", "spanish")
-WITH_GRAPHS = ("danish-ddt", "english-ewt")
-DECODERS = {
-    "first-order-projective": "eisner",
-    "first-order-non-projective": "chu_liu_edmonds",
-    "second-order-projective": "eisner_sibling",
-    "second-order-non-projective": "hill_climb",
-    "multi-parent": "multi_parent",
-    "grandchildren": "eisner_grandchild",
-    "tri-sibling": "eisner_tri_sibling",
-    "third-order-projective": "eisner_grand_sibling",
-    "third-order-non-projective": "dual_decomposition",
-}
-BEYOND = {  # the second order: templates and epochs
-    "grandchildren": ("grandchildren", 10),
-    "tri-sibling": ("third-order", 15),
-    "third-order-projective": ("third-order", 15),
-    "third-order-non-projective": ("third-order", 15),
-}
-JOINT = {  # the best decoder of each language
-    "ancient-greek": "hill_climb",
-    "danish-ddt": "hill_climb",
-    "english-ewt": "eisner_sibling",
-    "spanish": "eisner_sibling",
-}
-OF_A_LANGUAGE = [path for path in CONFIGS if path.parent.name in LANGUAGES]
+MAX_LINES = 15
+TRAINING = ["data.train=train.conllu"]
+
+JOINT = {"labels.kind": "joint", "labels.features": "joint-labels"}
+THIRD = {"features": "third-order", "learning.epochs": 15, **JOINT}
+MEANINGS = {  # what each config changes, beside learning.cost_augmented=true
+    "first-order-projective": {},
+    "first-order-non-projective": {"decoder": "chu_liu_edmonds"},
+    "second-order-projective": {"decoder": "eisner_sibling"},
+    "second-order-non-projective": {"decoder": "hill_climb"},
+    "multi-parent": {"decoder": "multi_parent", "labels.features": "graph-labels"},
+    "joint-labels": {"decoder": "eisner_sibling", **JOINT},
+    "grandchildren": {"decoder": "eisner_grandchild", "features": "grandchildren", **JOINT},
+    "third-order-projective": {"decoder": "eisner_grand_sibling", **THIRD},
+    "tri-sibling": {"decoder": "eisner_tri_sibling", **THIRD},
+    "third-order-non-projective": {"decoder": "dual_decomposition", **THIRD},
+    "danish-ddt/joint-labels": {"decoder": "hill_climb", **JOINT},
+    "ancient-greek/second-order-non-projective": {"decoder": "hill_climb", "min_gain": 0.0},
+    "ancient-greek/joint-labels": {"decoder": "hill_climb", "min_gain": 0.0, **JOINT},
+    "ancient-greek/third-order-non-projective": {
+        "decoder": "dual_decomposition", "min_gain": 0.0, **THIRD,
+    },
+    "english-ewt/third-order-projective": {
+        "decoder": "eisner_grand_sibling", "feature_map.rows": 1 << 24, **THIRD,
+    },
+    "english-ewt/third-order-non-projective": {
+        "decoder": "dual_decomposition", "feature_map.rows": 1 << 24, **THIRD,
+    },
+    "spanish/third-order-non-projective": {
+        "decoder": "dual_decomposition", "min_gain": 2.0, **THIRD,
+    },
+    "quickstart": {
+        "features": "mcdonald-2005", "decoder": "chu_liu_edmonds", "draw": 1,
+        "data.train": "synthetic:2000:1", "data.dev": "synthetic:200:2",
+        "data.test": "synthetic:500:3", "feature_map.rows": 1 << 20, "learning.epochs": 5,
+        "labels.rows": 1 << 18, "labels.epochs": 3, "weights.bits": 16,
+    },
+}  # fmt: skip
 
 
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def loaded(path: Path, *overrides: str) -> RunConfig:
+    """A shipped config; those without a training treebank get one."""
+    return load_config(path, [*([] if path.stem == "quickstart" else TRAINING), *overrides])
+
+
 def head_comment(path: Path) -> str:
     return path.read_text(encoding="utf-8").partition("\n\n")[0]
+
+
+def flat(config: RunConfig) -> dict[str, object]:
+    """The values by their dotted keys."""
+    values = {}
+    for key, value in dataclasses.asdict(config).items():
+        if isinstance(value, dict):
+            values |= {f"{key}.{inner}": inner_value for inner, inner_value in value.items()}
+        else:
+            values[key] = value
+    return values
 
 
 def has_what_it_needs(templates: TemplateSet, decoder: str) -> bool:
@@ -61,33 +89,44 @@ def has_what_it_needs(templates: TemplateSet, decoder: str) -> bool:
     return not needs or any(getattr(templates, part) for part in needs)
 
 
-def test_all_are_there():
-    names = {name(path) for path in CONFIGS}
-    wanted = {
-        f"configs/{language}/{kind}.yaml"
-        for language in LANGUAGES
-        for kind in DECODERS
-        if kind != "multi-parent" or language in WITH_GRAPHS
-    }
-    wanted |= {f"configs/{language}/joint-labels.yaml" for language in LANGUAGES}
-    assert wanted | {"configs/quickstart.yaml"} <= names
-    papers = {"mcdonald-crammer-pereira-2005", "mcdonald-pereira-2006", "carreras-2007"}
-    assert {f"configs/papers/{paper}.yaml" for paper in papers} <= set(map(name, PAPERS))
+def test_every_config_has_a_meaning_and_every_decoder_a_config():
+    names = {str(path.relative_to(ROOT / "configs").with_suffix("")) for path in CONFIGS}
+    assert names == set(MEANINGS)
+    assert {loaded(path).decoder for path in CONFIGS} == set(known_keys()["decoder"].choices)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name)
-def test_every_key_is_written_out(path):
-    content = read_yaml(path).value
-    keys = {key for key, value in content.items() if not isinstance(value, dict)}
-    for section, inner in content.items():
-        if isinstance(inner, dict):
-            keys |= {f"{section}.{key}" for key in inner}
-    assert keys == set(known_keys())
+def test_it_means_what_the_table_says(path):
+    meaning = MEANINGS[str(path.relative_to(ROOT / "configs").with_suffix(""))]
+    plain = parse_config("{output: x, data: {train: train.conllu}}", "no changes")
+    config = dataclasses.replace(loaded(path), output="x")
+    wanted = flat(plain) | {"learning.cost_augmented": True} | meaning
+    assert flat(config) == wanted
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=name)
+def test_it_is_short_and_states_only_what_differs(path, tmp_path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= MAX_LINES
+    config, content = loaded(path), read_yaml(path).value
+    bare = tmp_path / path.name
+    if "base" in content:
+        bare.write_text(f"base: {path.parent / content['base']}\n")
+    else:
+        bare.write_text("seed: 1\n")
+    base = flat(load_config(bare, TRAINING))
+    stated = {
+        f"{key}.{inner}" if inner else key
+        for key, value in content.items()
+        for inner in (value if isinstance(value, dict) else [""])
+    }
+    same = {key for key in stated - {"base"} if base[key] == flat(config)[key]}
+    assert same <= ({"decoder"} if path.stem == "first-order-projective" else set())
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name)
 def test_it_can_be_loaded_with_its_templates(path):
-    config = load_config(path)
+    config = loaded(path)
     templates = load_templates(config.features)
     assert templates.arc
     assert has_what_it_needs(templates, config.decoder)
@@ -95,7 +134,7 @@ def test_it_can_be_loaded_with_its_templates(path):
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name)
-def test_the_head_comment_shows_a_command_that_is_right(path, monkeypatch):
+def test_the_head_comment_shows_commands_that_are_right(path, monkeypatch):
     monkeypatch.chdir(ROOT)
     lines = head_comment(path).splitlines()
     assert all(line.startswith("#") for line in lines)
@@ -107,50 +146,10 @@ def test_the_head_comment_shows_a_command_that_is_right(path, monkeypatch):
     assert shlex.split(command.removeprefix("#"))[2] == config.output
 
 
-@pytest.mark.parametrize("path", OF_A_LANGUAGE, ids=name)
-def test_the_name_says_what_is_searched(path):
-    config = load_config(path)
-    best = JOINT[path.parent.name]
-    assert config.decoder == (best if path.stem == "joint-labels" else DECODERS[path.stem])
-    is_joint = path.stem == "joint-labels" or path.stem in BEYOND
-    assert config.features == BEYOND.get(path.stem, ("extended", 10))[0]
-    labels = "graph-labels" if path.stem == "multi-parent" else "labels"
-    assert config.labels.features == ("joint-labels" if is_joint else labels)
-    assert config.labels.kind == ("joint" if is_joint else "second-stage")
-
-
-@pytest.mark.parametrize("path", OF_A_LANGUAGE, ids=name)
-def test_it_differs_from_the_first_order_in_what_is_searched_alone(path):
-    first = load_config(path.with_name("first-order-projective.yaml"))
-    config = load_config(path)
-    labels = dataclasses.replace(
-        first.labels, kind=config.labels.kind, features=config.labels.features
-    )
-    features, epochs = BEYOND.get(path.stem, ("extended", 10))
-    is_large = (path.parent.name, path.stem[:11]) == ("english-ewt", "third-order")
-    searched = dataclasses.replace(
-        first,
-        output=config.output,
-        feature_map=dataclasses.replace(first.feature_map, rows=1 << (24 if is_large else 22)),
-        features=features,
-        learning=dataclasses.replace(first.learning, epochs=epochs),
-        decoder=config.decoder,
-        min_gain=config.min_gain,
-        labels=labels,
-    )
-    assert config == searched
-
-
 @pytest.mark.parametrize("path", PAPERS, ids=name)
-def test_every_key_of_a_papers_runs_is_written_out_and_its_commands_are_right(path, monkeypatch):
+def test_the_commands_of_a_paper_are_right(path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    content = read_yaml(path).value
-    sections = {key: value for key, value in content.items() if isinstance(value, dict)}
-    assert {"systems", "tables"} <= set(sections)
-    keys = set(content) - set(sections)
-    for section in set(sections) - {"systems", "tables"}:
-        keys |= {f"{section}.{key}" for key in sections[section]}
-    assert keys == set(known_keys())
+    assert {"systems", "tables"} <= set(read_yaml(path).value)
     commands = [line for line in head_comment(path).splitlines() if "python -m" in line]
     assert commands
     for command in commands:
@@ -164,16 +163,18 @@ def test_every_key_of_a_papers_runs_is_written_out_and_its_commands_are_right(pa
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=name)
-def test_every_system_of_a_paper_stands_in_a_table_and_no_two_are_the_same(path):
-    paper = load_tables(path)
+def test_every_system_of_a_paper_is_in_a_table_and_no_two_are_the_same(path):
+    paper = load_tables(path, [*TRAINING, "data.test=test.conllu"])
     assert set(paper.systems) == set().union(*(table.systems for table in paper.tables.values()))
     configs = [dataclasses.replace(config, output="") for config in paper.systems.values()]
     assert all(config not in configs[:i] for i, config in enumerate(configs))
 
 
 def test_no_two_write_into_the_same_folder():
-    outputs = [load_config(path).output for path in CONFIGS]
-    outputs += [config.output for path in PAPERS for config in load_tables(path).systems.values()]
+    data = [*TRAINING, "data.test=test.conllu"]
+    outputs = [loaded(path).output for path in CONFIGS]
+    for path in PAPERS:
+        outputs += [config.output for config in load_tables(path, data).systems.values()]
     assert len(set(outputs)) == len(outputs)
 
 

@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from gpuparse import errors
 from gpuparse.__main__ import COMMANDS
-from gpuparse.commands.config import load_config, schema_table
+from gpuparse.commands.config import load_config
 from gpuparse.commands.console import INTERRUPTED, MEANINGS
 from gpuparse.commands.paper_files import load_tables
 from gpuparse.features.templates import SETS, parse_set
@@ -137,10 +138,10 @@ def test_code_runs(path, code):
     exec(compile(code, name(path), "exec"), {})
 
 
-def test_the_table_of_keys_is_up_to_date():
-    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    table = text.partition("<!-- keys -->\n")[2].partition("<!-- end of keys -->")[0]
-    assert table.strip() == schema_table().strip(), "paste `python -m gpuparse config` there"
+def test_the_generated_tables_are_up_to_date():
+    run = runpy.run_path(str(ROOT / "docs" / "update.py"))
+    for path, text in run["updated"]().items():
+        assert path.read_text(encoding="utf-8") == text, "run python -m docs.update"
 
 
 def test_the_exit_codes_are_those_of_the_errors():

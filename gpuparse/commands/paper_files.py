@@ -43,27 +43,27 @@ class Paper:
 def load_tables(path: str | Path, overrides: Sequence[str] = ()) -> Paper:
     """Read a file of tables and the overrides of the command line, and check all of it.
 
-    The file is the config of a run (`load_config` says how its keys and paths are read) with two
-    sections more: `systems`, each a mapping of dotted keys to the values that it changes, and
-    `tables`, each with a `title`, `columns` (keys of MEASURES), and `rows`, which name a `system`
-    or the figures of the `paper` or both; also pairs of rows to `compare`, `transposed`,
-    `ignore_punctuation` and a `note`.
+    The file is the config of a run (see `load_config`) with two more sections: `systems`, each a
+    mapping of dotted keys to the values that it changes, and `tables`, each with a `title`,
+    `columns` (keys of MEASURES), and `rows`, each with a `system`, figures of the `paper`, or both;
+    also pairs of rows to `compare`, `transposed`, `ignore_punctuation` and a `note`.
 
     Args:
         path: the YAML file.
         overrides: words such as `learning.epochs=5`, for all systems.
     Returns:
-        The tables and the config of every system, which writes into a folder of its own.
+        The tables and the config of every system; each system has its own output folder.
     Raises:
-        ConfigError: whatever is wrong, all of it, one line each.
+        ConfigError: all errors, one line each.
     """
     content, source = read_yaml(path), str(path)
     if not isinstance(content.value, Mapping):
         raise ConfigError(f"{source}: expected keys and values, {SYSTEMS} and {TABLES} among them")
     rest = {key: v for key, v in content.value.items() if key not in (SYSTEMS, TABLES)}
-    settings = Settings.of_file(PlainYaml(rest, content.lines), source, folder=folder_of(path))
+    settings = Settings.of_yaml(PlainYaml(rest, content.lines), source, folder=folder_of(path))
     for override in overrides:
         settings.override(override)
+    settings.take_output_from(path)
     reader = _Reader(source, content, settings.errors + settings.missing())
     changed = reader.systems(settings, folder_of(path))
     tables = reader.tables(list(changed))

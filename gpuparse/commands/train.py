@@ -7,7 +7,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 from gpuparse.commands.calibrate import fits_as_text
@@ -457,31 +457,20 @@ def _sha256(arcs: TemplateSet, labels: TemplateSet | None) -> str:
 
 
 def trainer_options(config: RunConfig) -> learning.Options:
-    """What the trainer needs to know of a config."""
-    return learning.Options(
-        decoder=config.decoder,
-        min_gain=config.min_gain,
-        single_root=_SINGLE_ROOT[config.data.single_root],
-        pos=config.data.pos,
-        map_kind=config.feature_map.kind,
-        map_rows=config.feature_map.rows,
-        rule=config.learning.rule,
-        epochs=config.learning.epochs,
-        batch_size=config.learning.batch_size,
-        cost_augmented=config.learning.cost_augmented,
-        max_step=config.learning.max_step,
-        shuffle=config.learning.shuffle,
-        unreachable=config.learning.unreachable,
-        seed=config.seed,
-        label_rows=config.labels.rows,
-        label_epochs=config.labels.epochs,
-        joint_labels=config.labels.kind == "joint",
-        k=config.learning.k,
-        shards=config.learning.shards,
-        averaged=config.learning.averaged,
-        backend=config.backend,
-        pruning=_pruning_options(config),
-    )
+    """The options of the trainer: keys of the same name, and a few that have other names there."""
+    given = {f.name: getattr(config, f.name) for f in fields(config)} | asdict(config.learning)
+    given |= {
+        "backend": config.backend,
+        "single_root": _SINGLE_ROOT[config.data.single_root],
+        "pos": config.data.pos,
+        "map_kind": "hashed",
+        "map_rows": config.feature_map.rows,
+        "label_rows": config.labels.rows,
+        "label_epochs": config.labels.epochs,
+        "joint_labels": config.labels.kind == "joint",
+        "pruning": _pruning_options(config),
+    }
+    return learning.Options(**{f.name: given[f.name] for f in fields(learning.Options)})
 
 
 def _pruning_options(config: RunConfig) -> PruningOptions | None:

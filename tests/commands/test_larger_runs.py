@@ -232,7 +232,6 @@ def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["feature_map.kind=exact"], "are found by hash alone"),
         (["learning.shards=2"], "what is pruned is learned in one"),
         (["learning.k=2"], "finds one tree only"),
         (["features=mcdonald-2005"], "templates, which decoder"),

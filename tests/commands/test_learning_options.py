@@ -65,7 +65,6 @@ def without_heads(text: bytes) -> bytes:
         (["data.partial=true", "decoder=multi_parent"], "data.partial: decoder multi_parent"),
         (["learning.backend=torch", "decoder=hill_climb"], "decoder hill_climb is learned by"),
         (["device=cuda", "decoder=multi_parent"], "which device cuda means too"),
-        (["learning.backend=torch", "feature_map.kind=exact"], "choose hashed, or learning.back"),
         (["learning.backend=torch", "learning.k=2"], "learning.k 2 is learned by"),
         (["learning.backend=torch", "learning.rule=mira-factored"], "rule mira-factored is learn"),
         (["learning.backend=torch", "labels.kind=joint"], "choose second-stage or none"),

@@ -1,0 +1,283 @@
+"""Config files and the overrides of the command line: read, checked, resolved."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from gpuparse.commands.config.schema import (
+    SECTIONS,
+    Key,
+    RunConfig,
+    default_values,
+    known_keys,
+    yaml_word,
+)
+from gpuparse.data.misc_keys import IN_MISC, is_key
+from gpuparse.errors import ConfigError
+from gpuparse.features.templates import SETS
+from gpuparse.plain_yaml import PlainYaml, parse_yaml, read_yaml
+
+SYNTHETIC = "synthetic:"
+BASE = "base"  # the key that names the file whose keys a file takes over
+MAX_BASES = 8
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a config file, its bases and the overrides of the command line, and check all keys.
+
+    A file that has the key `base` takes over all keys of that file and states what differs.
+    Relative paths in a file are relative to the file's folder, those of overrides to the working
+    directory; in the returned config they are relative to the working directory. `output` is always
+    relative to the working directory; its default is `runs/` and the file's name.
+
+    Args:
+        path: YAML file.
+        overrides: words such as `learning.epochs=5`; the last one wins.
+    Returns:
+        The config, complete and valid; no data has been looked at.
+    Raises:
+        ConfigError: every wrong key, one line each.
+    Cost: O(size of the files).
+    """
+    settings = Settings.of_yaml(read_yaml(path), str(path), folder=folder_of(path))
+    for override in overrides:
+        settings.override(override)
+    settings.take_output_from(path)
+    return settings.config()
+
+
+def parse_config(text: str, source: str) -> RunConfig:
+    """Read a config from text, such as the one that a model folder records; paths stay as they are.
+
+    Args:
+        text: YAML.
+        source: its name for messages.
+    Raises:
+        ConfigError: as `load_config`.
+    """
+    return Settings.of_yaml(parse_yaml(text, source), source, folder="").config()
+
+
+def folder_of(path: str | Path) -> str:
+    """The folder of a config file, relative to the working directory."""
+    # The real folder: `..` behind a symbolic link can only be resolved on the disk.
+    return os.path.relpath(os.path.realpath(os.path.dirname(path) or "."))
+
+
+class Settings:
+    """Values of dotted keys, where each was given, and all errors.
+
+    `config` makes a config of them; `varied` makes a copy for one of several runs that share most
+    keys.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.values: dict[str, object] = {}
+        self.places: dict[str, str] = {}
+        self.errors: list[str] = []
+
+    @classmethod
+    def of_yaml(cls, content: PlainYaml, source: str, *, folder: str) -> Settings:
+        """The settings of a YAML file, and of its bases, with paths relative to `folder`."""
+        settings = cls(source)
+        settings._read(content, source, folder, [source])
+        return settings
+
+    def _read(self, content: PlainYaml, source: str, folder: str, chain: list[str]) -> None:
+        """Take over the keys of a file and before them those of its base; `chain`: files so far."""
+        if not isinstance(content.value, Mapping):
+            raise ConfigError(f"{source}: expected keys and values; see docs/configuration.md")
+        if BASE in content.value:
+            place = f"{source}:{content.lines[(BASE,)]}"
+            try:
+                self._read_base(content.value[BASE], folder, chain)
+            except ConfigError as error:
+                self.errors.append(f"{place}: {BASE}: {error}")
+        for name, value in content.value.items():
+            if name == BASE:
+                continue
+            place = f"{source}:{content.lines[(name,)]}"
+            if name not in SECTIONS:
+                self.set(name, value, place, folder)
+            elif isinstance(value, Mapping):
+                for inner, inner_value in value.items():
+                    inner_place = f"{source}:{content.lines[(name, inner)]}"
+                    self.set(f"{name}.{inner}", inner_value, inner_place, folder)
+            else:
+                self.errors.append(f"{place}: {name}: expected a section of keys and values")
+
+    def _read_base(self, name: object, folder: str, chain: list[str]) -> None:
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"expected the path of a config file, not {_shown(name)}")
+        path = os.path.normpath(os.path.join(folder, name))
+        if any(_is_same_file(path, earlier) for earlier in chain):
+            raise ConfigError(f"a file cannot be its own base: {' -> '.join([*chain, path])}")
+        if len(chain) > MAX_BASES:
+            raise ConfigError(f"more than {MAX_BASES} bases: {' -> '.join([*chain, path])}")
+        self._read(read_yaml(path), path, folder_of(path), [*chain, path])
+
+    def take_output_from(self, path: str | Path) -> None:
+        """Name the output after the config file unless `output` was given."""
+        if "output" not in self.places:
+            self.set("output", f"runs/{Path(path).stem}", str(path), folder="")
+
+    def override(self, word: str) -> None:
+        """Take one `key=value` of the command line."""
+        name, equals, text = word.partition("=")
+        place = "command line"
+        if not equals:
+            self.errors.append(f"{place}: {word!r}: expected KEY=VALUE, such as learning.epochs=5")
+            return
+        if name == BASE:
+            self.errors.append(f"{place}: {BASE}: only a config file can name its base")
+            return
+        key = known_keys().get(name)
+        try:
+            value = parse_yaml(text, place).value
+        except ConfigError:
+            value = text
+        # Text needs no quotes here: `output=2024` and `data.train=[1].conllu` are text.
+        texts = ("text", "path", "template set", "guides")
+        if key is not None and key.kind in texts and value is not None:
+            value = text
+        self.set(name, value, place, folder="")
+
+    def set(self, name: str, value: object, place: str, folder: str) -> None:
+        """Check one value, resolve it if it is a path, and keep it.
+
+        Args:
+            name: the dotted key.
+            value: the value as YAML reads it.
+            place: where it was given, for messages.
+            folder: the folder that a relative path is relative to, "" for the working directory.
+        """
+        key = known_keys().get(name)
+        if key is None:
+            self.errors.append(f"{place}: {name}: unknown key{_did_you_mean(name)}")
+            return
+        self.places[name] = place
+        if not key.accepts(value):
+            self.errors.append(f"{place}: {name}: expected {key.expected()}, not {_shown(value)}")
+        elif name in ("data.train", "data.dev", "data.test") and _wrong_synthetic(value):
+            self.errors.append(
+                f"{place}: {name}: expected synthetic:N:SEED with N of at least 1 and SEED of at"
+                f" least 0, not {_shown(value)}"
+            )
+        elif key.kind == "guides" and _wrong_guides(value):
+            self.errors.append(
+                f"{place}: {name}: expected {key.expected()}, the key without blanks, '=' and '|',"
+                f" not {_shown(value)}"
+            )
+        elif key.kind == "template set" and _wrong_set(value):
+            self.errors.append(
+                f"{place}: {name}: expected {' or '.join(_shipped_sets())} or a YAML file's path,"
+                f" not {_shown(value)}"
+            )
+        else:
+            self.values[name] = _resolved(key, value, folder)
+
+    def varied(self) -> Settings:
+        """A copy of the values, without the errors."""
+        copy = Settings(self.source)
+        copy.values, copy.places = dict(self.values), dict(self.places)
+        return copy
+
+    def missing(self) -> list[str]:
+        """The errors about required keys that were not given."""
+        return [
+            f"{self.source}: {name}: missing; expected {key.expected()}, as in {name}=FILE"
+            for name, key in known_keys().items()
+            if name not in default_values() and name not in self.places
+        ]
+
+    def config(self) -> RunConfig:
+        """The config.
+
+        Raises:
+            ConfigError: all errors, one line each.
+        """
+        errors = self.errors + self.missing()
+        if errors:
+            raise ConfigError("\n".join(errors))
+        values = default_values() | self.values
+        sections: dict[str, Any] = {
+            section: kind(**{f.name: values[f"{section}.{f.name}"] for f in fields(kind)})
+            for section, kind in SECTIONS.items()
+        }
+        top: dict[str, Any] = {
+            f.name: values[f.name] for f in fields(RunConfig) if f.name not in SECTIONS
+        }
+        return RunConfig(**top, **sections)
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _did_you_mean(name: str) -> str:
+    known = list(known_keys())
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    last = name.rpartition(".")[2]
+    if not near:  # the right key in a wrong section, or without a section
+        near = [key for key in known if key.rpartition(".")[2] == last][:1]
+    if not near:
+        by_last = {key.rpartition(".")[2]: key for key in known}
+        near = [
+            by_last[match] for match in difflib.get_close_matches(last, by_last, n=1, cutoff=0.7)
+        ]
+    return f"; did you mean {near[0]}?" if near else "; docs/configuration.md lists all keys"
+
+
+def _wrong_synthetic(value: object) -> bool:
+    if not isinstance(value, str) or not value.startswith(SYNTHETIC):
+        return False
+    numbers = value.removeprefix(SYNTHETIC).split(":")
+    if len(numbers) != 2 or not all(n.isascii() and n.isdigit() and len(n) < 10 for n in numbers):
+        return True
+    return int(numbers[0]) < 1
+
+
+def _wrong_guides(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and value.startswith(IN_MISC)
+        and not is_key(value.removeprefix(IN_MISC))
+    )
+
+
+def _shipped_sets() -> list[str]:
+    return sorted(file.stem for file in SETS.glob("*.yaml"))
+
+
+def _wrong_set(value: object) -> bool:
+    return isinstance(value, str) and not is_template_file(value) and value not in _shipped_sets()
+
+
+def _resolved(key: Key, value: object, folder: str) -> object:
+    """A value as the config keeps it: numbers as floats, paths relative to here."""
+    if key.kind == "number" and isinstance(value, int):
+        return float(value)
+    is_path = key.kind in ("path", "guides") or (
+        key.kind == "template set" and isinstance(value, str) and is_template_file(value)
+    )
+    if not is_path or not isinstance(value, str) or not folder:
+        return value
+    if value.startswith((SYNTHETIC, IN_MISC)):
+        return value
+    return os.path.normpath(os.path.join(folder, value))
+
+
+def is_template_file(name: str) -> bool:
+    """Whether a template set is named by a file's path rather than the name of a shipped set."""
+    return name.endswith((".yaml", ".yml")) or "/" in name
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if isinstance(value, str) else yaml_word(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,449 @@
+"""The schema of a run's config: each key once, with type, range, default and meaning."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+from gpuparse.data.misc_keys import IN_MISC
+from gpuparse.plain_yaml import dump_yaml
+
+MAX_INT32 = 2**31 - 1
+
+Value = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Key:
+    """What one key of the config accepts.
+
+    Attributes:
+        kind: "text", "path" (relative paths are resolved), "template set" (a path if it looks like
+            one), "guides" (a path or a key of MISC), "integer", "number", or "choice".
+        meaning: one sentence for the table in docs/configuration.md.
+        choices: the values of a choice.
+        low, high: range of a number, both ends included.
+        above: a bound that a number must be greater than.
+        optional: whether null is accepted.
+    """
+
+    kind: str
+    meaning: str
+    choices: tuple[str | int | bool, ...] = ()
+    low: int | float | None = None
+    high: int | float | None = None
+    above: int | float | None = None
+    optional: bool = False
+
+    def expected(self) -> str:
+        """What the key accepts, in words."""
+        if self.kind == "choice":
+            words = " or ".join(yaml_word(choice) for choice in self.choices)
+        else:
+            article = "an" if self.kind == "integer" else "a"
+            words = "text" if self.kind == "text" else f"{article} {self.kind}"
+            if self.kind == "guides":
+                words = f"{IN_MISC}KEY or a path"
+            if self.low is not None and self.high is not None:
+                words += f" from {self.low} to {self.high}"
+            elif self.low is not None:
+                words += f" of at least {self.low}"
+            elif self.above is not None:
+                words += f" above {self.above}"
+        return f"{words} or null" if self.optional else words
+
+    def accepts(self, value: object) -> bool:
+        """Whether a value has the right type and lies in the range."""
+        if value is None:
+            return self.optional
+        if self.kind == "choice":
+            return any(type(value) is type(choice) and value == choice for choice in self.choices)
+        if self.kind == "integer":
+            return type(value) is int and self._is_in_range(value)
+        if self.kind == "number":
+            is_number = isinstance(value, int | float) and type(value) is not bool
+            return is_number and self._is_in_range(value)
+        return isinstance(value, str) and value != "" and "\0" not in value
+
+    def _is_in_range(self, value: Any) -> bool:
+        return (
+            (self.low is None or value >= self.low)
+            and (self.high is None or value <= self.high)
+            and (self.above is None or value > self.above)
+        )
+
+
+def _key(default: Any, kind: str, meaning: str, **limits: Any) -> Any:
+    """A dataclass field for one key; `default` is MISSING where the key must be given."""
+    return field(default=default, metadata={"key": Key(kind, meaning, **limits)})
+
+
+def _choice(default: Any, choices: tuple[str | int | bool, ...], meaning: str) -> Any:
+    return _key(default, "choice", meaning, choices=choices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """The treebanks, and how they are read."""
+
+    train: str = _key(
+        MISSING,
+        "path",
+        "Training treebank. `synthetic:N:SEED` is a generated treebank of N sentences.",
+    )
+    dev: str | None = _key(
+        None,
+        "path",
+        "Development treebank, scored after every epoch; it also decides `weights.bits` and"
+        " calibrates the model's probabilities.",
+        optional=True,
+    )
+    test: str | None = _key(
+        None, "path", "Test treebank, parsed and scored after training.", optional=True
+    )
+    guide: str | None = _key(
+        None,
+        "guides",
+        "Heads predicted by another parser, for guide templates (stacking features): `misc:KEY` in"
+        " all treebanks, or a parsed copy of `data.train`.",
+        optional=True,
+    )
+    dev_guide: str | None = _key(
+        None,
+        "guides",
+        "The guides of `data.dev`; the default is `data.guide` if that is `misc:KEY`.",
+        optional=True,
+    )
+    test_guide: str | None = _key(
+        None,
+        "guides",
+        "The guides of `data.test`; the default is `data.guide` if that is `misc:KEY`.",
+        optional=True,
+    )
+    partial: bool = _choice(
+        False,
+        (True, False),
+        "Whether words of `data.train` may lack a head (`_`); only the others are learned from.",
+    )
+    single_root: bool | str = _choice(
+        "auto",
+        (True, False, "auto"),
+        "Whether exactly one word is attached to the root; `auto`: true if this holds in all"
+        " training trees.",
+    )
+    pos: str = _choice(
+        "auto",
+        ("auto", "coarse", "fine"),
+        "The column that templates call `pos`: 4 (`coarse`), 5 (`fine`), or `auto`: 5 if it is"
+        " filled.",
+    )
+    on_error: str = _choice(
+        "fail",
+        ("fail", "skip"),
+        "Whether a malformed sentence ends the run or is skipped and counted.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureMapConfig:
+    """The hash table of the arc features' weights."""
+
+    rows: int = _key(
+        1 << 22,
+        "integer",
+        "Rows of the table of arc weights; need not be a power of 2.",
+        low=16,
+        high=MAX_INT32,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningConfig:
+    """How the arc weights are learned."""
+
+    rule: str = _choice(
+        "mira",
+        ("mira", "perceptron", "passive-aggressive", "mira-factored", "conditional"),
+        "Update rule. `mira-factored` and `conditional` need a first-order decoder;"
+        " `passive-aggressive` and `conditional` need `learning.max_step`.",
+    )
+    backend: str = _choice(
+        "auto",
+        ("auto", "cpu", "torch"),
+        "Engine that learns the arc weights: `cpu`, native code with all rules and decoders;"
+        " `torch`, on the `device`, whose model differs in rounding; `auto`: `torch` with"
+        " `device: cuda`, else `cpu`.",
+    )
+    k: int = _key(
+        1,
+        "integer",
+        "Number of best trees per sentence that `mira` and `passive-aggressive` learn from.",
+        low=1,
+        high=1000,
+    )
+    epochs: int = _key(10, "integer", "Passes over the training treebank.", low=1, high=10_000)
+    batch_size: int = _key(
+        1,
+        "integer",
+        "Sentences parsed with the same weights before their updates are applied; 1 is the"
+        " algorithm of the papers.",
+        low=1,
+        high=1 << 20,
+    )
+    cost_augmented: bool = _choice(
+        False,
+        (True, False),
+        "Whether training searches for the tree with the highest sum of score and cost.",
+    )
+    averaged: bool = _choice(
+        True,
+        (True, False),
+        "Whether the model is the mean of the weights after each sentence; false: the last ones.",
+    )
+    max_step: float | None = _key(
+        None,
+        "number",
+        "Largest step of one MIRA update (the aggressiveness C), null: no limit; C of"
+        " `passive-aggressive`; the learning rate of `conditional`.",
+        above=0,
+        optional=True,
+    )
+    shuffle: bool = _choice(
+        True,
+        (True, False),
+        "Whether the sentences are shuffled in each epoch; false: the order of the file.",
+    )
+    unreachable: str = _choice(
+        "oracle",
+        ("oracle", "reorder", "none"),
+        "What a projective decoder learns from a non-projective gold tree: `oracle`, the nearest"
+        " projective tree; `reorder`, the gold tree with its words in a projective order; `none`,"
+        " the gold tree itself.",
+    )
+    shards: int = _key(
+        1,
+        "integer",
+        "Shards of the training treebank that are learned from independently in an epoch, after"
+        " which their weights are averaged; several processes share the shards.",
+        low=1,
+        high=10_000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruningConfig:
+    """The candidate arcs of higher-order decoders (third order and grandchildren)."""
+
+    max_heads: int | None = _key(
+        16,
+        "integer",
+        "Most candidate heads per word for higher-order decoders, ranked by a first-order parser"
+        " that is learned first; null: no pruning.",
+        low=1,
+        high=10_000,
+        optional=True,
+    )
+    threshold: float = _key(
+        0.0001,
+        "number",
+        "Smallest probability of a candidate arc, as a share of that of the word's most probable"
+        " head.",
+        low=0,
+        high=1,
+    )
+    epochs: int = _key(
+        5,
+        "integer",
+        "Passes over the training treebank for the pruning parser.",
+        low=1,
+        high=10_000,
+    )
+    folds: int = _key(
+        4,
+        "integer",
+        "Folds of the training treebank; each is pruned by a parser learned from the other folds.",
+        low=2,
+        high=1000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelsConfig:
+    """How relations are predicted."""
+
+    kind: str = _choice(
+        "second-stage",
+        ("none", "second-stage", "joint"),
+        "`second-stage`: a classifier labels the arcs of the finished tree; `joint`: the score of"
+        " an arc includes that of its best label; `none`: heads only.",
+    )
+    features: str = _key(
+        "labels",
+        "template set",
+        "Template set of the labels: `labels`, `joint-labels` or your own file.",
+    )
+    rows: int = _key(
+        1 << 22,
+        "integer",
+        "Rows of the table of label weights.",
+        low=16,
+        high=MAX_INT32,
+    )
+    epochs: int = _key(
+        5,
+        "integer",
+        "Passes over the training treebank for the labels.",
+        low=1,
+        high=10_000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsConfig:
+    """How the learned weights are stored."""
+
+    bits: str | int = _choice(
+        "auto",
+        ("auto", 8, 16),
+        "Bits per stored weight; `auto`: 8 if the score on `data.dev` does not fall, else 16.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """All keys of a run, as `train` reads them and a model folder records them."""
+
+    output: str = _key(
+        MISSING,
+        "text",
+        "Model folder to write, relative to the working directory; the default is `runs/` and the"
+        " name of the config file without its extension.",
+    )
+    features: str = _key(
+        "extended",
+        "template set",
+        "Template set of the arcs and other parts: the name of a shipped set or a YAML file.",
+    )
+    decoder: str = _choice(
+        "eisner",
+        (
+            "eisner",
+            "chu_liu_edmonds",
+            "eisner_sibling",
+            "hill_climb",
+            "multi_parent",
+            "eisner_grandchild",
+            "eisner_grand_sibling",
+            "eisner_tri_sibling",
+            "dual_decomposition",
+        ),
+        "Search algorithm. First order: `eisner` (projective), `chu_liu_edmonds` (non-projective)."
+        " Second order: `eisner_sibling` (projective), `hill_climb` (non-projective),"
+        " `multi_parent` (graphs in which a word may have several heads), `eisner_grandchild`"
+        " (projective). Third order: `eisner_grand_sibling` and `eisner_tri_sibling` (projective),"
+        " `dual_decomposition` (non-projective).",
+    )
+    min_gain: float = _key(
+        0.5,
+        "number",
+        "Smallest gain in score, in units of the cost of one wrong head: `hill_climb` and"
+        " `multi_parent` make a change only above it; `dual_decomposition` returns a non-projective"
+        " tree only if it beats the best projective tree by more than that.",
+        low=0,
+    )
+    seed: int = _key(1, "integer", "Seed of all random numbers.", low=0, high=2**63 - 1)
+    threads: int = _key(
+        0, "integer", "Number of threads; 0: one per available processor.", low=0, high=4096
+    )
+    device: str = _choice(
+        "auto",
+        ("auto", "cpu", "cuda"),
+        "Device that parses `data.dev` and `data.test`; `auto`: CUDA if available. `cuda` also"
+        " learns there, see `learning.backend`.",
+    )
+    draw: int = _key(
+        0,
+        "integer",
+        "Number of predicted trees of `data.test` that are drawn after training.",
+        low=0,
+        high=1000,
+    )
+    data: DataConfig
+    feature_map: FeatureMapConfig = field(default_factory=FeatureMapConfig)
+    learning: LearningConfig = field(default_factory=LearningConfig)
+    pruning: PruningConfig = field(default_factory=PruningConfig)
+    labels: LabelsConfig = field(default_factory=LabelsConfig)
+    weights: WeightsConfig = field(default_factory=WeightsConfig)
+
+    @property
+    def backend(self) -> str:
+        """The engine that learns the arc weights, "cpu" or "torch".
+
+        It does not depend on what `device: auto` finds: a config means the same model everywhere.
+        """
+        if self.learning.backend != "auto":
+            return self.learning.backend
+        return "torch" if self.device == "cuda" else "cpu"
+
+    def to_yaml(self) -> str:
+        """The complete config as YAML, every key written out, always in the same form."""
+        return dump_yaml(dataclasses.asdict(self))
+
+    def recorded(self) -> RunConfig:
+        """The config as a model folder records it; keys that do not change a model are fixed.
+
+        The same run gives the same bytes for any output folder, number of threads and parsing
+        device; the engine that learned is recorded. Treebanks are recorded without their folders.
+        """
+        named = dataclasses.asdict(self.data)
+        paths = [f.name for f in fields(DataConfig) if f.metadata["key"].kind in ("path", "guides")]
+        data = dataclasses.replace(
+            self.data,
+            **{
+                name: os.path.basename(path)
+                for name in paths
+                if (path := named[name]) is not None and not path.startswith(IN_MISC)
+            },
+        )
+        learning = dataclasses.replace(self.learning, backend=self.backend)
+        return dataclasses.replace(
+            self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning
+        )
+
+
+SECTIONS: dict[str, type] = {
+    "data": DataConfig,
+    "feature_map": FeatureMapConfig,
+    "learning": LearningConfig,
+    "pruning": PruningConfig,
+    "labels": LabelsConfig,
+    "weights": WeightsConfig,
+}
+
+
+def known_keys() -> dict[str, Key]:
+    """Every key by its dotted name, in the order of the dataclasses."""
+    keys = {f.name: f.metadata["key"] for f in fields(RunConfig) if f.name not in SECTIONS}
+    for section, kind in SECTIONS.items():
+        keys |= {f"{section}.{f.name}": f.metadata["key"] for f in fields(kind)}
+    return keys
+
+
+def default_values() -> dict[str, Value]:
+    """The dotted keys that have a default, with their values."""
+    kinds = {"": RunConfig} | {f"{name}.": kind for name, kind in SECTIONS.items()}
+    return {
+        prefix + f.name: f.default
+        for prefix, kind in kinds.items()
+        for f in fields(kind)
+        if "key" in f.metadata and f.default is not MISSING
+    }
+
+
+def yaml_word(value: object) -> str:
+    """A value as one writes it in YAML."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
