@@ -20,23 +20,15 @@ template<class W> struct LabelVector { typedef int32_t type __attribute__((vecto
 template<> struct LabelVector<float> { typedef float type __attribute__((vector_size(64))); };
 
 
-// LABEL_LANES weights as sums.
-inline LabelVector<float>::type label_weights(const float* weights) {
-    LabelVector<float>::type lanes;
-    memcpy(&lanes, weights, sizeof(lanes));
-    return lanes;
+// Load LABEL_LANES weights as sums.
+inline void load_weights(const float* weights, LabelVector<float>::type& sums) {
+    memcpy(&sums, weights, sizeof(sums));
 }
-inline LabelVector<int8_t>::type label_weights(const int8_t* weights) {
-    typedef int8_t Weights __attribute__((vector_size(16)));
+template<class W> inline void load_weights(const W* weights, LabelVector<int32_t>::type& sums) {
+    typedef W Weights __attribute__((vector_size(LABEL_LANES * sizeof(W))));
     Weights lanes;
     memcpy(&lanes, weights, sizeof(lanes));
-    return __builtin_convertvector(lanes, LabelVector<int8_t>::type);
-}
-inline LabelVector<int16_t>::type label_weights(const int16_t* weights) {
-    typedef int16_t Weights __attribute__((vector_size(32)));
-    Weights lanes;
-    memcpy(&lanes, weights, sizeof(lanes));
-    return __builtin_convertvector(lanes, LabelVector<int16_t>::type);
+    sums = __builtin_convertvector(lanes, LabelVector<int32_t>::type);
 }
 
 // What labels of the arcs of one sentence are scored from.
@@ -157,8 +149,10 @@ Sum<W> largest_sum(int64_t h, int64_t m, const LabelSums<W>& labels, const int64
         memcpy(&total, of_head + k, sizeof(total));
         memcpy(&other, of_modifier + k, sizeof(other));
         total += other;
-        for (int64_t line = 0; line < count; ++line)
-            total += label_weights(labels.weights + lines[line] + k);
+        for (int64_t line = 0; line < count; ++line) {
+            load_weights(labels.weights + lines[line] + k, other);
+            total += other;
+        }
         best = total > best ? total : best;
     }
     Sum<W> most = best[0];

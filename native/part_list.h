@@ -11,6 +11,7 @@
 
 #include "arena.h"
 #include "part_kinds.h"
+#include "tree_siblings.h"
 
 namespace gpuparse {
 
@@ -231,14 +232,6 @@ struct Relatives {
     int32_t* outer;         // its furthest modifier on the other side
     int32_t* is_last;       // whether it is its head's outermost modifier on its side
 };
-
-// The modifier of m's head just inside m; the head itself if there is none.
-inline int64_t inner_sibling_of(const int64_t* heads, int64_t m) {
-    const int64_t h = heads[m], step = h > m ? 1 : -1;
-    int64_t s = m + step;
-    while (s != h && heads[s] != h) s += step;
-    return s;
-}
 
 // sibling is NULL: out of memory.
 inline Relatives relatives_of(int64_t n, const int64_t* heads, Arena& arena) {
