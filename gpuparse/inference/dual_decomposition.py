@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.backends import choose_backend, require_compiled
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds_torch
@@ -18,11 +20,7 @@ from gpuparse.inference.crossing_scores import (
     crossing_tree_scores,
     read_grandparent_cells,
 )
-from gpuparse.inference.kernels.cpu.dual_decomposition_batch import (
-    dual_decomposition_batch,
-    dual_decomposition_labelled_batch,
-)
-from gpuparse.inference.kernels.cpu.search_larger import MAX_ITERATIONS
+from gpuparse.inference.higher_order_scores import native_scores
 from gpuparse.inference.kernels.cpu.threads import run_in_threads
 from gpuparse.inference.reference_dual_decomposition import (
     GRAIN,
@@ -31,6 +29,8 @@ from gpuparse.inference.reference_dual_decomposition import (
 )
 from gpuparse.inference.scores import read_cells, read_sibling_cells
 from gpuparse.tensors import NO_HEAD
+
+MAX_ITERATIONS = 1000  # solutions of all sub-problems of a sentence
 
 
 def dual_decomposition(
@@ -91,8 +91,11 @@ def dual_decomposition(
         grand_sibling_scores=grand_sibling_scores,
         end_scores=end_scores,
     )
-    search = _decompose_compiled if chosen == "cpu" else dual_decomposition_torch
-    heads, scores, certified, iterations = search(parts, single_root, max_iterations, granularity)
+    limits = single_root, max_iterations, granularity
+    if chosen == "cpu":
+        heads, _, scores, certified, iterations = _decompose_compiled(parts, *limits)
+    else:
+        heads, scores, certified, iterations = dual_decomposition_torch(parts, *limits)
     _require_found(scores, certified, max_iterations)
     return heads, scores.to(parts.arc.dtype), certified, iterations
 
@@ -147,30 +150,12 @@ def dual_decomposition_labelled(
     )
     of_labels = check_label_scores(label_scores, parts)
     class_of, masks = classes_of_labels(limits, of_labels.shape[3])
-    dense, words, granule = _dense(parts), parts.lengths.numpy(), _granule(granularity)
-    shape = parts.arc.shape[:2]
-    heads, labels = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    scores, certified = np.empty(shape[0]), np.empty(shape[0], np.bool_)
-    iterations = np.empty(shape[0], np.int64)
-
-    def search(part: slice) -> None:
-        arcs, siblings, grandparents, grand_siblings, ends = (cells[part] for cells in dense)
-        dual_decomposition_labelled_batch(
-            arcs, siblings, grandparents, grand_siblings, ends, of_labels.numpy()[part], class_of,
-            masks, words[part], parts.has_grandparents, single_root, max_iterations, granule,
-            heads[part], labels[part], scores[part], certified[part], iterations[part],
-        )  # fmt: skip
-
-    run_in_threads(search, words, 3, torch.get_num_threads())
-    found = torch.from_numpy(scores)
-    _require_found(found, torch.from_numpy(certified), max_iterations)
-    return (
-        torch.from_numpy(heads),
-        torch.from_numpy(labels),
-        found.to(torch.promote_types(parts.arc.dtype, of_labels.dtype)),
-        torch.from_numpy(certified),
-        torch.from_numpy(iterations),
-    )
+    labels = LimitedLabels(of_labels.double().flatten(1).numpy(), class_of, masks)
+    found = _decompose_compiled(parts, single_root, max_iterations, granularity, labels)
+    heads, best_labels, scores, certified, iterations = found
+    _require_found(scores, certified, max_iterations)
+    dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
+    return heads, best_labels, scores.to(dtype), certified, iterations
 
 
 def _check_limits(max_iterations: int, granularity: float | None) -> None:
@@ -191,43 +176,55 @@ def _require_found(scores: Tensor, certified: Tensor, max_iterations: int) -> No
         )
 
 
-def _granule(granularity: float | None) -> float:
-    """As the kernels take it: -1 for a number that they are to find out."""
-    return -1.0 if granularity is None else float(granularity)
+class LimitedLabels(NamedTuple):
+    """Scores of labels, float64 (B, N N L), and limits: of native/api/higher.h."""
+
+    scores: np.ndarray
+    class_of: np.ndarray
+    masks: np.ndarray
+
+    def of_sentences(self, part: slice) -> "LimitedLabels":
+        """The labels of some sentences."""
+        return self._replace(scores=self.scores[part])
 
 
-def _dense(parts: CrossingParts) -> list[np.ndarray]:
-    """Arc, sibling, grandparent, grand-sibling, end scores; zeros, or no elements, if not given."""
-    arc = parts.arc
-    sibling, end = parts.sibling, torch.zeros_like(arc) if parts.end is None else parts.end
-    if sibling is None and parts.has_grandparents:
-        sibling = arc.new_zeros(*arc.shape, arc.shape[1])
-    given = [arc]
-    for part, n_axes in ((sibling, 3), (parts.grandparent, 3), (parts.grand_sibling, 4)):
-        given.append(arc.new_empty(len(arc), *[0] * n_axes) if part is None else part)
-    return [part.numpy() for part in [*given, end]]
+class _DualLimits(NamedTuple):
+    """Limits of a search: of native/api/higher.h."""
+
+    single_root: bool
+    max_iterations: int
+    granularity: float
+    min_gain: float = 0.0
 
 
 def _decompose_compiled(
-    parts: CrossingParts, single_root: bool, max_iterations: int, granularity: float | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dense, words, granule = _dense(parts), parts.lengths.numpy(), _granule(granularity)
-    heads = np.empty(parts.arc.shape[:2], np.int64)
-    scores, certified = np.empty(len(heads)), np.empty(len(heads), np.bool_)
-    iterations = np.empty(len(heads), np.int64)
+    parts: CrossingParts,
+    single_root: bool,
+    max_iterations: int,
+    granularity: float | None,
+    labels: LimitedLabels | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Heads, labels (of no sentence without limits), scores in float64, certified, iterations."""
+    scores, words = native_scores(parts), parts.lengths.numpy()
+    limits = _DualLimits(
+        single_root, max_iterations, -1.0 if granularity is None else float(granularity)
+    )
+    shape = parts.arc.shape[:2]
+    heads, best_labels = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    totals, certified = np.empty(shape[0]), np.empty(shape[0], np.bool_)
+    iterations = np.empty(shape[0], np.int64)
 
     def search(part: slice) -> None:
-        arcs, siblings, grandparents, grand_siblings, ends = (cells[part] for cells in dense)
-        dual_decomposition_batch(
-            arcs, siblings, grandparents, grand_siblings, ends, words[part],
-            parts.has_grandparents, single_root, max_iterations, granule, heads[part],
-            scores[part], certified[part], iterations[part],
+        native.call(
+            "dual_decomposition_batch", scores.of_sentences(part),
+            None if labels is None else labels.of_sentences(part), words[part],
+            parts.has_grandparents, limits, heads[part], best_labels[part], totals[part],
+            certified[part], iterations[part],
         )  # fmt: skip
 
     run_in_threads(search, words, 3, torch.get_num_threads())
-    found = heads, scores, certified, iterations
-    heads_found, *others = (torch.from_numpy(array) for array in found)
-    return heads_found, others[0], others[1], others[2]
+    found = heads, best_labels, totals, certified, iterations
+    return tuple(torch.from_numpy(array) for array in found)
 
 
 def dual_decomposition_torch(

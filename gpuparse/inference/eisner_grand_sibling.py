@@ -4,9 +4,14 @@ import torch
 from torch import Tensor
 
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.kernels.cpu import eisner_grand_sibling as compiled
-from gpuparse.inference.kernels.cpu.check import GRAND_SIBLING
-from gpuparse.inference.larger_scores import Parts, check_parts, parts_of_trees, read_part_cells
+from gpuparse.inference.higher_order_scores import (
+    GRAND_SIBLING,
+    Parts,
+    check_parts,
+    parts_of_trees,
+    read_part_cells,
+)
+from gpuparse.inference.native_projective import search_projective
 from gpuparse.inference.scores import read_cells, require_trees
 from gpuparse.inference.third_order_charts import Halves, Items, follow, spans_of_width
 
@@ -62,8 +67,12 @@ def eisner_grand_sibling(
         grand_sibling_scores=grand_sibling_scores,
         end_scores=end_scores,
     )
-    search = compiled.eisner_grand_sibling if chosen == "cpu" else eisner_grand_sibling_torch
-    heads, scores = search(parts, single_root=single_root)
+    if chosen == "cpu":
+        heads, scores = search_projective(
+            "eisner_grand_sibling_batch", parts, single_root=single_root
+        )
+    else:
+        heads, scores = eisner_grand_sibling_torch(parts, single_root=single_root)
     require_trees(scores)
     return heads, scores
 

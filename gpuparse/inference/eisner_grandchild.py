@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.grandchild_scores import (
     KINDS,
@@ -12,7 +14,7 @@ from gpuparse.inference.grandchild_scores import (
     grandchild_tree_scores,
     read_grandchild_cells,
 )
-from gpuparse.inference.kernels.cpu import eisner_grandchild as compiled
+from gpuparse.inference.kernels.cpu.threads import run_in_threads
 from gpuparse.inference.scores import require_trees
 from gpuparse.tensors import NO_HEAD
 
@@ -97,12 +99,47 @@ def eisner_grandchild_labelled(
     Source: Carreras 2007, sections 2 and 2.1.
     """
     chosen = choose_backend(backend, arc_scores.device)
-    search = compiled.eisner_grandchild if chosen == "cpu" else eisner_grandchild_torch
+    search = _search_compiled if chosen == "cpu" else eisner_grandchild_torch
     parts = sibling_scores, inner_grandchild_scores, outer_grandchild_scores
     checked = check_grandchild_scores(arc_scores, lengths, parts)
     heads, labels, scores = search(*checked, single_root=single_root)
     require_trees(scores)
     return heads, labels, scores
+
+
+class _NativeScores(NamedTuple):
+    """`GrandchildScores` of native/api/higher.h: float (B, cells)."""
+
+    arc: np.ndarray
+    sibling: np.ndarray
+    inner: np.ndarray
+    outer: np.ndarray
+    n_labels: int
+
+
+def _search_compiled(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    inner_scores: Tensor,
+    outer_scores: Tensor,
+    lengths: Tensor,
+    *,
+    single_root: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    given = arc_scores, sibling_scores, inner_scores, outer_scores
+    cells, words = [scores.flatten(1).numpy() for scores in given], lengths.numpy()
+    heads, labels = np.empty((2, *arc_scores.shape[:2]), np.int64)
+    totals = np.empty(len(words), cells[0].dtype)
+
+    def search(part: slice) -> None:
+        scores = _NativeScores(*(of_batch[part] for of_batch in cells), arc_scores.shape[3])
+        native.call(
+            "eisner_grandchild_batch", scores, words[part], single_root, heads[part], labels[part],
+            totals[part],
+        )  # fmt: skip
+
+    run_in_threads(search, words, 4, torch.get_num_threads())
+    return torch.from_numpy(heads), torch.from_numpy(labels), torch.from_numpy(totals)
 
 
 class _Parts(NamedTuple):

@@ -1,10 +1,11 @@
 """Scores of siblings and grandchildren with labels: their check, and the score of a tree."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.kernels.cpu.check import suspicious_sentences
 from gpuparse.inference.scores import as_float, check_scores, inner_siblings, read_cells
 from gpuparse.tensors import word_mask
 
@@ -78,8 +79,10 @@ def _require_usable(scores: Tensor, lengths: Tensor, name: str, read: Tensor) ->
     limit = torch.finfo(scores.dtype).max / (4 * (lengths + 1)).double()
     suspicious = torch.ones(len(lengths), dtype=torch.bool)
     if scores.device.type == "cpu":
+        found = np.empty(len(lengths), np.bool_)
         rows = scores.flatten(2).numpy()
-        suspicious = torch.from_numpy(suspicious_sentences(rows, lengths.numpy(), limit.numpy()))
+        native.call("find_suspicious_sentences", rows, lengths.numpy(), limit.numpy(), found)
+        suspicious = torch.from_numpy(found)
     for b in suspicious.nonzero()[:, 0].tolist():
         cells, n = scores[b], int(lengths[b])
         most = limit[b].to(scores.dtype)

@@ -44,6 +44,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.errors import ConfigError, GpuparseError, NoTreeError
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
@@ -54,7 +55,7 @@ from gpuparse.inference.crossing_scores import (
     classes_of_labels,
     crossing_tree_scores,
 )
-from gpuparse.inference.kernels.cpu.dual_decomposition_batch import best_labels_batch
+from gpuparse.inference.dual_decomposition import LimitedLabels
 from gpuparse.inference.scores import sibling_tree_scores, tree_scores
 from gpuparse.tensors import NO_HEAD
 
@@ -168,9 +169,9 @@ def integer_program_labelled(
     class_of, masks = classes_of_labels(limits, of_labels.shape[3])
     heads, optimal = _solve_all(parts, of_labels, (class_of, masks), single_root, time_limit)
     labels = np.full(heads.shape, NO_HEAD)
-    sums = best_labels_batch(
-        of_labels.numpy(), class_of, masks, parts.lengths.numpy(), heads.numpy(), labels
-    )
+    sums = np.empty(len(labels))
+    given = LimitedLabels(of_labels.double().flatten(1).numpy(), class_of, masks)
+    native.call("best_labels_batch", given, parts.lengths.numpy(), heads.numpy(), labels, sums)
     scores = crossing_tree_scores(parts, heads) + torch.from_numpy(sums)
     dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
     return heads, torch.from_numpy(labels), scores.to(dtype), optimal

@@ -1,17 +1,14 @@
 """The check of scores of parts that span three arcs, or two that hang on each other."""
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.kernels.cpu.check import (
-    GRAND_SIBLING,
-    GRANDPARENT,
-    TRI_SIBLING,
-    first_unusable_part,
-)
 from gpuparse.inference.scores import (
     as_float,
     check_sibling_scores,
@@ -19,6 +16,9 @@ from gpuparse.inference.scores import (
     is_outermost,
     read_cells,
 )
+
+# The last axes of the scores of a part of h -> m: [g], the head of h; [s, g]; [s, t], siblings.
+GRANDPARENT, GRAND_SIBLING, TRI_SIBLING = range(3)
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,12 @@ def _shaped(scores: Tensor | None, name: str, arc: Tensor, n_contexts: int) -> T
 
 def _require_usable(scores: Tensor, lengths: Tensor, name: str) -> None:
     if scores.device.type == "cpu":
-        cells = scores if scores.dim() == 5 else scores[:, :, :, None]
-        place = first_unusable_part(cells.numpy(), lengths.numpy(), _KINDS[name])
-        b, h, m, x, y = place.tolist()
+        position = np.empty(5, np.int64)
+        rows = scores.flatten(1).numpy()
+        native.call(
+            "find_unusable_part", rows, lengths.numpy(), scores.shape[1], _KINDS[name], position
+        )
+        b, h, m, x, y = position.tolist()
     else:
         b, h, m, x, y = _first_unusable_part(scores, lengths, _KINDS[name])
     if b < 0:
@@ -174,3 +177,25 @@ def parts_of_trees(heads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tenso
     h, s = heads.clamp(min=0), inner_siblings(heads)
     t = torch.where(s == h, h, s.gather(1, s))
     return h, s, t, heads.gather(1, h).clamp(min=0), is_outermost(heads)
+
+
+class NativeScores(NamedTuple):
+    """`HigherOrderScores` of native/api/higher.h: float (B, cells), None for those not given."""
+
+    arc: np.ndarray
+    sibling: np.ndarray | None = None
+    grandparent: np.ndarray | None = None
+    grand_sibling: np.ndarray | None = None
+    tri_sibling: np.ndarray | None = None
+    outermost: np.ndarray | None = None
+    end: np.ndarray | None = None
+
+    def of_sentences(self, part: slice) -> "NativeScores":
+        """The scores of some sentences."""
+        return NativeScores(*(None if scores is None else scores[part] for scores in self))
+
+
+def native_scores(parts: Any) -> NativeScores:
+    """Checked scores in main memory, contiguous, as compiled code takes them."""
+    fields = ((getattr(parts, field, None)) for field in NativeScores._fields)
+    return NativeScores(*(None if part is None else part.flatten(1).numpy() for part in fields))

@@ -1,0 +1,403 @@
+// Eisner with siblings and grandchildren: Carreras 2007; a row of the chart for each candidate arc.
+//
+// The row of the arc h -> m holds Closed(h,e,m) for all span ends e, so both maxima inside an open
+// span, over the sibling and over the inner grandchild, are taken for a vector of splits at once. Rows
+// of one head and side follow each other, the nearest modifier first, after one for the half without
+// modifiers, so that "none" is a choice like all modifiers.
+//
+// Spans are filled from the last start to the first. Everything to the right of a start is known then:
+// rows of arcs to the right are filled whole; those to the left get one more end with each start, by a
+// maximum along a row of those that end there. There are no back-pointers: the back-trace finds the
+// first best choice again.
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+
+#include "arc_chart.h"
+#include "candidates.h"
+#include "row_maxima.h"
+
+namespace gpuparse {
+
+// Scores of grandchild parts: three blocks for each candidate arc a = h -> m, of rows of one number for
+// each label of the arc, label_first[a] .. label_first[a + 1] - 1.
+// sibling: row 0 without an inner sibling, row j with the one of rank j - 1; with the score of the arc.
+// inner: row 0 where m has no modifier between h and m, row j where its furthest one there is its j-th
+// nearest candidate on that side. outer: the same for the candidates of m on the side away from h.
+template <class F>
+struct GrandchildBlocks {
+    const int64_t* label_first;
+    Blocks<F> sibling, inner, outer;
+
+    int64_t n_labels(int64_t a) const { return label_first[a + 1] - label_first[a]; }
+};
+
+// Where the three blocks of each arc begin, int64 (n_arcs + 1,) each; the last number is the size.
+struct GrandchildStarts {
+    int64_t *sibling, *inner, *outer;
+};
+
+// Cost: O(n^2). False: no memory.
+inline bool grandchild_starts(const Candidates& c, const int64_t* label_first, Arena& arena,
+                              GrandchildStarts* starts) {
+    const auto n_labels = [&](int64_t a) { return label_first[a + 1] - label_first[a]; };
+    int64_t* between = arena.take_zeros<int64_t>(c.n_arcs);  // candidates of m between h and m
+    if (!between) return false;
+    for (int64_t m = 1; m <= c.n; m++)
+        for (int64_t step = -1; step <= 1; step += 2) {
+            int64_t count = 0;
+            for (int64_t h = m + step; 0 <= h && h <= c.n; h += step) {
+                if (c.number(h, m) >= 0) between[c.number(h, m)] = count;
+                count += c.number(m, h) >= 0;
+            }
+        }
+    starts->sibling =
+        block_starts(c, arena, [&](int64_t a) { return (c.rank[a] + 1) * n_labels(a); });
+    starts->inner = block_starts(c, arena, [&](int64_t a) { return (between[a] + 1) * n_labels(a); });
+    starts->outer = block_starts(c, arena, [&](int64_t a) {
+        const int64_t m = c.modifier[a], away = c.head[a] < m ? 0 : 1;
+        return (c.side[away][m + 1] - c.side[away][m] + 1) * n_labels(a);
+    });
+    return !arena.failed();
+}
+
+template <class F>
+struct GrandchildChart {
+    static constexpr int64_t L = Lanes<F>::count;
+    const Candidates& c;
+    const GrandchildBlocks<F>& blocks;
+    bool single_root;
+    int64_t n = 0, stride = 0;
+    int64_t* rows[2] = {nullptr, nullptr};  // of the half of h without modifiers on a side
+    F* chart = nullptr;    // an arc to the right has the end e in column e, one to the left in e - 1
+    F* opened = nullptr;   // Open(h,m,l), by label
+    int64_t* weight_start = nullptr;
+    F* weights = nullptr;  // the best label of an open span with each outer grandchild, none first
+    F* ends = nullptr;     // what ends at the start at hand: [m, rank of its modifier]
+    int64_t ends_stride = 0;
+    int64_t* reach = nullptr;      // how many candidates to the left stand at or after the start
+    int64_t* weight_of_left = nullptr;  // of the nearest outer grandchild, by rank of the arc
+    HalfStack stack = {};
+
+    // False: no memory.
+    bool allocate(Arena& arena) {
+        n = c.n;
+        stride = n + L;
+        int64_t n_rows = 0;
+        rows[0] = arena.take<int64_t>(2 * (n + 1));
+        if (!rows[0]) return false;
+        rows[1] = rows[0] + n + 1;
+        for (int64_t away = 0; away < 2; away++)
+            for (int64_t h = 0; h <= n; h++) {
+                rows[away][h] = n_rows;
+                n_rows += 1 + c.side[away][h + 1] - c.side[away][h];
+            }
+        chart = arena.take_filled<F>((c.n_arcs + 2 * n + 2) * stride, -(F)INFINITY);
+        opened = arena.take<F>(blocks.label_first[c.n_arcs]);
+        weight_start = block_starts(c, arena, [&](int64_t a) {
+            const int64_t m = c.modifier[a], away = c.head[a] < m ? 0 : 1;
+            return (int64_t)(1 + c.side[away][m + 1] - c.side[away][m]);
+        });
+        if (!weight_start) return false;
+        weights = arena.take<F>(weight_start[c.n_arcs] + L);
+        ends_stride = (n + 2 * L - 1) / L * L;
+        ends = arena.take_filled<F>((n + 1) * ends_stride, -(F)INFINITY);
+        reach = arena.take_zeros<int64_t>(n + 1);
+        weight_of_left = arena.take<int64_t>(c.side[1][n + 1]);
+        stack.pairs = arena.take<int64_t>(2 * (n + 2));
+        if (arena.failed()) return false;
+        for (int64_t a = 1; a < c.n_arcs; a++)
+            if (c.head[a] > c.modifier[a])
+                weight_of_left[c.side[1][c.head[a]] + c.rank[a]] = weight_start[a] + 1;
+        for (int64_t h = 0; h <= n; h++) {
+            chart[rows[0][h] * stride + h] = 0;
+            if (h > 0) chart[rows[1][h] * stride + h - 1] = 0;
+        }
+        return true;
+    }
+
+    static int64_t smaller(int64_t i, int64_t j) { return i < j ? i : j; }
+
+    // One vector of max over rows begin .. stop - 1 of row + its score, each score `step` further.
+    Vector<F> best_rows(const F* row, int64_t begin, int64_t stop, const F* scores, int64_t step,
+                        Vector<F> best) const {
+        for (int64_t j = begin; j < stop; j++)
+            best = larger<Vector<F>>(load<F>(row + j * stride) + splat<F>(scores[j * step]), best);
+        return best;
+    }
+
+    // Open: the largest sum of a span of i and a span of m over all splits, i < m. i_row, m_row: the
+    // halves without modifiers at the first split; n_i, n_m: rows of each; of_i, of_m: scores of the
+    // rows. The j-th candidate of i stands at least j to the right of i, that of m to the left of m.
+    F best_split(const F* i_row, const F* m_row, int64_t width, int64_t n_i, int64_t n_m, const F* of_i,
+                 const F* of_m, int64_t step) const {
+        Vector<F> most = no_value<F>();
+        for (int64_t d = 0; d < width; d += L) {
+            const int64_t rows_i = smaller(n_i, d + L), rows_m = smaller(n_m, width - d);
+            const Vector<F> best_i = best_rows(i_row + d, 0, rows_i, of_i, step, no_value<F>());
+            const Vector<F> best_m = best_rows(m_row + d, 0, rows_m, of_m, step, no_value<F>());
+            most = larger<Vector<F>>(best_i + best_m, most);
+        }
+        return largest_lane(most);
+    }
+
+    // Open of the arcs i -> m and m -> i with one label each, which read the same rows. The scores of
+    // the rows of i and of m under i -> m, then under m -> i.
+    void best_splits(const F* i_row, const F* m_row, int64_t width, int64_t n_i, int64_t n_m,
+                     const F* right_i, const F* right_m, const F* left_i, const F* left_m, F* right,
+                     F* left) const {
+        Vector<F> most_right = no_value<F>(), most_left = no_value<F>();
+        for (int64_t d = 0; d < width; d += L) {
+            const int64_t rows_i = smaller(n_i, d + L), rows_m = smaller(n_m, width - d);
+            const int64_t both = smaller(rows_i, rows_m);
+            Vector<F> i_right = no_value<F>(), i_left = i_right, m_right = i_right, m_left = i_right;
+            for (int64_t j = 0; j < both; j++) {
+                const Vector<F> of_i = load<F>(i_row + d + j * stride);
+                const Vector<F> of_m = load<F>(m_row + d + j * stride);
+                i_right = larger<Vector<F>>(of_i + splat<F>(right_i[j]), i_right);
+                i_left = larger<Vector<F>>(of_i + splat<F>(left_i[j]), i_left);
+                m_right = larger<Vector<F>>(of_m + splat<F>(right_m[j]), m_right);
+                m_left = larger<Vector<F>>(of_m + splat<F>(left_m[j]), m_left);
+            }
+            for (int64_t j = both; j < rows_i; j++) {
+                const Vector<F> of_i = load<F>(i_row + d + j * stride);
+                i_right = larger<Vector<F>>(of_i + splat<F>(right_i[j]), i_right);
+                i_left = larger<Vector<F>>(of_i + splat<F>(left_i[j]), i_left);
+            }
+            for (int64_t j = both; j < rows_m; j++) {
+                const Vector<F> of_m = load<F>(m_row + d + j * stride);
+                m_right = larger<Vector<F>>(of_m + splat<F>(right_m[j]), m_right);
+                m_left = larger<Vector<F>>(of_m + splat<F>(left_m[j]), m_left);
+            }
+            most_right = larger<Vector<F>>(i_right + m_right, most_right);
+            most_left = larger<Vector<F>>(i_left + m_left, most_left);
+        }
+        *right = largest_lane(most_right);
+        *left = largest_lane(most_left);
+    }
+
+    // The open spans of i and m, i < m, with n_i rows of i up to m.
+    void open(int64_t i, int64_t m, int64_t n_i, int64_t right, int64_t left) {
+        const F *i_row = chart + rows[0][i] * stride + i, *m_row = chart + rows[1][m] * stride + i;
+        const int64_t width = m - i, n_m = reach[m] + 1;
+        const int64_t right_labels = right >= 0 ? blocks.n_labels(right) : 0;
+        const int64_t left_labels = left >= 0 ? blocks.n_labels(left) : 0;
+        const F *sibling = blocks.sibling.data, *inner = blocks.inner.data;
+        const int64_t *sibling_start = blocks.sibling.start, *inner_start = blocks.inner.start;
+        if (right_labels == 1 && left_labels == 1) {
+            best_splits(i_row, m_row, width, n_i, n_m, sibling + sibling_start[right],
+                        inner + inner_start[right], inner + inner_start[left],
+                        sibling + sibling_start[left], opened + blocks.label_first[right],
+                        opened + blocks.label_first[left]);
+            return;
+        }
+        for (int64_t k = 0; k < right_labels; k++)
+            opened[blocks.label_first[right] + k] =
+                best_split(i_row, m_row, width, n_i, n_m, sibling + sibling_start[right] + k,
+                           inner + inner_start[right] + k, right_labels);
+        for (int64_t k = 0; k < left_labels; k++)
+            opened[blocks.label_first[left] + k] =
+                best_split(i_row, m_row, width, n_i, n_m, inner + inner_start[left] + k,
+                           sibling + sibling_start[left] + k, left_labels);
+    }
+
+    // The best label of the open span of an arc with each outer grandchild.
+    void weigh(int64_t a) {
+        const F *of_label = opened + blocks.label_first[a];
+        const F *outer = blocks.outer.data + blocks.outer.start[a];
+        const int64_t n_labels = blocks.n_labels(a), count = weight_start[a + 1] - weight_start[a];
+        F* weight = weights + weight_start[a];
+        if (n_labels == 1) {
+            for (int64_t j = 0; j < count; j++) weight[j] = of_label[0] + outer[j];
+            return;
+        }
+        for (int64_t j = 0; j < count; j++) {
+            F best = -(F)INFINITY;
+            for (int64_t k = 0; k < n_labels; k++) {
+                const F value = of_label[k] + outer[j * n_labels + k];
+                best = value > best ? value : best;
+            }
+            weight[j] = best;
+        }
+    }
+
+    // The row of an arc to the right: at each end the best sum of a weight and of a row of m.
+    void close(int64_t i, int64_t m, int64_t a) {
+        F* out = chart + (rows[0][i] + 1 + c.rank[a]) * stride + m;
+        const F* of_m = chart + rows[0][m] * stride + m;
+        const F* weight = weights + weight_start[a];
+        const int64_t count = weight_start[a + 1] - weight_start[a];
+        for (int64_t e = 0; e < n + 1 - m; e += L)
+            store<F>(out + e, best_rows(of_m + e, 0, count, weight, 1, no_value<F>()));
+    }
+
+    // The closed spans of j to the left that end in i.
+    void close_left(int64_t i, int64_t j) {
+        const int64_t begin = c.side[1][j], count = reach[j];
+        F* end = ends + j * ends_stride;
+        F* cell = chart + (rows[1][j] + 1) * stride + i - 1;
+        if (c.number(j, i) >= 0) {
+            const F value = weights[weight_of_left[begin + count] - 1];
+            end[count] = value;
+            cell[count * stride] = value;
+            reach[j]++;
+        }
+        for (int64_t p = count - 1; p >= 0; p--) {
+            const int64_t last = c.modifiers[1][begin + p];
+            const F* weight = weights + weight_of_left[begin + p];
+            const F* of_last = ends + last * ends_stride;
+            Vector<F> best = no_value<F>();
+            for (int64_t k = 0; k < reach[last]; k += L)
+                best = larger<Vector<F>>(load<F>(weight + k) + load<F>(of_last + k), best);
+            end[p] = cell[p * stride] = largest_lane(best);
+        }
+    }
+
+    void fill() {
+        for (int64_t i = n; i >= 0; i--) {
+            int64_t n_i = 1;  // rows of i up to the modifier at hand
+            for (int64_t m = i + 1; m <= n; m++) {
+                const int64_t right = c.number(i, m), left = c.number(m, i);
+                if (right < 0 && left < 0) continue;
+                open(i, m, n_i, right, left);
+                if (left >= 0) weigh(left);
+                if (right < 0) continue;
+                weigh(right);
+                close(i, m, right);
+                if (!(single_root && i == 0)) n_i++;
+            }
+            if (i == 0) break;
+            for (int64_t j = i + 1; j <= n; j++) close_left(i, j);
+        }
+    }
+
+    // The first j < count with the largest cell[j * stride] + scores[j * step].
+    int64_t first_best(const F* cell, const F* scores, int64_t step, int64_t count) const {
+        F best = -(F)INFINITY;
+        int64_t chosen = 0;
+        for (int64_t j = 0; j < count; j++) {
+            const F value = cell[j * stride] + scores[j * step];
+            if (value > best) {
+                best = value;
+                chosen = j;
+            }
+        }
+        return chosen;
+    }
+
+    // The j-th candidate modifier of h on side d, from 1: the number of its arc.
+    int64_t arc_of(int64_t d, int64_t h, int64_t j) const {
+        return c.number(h, c.modifiers[d][c.side[d][h] + j - 1]);
+    }
+
+    // Heads and labels under the closed span of the arc a that ends in a column.
+    void follow(int64_t a, int64_t column, int64_t* heads, int64_t* labels) {
+        const int64_t h = c.head[a], m = c.modifier[a], away = h < m ? 0 : 1;
+        const int64_t n_labels = blocks.n_labels(a);
+        heads[m] = h;
+        // Closed(h,e,m) -> Open(h,m,l) + out(h,m,c,l) + Closed(m,e,c)
+        const int64_t n_outer = weight_start[a + 1] - weight_start[a];
+        const int64_t child = first_best(chart + rows[away][m] * stride + column,
+                                         weights + weight_start[a], 1, n_outer);
+        if (child > 0) stack.push(arc_of(away, m, child), column);
+        const F *of_label = opened + blocks.label_first[a];
+        const F *outer = blocks.outer.data + blocks.outer.start[a] + child * n_labels;
+        int64_t chosen = 0;
+        F best = -(F)INFINITY;
+        for (int64_t k = 0; k < n_labels; k++) {
+            const F value = of_label[k] + outer[k];
+            if (value > best) {
+                chosen = k;
+                best = value;
+            }
+        }
+        labels[m] = chosen;
+        // Open(h,m,l) -> Closed(h,r,s) + sib(h,m,s,l), Closed(m,r+1,c) + in(h,m,c,l)
+        const int64_t n_siblings = single_root && h == 0 ? 1 : c.rank[a] + 1;
+        const int64_t n_inner = (blocks.inner.start[a + 1] - blocks.inner.start[a]) / n_labels;
+        const F *sibling = blocks.sibling.data + blocks.sibling.start[a] + chosen;
+        const F *inner = blocks.inner.data + blocks.inner.start[a] + chosen;
+        const F *h_row = chart + rows[away][h] * stride, *m_row = chart + rows[1 - away][m] * stride;
+        const int64_t begin = h < m ? h : m, stop = h < m ? m : h;
+        int64_t r = begin, s = 0, k = 0;
+        for (int64_t split = begin; split < stop; split++) {
+            r = split;
+            // The j-th candidate of either stands at least j away from it.
+            const int64_t from_h = h < m ? r - h + 1 : h - r, from_m = h < m ? m - r : r - m + 1;
+            s = first_best(h_row + r, sibling, n_labels, smaller(n_siblings, from_h));
+            k = first_best(m_row + r, inner, n_labels, smaller(n_inner, from_m));
+            const F of_h = h_row[s * stride + r] + sibling[s * n_labels];
+            const F of_m = m_row[k * stride + r] + inner[k * n_labels];
+            if (of_h + of_m == of_label[chosen]) break;
+        }
+        if (s > 0) stack.push(arc_of(away, h, s), r);
+        if (k > 0) stack.push(arc_of(1 - away, m, k), r);
+    }
+
+    bool trace(int64_t* heads, int64_t* labels) {
+        F best = -(F)INFINITY;
+        int64_t last = 0;
+        for (int64_t j = 1; j <= c.side[0][1]; j++) {
+            const F value = chart[(rows[0][0] + j) * stride + n];
+            if (value > best) {
+                best = value;
+                last = arc_of(0, 0, j);
+            }
+        }
+        if (best == -(F)INFINITY) return false;
+        stack.push(last, n);
+        while (stack.depth > 0) {
+            int64_t a, column;
+            stack.pop(&a, &column);
+            follow(a, column, heads, labels);
+        }
+        return true;
+    }
+};
+
+// The best projective tree of one sentence with its labels; fills heads and labels at 1..n, a label
+// counted from the first one of its arc, and returns whether there is a tree (if not, heads and labels
+// are left as they were; without memory there is none, and the arena has failed). n >= 1.
+// Cost: O(n^4) time, O(n^3) memory, times the labels for time.
+template <class F>
+inline bool eisner_grandchild_sentence(const Candidates& candidates, const GrandchildBlocks<F>& blocks,
+                                       bool single_root, Arena& arena, int64_t* heads,
+                                       int64_t* labels) {
+    ArenaMark mark(arena);
+    GrandchildChart<F> chart{candidates, blocks, single_root};
+    if (!chart.allocate(arena)) return false;
+    chart.fill();
+    return chart.trace(heads, labels);
+}
+
+// The last modifier of m on the way from `begin` to `stop`, which is not included; 0 for none.
+inline int64_t furthest_modifier(const int64_t* heads, int64_t m, int64_t begin, int64_t stop,
+                                 int64_t step) {
+    int64_t found = 0;
+    for (int64_t k = begin; k != stop; k += step)
+        if (heads[k] == m) found = k;
+    return found;
+}
+
+// The sum over words 1, 2, ..., n of sibling (with arc), inner and outer score, one by one.
+template <class F>
+inline F grandchild_tree_score(const Candidates& c, const GrandchildBlocks<F>& blocks,
+                               const int64_t* heads, const int64_t* labels) {
+    F total = 0;
+    for (int64_t m = 1; m <= c.n; m++) {
+        const int64_t h = heads[m], a = c.number(h, m), step = h < m ? 1 : -1;
+        const int64_t n_labels = blocks.n_labels(a);
+        const auto score = [&](Blocks<F> of, int64_t head, int64_t child) {
+            const int64_t row = child ? c.rank[c.number(head, child)] + 1 : 0;
+            return of.data[of.start[a] + row * n_labels + labels[m]];
+        };
+        total += score(blocks.sibling, h, furthest_modifier(heads, h, h + step, m, step));
+        total += score(blocks.inner, m, furthest_modifier(heads, m, m - step, h, -step));
+        const int64_t stop = step > 0 ? c.n + 1 : 0;
+        total += score(blocks.outer, m, furthest_modifier(heads, m, m + step, stop, step));
+    }
+    return total;
+}
+
+}  // namespace gpuparse
