@@ -37,7 +37,7 @@ from gpuparse.inference.kernels.cpu.grand_blocks import (
 from gpuparse.inference.kernels.cpu.lanes import pointer_to, vector_lanes
 from gpuparse.inference.kernels.cpu.row_maxima import raise_row
 from gpuparse.inference.kernels.cpu.threads import WORTH_A_THREAD, run_in_threads
-from gpuparse.inference.larger_scores import Parts
+from gpuparse.inference.higher_order_scores import Parts
 from gpuparse.tensors import NO_HEAD
 
 
