@@ -62,6 +62,10 @@ struct PartProvider {
     int64_t n_labels() const { return has_labels ? labels.width : 1; }
     bool has(int64_t kind) const { return keys.first[kind] < keys.first[kind + 1]; }
 
+    double label_score(int64_t h, int64_t m, int64_t label) const {
+        return (double)labels.arcs(h, m, label);
+    }
+
     F sibling(int64_t h, int64_t m, int64_t s) const {
         return has_siblings ? siblings.score(h, m, s) : (F)0;
     }
