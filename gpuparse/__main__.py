@@ -1,4 +1,4 @@
-"""`python -m gpuparse COMMAND ...`: the table of commands, each imported when it is called."""
+"""`python -m gpuparse COMMAND ...`: the table of commands; a command is imported when called."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from gpuparse.commands.version import described_version
 from gpuparse.errors import ConfigError
 
 COMMANDS = {
-    "train": ("gpuparse.commands.train", "train a parser as a config file says"),
+    "train": ("gpuparse.commands.train", "train a parser from a config file"),
     "parse": ("gpuparse.commands.parse", "parse CoNLL files with a trained model"),
     "evaluate": ("gpuparse.commands.evaluate", "score a parsed file against the gold file"),
     "compare": (
         "gpuparse.commands.compare",
-        "score parsed files side by side, and test if they differ",
+        "score several parsed files, and test whether they differ",
     ),
     "calibrate": (
         "gpuparse.commands.calibrate",
         "fit a model's probabilities to gold trees",
     ),
-    "calibration": (
-        "gpuparse.commands.calibration",
-        "do a parsed file's probabilities mean what they say",
+    "reliability": (
+        "gpuparse.commands.reliability",
+        "compare a parsed file's probabilities with the share of correct words",
     ),
     "compile": ("gpuparse.commands.kernels", "compile all kernels now, once after installation"),
     "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
-    "jackknife": ("gpuparse.commands.jackknife", "make guides for training"),
+    "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),
     "config": ("gpuparse.commands.config", "check a config file, or print all keys"),
 }
+ALIASES = {"calibration": "reliability"}  # earlier names, not listed
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Call the command that the first argument names with the others.
+    """Call the command that the first argument names with the remaining arguments.
 
     Args:
         arguments: the command line without the program.
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         ConfigError: no such command.
     """
     name = arguments[0] if arguments else ""
+    name = ALIASES.get(name, name)
     if name in ("-h", "--help"):
         print(_usage())
         return 0
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _usage() -> str:
-    lines = ["usage: python -m gpuparse COMMAND ... (each knows --help)"]
+    lines = ["usage: python -m gpuparse COMMAND ... (each has --help)"]
     lines += [f"  {name:<11} {what}" for name, (_, what) in COMMANDS.items()]
     return "\n".join(lines)
 

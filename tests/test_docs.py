@@ -94,6 +94,10 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
             assert all(Path(file).exists() for file in paths)
         case ["ruff", "check" | "format", *_] | ["mypy"]:
             assert Path("pyproject.toml").is_file()
+        case ["python", script] if script.endswith(".py"):
+            assert Path(script).is_file()
+        case ["python", "-m", "docs.update"]:
+            assert Path("docs/update.py").is_file()
         case [".ci/run"]:
             assert os.access(".ci/run", os.X_OK)
         case ["python", "train.py", config, *rest]:

@@ -1,4 +1,4 @@
-"""A reliability diagram as SVG: shares right over mean probabilities, and where the words are."""
+"""Reliability diagrams as SVG: share correct over mean probability, with the counts of words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from html import escape
 
-from gpuparse.evaluation.calibration import Bin, Calibration
+from gpuparse.evaluation.reliability import Bin, Reliability
 
 _SIDE, _STRIP = 240, 48  # pixels: the square of a panel, the counts below it
 _LEFT, _TOP, _BETWEEN, _BOTTOM = 52, 48, 12, 44
@@ -22,12 +22,12 @@ _STYLE = """text { font: 12px sans-serif; fill: #333 }
 .middle { text-anchor: middle } .end { text-anchor: end }"""
 
 
-def reliability_svg(panels: Mapping[str, Calibration]) -> str:
+def reliability_svg(panels: Mapping[str, Reliability]) -> str:
     """Draw reliability tables side by side.
 
-    A point a bin: the share right over the mean probability, with the 95 % interval of the share
-    (Wilson's) as an upright line. On the dashed diagonal probabilities mean what they say; points
-    below it are too sure. The bars below are the bins' shares of all words.
+    One point per bin: the share correct over the mean probability, with the 95 % Wilson interval of
+    the share as a vertical line. Calibrated probabilities lie on the dashed diagonal; below it they
+    are overconfident. The bars below show the share of all words in each bin.
 
     Args:
         panels: title and measures of each.
@@ -45,7 +45,7 @@ def reliability_svg(panels: Mapping[str, Calibration]) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _frame(title: str, found: Calibration) -> list[str]:
+def _frame(title: str, found: Reliability) -> list[str]:
     middle, bottom = _SIDE / 2, _SIDE + _BETWEEN + _STRIP
     said = f"{found.count:,} words, ECE {100 * found.ece:.2f} %"
     lines = [
@@ -100,7 +100,7 @@ def _up(share: float) -> float:
 
 
 def wilson_interval(share: float, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share seen in `count` cases.
+    """The 95 % confidence interval of a share observed in `count` cases.
 
     Args:
         share: 0..1.

@@ -18,11 +18,11 @@ from gpuparse.data.graphs import (
 from gpuparse.data.interner import Interner
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.errors import DataError
-from gpuparse.evaluation.calibration import Calibration, calibrate
 from gpuparse.evaluation.comparison import Comparison, compare_trees
 from gpuparse.evaluation.graphs import GraphScores, score_graphs
 from gpuparse.evaluation.metrics import TreeScores, score_trees
 from gpuparse.evaluation.probabilities import HEAD, LABEL, misc_probabilities
+from gpuparse.evaluation.reliability import Reliability, measure_reliability
 
 GraphColumn = Literal["deps", "heads"]
 
@@ -102,14 +102,14 @@ def compare_treebanks(
     )
 
 
-def calibrate_treebanks(
+def measure_reliability_of_treebanks(
     gold: Treebank,
     system: Treebank,
     *,
     ignored: np.ndarray | None = None,
     bins: int = 10,
     equal_counts: bool = False,
-) -> dict[str, Calibration]:
+) -> dict[str, Reliability]:
     """Compare the probabilities in a parsed file's MISC with what is right by the gold file.
 
     - `heads`: HeadProb, against the head.
@@ -124,7 +124,7 @@ def calibrate_treebanks(
         gold: the gold file; every word has a head and the heads of a sentence form a tree.
         system: the same words and sentences, parsed, with probabilities.
         ignored: (W) bool, words to leave out of all counts; None counts all.
-        bins, equal_counts: of the reliability tables; see `reliability`.
+        bins, equal_counts: of the reliability tables; see `reliability_table`.
     Returns:
         The measures by the names above.
     Raises:
@@ -152,7 +152,7 @@ def calibrate_treebanks(
         "both": (with_label, of_head * of_label, head_right & label_right),
     }
     return {
-        name: calibrate(values[words], right[words], bins=bins, equal_counts=equal_counts)
+        name: measure_reliability(values[words], right[words], bins=bins, equal_counts=equal_counts)
         for name, (words, values, right) in parts.items()
         if words.any()
     }

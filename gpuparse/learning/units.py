@@ -10,7 +10,7 @@ from gpuparse.data.batch import word_places
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError
-from gpuparse.evaluation.calibration import LEAST
+from gpuparse.evaluation.reliability import LEAST
 from gpuparse.model import Model
 
 WIDEST = log(100.0)  # how far from the unit before, up or down, another one is looked for

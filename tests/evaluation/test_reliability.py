@@ -10,18 +10,18 @@ import pytest
 
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import DataError
-from gpuparse.evaluation.calibration import (
+from gpuparse.evaluation.probabilities import HEAD, LABEL, misc_probabilities
+from gpuparse.evaluation.reliability import (
     LEAST,
     Bin,
-    calibrate,
+    area_under_curve,
     errors_among_least_certain,
     expected_calibration_error,
-    reliability,
-    right_above_wrong,
+    measure_reliability,
+    reliability_table,
 )
-from gpuparse.evaluation.probabilities import HEAD, LABEL, misc_probabilities
 from gpuparse.evaluation.reliability_svg import reliability_svg, wilson_interval
-from gpuparse.evaluation.treebanks import calibrate_treebanks
+from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks
 
 
 def random_case(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -52,7 +52,7 @@ def test_bins_of_equal_width_by_definition(seed, bins):
         if rows:
             shares = mean(x for x, _ in rows), mean(y for _, y in rows)
             expected.append(Bin(k / bins, (k + 1) / bins, len(rows), *shares))
-    found = reliability(p, right, bins)
+    found = reliability_table(p, right, bins)
     assert [(b.least, b.most, b.count) for b in found] == [
         (b.least, b.most, b.count) for b in expected
     ]
@@ -60,14 +60,14 @@ def test_bins_of_equal_width_by_definition(seed, bins):
         assert (mine.mean, mine.right) == pytest.approx((theirs.mean, theirs.right))
     error = sum(b.count / len(p) * abs(b.mean - b.right) for b in expected)
     assert expected_calibration_error(found) == pytest.approx(error)
-    assert calibrate(p, right, bins=bins).ece == pytest.approx(error)
+    assert measure_reliability(p, right, bins=bins).ece == pytest.approx(error)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_measures_by_definition(seed):
     p, right = random_case(seed)
     pairs = list(zip(p.tolist(), right.tolist(), strict=True))
-    found = calibrate(p, right)
+    found = measure_reliability(p, right)
     assert found.count == len(pairs)
     assert found.mean == pytest.approx(mean(x for x, _ in pairs))
     assert found.right == pytest.approx(mean(y for _, y in pairs))
@@ -87,7 +87,7 @@ def test_measures_by_definition(seed):
 def test_bins_of_equal_counts():
     p = np.arange(100) / 100
     right = np.arange(100) % 2 == 0
-    found = reliability(p, right, 5, equal_counts=True)
+    found = reliability_table(p, right, 5, equal_counts=True)
     assert [(b.least, b.most, b.count) for b in found] == [
         (0.0, 0.19, 20),
         (0.2, 0.39, 20),
@@ -101,11 +101,11 @@ def test_bins_of_equal_counts():
 @pytest.mark.parametrize("seed", range(10))
 def test_equal_probabilities_share_a_bin_of_equal_counts(seed):
     p, right = random_case(seed)
-    found = reliability(p, right, 6, equal_counts=True)
+    found = reliability_table(p, right, 6, equal_counts=True)
     assert sum(b.count for b in found) == len(p)
     assert all(a.most < b.least for a, b in pairwise(found))
     order = np.random.default_rng(seed).permutation(len(p))
-    assert reliability(p[order], right[order], 6, equal_counts=True) == [
+    assert reliability_table(p[order], right[order], 6, equal_counts=True) == [
         pytest_close(b) for b in found
     ]
 
@@ -138,13 +138,13 @@ def test_errors_found_are_those_of_the_first_words_in_random_order(seed):
 
 
 def test_where_all_is_right_there_are_no_errors_to_find():
-    found = calibrate(np.array([0.5, 1.0]), np.array([True, True]))
+    found = measure_reliability(np.array([0.5, 1.0]), np.array([True, True]))
     assert (found.auc, found.errors_found[10]) == (None, None)
-    assert right_above_wrong(np.array([0.5]), np.array([False])) is None
+    assert area_under_curve(np.array([0.5]), np.array([False])) is None
 
 
 def test_a_certain_error_costs_what_four_decimals_can_tell():
-    found = calibrate(np.array([1.0]), np.array([False]))
+    found = measure_reliability(np.array([1.0]), np.array([False]))
     assert found.log_loss == pytest.approx(-math.log(LEAST))
     assert (found.ece, found.brier) == (1.0, 1.0)
 
@@ -152,7 +152,7 @@ def test_a_certain_error_costs_what_four_decimals_can_tell():
 def test_draws_from_the_probabilities_are_calibrated():
     draw = np.random.default_rng(0)
     p = draw.random(100_000)
-    found = calibrate(p, draw.random(100_000) < p)
+    found = measure_reliability(p, draw.random(100_000) < p)
     assert found.ece < 0.01
     assert found.brier == pytest.approx(1 / 6, abs=0.003)  # the integral of p (1 - p)
     assert found.log_loss == pytest.approx(0.5, abs=0.01)
@@ -165,12 +165,12 @@ def test_draws_from_the_probabilities_are_calibrated():
 )
 def test_what_cannot_be_binned_is_refused(p, right, bins):
     with pytest.raises(ValueError, match=r"may be 0|lie in"):
-        reliability(np.array(p), np.array(right, bool), bins)
+        reliability_table(np.array(p), np.array(right, bool), bins)
 
 
 def test_not_a_number_is_no_probability():
     with pytest.raises(ValueError, match="lie in"):
-        calibrate(np.array([0.5, np.nan]), np.array([True, True]))
+        measure_reliability(np.array([0.5, np.nan]), np.array([True, True]))
 
 
 def bank(*rows: tuple[int, str, str], name: str = "f"):
@@ -214,15 +214,17 @@ def test_two_files():
         (3, "d", "HeadProb=0.3"),
         (1, "e", "LabelProb=0.1"),
     )
-    found = calibrate_treebanks(gold, system)
+    found = measure_reliability_of_treebanks(gold, system)
     assert list(found) == ["heads", "relations", "both"]
-    assert found["heads"] == calibrate(np.array([0.9, 0.7, 0.4, 0.3]), np.array([1, 1, 0, 1], bool))
-    assert found["relations"] == calibrate(np.array([0.8, 0.6]), np.array([1, 0], bool))
-    assert found["both"] == calibrate(
+    assert found["heads"] == measure_reliability(
+        np.array([0.9, 0.7, 0.4, 0.3]), np.array([1, 1, 0, 1], bool)
+    )
+    assert found["relations"] == measure_reliability(np.array([0.8, 0.6]), np.array([1, 0], bool))
+    assert found["both"] == measure_reliability(
         np.array([0.9 * 0.8, 0.7 * 0.6, 0.4 * 0.5]), np.array([1, 0, 0], bool)
     )
     ignored = np.array([False, True, True, True, True])
-    left = calibrate_treebanks(gold, system, ignored=ignored)
+    left = measure_reliability_of_treebanks(gold, system, ignored=ignored)
     assert {name: part.count for name, part in left.items()} == {
         "heads": 1,
         "relations": 1,
@@ -233,12 +235,12 @@ def test_two_files():
 def test_files_with_head_probabilities_alone():
     gold = bank((0, "root", "_"), (1, "a", "_"))
     system = bank((0, "x", "HeadProb=0.5"), (1, "y", "HeadProb=0.5"))
-    assert list(calibrate_treebanks(gold, system)) == ["heads"]
+    assert list(measure_reliability_of_treebanks(gold, system)) == ["heads"]
 
 
 def test_the_diagram_is_well_formed_and_shows_every_bin():
     p, right = random_case(3)
-    found = calibrate(p, right)
+    found = measure_reliability(p, right)
     drawing = reliability_svg({"heads & <relations>": found, "again": found})
     root = ElementTree.fromstring(drawing)
     space = "{http://www.w3.org/2000/svg}"

@@ -1,4 +1,4 @@
-"""Do probabilities mean what they say, and do low ones find the errors?"""
+"""How reliable probabilities are, and how well low probabilities find errors."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Half of the last digit of probabilities with four decimals: one written as 1.0000 may be as low
-# as 1 - LEAST, so an error there costs -ln(LEAST), not infinitely much.
+# Half of the last digit of a probability with four decimals: 1.0000 may stand for 1 - LEAST, so the
+# log loss of an error at 1.0000 is -ln(LEAST), not infinite.
 LEAST = 0.00005
 LEAST_CERTAIN = (1, 5, 10, 20)  # percent of the words
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Words whose probabilities lie between two bounds.
+    """Words whose probabilities lie between `least` and `most`.
 
-    mean: their mean probability. right: the share of them that is right.
+    mean: their mean probability. right: the share of correct words.
     """
 
     least: float
@@ -28,8 +28,8 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """Every measure of one set of probabilities; what each one says is told at `calibrate`."""
+class Reliability:
+    """The measures of one set of probabilities; `measure_reliability` defines them."""
 
     count: int
     mean: float
@@ -42,27 +42,27 @@ class Calibration:
     errors_found: dict[int, float | None]
 
 
-def calibrate(
+def measure_reliability(
     probabilities: np.ndarray, right: np.ndarray, *, bins: int = 10, equal_counts: bool = False
-) -> Calibration:
-    """Compare the probabilities of decisions with how many of the decisions are right.
+) -> Reliability:
+    """Compare the probabilities of decisions with the share of correct decisions.
 
-    - `mean`, `right`: the share that should be right by the probabilities, and the share that is.
-    - `bins`: the reliability table; `ece`: the expected calibration error, the distance between
-      mean probability and share right, averaged over bins by their counts.
-    - `brier`: mean square of the distance between the probability and 1 (right) or 0 (wrong).
-    - `log_loss`: mean of -ln of the probability of what turned out; probabilities are taken to be
-      no nearer to 0 and 1 than LEAST.
-    - `auc`: the chance that a right decision has a higher probability than a wrong one, ties half;
-      None where all are right or all wrong.
-    - `errors_found`: per percentage in LEAST_CERTAIN, the share of all errors that lie among so
-      many of the decisions with the lowest probabilities; None where there are no errors.
+    - `mean`, `right`: the mean probability, and the share of correct decisions.
+    - `bins`: the reliability table; `ece`: the expected calibration error, the mean over the bins,
+      weighted by their counts, of the distance between mean probability and share correct.
+    - `brier`: mean squared distance between the probability and 1 (correct) or 0 (wrong).
+    - `log_loss`: mean of -ln of the probability of the outcome, with probabilities clipped to
+      LEAST .. 1 - LEAST.
+    - `auc`: the probability that a correct decision has a higher probability than a wrong one; a
+      tie counts half. None if all decisions are correct or all are wrong.
+    - `errors_found`: for each percentage in LEAST_CERTAIN, the share of all errors among that
+      percentage of the decisions with the lowest probabilities; None if there are no errors.
 
     Args:
         probabilities: (K,) in 0..1.
         right: (K,) bool.
-        bins: how many, 1 or more; see `reliability`.
-        equal_counts: bins of about equal counts, not of equal width.
+        bins: number of bins, at least 1; see `reliability_table`.
+        equal_counts: whether bins have about equal counts instead of equal width.
     Returns:
         The measures, all as shares in 0..1.
     Raises:
@@ -70,9 +70,9 @@ def calibrate(
     Cost: O(K log K).
     Source: Naeini, Cooper & Hauskrecht (2015), AAAI, for ece; Brier (1950), for two outcomes.
     """
-    table = reliability(probabilities, right, bins, equal_counts=equal_counts)
+    table = reliability_table(probabilities, right, bins, equal_counts=equal_counts)
     clipped = np.clip(np.where(right, probabilities, 1.0 - probabilities), LEAST, 1.0 - LEAST)
-    return Calibration(
+    return Reliability(
         count=len(probabilities),
         mean=float(np.mean(probabilities)),
         right=float(np.mean(right)),
@@ -80,7 +80,7 @@ def calibrate(
         ece=expected_calibration_error(table),
         brier=float(np.mean((probabilities - right) ** 2)),
         log_loss=float(np.mean(-np.log(clipped))),
-        auc=right_above_wrong(probabilities, right),
+        auc=area_under_curve(probabilities, right),
         errors_found={
             percent: errors_among_least_certain(probabilities, right, percent / 100)
             for percent in LEAST_CERTAIN
@@ -88,19 +88,20 @@ def calibrate(
     )
 
 
-def reliability(
+def reliability_table(
     probabilities: np.ndarray, right: np.ndarray, bins: int, *, equal_counts: bool = False
 ) -> list[Bin]:
-    """The reliability table: per bin of probabilities, how many decisions are right.
+    """The reliability table: the share of correct decisions in each bin of probabilities.
 
     Args:
         probabilities: (K,) in 0..1.
         right: (K,) bool.
-        bins: how many. Of equal width, bin k holds k/bins <= p < (k+1)/bins, the last one also 1.
-        equal_counts: bins of about equal counts instead, from their least to their most
-            probability; equal probabilities share a bin, so there may be fewer of them.
+        bins: number of bins. Bin k of equal width holds k/bins <= p < (k+1)/bins, the last bin
+            also 1.
+        equal_counts: whether bins have about equal counts instead. Equal probabilities share a
+            bin, so there may be fewer bins.
     Returns:
-        The bins that hold anything, ascending.
+        The bins that are not empty, ascending.
     Raises:
         ValueError: no probabilities, or some outside 0..1, or arrays that do not fit together.
     Cost: O(K log K).
@@ -134,10 +135,10 @@ def reliability(
 
 
 def expected_calibration_error(table: Sequence[Bin]) -> float:
-    """Mean over all decisions of the distance, in their bin, of mean probability and share right.
+    """Mean distance between mean probability and share correct of a bin, weighted by its count.
 
     Args:
-        table: of `reliability`.
+        table: of `reliability_table`.
     Returns:
         The error, 0..1.
     Raises:
@@ -149,15 +150,15 @@ def expected_calibration_error(table: Sequence[Bin]) -> float:
     return sum(row.count * abs(row.mean - row.right) for row in table) / count
 
 
-def right_above_wrong(probabilities: np.ndarray, right: np.ndarray) -> float | None:
-    """The area under the curve of right against wrong decisions: how well probabilities part them.
+def area_under_curve(probabilities: np.ndarray, right: np.ndarray) -> float | None:
+    """The area under the receiver operating characteristic of correct against wrong decisions.
 
     Args:
         probabilities: (K,).
         right: (K,) bool.
     Returns:
-        The chance that a right decision has a higher probability than a wrong one, ties counting
-        half: 0.5 for probabilities that say nothing; None where all are right or all wrong.
+        The probability that a correct decision has a higher probability than a wrong one, ties
+        counting half: 0.5 for uninformative probabilities; None if all are correct or all wrong.
     Cost: O(K log K).
     """
     good, bad = probabilities[right], np.sort(probabilities[~right])
@@ -171,15 +172,15 @@ def right_above_wrong(probabilities: np.ndarray, right: np.ndarray) -> float | N
 def errors_among_least_certain(
     probabilities: np.ndarray, right: np.ndarray, share: float
 ) -> float | None:
-    """The share of all errors that lie among the decisions with the lowest probabilities.
+    """The share of all errors that are among the decisions with the lowest probabilities.
 
     Args:
         probabilities: (K,).
         right: (K,) bool.
-        share: of the decisions, 0..1. Where it ends among equal probabilities, those inside are
-            taken to have as many errors as their like have on average.
+        share: share of the decisions, 0..1. If it cuts a group of equal probabilities, the errors
+            of the group are counted in proportion.
     Returns:
-        0..1; None where nothing is wrong.
+        0..1; None if nothing is wrong.
     Cost: O(K log K).
     """
     _, group = np.unique(probabilities, return_inverse=True)

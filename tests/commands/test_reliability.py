@@ -1,4 +1,4 @@
-"""The calibration command: tables, JSON, diagrams, errors."""
+"""The command `reliability`: tables, JSON, diagrams, errors."""
 
 import json
 import subprocess
@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from gpuparse.commands.calibration import main
+from gpuparse.__main__ import main as program_main
 from gpuparse.commands.console import run
+from gpuparse.commands.reliability import main
 
 WORD = "{}\t{}\t_\t{}\t_\t_\t{}\t{}\t_\t{}\n"
 
@@ -51,7 +52,7 @@ def test_the_tables(files, capsys):
     assert lines[5].split() == ["0.9000", "to", "1.0000", "2", "95.00", "100.00", "+5.00"]
     # (1 * 0.40 + 1 * 0.15 + 2 * 0.05) / 4
     assert "expected calibration error  16.25 %" in lines
-    assert "right above wrong (AUC)     1.0000" in lines
+    assert "AUC                         1.0000" in lines
     assert "least certain 20 % of words  80.00 % of the errors" in lines
 
 
@@ -90,7 +91,7 @@ def test_words_without_a_probability_are_said(files, tmp_path, capsys):
     assert main([files[0], str(partial), "--json"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["heads"]["count"] == 3
-    assert "words without HeadProb, which are not counted: 1" in captured.err
+    assert "1 words without HeadProb are not counted" in captured.err
 
 
 def test_a_file_without_probabilities_is_bad_input(files, capsys):
@@ -141,7 +142,7 @@ def test_bins_must_be_some(files, capsys):
 
 
 def test_as_a_process(files):
-    command = [sys.executable, "-m", "gpuparse", "calibration"]
+    command = [sys.executable, "-m", "gpuparse", "reliability"]
     done = subprocess.run([*command, *files], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     with open(files[1]) as system:
@@ -152,5 +153,12 @@ def test_as_a_process(files):
 
 
 def test_torch_is_not_loaded():
-    code = "import sys, gpuparse.commands.calibration; sys.exit('torch' in sys.modules)"
+    code = "import sys, gpuparse.commands.reliability; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_an_earlier_name_of_the_command_still_works(files, capsys):
+    words = [*files, "--json"]
+    assert program_main(["calibration", *words]) == program_main(["reliability", *words]) == 0
+    first, second = capsys.readouterr().out.split("}\n{")
+    assert "{" + second == first + "}\n"

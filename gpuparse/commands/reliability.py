@@ -1,4 +1,4 @@
-"""`calibration`: do the probabilities in a parsed file mean what they say?"""
+"""`reliability`: compare the probabilities in a parsed file with the share of correct words."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gpuparse.commands.evaluate import (
 )
 from gpuparse.commands.kernels import compilation_announced
 from gpuparse.data.conll import read_treebank
-from gpuparse.evaluation.calibration import Calibration
 from gpuparse.evaluation.probabilities import HEAD
+from gpuparse.evaluation.reliability import Reliability
 from gpuparse.evaluation.reliability_svg import reliability_svg
-from gpuparse.evaluation.treebanks import calibrate_treebanks
+from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks
 from gpuparse.files import replace_file
 
 _TITLES = {
@@ -31,7 +31,7 @@ _TITLES = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Compare the probabilities in a parsed file with the gold file, print tables, maybe draw.
+    """Compare the probabilities in a parsed file with the gold file; print tables, draw diagrams.
 
     Args:
         arguments: `GOLD SYSTEM [--bins N] [--equal-counts] [--json] [--plot FILE [--force]]
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     with compilation_announced():
         gold, system = read_treebank(options.gold), read_treebank(options.system)
         ignored = ignored_words(gold, options)
-        found = calibrate_treebanks(
+        found = measure_reliability_of_treebanks(
             gold,
             system,
             ignored=ignored,
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         )
     without = gold.n_words - found["heads"].count - (0 if ignored is None else int(ignored.sum()))
     if without:
-        say(f"{options.system}: words without {HEAD}, which are not counted: {without}")
+        say(f"{options.system}: {without} words without {HEAD} are not counted")
     if options.plot:
         drawing = reliability_svg({_TITLES[name]: part for name, part in found.items()})
         with replace_file(options.plot, force=options.force) as file:
@@ -72,10 +72,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gpuparse calibration",
+        prog="python -m gpuparse reliability",
         description="Compare the probabilities that a parsed file has in MISC (HeadProb, LabelProb)"
-        " with how often it is right: a reliability table, the expected calibration error, and how"
-        " well low probabilities find errors. What each figure says: docs/comparing.md.",
+        " with the share of correct words: a reliability table, the expected calibration error, and"
+        " how well low probabilities find errors. docs/comparing.md defines the measures.",
         epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--equal-counts",
         action="store_true",
-        help="bins of about equally many words, not of equal width",
+        help="bins with about equal counts of words instead of equal width",
     )
     parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
     parser.add_argument("--plot", metavar="FILE", help="draw reliability diagrams, as SVG")
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _as_text(title: str, found: Calibration) -> list[str]:
+def _as_text(title: str, found: Reliability) -> list[str]:
     expected, right = 100 * found.mean, 100 * found.right
     lines = [
         f"{title}: {found.count} words, {right:.2f} % right, {expected:.2f} % expected",
@@ -117,7 +117,7 @@ def _as_text(title: str, found: Calibration) -> list[str]:
         f"expected calibration error  {100 * found.ece:.2f} %",
         f"Brier score                 {found.brier:.4f}",
         f"log loss                    {found.log_loss:.4f}",
-        f"right above wrong (AUC)     {auc}",
+        f"AUC                         {auc}",
     ]
     for percent, share in found.errors_found.items():
         if share is not None:
