@@ -9,9 +9,9 @@ import pytest
 
 from gpuparse import inference
 from gpuparse.commands import train
-from gpuparse.commands.config import RunConfig, known_keys, load_config, parse_config
 from gpuparse.commands.console import run
 from gpuparse.commands.paper_files import load_tables
+from gpuparse.config import RunConfig, known_keys, load_config, parse_config
 from gpuparse.features.templates import TemplateSet, load_templates
 from gpuparse.learning.trainer import check_rule
 from gpuparse.model import Model

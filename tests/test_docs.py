@@ -14,9 +14,9 @@ import pytest
 
 from gpuparse import errors
 from gpuparse.__main__ import COMMANDS
-from gpuparse.commands.config import load_config
 from gpuparse.commands.console import INTERRUPTED, MEANINGS
 from gpuparse.commands.paper_files import load_tables
+from gpuparse.config import load_config
 from gpuparse.features.templates import SETS, parse_set
 
 ROOT = Path(__file__).parents[1]

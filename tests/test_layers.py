@@ -22,6 +22,7 @@ LEVELS = {
     "features": 2,
     "evaluation": 2,
     "scoring": 3,
+    "config": 3,
     "model_folder": 3,
     "model": 4,
     "learning": 5,

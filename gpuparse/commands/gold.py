@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuparse.commands.config import SYNTHETIC, RunConfig
 from gpuparse.commands.predictions import written
+from gpuparse.config import SYNTHETIC, RunConfig
 from gpuparse.data.conll import check_trees, treebank_from_bytes
 from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
 from gpuparse.data.graphs import check_graphs, readable_graphs

@@ -13,12 +13,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuparse.commands.config import RunConfig, add_overrides, load_config
+from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.gold import check_treebanks, guides_of, read_gold
 from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.resources import limit_torch_threads, thread_count
 from gpuparse.commands.train import templates_of, trainer_options
+from gpuparse.config import RunConfig, load_config
 from gpuparse.data.conll import with_misc
 from gpuparse.data.misc_keys import is_key
 from gpuparse.data.treebank import Treebank

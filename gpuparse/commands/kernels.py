@@ -14,10 +14,10 @@ from pathlib import Path
 
 from numba.core import event
 
-from gpuparse.commands.config import known_keys, load_config
 from gpuparse.commands.console import say, silent
 from gpuparse.commands.resources import available_processors
 from gpuparse.compiled import cache_folder
+from gpuparse.config import known_keys, load_config
 from gpuparse.data.synthetic import generate
 
 _TINY_RUN = """

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpuparse.commands.config import RunConfig, Settings, folder_of
 from gpuparse.commands.paper_tables import MEASURES, PAPER, Figure, Row, Table
+from gpuparse.config import RunConfig, Settings, folder_of
 from gpuparse.errors import ConfigError
 from gpuparse.plain_yaml import PlainYaml, read_yaml
 

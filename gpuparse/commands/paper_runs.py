@@ -18,12 +18,12 @@ from gpuparse.commands.checkpoint import (
     differences,
     read_checkpoint,
 )
-from gpuparse.commands.config import RunConfig
 from gpuparse.commands.console import silent
 from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
 from gpuparse.commands.paper_files import Paper
 from gpuparse.commands.paper_tables import Result, Table, table_as_json
 from gpuparse.commands.train import Run, templates_of, trainer_options
+from gpuparse.config import RunConfig
 from gpuparse.data.graphs import check_graphs, missing_graphs
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError

@@ -19,7 +19,7 @@ from gpuparse.commands.checkpoint import (
     remove_checkpoint,
     write_checkpoint,
 )
-from gpuparse.commands.config import RunConfig, add_overrides, load_config
+from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.evaluate import graph_scores_as_text, scores_as_text
 from gpuparse.commands.gold import (
@@ -37,6 +37,7 @@ from gpuparse.commands.kernels import (
 )
 from gpuparse.commands.processes import check_same, joined_processes
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
+from gpuparse.config import RunConfig, load_config
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.misc_keys import is_guide_file
 from gpuparse.data.treebank import Treebank

@@ -11,16 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuparse.commands.config import (
-    DataConfig,
-    RunConfig,
-    known_keys,
-    load_config,
-    main,
-    parse_config,
-    schema_table,
-)
-from gpuparse.commands.config.load import MAX_BASES
+from gpuparse.commands.config import main, schema_table
+from gpuparse.config import DataConfig, RunConfig, known_keys, load_config, parse_config
+from gpuparse.config.load import MAX_BASES
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decode import DECODERS
 from gpuparse.plain_yaml import dump_yaml

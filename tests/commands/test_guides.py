@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from gpuparse.commands import parse, train
-from gpuparse.commands.config import load_config
 from gpuparse.commands.console import run, silent
+from gpuparse.config import load_config
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc, write_predictions
 from gpuparse.data.synthetic import generate
 from tests.commands.conftest import program

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from gpuparse.commands import jackknife, train
-from gpuparse.commands.config import load_config
 from gpuparse.commands.console import run
+from gpuparse.config import load_config
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc
 from gpuparse.data.guides import read_guides
 from gpuparse.data.synthetic import generate

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from gpuparse.commands import compare, evaluate, parse, tables, train
-from gpuparse.commands.config import load_config
 from gpuparse.commands.console import run
 from gpuparse.commands.paper_files import load_tables
+from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.model import Model

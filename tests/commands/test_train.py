@@ -12,8 +12,8 @@ import time
 import pytest
 
 from gpuparse.commands import checkpoint, train
-from gpuparse.commands.config import parse_config
 from gpuparse.commands.console import run
+from gpuparse.config import parse_config
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.synthetic import generate
 from gpuparse.files import lock_folder

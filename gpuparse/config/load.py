@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from gpuparse.commands.config.schema import (
+from gpuparse.config.schema import (
     SECTIONS,
     Key,
     RunConfig,

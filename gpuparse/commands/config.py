@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from gpuparse.commands.config.load import load_config
-from gpuparse.commands.config.schema import default_values, known_keys, yaml_word
+from gpuparse.config.load import load_config
+from gpuparse.config.schema import default_values, known_keys, yaml_word
 
 
 def add_overrides(parser: argparse.ArgumentParser, meaning: str) -> None:

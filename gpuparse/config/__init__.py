@@ -1,0 +1,22 @@
+"""The config of a run: the schema of its keys, files and overrides."""
+
+from gpuparse.config.load import (
+    SYNTHETIC,
+    Settings,
+    folder_of,
+    load_config,
+    parse_config,
+)
+from gpuparse.config.schema import DataConfig, Key, RunConfig, known_keys
+
+__all__ = [
+    "SYNTHETIC",
+    "DataConfig",
+    "Key",
+    "RunConfig",
+    "Settings",
+    "folder_of",
+    "known_keys",
+    "load_config",
+    "parse_config",
+]
