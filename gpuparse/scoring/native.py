@@ -1,0 +1,102 @@
+"""The doors to compiled scoring and parsing: from token values to trees and labels, with numpy alone.
+
+Structs here are those of native/api/scoring.h and native/api/parsing.h, by the same names.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuparse import native
+from gpuparse.data.batch import Batch
+from gpuparse.features.label_plan import LabelPlan
+from gpuparse.features.plan import Plan
+
+# In the order of `DecoderNumber` in native/decode.h.
+DECODERS = (
+    "eisner",
+    "chu_liu_edmonds",
+    "eisner_sibling",
+    "hill_climb",
+    "multi_parent",
+    "eisner_grandchild",
+    "eisner_grand_sibling",
+    "eisner_tri_sibling",
+    "dual_decomposition",
+)
+MAX_ITERATIONS = 1000  # solutions of all sub-problems of a dual decomposition
+_NONE = np.zeros(0, np.int64)
+
+
+class Sentences(NamedTuple):
+    """Sentences of a batch; known: (tokens,) int64 heads that trees shall have, -1 for none."""
+
+    values: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    known: np.ndarray
+
+
+class Scorer(NamedTuple):
+    """What parts are scored with; rows: a `RowMap`; joint: `JointLabels` or None."""
+
+    plan: Any
+    weights: np.ndarray
+    rows: Any
+    joint: Any
+
+
+class Search(NamedTuple):
+    """How trees are searched for."""
+
+    decoder: int
+    single_root: bool
+    min_gain: float = 0.0
+    max_iterations: int = MAX_ITERATIONS
+    granularity: float = 0.0
+    class_of: np.ndarray = _NONE
+    masks: np.ndarray = _NONE
+
+
+class ArcCells(NamedTuple):
+    """Arcs left by pruning: h -> m of the sentence at token t at firsts[t] + h * (n + 1) + m."""
+
+    firsts: np.ndarray
+    cells: np.ndarray
+
+
+class _Plan(NamedTuple):
+    arcs: Any
+    siblings: Any
+    guide: Any
+    higher: Any
+
+
+class _Joint(NamedTuple):
+    plan: Any
+    rows: Any
+    weights: np.ndarray
+    stride: int
+    width: int
+    higher: Any
+
+
+def make_scorer(plan: Plan, weights: np.ndarray, rows: Any, joint: Any = None) -> native.Struct:
+    """What parts are scored with, to be used for many batches; weights (R,) may change afterwards."""
+    of_labels = None
+    if joint is not None:
+        of_labels = _Joint(
+            joint.plan, joint.rows, joint.weights, joint.stride, joint.width, joint.larger
+        )
+    parts = _Plan(plan.arcs, plan.siblings, plan.guide, plan.larger)
+    return native.struct("Scorer", Scorer(parts, np.ascontiguousarray(weights), rows, of_labels))
+
+
+def make_search(decoder: str, **options: Any) -> native.Struct:
+    """A search by the name of its decoder; options: the other fields of `Search`."""
+    return native.struct("Search", Search(DECODERS.index(decoder), **options))
+
+
+def sentences_of(batch: Batch, known: np.ndarray = _NONE) -> native.Struct:
+    """The sentences of a batch, as compiled functions take them."""
+    return native.struct("Sentences", Sentences(batch.values, batch.starts, batch.lengths, known))

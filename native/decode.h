@@ -1,0 +1,125 @@
+// The best tree or graph of a scored sentence by any decoder, and its labels.
+#pragma once
+#include "api/parsing.h"
+#include "chu_liu_edmonds.h"
+#include "eisner.h"
+#include "eisner_sibling.h"
+#if __has_include("hill_climb.h")
+#include "hill_climb.h"
+#include "multi_parent.h"
+#define HAS_CLIMB
+#endif
+#include "higher_order.h"
+#include "sentence_scores.h"
+
+namespace gpuparse {
+
+// In the order of gpuparse/inference/decoders.py.
+enum DecoderNumber : int64_t {
+    BY_EISNER, BY_CHU_LIU_EDMONDS, BY_EISNER_SIBLING, BY_HILL_CLIMB, BY_MULTI_PARENT,
+    BY_EISNER_GRANDCHILD, BY_EISNER_GRAND_SIBLING, BY_EISNER_TRI_SIBLING, BY_DUAL,
+    DECODERS
+};
+
+// Whether a scorer has the parts that a decoder reads.
+inline bool can_decode(const Search& search, const Scorer& scorer) {
+    switch (search.decoder) {
+        case BY_EISNER:
+        case BY_CHU_LIU_EDMONDS:
+            return true;
+        case BY_EISNER_SIBLING:
+        case BY_HILL_CLIMB:
+        case BY_MULTI_PARENT:
+            return scorer.plan->siblings != nullptr;
+        case BY_EISNER_GRANDCHILD:
+        case BY_EISNER_GRAND_SIBLING:
+        case BY_EISNER_TRI_SIBLING:
+        case BY_DUAL:
+            return scorer.plan->higher != nullptr;
+    }
+    return false;
+}
+
+inline HigherOrderSearch higher_order_search(const Search& search) {
+    HigherOrderSearch higher;
+    switch (search.decoder) {
+        case BY_EISNER_GRANDCHILD: higher.decoder = BY_GRANDCHILDREN; break;
+        case BY_EISNER_GRAND_SIBLING: higher.decoder = BY_GRAND_SIBLINGS; break;
+        case BY_EISNER_TRI_SIBLING: higher.decoder = BY_TRI_SIBLINGS; break;
+        default: higher.decoder = BY_DUAL_DECOMPOSITION;
+    }
+    higher.single_root = search.single_root;
+    higher.min_gain = search.min_gain;
+    higher.max_iterations = search.max_iterations;
+    higher.granularity = search.granularity;
+    higher.label_classes = search.class_of.data;
+    higher.n_labels = search.class_of.n0;
+    higher.class_masks = search.masks.data;
+    higher.n_classes = search.masks.n0;
+    return higher;
+}
+
+// Fill heads[1..n] with the best tree. arcs: of the sentence, perhaps changed; the other scores are
+// those of `scores`. labels: (n + 1,), filled by decoders that find labels themselves. graph: of
+// BY_MULTI_PARENT, (n + 1, n + 1), filled with the arcs, of which heads are the primary ones.
+// Where memory runs out, nothing is found and the arena has failed.
+template<class W>
+Certificate find_tree(View2<const double> arcs, const SentenceScores<W>& scores, const Search& search,
+                       Arena& arena, int64_t* heads, int64_t* labels, uint8_t* graph) {
+    const int64_t n = scores.n;
+    const bool single_root = search.single_root;
+    Certificate result{false, true, 0};
+    switch (search.decoder) {
+        case BY_EISNER:
+            result.found = eisner_sentence(arcs, n, single_root, arena, heads);
+            break;
+        case BY_CHU_LIU_EDMONDS:
+            result.found = chu_liu_edmonds_sentence(arcs, n, single_root, arena, heads);
+            break;
+        case BY_EISNER_SIBLING:
+            result.found = eisner_sibling_sentence(arcs, scores.siblings, n, single_root, arena, heads);
+            break;
+#ifdef HAS_CLIMB
+        case BY_HILL_CLIMB:
+            result.found = eisner_sibling_sentence(arcs, scores.siblings, n, single_root, arena, heads);
+            if (result.found)
+                hill_climb_sentence(arcs, scores.siblings, n, single_root, -1, search.min_gain, arena,
+                                    heads);
+            break;
+        case BY_MULTI_PARENT:
+            result.found = eisner_sibling_sentence(arcs, scores.siblings, n, single_root, arena, heads);
+            if (result.found) {
+                multi_parent_sentence(arcs, scores.siblings, n, single_root, -1, search.min_gain, arena,
+                                      heads, graph);
+                fill_primary_heads(n, graph, heads);
+            }
+            break;
+#else
+        case BY_HILL_CLIMB: (void)graph; break;
+#endif
+        case BY_EISNER_GRANDCHILD:
+        case BY_EISNER_GRAND_SIBLING:
+        case BY_EISNER_TRI_SIBLING:
+        case BY_DUAL:
+            return search_higher_order(arcs, scores.parts, higher_order_search(search), n, arena, heads,
+                                       labels);
+    }
+    return result;
+}
+
+// Fill labels[1..n] with the best labels of the arcs of a tree, if labels are found with the trees;
+// decoders that find labels themselves have filled them already.
+template<class W>
+void fill_tree_labels(const SentenceScores<W>& scores, const int64_t* heads, int64_t* labels) {
+    if (!scores.has_labels || scores.labels_children) return;
+    for (int64_t m = 1; m <= scores.n; ++m)
+        labels[m] = find_label(heads[m], m, scores.labels, -1, 0.0).label;
+}
+
+// The arcs of a sentence that are left by pruning; NULL for all.
+inline View2<const uint8_t> allowed_cells(const ArcCells* allowed, int64_t start, int64_t n) {
+    if (!allowed || allowed->cells.n0 == 0) return {nullptr, n + 1};
+    return {allowed->cells.data + allowed->firsts.data[start], n + 1};
+}
+
+}  // namespace gpuparse
