@@ -2,6 +2,8 @@
 #pragma once
 #include <stdint.h>
 
+#include "views.h"
+
 namespace gpuparse {
 
 // The modifier of m's head just inside m; the head itself if there is none.
@@ -18,6 +20,19 @@ inline bool is_outermost_modifier(const int64_t* heads, int64_t n, int64_t m) {
     int64_t o = m + step;
     while (1 <= o && o <= n && heads[o] != heads[m]) o += step;
     return !(1 <= o && o <= n);
+}
+
+// The sum over words 1, 2, ..., n of arc, sibling and end score, one by one from the left.
+template <class F, class Siblings>
+inline F score_sibling_tree(View2<const F> arc_scores, const Siblings& siblings, int64_t n,
+                            const int64_t* heads) {
+    F total = 0;
+    for (int64_t m = 1; m <= n; m++) {
+        total += arc_scores(heads[m], m);
+        total += siblings.score(heads[m], m, inner_sibling_of(heads, m));
+        if (is_outermost_modifier(heads, n, m)) total += siblings.end(heads[m], m);
+    }
+    return total;
 }
 
 }  // namespace gpuparse

@@ -1,0 +1,55 @@
+// Spanning trees, searches by single changes, sums over spanning trees, and checks of scores.
+//
+// Scores of a batch have type float32 or float64 and the shape (B, N, N), [h, m]; sibling scores
+// (B N, N, N) with B N rows, [h, m, s], s == h for no inner sibling. lengths (B,): words of each
+// sentence, at most N - 1. Functions return BAD_SHAPE where shapes do not agree.
+#pragma once
+
+#include "types.h"
+
+// The best trees: heads (B, N), -1 where no word is; totals (B,), in the type of the scores, -inf for a
+// sentence without a tree, which gets no heads.
+GPUPARSE(int64_t) chu_liu_edmonds_batch(any_3 scores, i64_1 lengths, bool single_root,
+    out_i64_2 heads, out_any_1 totals);
+
+// The k best trees, best first: heads (B, k, N), totals (B, k), -1 and -inf where there are no more.
+GPUPARSE(int64_t) chu_liu_edmonds_kbest_batch(any_3 scores, i64_1 lengths, bool single_root,
+    out_i64_3 heads, out_any_2 totals);
+
+// Log-partitions (B,) in nats, -inf for a sentence without a tree, and marginals (B, N, N) of the arcs
+// h -> m, filled at the cells that are read; empty: only log-partitions.
+GPUPARSE(int64_t) matrix_tree_batch(f64_3 scores, i64_1 lengths, bool single_root,
+    out_f64_3 marginals, out_f64_1 log_partitions);
+
+// Random trees: heads (B, samples, N), -1 where no word is; has_tree (B,). Tree s of a sentence depends
+// on its scores, its seed and s alone.
+GPUPARSE(int64_t) matrix_tree_sample_batch(f64_3 scores, i64_1 lengths, bool single_root, u64_1 seeds,
+    out_i64_3 heads, out_b8_1 has_tree);
+
+// Limits of a search by single changes. max_changes: of a sentence, -1 for no limit; min_gain: each
+// change raises the score by more.
+struct ChangeLimits {
+    bool single_root;
+    int64_t max_changes;
+    double min_gain;
+};
+
+// Improve trees by single changes of head, in place: heads (B, N); totals (B,), -inf where the start
+// has a forbidden part; changes (B,). sibling (B N, N, N), end (B, N, N) of the arcs' type.
+GPUPARSE(int64_t) hill_climb_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
+    const ChangeLimits* limits, out_i64_2 heads, out_any_1 totals, out_i64_1 changes);
+
+// From the trees `heads` (B, N) to graphs by single changes: arcs (B, N, N), [h, m]; totals (B,).
+GPUPARSE(int64_t) multi_parent_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
+    const ChangeLimits* limits, i64_2 heads, out_b8_3 arcs, out_any_1 totals);
+
+// The first sentence whose heads are no tree, or have several modifiers of the root under single_root;
+// -1 if there is none.
+GPUPARSE(int64_t) find_bad_tree(i64_2 heads, i64_1 lengths, bool single_root);
+
+// The first sentence with a length out of range or an unusable score in a cell that is read: neither
+// -inf nor within the largest float / (4 n + 4); -1 if there is none.
+GPUPARSE(int64_t) find_unusable_arc(any_3 scores, i64_1 lengths);
+
+// The same of sibling scores (B N, N, N) under lengths that are in range.
+GPUPARSE(int64_t) find_unusable_sibling(any_3 scores, i64_1 lengths);

@@ -1,0 +1,75 @@
+// The check of scores: one pass over the cells that decoders read.
+#pragma once
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+
+#include "views.h"
+
+namespace gpuparse {
+
+template <class F>
+inline F largest_float();
+template <>
+inline float largest_float<float>() {
+    return FLT_MAX;
+}
+template <>
+inline double largest_float<double>() {
+    return DBL_MAX;
+}
+
+// Whether any of `count` cells is neither -inf nor between -limit and limit.
+template <class F>
+inline bool has_unusable(const F* cells, int64_t count, F limit) {
+    // Written so that NaN fails, without an early end and in integers of 32 bits: the compiler makes
+    // vectors of it.
+    int32_t bad = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const F score = cells[i];
+        bad |= (int32_t)!((score <= limit) & ((score >= -limit) | (score == -(F)INFINITY)));
+    }
+    return bad != 0;
+}
+
+// The first sentence with a length out of range or an unusable arc score in a cell that is read, or
+// -1. Limits leave room for sums of 4 scores a word.
+template <class F>
+inline int64_t find_unusable_arcs(View3<const F> scores, i64_1 lengths, int64_t n_nodes) {
+    for (int64_t b = 0; b < lengths.n0; b++) {
+        const int64_t n = lengths.data[b];
+        if (n < 0 || n >= n_nodes) return b;
+        const F limit = (F)((double)largest_float<F>() / (double)(4 * (n + 1)));
+        // Rows whole, in one sweep; only where that fails, without the cells that are never read.
+        if (!has_unusable(scores.row(b, 0), (n + 1) * n_nodes, limit)) continue;
+        if (has_unusable(scores.row(b, 0) + 1, n, limit)) return b;
+        for (int64_t h = 1; h <= n; h++) {
+            if (has_unusable(scores.row(b, h) + 1, h - 1, limit)) return b;
+            if (has_unusable(scores.row(b, h) + h + 1, n - h, limit)) return b;
+        }
+    }
+    return -1;
+}
+
+// The first sentence with an unusable sibling score in a cell that is read, or -1.
+template <class F>
+inline int64_t find_unusable_siblings(View4<const F> scores, i64_1 lengths, int64_t n_nodes) {
+    for (int64_t b = 0; b < lengths.n0; b++) {
+        const int64_t n = lengths.data[b];
+        const F limit = (F)((double)largest_float<F>() / (double)(4 * (n + 1)));
+        if (!has_unusable(scores.row(b, 0, 0), (n + 1) * n_nodes * n_nodes, limit)) continue;
+        for (int64_t h = 0; h <= n; h++) {
+            for (int64_t m = 1; m <= n; m++) {
+                if (h == m) continue;
+                const int64_t inner = h < m ? h : m, outer = h < m ? m : h;
+                const F* cells = scores.row(b, h, m);
+                if (has_unusable(cells + h, 1, limit)) return b;
+                if (has_unusable(cells + inner + 1, outer - inner - 1, limit)) return b;
+            }
+        }
+    }
+    return -1;
+}
+
+}  // namespace gpuparse
