@@ -12,14 +12,15 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 
-from gpuparse.data import scanner
+from gpuparse import native
+from gpuparse.data import plain_scanner, scanner
 from gpuparse.data.faults import fault_error
 from gpuparse.data.gold_trees import check_trees
 from gpuparse.data.graphs import Graphs
-from gpuparse.data.misc_items import Misc, misc_arrays
+from gpuparse.data.misc_items import misc_arrays
 from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.writer import Arcs, Labels, replace_columns
+from gpuparse.data.writer import Arcs, Labels, Replacing, joined_names, replace_columns
 from gpuparse.errors import DataError
 
 __all__ = [
@@ -135,7 +136,7 @@ def write_predictions(
     """
     new_heads, new_labels = _checked_predictions(treebank, heads, labels, label_ids)
     items = None if misc is None else misc_arrays(misc, treebank.n_words)
-    return _with_columns(treebank, new_heads, new_labels, None, items)
+    return _with_columns(treebank, Replacing(new_heads, new_labels, None, items))
 
 
 def with_misc(treebank: Treebank, items: Mapping[str, Sequence[str] | np.ndarray]) -> bytes:
@@ -153,7 +154,8 @@ def with_misc(treebank: Treebank, items: Mapping[str, Sequence[str] | np.ndarray
     Cost: one copy of the bytes, and one of the values; arrays are faster than texts.
     """
     as_it_is = np.full(treebank.n_words, BAD_HEAD, np.int32)
-    return _with_columns(treebank, as_it_is, None, None, misc_arrays(items, treebank.n_words))
+    given = misc_arrays(items, treebank.n_words)
+    return _with_columns(treebank, Replacing(as_it_is, None, None, given))
 
 
 def write_graph_predictions(
@@ -202,13 +204,9 @@ def write_graph_predictions(
         raise ValueError("a head of the graphs is negative")
     if relations.min(initial=0) < 0 or relations.max(initial=-1) >= len(names):
         raise ValueError(f"a relation of the graphs is none of their {len(names)} names")
-    return _with_columns(
-        treebank,
-        new_heads,
-        new_labels,
-        (*_joined(names), starts, arc_heads, relations),
-        None if misc is None else misc_arrays(misc, treebank.n_words),
-    )
+    arcs = Arcs(joined_names(names), starts, arc_heads, relations)
+    items = None if misc is None else misc_arrays(misc, treebank.n_words)
+    return _with_columns(treebank, Replacing(new_heads, new_labels, arcs, items))
 
 
 def _checked_predictions(
@@ -216,8 +214,8 @@ def _checked_predictions(
     heads: np.ndarray,
     labels: Sequence[bytes] | None,
     label_ids: np.ndarray | None,
-) -> tuple[np.ndarray, Labels]:
-    """HEAD and DEPREL as the compiled writer takes them; ValueError where they do not fit."""
+) -> tuple[np.ndarray, Labels | None]:
+    """HEAD and DEPREL as the writer takes them; ValueError where they do not fit."""
     if (labels is None) != (label_ids is None):
         raise ValueError("labels and label_ids go together: give both or none")
     names = [b"_", *(labels or ())]  # so that relation r is name r + 1, and -1 is "_"
@@ -236,23 +234,14 @@ def _checked_predictions(
         raise ValueError("a head is below -2 or a label id below -1")
     if new_labels.max(initial=0) >= len(names):
         raise ValueError(f"a label id is past the end of the {len(names) - 1} labels")
-    return new_heads, None if labels is None else (*_joined(names), new_labels)
+    return new_heads, None if labels is None else Labels(joined_names(names), new_labels)
 
 
-def _with_columns(
-    treebank: Treebank, heads: np.ndarray, labels: Labels, arcs: Arcs, misc: Misc
-) -> bytes:
+def _with_columns(treebank: Treebank, replacing: Replacing) -> bytes:
     """The treebank's bytes with the columns replaced."""
-    text = replace_columns(
-        treebank.data, treebank.columns, treebank.dropped, heads, labels, arcs, misc
+    return replace_columns(
+        treebank.data, treebank.columns, treebank.dropped, replacing, treebank.file_end
     )
-    return text.tobytes() + treebank.file_end
-
-
-def _joined(names: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """All names in one array, and where each begins and the last ends."""
-    ends = np.cumsum([0, *map(len, names)], dtype=np.int64)
-    return np.array(np.frombuffer(b"".join(names), np.uint8)), ends
 
 
 class _Reader:
@@ -275,31 +264,30 @@ class _Reader:
             text = text[len(BYTE_ORDER_MARK) :]
             self.byte = len(BYTE_ORDER_MARK)
             warnings.append(f"{self.source}: begins with a byte order mark; it is left out")
-        data = np.array(np.frombuffer(text, np.uint8))
-        rows, tabs, n_crlf = scanner.find_lines(data)
-        if n_crlf and not self.warned_of_crlf:
+        data = np.frombuffer(text, np.uint8)
+        scan = scanner.scan if native.is_available() else plain_scanner.scan
+        scanned = scan(data, self.max_line, stop_at_fault=self.on_error == "fail")
+        if scanned.n_crlf and not self.warned_of_crlf:
             self.warned_of_crlf = True
             warnings.append(f"{self.source}: has lines that end in \\r\\n; they are kept so")
-        columns, heads, lines, word_starts, spans, found = scanner.scan_sentences(
-            data, rows, tabs, self.max_line, self.on_error == "fail"
-        )
         faults = [
             fault_error(row, text, self.source, first_line=self.line, first_byte=self.byte)
-            for row in found
+            for row in scanned.faults
         ]
         if faults and self.on_error == "fail":
             raise faults[0]
         skip = self.on_error == "skip"
-        ends = [*spans[-1:, 1], *([] if skip else found[-1:, scanner.FAULT_END])]
+        found = scanned.faults
+        ends = [*scanned.spans[-1:, 1], *([] if skip else found[-1:, scanner.FAULT_END])]
         treebank = Treebank(
             source=self.source,
             first_line=self.line,
             data=data,
-            columns=columns,
-            word_starts=word_starts,
-            heads=heads,
-            lines=lines + self.line,
-            spans=spans,
+            columns=scanned.columns,
+            word_starts=scanned.word_starts,
+            heads=scanned.heads,
+            lines=scanned.lines + self.line,
+            spans=scanned.spans,
             dropped=found[: len(found) if skip else 0, scanner.FAULT_START :].copy(),
             file_end=_file_end(text) if at_end and len(text) in ends else b"",
             warnings=warnings,
@@ -333,7 +321,7 @@ class _Reader:
         return Treebank(
             source=self.source,
             first_line=self.line,
-            data=np.array(np.frombuffer(text, np.uint8)),
+            data=np.frombuffer(text, np.uint8),
             columns=np.empty((0, scanner.N_COLUMNS + 1), np.int64),
             word_starts=np.zeros(1, np.int64),
             heads=np.empty(0, np.int32),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpuparse.compiled import compiled
+from gpuparse import native
 from gpuparse.data.scanner import NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError
@@ -18,48 +18,18 @@ SEVERAL_ROOTS = 6
 SHOWN = 12  # words that a message lists at most
 
 
-@compiled
-def check_heads(
-    heads: np.ndarray, single_root: bool, partial: bool, seen: np.ndarray
-) -> tuple[int, int]:
-    """(fault, word) of one sentence; words count from 1, and `seen` is n + 1 numbers of scratch."""
-    n = len(heads)
-    n_roots = 0
-    for m in range(1, n + 1):
-        h = heads[m - 1]
-        if h == NO_HEAD:
-            if not partial:
-                return MISSING_HEAD, m
-        elif h < NO_HEAD:
-            return NO_NUMBER, m
-        elif h > n:
-            return OUT_OF_RANGE, m
-        elif h == m:
-            return SELF_HEAD, m
-        n_roots += h == 0
-        seen[m] = 0
-    for m in range(1, n + 1):  # seen[v] = the word whose climb to the root passed v first
-        v = m
-        while v > 0 and seen[v] == 0:
-            seen[v] = m
-            v = heads[v - 1]
-        if v > 0 and seen[v] == m:
-            return CYCLE, v
-    return (SEVERAL_ROOTS if single_root and n_roots > 1 else WELL_FORMED), 0
-
-
-@compiled
 def check_sentences(
     heads: np.ndarray, word_starts: np.ndarray, single_root: bool, partial: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """check_heads for every sentence: faults (S,) and words (S,)."""
+    """The first fault of every sentence, (S,) int32, and its word, (S,) int32, from 1.
+
+    Args:
+        heads: int32 (W,). word_starts: int64 (S + 1,).
+        single_root, partial: as of `check_trees`.
+    """
     n_sentences = len(word_starts) - 1
-    faults = np.empty(n_sentences, np.int32)
-    words = np.empty(n_sentences, np.int32)
-    seen = np.empty(len(heads) + 1, np.int32)
-    for s in range(n_sentences):
-        tree = heads[word_starts[s] : word_starts[s + 1]]
-        faults[s], words[s] = check_heads(tree, single_root, partial, seen)
+    faults, words = np.empty(n_sentences, np.int32), np.empty(n_sentences, np.int32)
+    native.call("check_sentences", heads, word_starts, single_root, partial, faults, words)
     return faults, words
 
 

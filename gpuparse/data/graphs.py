@@ -7,7 +7,7 @@ import numpy as np
 from gpuparse.data import deps
 from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.interner import Interner
-from gpuparse.data.scanner import DEPREL, DEPS, UNDERSCORE
+from gpuparse.data.scanner import DEPREL, DEPS
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError
 
@@ -62,12 +62,14 @@ def read_graphs(treebank: Treebank) -> Graphs:
         DataError: an item that cannot be read; as check_graphs tells it.
     Cost: linear in the bytes of DEPS, about 40 ns an arc.
     """
-    starts, heads, spans, faults, skipped = _scan(treebank)
-    if len(faults):
-        raise _item_error(treebank, faults[0])
+    found = _scan(treebank)
+    if len(found.faults):
+        raise _item_error(treebank, found.faults[0])
     interner = Interner()
-    relations = interner.intern(treebank.data, spans[:, 0], spans[:, 1])
-    return Graphs(starts, heads, relations, _names(interner), int(skipped[0]), int(skipped[1]))
+    relations = interner.intern(treebank.data, found.spans[:, 0], found.spans[:, 1])
+    return Graphs(
+        found.starts, found.heads, relations, _names(interner), found.n_from_empty, found.n_repeated
+    )
 
 
 def check_graphs(treebank: Treebank) -> list[DataError]:
@@ -77,13 +79,13 @@ def check_graphs(treebank: Treebank) -> list[DataError]:
         or relation, a head that is no number or not in the sentence, a word that is its own head.
     Cost: as read_graphs.
     """
-    return [_item_error(treebank, fault) for fault in _scan(treebank)[3]]
+    return [_item_error(treebank, fault) for fault in _scan(treebank).faults]
 
 
 def readable_graphs(treebank: Treebank) -> np.ndarray:
     """(S,) bool: the sentences that check_graphs does not name."""
     readable = np.ones(len(treebank), bool)
-    readable[_scan(treebank)[3][:, deps.FAULT_SENTENCE]] = False
+    readable[_scan(treebank).faults[:, deps.FAULT_SENTENCE]] = False
     return readable
 
 
@@ -91,7 +93,7 @@ def missing_graphs(treebank: Treebank) -> np.ndarray:
     """(W,) bool: the words whose DEPS is `_`."""
     starts, ends = treebank.columns[:, DEPS], treebank.columns[:, DEPS + 1] - 1
     missing = ends - starts == 1
-    missing[missing] = treebank.data[starts[missing]] == UNDERSCORE
+    missing[missing] = treebank.data[starts[missing]] == ord("_")
     return missing
 
 
@@ -202,9 +204,7 @@ def by_place(graphs: Graphs, batch: Batch) -> tuple[np.ndarray, np.ndarray, np.n
     return np.cumsum(counts), graphs.heads.astype(np.int64), graphs.relations
 
 
-def _scan(
-    treebank: Treebank,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _scan(treebank: Treebank) -> deps.ScannedDeps:
     return deps.scan_deps(treebank.data, treebank.columns, treebank.word_starts)
 
 

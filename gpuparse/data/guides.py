@@ -8,15 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuparse.compiled import compiled
+from gpuparse import native
 from gpuparse.data.conll import stream_treebanks
 from gpuparse.data.misc_items import as_key, scan_numbers
 from gpuparse.data.misc_keys import IN_MISC, is_guide_file
-from gpuparse.data.scanner import NO_HEAD
+from gpuparse.data.scanner import FORM, NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError
-
-_FORM = 1
 
 
 def read_guides(treebank: Treebank, source: str) -> np.ndarray:
@@ -31,7 +29,7 @@ def read_guides(treebank: Treebank, source: str) -> np.ndarray:
     Raises:
         DataError: a guide that is no head of its word, with file and line; words that differ; no
             guide at all. ConfigError: a key that cannot be one.
-    Cost: linear, compiled.
+    Cost: linear.
     """
     guides = Guides(source)
     heads = guides.of(treebank)
@@ -135,15 +133,15 @@ def _aligned(
             f" {treebank.source}:{treebank.lines[ours[s]]} it has {lengths[s]}; the file of guides"
             " needs the same words in the same sentences"
         )
-    word = first_difference(
-        treebank.data, treebank.columns[ours[0] : ours[-1]],
-        other.data, other.columns[theirs[0] : theirs[-1]], _FORM,
+    word = native.call(
+        "first_difference", treebank.data, treebank.columns[ours[0] : ours[-1]],
+        other.data, other.columns[theirs[0] : theirs[-1]], FORM,
     )  # fmt: skip
     if word >= 0:
         w, v = int(ours[0]) + word, int(theirs[0]) + word
         raise DataError(
-            f"{other.source}:{other.lines[v]}: the word is {other.column(v, _FORM)!r}, but at"
-            f" {treebank.source}:{treebank.lines[w]} it is {treebank.column(w, _FORM)!r}; the file"
+            f"{other.source}:{other.lines[v]}: the word is {other.column(v, FORM)!r}, but at"
+            f" {treebank.source}:{treebank.lines[w]} it is {treebank.column(w, FORM)!r}; the file"
             " of guides needs the same words"
         )
     heads = other.heads[theirs[0] : theirs[-1]]
@@ -177,19 +175,3 @@ def _check(
 def _at(treebank: Treebank, sentence: int) -> str:
     line = int(treebank.lines[treebank.word_starts[sentence]])
     return place(treebank.source, line, treebank.sent_id(sentence))
-
-
-@compiled
-def first_difference(
-    data: np.ndarray, columns: np.ndarray, other: np.ndarray, other_columns: np.ndarray, column: int
-) -> int:
-    """The first word whose text in a column differs between two treebanks; -1 if none does."""
-    for word in range(len(columns)):
-        start, end = columns[word, column], columns[word, column + 1] - 1
-        other_start = other_columns[word, column]
-        if other_columns[word, column + 1] - 1 - other_start != end - start:
-            return word
-        for i in range(end - start):
-            if data[start + i] != other[other_start + i]:
-                return word
-    return -1

@@ -7,64 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuparse.compiled import compiled
-
-
-@compiled
-def number_in_preorder(heads: np.ndarray, first: np.ndarray, last: np.ndarray) -> bool:
-    """Numbers the nodes 0..n so that k is below h just when first[h] <= first[k] <= last[h].
-
-    A negative head counts as 0. first and last (n + 1,) are filled; the result says whether every
-    word was reached, that is, whether heads is a tree.
-    """
-    n = len(heads)
-    child = np.zeros(n + 1, np.int32)
-    sibling = np.zeros(n + 1, np.int32)
-    for m in range(n, 0, -1):
-        h = max(heads[m - 1], 0)
-        if h > n:
-            return False
-        sibling[m] = child[h]
-        child[h] = m
-    reached, v = 0, 0
-    first[0] = 0
-    while True:
-        down = child[v]
-        if down > 0:
-            child[v] = sibling[down]
-            reached += 1
-            first[down] = reached
-            v = down
-        else:
-            last[v] = reached
-            if v == 0:
-                return reached == n
-            v = max(heads[v - 1], 0)
-
-
-@compiled
-def mark_nonprojective(heads: np.ndarray, word_starts: np.ndarray, marks: np.ndarray) -> int:
-    """Fills marks (W,), sentence by sentence; returns the first that is no tree, or -1."""
-    longest = 0
-    for s in range(len(word_starts) - 1):
-        longest = max(longest, word_starts[s + 1] - word_starts[s])
-    first = np.empty(longest + 1, np.int32)
-    last = np.empty(longest + 1, np.int32)
-    for s in range(len(word_starts) - 1):
-        start = word_starts[s]
-        tree = heads[start : word_starts[s + 1]]
-        if not number_in_preorder(tree, first, last):
-            return s
-        for m in range(1, len(tree) + 1):
-            h = tree[m - 1]
-            crossed = False
-            if h > 0:
-                for k in range(min(h, m) + 1, max(h, m)):
-                    if first[k] < first[h] or first[k] > last[h]:
-                        crossed = True
-                        break
-            marks[start + m - 1] = crossed
-    return -1
+from gpuparse import native
 
 
 def is_tree(heads: Sequence[int] | np.ndarray) -> bool:
@@ -72,9 +15,7 @@ def is_tree(heads: Sequence[int] | np.ndarray) -> bool:
 
     Args: heads (n,). Returns: True for n = 0 too. Cost: linear.
     """
-    tree = _as_heads(heads)
-    scratch = np.empty((2, len(tree) + 1), np.int32)
-    return bool(tree.min(initial=0) >= 0 and number_in_preorder(tree, scratch[0], scratch[1]))
+    return bool(native.call("check_tree", _as_heads(heads)))
 
 
 def is_projective(heads: Sequence[int] | np.ndarray) -> bool:
@@ -100,7 +41,7 @@ def nonprojective_arcs(
     trees = _as_heads(heads)
     starts = np.array([0, len(trees)]) if word_starts is None else word_starts
     marks = np.zeros(len(trees), np.bool_)
-    wrong = mark_nonprojective(trees, np.ascontiguousarray(starts, np.int64), marks)
+    wrong = native.call("mark_nonprojective", trees, np.ascontiguousarray(starts, np.int64), marks)
     if wrong >= 0:
         raise ValueError(f"the heads of sentence {wrong} are not a tree")
     return marks

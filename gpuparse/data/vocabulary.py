@@ -52,7 +52,7 @@ class Vocabularies:
     def build(cls, treebank: Treebank, fields: Iterable[str], pos_column: int) -> "Vocabularies":
         """Every value that the treebank's words have, in order of first appearance.
 
-        Cost: one compiled pass a column, and Python for each distinct string.
+        Cost: one pass a column, and Python for each distinct string.
         """
         strings: dict[int, list[str]] = {}
         values: dict[str, list[str]] = {}
@@ -126,7 +126,7 @@ class Encoder:
     """Treebanks to batches under frozen vocabularies.
 
     A string is looked at in Python once, when it is first met; after that a word costs one
-    compiled look-up a column.
+    look-up a column.
     """
 
     def __init__(self, vocabularies: Vocabularies) -> None:
@@ -139,7 +139,7 @@ class Encoder:
     def encode(self, treebank: Treebank) -> Batch:
         """All sentences of a treebank as one batch on the CPU.
 
-        Cost: O(words) compiled, and O(distinct new strings) in Python.
+        Cost: O(words), and O(distinct new strings) in Python.
         """
         counts = np.diff(treebank.word_starts)
         ends = np.cumsum(counts + 1 + 2 * MARGIN)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuparse.data.interner import UNKNOWN, Interner, find_slot, hash_bytes
+from gpuparse import native
+from gpuparse.data.interner import UNKNOWN, Interner, StringTable
 
 
 def packed(strings):
@@ -57,16 +58,17 @@ def test_one_string_larger_than_all_the_room_there_is():
 
 def test_strings_of_one_hash_are_told_apart_by_their_bytes():
     # No two strings of one hash are at hand, so others are entered under the hash of "abd".
-    data = np.frombuffer(b"abd", np.uint8).copy()
-    hashed = hash_bytes(data, 0, 3)
+    data, starts, ends = packed([b"abd"])
+    table = Interner([b"abd"])
+    hashed = table._table.hashes[0]
     for known in (b"abc", b"abde", b"ab"):
         slots = np.full(8, -1, np.int32)
         slots[hashed & np.uint64(7)] = 0
         pool = np.frombuffer(known + b"dd", np.uint8).copy()
-        ends = np.array([0, len(known)])
-        found = find_slot(data, 0, 3, hashed, slots, np.array([hashed]), ends, pool)
-        assert found == (hashed + np.uint64(1)) & np.uint64(7)
-        assert slots[found] == -1
+        other = StringTable(slots, np.array([hashed]), np.array([0, len(known)]), pool)
+        ids = np.empty(1, np.int32)
+        native.call("find_strings", data, starts, ends, other, ids)
+        assert ids.tolist() == [UNKNOWN]
 
 
 def test_a_table_starts_with_given_strings():

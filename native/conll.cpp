@@ -1,0 +1,165 @@
+// The exported functions of reading and writing CoNLL files, and of numbers for strings.
+#include "api/conll.h"
+
+#include "conll_columns.h"
+#include "conll_scanner.h"
+#include "conll_writer.h"
+#include "strings.h"
+
+using namespace gpuparse;
+
+static int64_t lines_of(u8_1 data) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < data.n0; ++i) count += data.data[i] == LINE_FEED;
+    return count + (data.n0 > 0 && data.data[data.n0 - 1] != LINE_FEED);
+}
+
+GPUPARSE(int64_t) count_lines(u8_1 data) { return lines_of(data); }
+
+GPUPARSE(int64_t) scan_conll(u8_1 data, int64_t max_line, bool stop_at_fault,
+                             const ConllTable* found, out_i64_1 counts) {
+    int64_t n_lines = lines_of(data);
+    const ConllTable& table = *found;
+    bool has_room = table.columns.n0 >= n_lines && table.columns.n1 == N_COLUMNS + 1 &&
+                    table.heads.n0 >= n_lines && table.lines.n0 >= n_lines &&
+                    table.word_starts.n0 >= n_lines + 1 && table.spans.n0 >= n_lines &&
+                    table.spans.n1 == 2 && table.faults.n0 >= n_lines && table.faults.n1 == 6 &&
+                    counts.n0 == 4;
+    if (!has_room) return BAD_SHAPE;
+    Arena arena;
+    int32_t* tabs = arena.take<int32_t>(n_lines);
+    if (!tabs) return NO_MEMORY;
+    ConllScanner scanner(data, max_line, stop_at_fault, table, tabs);
+    scanner.scan();
+    counts.data[0] = scanner.n_words;
+    counts.data[1] = scanner.n_sentences;
+    counts.data[2] = scanner.n_faults;
+    counts.data[3] = scanner.n_crlf;
+    return OK;
+}
+
+GPUPARSE(int64_t) replaced_size(u8_1 data, const ConllColumns* replacing) {
+    if (!replacement_fits(*replacing, replacing->heads.n0)) return BAD_SHAPE;
+    return largest_text(data, *replacing);
+}
+
+GPUPARSE(int64_t) replace_columns(u8_1 data, i64_2 columns, i64_2 dropped,
+                                  const ConllColumns* replacing, out_u8_1 text) {
+    if (!columns_fit(columns, data.n0) || !replacement_fits(*replacing, columns.n0)) return BAD_SHAPE;
+    if (dropped.n0 > 0 && dropped.n1 != 2) return BAD_SHAPE;
+    Arena arena;
+    return ConllWriter(data, columns, dropped, *replacing, text).write(arena);
+}
+
+GPUPARSE(int64_t) scan_misc_numbers(u8_1 data, i64_2 columns, u8_1 key, out_i32_1 numbers) {
+    if (!columns_fit(columns, data.n0) || numbers.n0 != columns.n0) return BAD_SHAPE;
+    for (int64_t w = 0; w < columns.n0; ++w) {
+        const int64_t* of_word = columns.data + w * (N_COLUMNS + 1);
+        numbers.data[w] = misc_number(data.data, of_word[MISC], of_word[MISC + 1] - 1, key);
+    }
+    return OK;
+}
+
+static int64_t deps_of(u8_1 data, i64_2 columns) {
+    int64_t count = columns.n0;
+    for (int64_t w = 0; w < columns.n0; ++w) {
+        const int64_t* of_word = columns.data + w * (N_COLUMNS + 1);
+        for (int64_t at = of_word[DEPS]; at < of_word[DEPS + 1] - 1; ++at) count += data.data[at] == '|';
+    }
+    return count;
+}
+
+GPUPARSE(int64_t) count_deps(u8_1 data, i64_2 columns) {
+    return columns_fit(columns, data.n0) ? deps_of(data, columns) : (int64_t)BAD_SHAPE;
+}
+
+GPUPARSE(int64_t) scan_deps(u8_1 data, i64_2 columns, i64_1 word_starts, out_i64_1 starts,
+                            out_i32_1 heads, out_i64_2 spans, out_i64_2 faults, out_i64_1 counts) {
+    int64_t n_words = columns.n0, n_sentences = word_starts.n0 - 1;
+    if (n_sentences < 0 || word_starts.data[0] != 0 || word_starts.data[n_sentences] != n_words ||
+        !columns_fit(columns, data.n0))
+        return BAD_SHAPE;
+    for (int64_t s = 0; s < n_sentences; ++s)
+        if (word_starts.data[s + 1] < word_starts.data[s]) return BAD_SHAPE;
+    int64_t room = deps_of(data, columns);
+    if (starts.n0 != n_words + 1 || heads.n0 < room || spans.n0 < room || spans.n1 != 2 ||
+        faults.n0 < n_sentences || faults.n1 != 5 || counts.n0 != 4)
+        return BAD_SHAPE;
+    DepsScanner scanner(data, columns, starts, heads, spans);
+    int64_t n_faults = 0;
+    starts.data[0] = 0;
+    for (int64_t s = 0; s < n_sentences; ++s)
+        n_faults += scanner.scan_sentence(s, word_starts.data[s], word_starts.data[s + 1],
+                                          faults.data + 5 * n_faults);
+    counts.data[0] = scanner.n_arcs;
+    counts.data[1] = n_faults;
+    counts.data[2] = scanner.n_from_empty;
+    counts.data[3] = scanner.n_repeated;
+    return OK;
+}
+
+GPUPARSE(int64_t) first_difference(u8_1 data, i64_2 columns, u8_1 other, i64_2 other_columns,
+                                   int64_t column) {
+    if (columns.n0 != other_columns.n0 || column < 0 || column >= N_COLUMNS ||
+        !columns_fit(columns, data.n0) || !columns_fit(other_columns, other.n0))
+        return BAD_SHAPE;
+    for (int64_t w = 0; w < columns.n0; ++w) {
+        const int64_t* a = columns.data + w * (N_COLUMNS + 1) + column;
+        const int64_t* b = other_columns.data + w * (N_COLUMNS + 1) + column;
+        int64_t size = a[1] - a[0];
+        if (b[1] - b[0] != size || memcmp(data.data + a[0], other.data + b[0], (size_t)(size - 1)) != 0)
+            return w;
+    }
+    return -1;
+}
+
+GPUPARSE(int64_t) find_strings(u8_1 data, i64_1 starts, i64_1 stops, const StringTable* table,
+                               out_i32_1 ids) {
+    if (!strings_fit(data, starts, stops) || !table_fits(*table) || ids.n0 != starts.n0) return BAD_SHAPE;
+    for (int64_t k = 0; k < starts.n0; ++k) {
+        const uint8_t* text = data.data + starts.data[k];
+        int64_t size = stops.data[k] - starts.data[k];
+        ids.data[k] = table->slots.data[find_slot(text, size, hash_bytes(text, size), *table)];
+    }
+    return OK;
+}
+
+GPUPARSE(int64_t) add_strings(u8_1 data, i64_1 starts, i64_1 stops, const StringTable* table,
+                              int64_t first, out_i64_1 size, out_i32_1 ids) {
+    if (!strings_fit(data, starts, stops) || !table_fits(*table) || ids.n0 != starts.n0 ||
+        size.n0 != 1 || size.data[0] < 0 || size.data[0] > table->hashes.n0 || first < 0)
+        return BAD_SHAPE;
+    int64_t count = size.data[0];
+    for (int64_t k = first; k < starts.n0; ++k) {
+        const uint8_t* text = data.data + starts.data[k];
+        int64_t bytes = stops.data[k] - starts.data[k];
+        uint64_t hashed = hash_bytes(text, bytes);
+        int64_t slot = find_slot(text, bytes, hashed, *table);
+        if (table->slots.data[slot] == EMPTY_SLOT) {
+            int64_t used = table->ends.data[count];
+            if (count == table->hashes.n0 || bytes > table->pool.n0 - used) {
+                size.data[0] = count;
+                return k;
+            }
+            if (bytes > 0) memcpy(table->pool.data + used, text, (size_t)bytes);
+            table->hashes.data[count] = hashed;
+            table->ends.data[count + 1] = used + bytes;
+            __atomic_store_n(table->slots.data + slot, (int32_t)count, __ATOMIC_RELEASE);
+            ++count;
+        }
+        ids.data[k] = table->slots.data[slot];
+    }
+    size.data[0] = count;
+    return starts.n0;
+}
+
+GPUPARSE(int64_t) fill_slots(const StringTable* table, int64_t size) {
+    if (!table_fits(*table) || size < 0 || size > table->hashes.n0) return BAD_SHAPE;
+    uint64_t mask = (uint64_t)table->slots.n0 - 1;
+    for (int64_t i = 0; i < size; ++i) {
+        uint64_t slot = table->hashes.data[i] & mask;
+        while (table->slots.data[slot] != EMPTY_SLOT) slot = (slot + 1) & mask;
+        table->slots.data[slot] = (int32_t)i;
+    }
+    return OK;
+}

@@ -1,0 +1,59 @@
+// Strings to numbers from 0: an open-addressing hash table over bytes. Hashes only choose the place to
+// look; equality is of bytes.
+#pragma once
+
+#include "api/conll.h"
+#include "bytes.h"
+
+namespace gpuparse {
+
+constexpr int32_t EMPTY_SLOT = -1;
+
+// 64-bit hash: eight bytes at a time, multiplied and folded, the length first. The odd constants are
+// those of MurmurHash3's 64-bit finaliser (Appleby 2008).
+inline uint64_t hash_bytes(const uint8_t* text, int64_t size) {
+    const uint64_t mix_1 = 0xFF51AFD7ED558CCDu, mix_2 = 0xC4CEB9FE1A85EC53u;
+    uint64_t mixed = (uint64_t)size, part = 0;
+    int64_t at = 0;
+    for (; at + 8 <= size; at += 8) {
+        memcpy(&part, text + at, 8);
+        mixed = (mixed ^ part) * mix_1;
+        mixed ^= mixed >> 33;
+    }
+    part = 0;
+    for (; at < size; ++at) part = part << 8 | text[at];
+    mixed = (mixed ^ part) * mix_2;
+    return mixed ^ (mixed >> 33);
+}
+
+// The slot of a string, or the empty one where it belongs (linear probing). A slot is written after
+// all that it refers to, so that one thread can search while another adds.
+inline int64_t find_slot(const uint8_t* text, int64_t size, uint64_t hashed, const StringTable& table) {
+    uint64_t mask = (uint64_t)table.slots.n0 - 1, slot = hashed & mask;
+    while (true) {
+        int32_t i = __atomic_load_n(table.slots.data + slot, __ATOMIC_ACQUIRE);
+        if (i == EMPTY_SLOT) return (int64_t)slot;
+        int64_t known = table.ends.data[i];
+        if (table.hashes.data[i] == hashed && table.ends.data[i + 1] - known == size &&
+            memcmp(table.pool.data + known, text, (size_t)size) == 0)
+            return (int64_t)slot;
+        slot = (slot + 1) & mask;
+    }
+}
+
+// Do the strings lie in the data?
+inline bool strings_fit(u8_1 data, i64_1 starts, i64_1 stops) {
+    if (starts.n0 != stops.n0) return false;
+    bool fit = true;
+    for (int64_t k = 0; k < starts.n0; ++k)
+        fit &= (starts.data[k] >= 0) & (starts.data[k] <= stops.data[k]) & (stops.data[k] <= data.n0);
+    return fit;
+}
+
+inline bool table_fits(const StringTable& table) {
+    int64_t n_slots = table.slots.n0;
+    return n_slots > 0 && (n_slots & (n_slots - 1)) == 0 && table.hashes.n0 < n_slots &&
+           table.ends.n0 == table.hashes.n0 + 1;
+}
+
+}  // namespace gpuparse
