@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "tree_siblings.h"
 #include "views.h"
 
 namespace gpuparse {
@@ -155,22 +156,6 @@ inline int64_t* tri_sibling_starts(const Candidates& c, Arena& arena) {
 // Blocks of sibling parts. The block of an arc is (rank + 1,): no inner sibling, then rank 0, 1, ...
 inline int64_t* sibling_starts(const Candidates& c, Arena& arena) {
     return block_starts(c, arena, [&](int64_t a) { return (int64_t)c.rank[a] + 1; });
-}
-
-// The modifier of m's head just inside m; the head itself if there is none.
-inline int64_t inner_sibling_of(const int64_t* heads, int64_t m) {
-    const int64_t h = heads[m], step = h > m ? 1 : -1;
-    int64_t s = m + step;
-    while (s != h && heads[s] != h) s += step;
-    return s;
-}
-
-// Whether m's head has no modifier beyond m.
-inline bool is_outermost_modifier(const int64_t* heads, int64_t n, int64_t m) {
-    const int64_t step = heads[m] < m ? 1 : -1;
-    int64_t o = m + step;
-    while (1 <= o && o <= n && heads[o] != heads[m]) o += step;
-    return !(1 <= o && o <= n);
 }
 
 }  // namespace gpuparse

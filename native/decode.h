@@ -4,11 +4,8 @@
 #include "chu_liu_edmonds.h"
 #include "eisner.h"
 #include "eisner_sibling.h"
-#if __has_include("hill_climb.h")
 #include "hill_climb.h"
 #include "multi_parent.h"
-#define HAS_CLIMB
-#endif
 #include "higher_order.h"
 #include "sentence_scores.h"
 
@@ -79,7 +76,6 @@ Certificate find_tree(View2<const double> arcs, const SentenceScores<W>& scores,
         case BY_EISNER_SIBLING:
             result.found = eisner_sibling_sentence(arcs, scores.siblings, n, single_root, arena, heads);
             break;
-#ifdef HAS_CLIMB
         case BY_HILL_CLIMB:
             result.found = eisner_sibling_sentence(arcs, scores.siblings, n, single_root, arena, heads);
             if (result.found)
@@ -94,9 +90,6 @@ Certificate find_tree(View2<const double> arcs, const SentenceScores<W>& scores,
                 fill_primary_heads(n, graph, heads);
             }
             break;
-#else
-        case BY_HILL_CLIMB: (void)graph; break;
-#endif
         case BY_EISNER_GRANDCHILD:
         case BY_EISNER_GRAND_SIBLING:
         case BY_EISNER_TRI_SIBLING:
