@@ -1,0 +1,102 @@
+// Learning: weights are changed in place.
+#pragma once
+#include "parsing.h"
+
+// What a step is. rule: 0 perceptron, 1 MIRA, 2 passive-aggressive, 3 factored MIRA, 4 conditional
+// (native/updates.h). cost: what a mistake adds to the scores that are searched with, 0 for plain
+// search. max_step: the largest step, infinity for none; the learning rate of the conditional rule.
+struct UpdateRule {
+    int64_t rule;
+    double cost;
+    double max_step;
+};
+
+// Gold trees and those that are found, by token; -1 for what is no word. gold: heads, -1 where gold
+// lacks one. found: (k, tokens), -1 where there are fewer than k trees. Labels are empty where they
+// are not found with the trees. target: gold, completed where is_partial; otherwise gold itself.
+struct GoldTrees {
+    i64_1 gold;
+    out_i64_2 found;
+    i64_1 gold_labels;
+    out_i64_2 found_labels;
+    out_i64_1 target;
+    out_i64_1 target_labels;
+    bool is_partial;
+};
+
+// Gold graphs and those that are found: the arc h -> m of a sentence of n words at its first cell,
+// firsts[token of its root], + h * (n + 1) + m.
+struct GoldGraphs {
+    b8_1 gold;
+    out_b8_1 found;
+    i64_1 firsts;
+};
+
+// Weights that are learned, and the sums that their averages are made of: every change times the
+// number of sentences before it. Those of labels are empty where labels are not found with the trees.
+struct LearnedTables {
+    out_f32_1 weights;
+    out_f32_1 sums;
+    out_f32_1 label_weights;
+    out_f32_1 label_sums;
+};
+
+// Find the trees or graphs of all sentences, mistakes costing rule->cost; one of trees and graphs is
+// NULL. The scorer's weights are float32. Returns OK or NO_TREE.
+GPUPARSE(int64_t) predict_batch(const Sentences* sentences, const Scorer* scorer,
+    const Search* search, const UpdateRule* rule, const GoldTrees* trees,
+    const GoldGraphs* graphs, const ArcCells* allowed);
+
+// Learn from all sentences one after the other; `seen` came before. is_predicted: their trees have
+// been found by `predict_batch`; otherwise each is predicted here, with the weights of that moment.
+// The scorer's weights are those of the tables. wrong (1,): raised by wrong words, or arcs of graphs.
+GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
+    const Search* search, const UpdateRule* rule, const GoldTrees* trees,
+    const GoldGraphs* graphs, const ArcCells* allowed, const LearnedTables* tables, int64_t seen,
+    bool is_predicted, out_f64_1 wrong);
+
+// As learn_batch, by factored constraints over all arcs: no tree is searched for. gold: heads by
+// token, -1 for words that nothing is learned from. wrong: words with an arc not 1 below gold's.
+GPUPARSE(int64_t) learn_factored(const Sentences* sentences, const Scorer* scorer,
+    const UpdateRule* rule, i64_1 gold, const LearnedTables* tables, int64_t seen, out_f64_1 wrong);
+
+// As learn_batch, by gradient steps of the conditional log-likelihood of the length rule->max_step;
+// with a cost, softmax-margin (Gimpel & Smith 2010). wrong: words whose gold arc has at most half
+// the probability.
+GPUPARSE(int64_t) learn_conditional(const Sentences* sentences, const Scorer* scorer,
+    const UpdateRule* rule, bool is_projective, bool single_root, i64_1 gold,
+    const LearnedTables* tables, int64_t seen, out_f64_1 wrong);
+
+// Arcs of gold graphs: the word at token t has the heads arc_heads[arc_starts[t] : arc_starts[t + 1]].
+// gold: the label of each arc, -1 for an arc that is passed over. may_be_primary: of each label,
+// whether arcs from primary heads may have it.
+struct LabelledGraphs {
+    i64_1 arc_starts;
+    i64_1 arc_heads;
+    i64_1 gold;
+    b8_1 may_be_primary;
+};
+
+// Learn second-stage labels from finished trees, sentence by sentence. heads, gold: by token; a word
+// with the label -1 is passed over. weights, sums: (lines * labels). Returns how many words had
+// another label first.
+GPUPARSE(int64_t) learn_labels(const Sentences* sentences, const LabelPlan* plan,
+    const UpdateRule* rule, i64_1 heads, i64_1 gold, int64_t n_labels, int64_t seen,
+    out_f32_1 weights, out_f32_1 sums);
+
+// The same from every arc of gold graphs; heads: the primary ones.
+GPUPARSE(int64_t) learn_graph_labels(const Sentences* sentences, const LabelPlan* plan,
+    const UpdateRule* rule, i64_1 heads, const LabelledGraphs* graphs, int64_t n_labels,
+    int64_t seen, out_f32_1 weights, out_f32_1 sums);
+
+// Hildreth's method, of one problem of k constraints: fill steps (k,). See native/hildreth.h.
+GPUPARSE(void) hildreth(f64_2 gram, f64_1 missing, double cap, double ridge, out_f64_1 steps);
+
+// The same of constraints over few rows: constraint j has counts[e] at rows[e] for e from starts[j]
+// to starts[j + 1]. steps, change: in place.
+GPUPARSE(void) hildreth_rows(i64_1 starts, i64_1 rows, i32_1 counts, f64_1 missing, double cap,
+    double tolerance, out_f64_1 steps, out_f64_1 change);
+
+// The steps of k found structures of one sentence: fill steps (k,). See native/updates.h.
+GPUPARSE(int64_t) find_update_steps(const UpdateRule* rule, f64_1 costs, f64_1 margins, f64_2 gram,
+    out_f64_1 steps);

@@ -1,0 +1,93 @@
+// Exported functions of learning.
+#include "learn.h"
+#include "learn_factored.h"
+#include "learn_labels.h"
+
+using namespace gpuparse;
+
+static bool is_float(const Scorer& scorer) {
+    return scorer.weights.dtype == DT_F32 && (!scorer.joint || scorer.joint->weights.dtype == DT_F32);
+}
+
+static LearnedWeights weights_of(const LearnedTables& tables) {
+    return {tables.weights.n0, tables.weights.data, tables.sums.data, tables.label_weights.data,
+            tables.label_sums.data};
+}
+
+GPUPARSE(int64_t) predict_batch(const Sentences* sentences, const Scorer* scorer,
+                                const Search* search, const UpdateRule* rule,
+                                const GoldTrees* trees, const GoldGraphs* graphs,
+                                const ArcCells* allowed) {
+    if (!is_float(*scorer)) return BAD_TYPE;
+    return predict_all({*sentences, *scorer, *search, *rule, trees, graphs, allowed});
+}
+
+GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
+                              const Search* search, const UpdateRule* rule, const GoldTrees* trees,
+                              const GoldGraphs* graphs, const ArcCells* allowed,
+                              const LearnedTables* tables, int64_t seen, bool is_predicted,
+                              out_f64_1 wrong) {
+    if (!is_float(*scorer)) return BAD_TYPE;
+    return learn_all({*sentences, *scorer, *search, *rule, trees, graphs, allowed},
+                     weights_of(*tables), seen, !is_predicted, *wrong.data);
+}
+
+GPUPARSE(int64_t) learn_factored(const Sentences* sentences, const Scorer* scorer,
+                                 const UpdateRule* rule, i64_1 gold, const LearnedTables* tables,
+                                 int64_t seen, out_f64_1 wrong) {
+    if (!is_float(*scorer)) return BAD_TYPE;
+    Arena arena;
+    Difference rows;
+    LearnedWeights weights = weights_of(*tables);
+    if (!rows.start(1)) return NO_MEMORY;
+    for (int64_t b = 0; b < sentences->starts.n0; b++) {
+        ArenaMark mark(arena);
+        const SentencePlace place{b, sentences->starts.data[b], sentences->lengths.data[b]};
+        if (!learn_factored_sentence(*sentences, *scorer, place, gold.data + place.start,
+                                     rule->max_step, seen + b, rows, weights, arena, *wrong.data))
+            return NO_MEMORY;
+    }
+    return OK;
+}
+
+static LabelLearner label_learner(const Sentences& sentences, const LabelPlan& plan,
+                                  const UpdateRule& rule, int64_t n_labels, out_f32_1 weights,
+                                  out_f32_1 sums) {
+    return {sentences, plan, rule, weights.n0 / n_labels, n_labels, weights.data, sums.data,
+            nullptr, nullptr};
+}
+
+GPUPARSE(int64_t) learn_labels(const Sentences* sentences, const LabelPlan* plan,
+                               const UpdateRule* rule, i64_1 heads, i64_1 gold, int64_t n_labels,
+                               int64_t seen, out_f32_1 weights, out_f32_1 sums) {
+    LabelLearner learner = label_learner(*sentences, *plan, *rule, n_labels, weights, sums);
+    return learn_tree_labels(learner, heads, gold, seen);
+}
+
+GPUPARSE(int64_t) learn_graph_labels(const Sentences* sentences, const LabelPlan* plan,
+                                     const UpdateRule* rule, i64_1 heads,
+                                     const LabelledGraphs* graphs, int64_t n_labels, int64_t seen,
+                                     out_f32_1 weights, out_f32_1 sums) {
+    LabelLearner learner = label_learner(*sentences, *plan, *rule, n_labels, weights, sums);
+    return learn_labels_of_graphs(learner, heads, *graphs, seen);
+}
+
+GPUPARSE(void) hildreth(f64_2 gram, f64_1 missing, double cap, double ridge, out_f64_1 steps) {
+    hildreth_steps(missing.n0, gram.data, missing.data, cap, ridge, steps.data);
+}
+
+GPUPARSE(void) hildreth_rows(i64_1 starts, i64_1 rows, i32_1 counts, f64_1 missing, double cap,
+                             double tolerance, out_f64_1 steps, out_f64_1 change) {
+    const SparseConstraints all{missing.n0, starts.data, rows.data, counts.data, missing.data};
+    hildreth_sparse_steps(all, cap, tolerance, steps.data, change.data);
+}
+
+GPUPARSE(int64_t) find_update_steps(const UpdateRule* rule, f64_1 costs, f64_1 margins, f64_2 gram,
+                                    out_f64_1 steps) {
+    Arena arena;
+    double* missing = arena.take<double>(costs.n0);
+    if (!missing) return NO_MEMORY;
+    find_steps(rule->rule, costs.n0, costs.data, margins.data, gram.data, rule->max_step, missing,
+               steps.data);
+    return OK;
+}
