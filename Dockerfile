@@ -24,6 +24,14 @@ WORKDIR /work
 ENTRYPOINT ["/opt/gpuparse/entry.sh"]
 CMD ["--help"]
 
+FROM ${BASE} AS native
+# The compiled library, for three sets of instructions; the images take the files and no compiler.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends g++ \
+    && rm -rf /var/lib/apt/lists/*
+COPY native /opt/gpuparse/native
+RUN python /opt/gpuparse/native/build.py --levels --quiet
+
 FROM start AS cuda-environment
 # Triton compiles the few lines that launch a kernel with the C compiler it finds.
 RUN apt-get update \
@@ -48,6 +56,7 @@ ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_REQUIRE_CUDA="cuda>=13.0"
 ARG COMMIT
 COPY gpuparse /opt/gpuparse/gpuparse
+COPY --from=native /opt/gpuparse/gpuparse/_native /opt/gpuparse/gpuparse/_native
 COPY configs /opt/gpuparse/configs
 COPY LICENSE docker/entry.sh docker/install.sh /opt/gpuparse/
 RUN sh /opt/gpuparse/install.sh "$COMMIT"
@@ -57,6 +66,7 @@ USER 10001:10001
 FROM cpu-environment AS cpu
 ARG COMMIT
 COPY gpuparse /opt/gpuparse/gpuparse
+COPY --from=native /opt/gpuparse/gpuparse/_native /opt/gpuparse/gpuparse/_native
 COPY configs /opt/gpuparse/configs
 COPY LICENSE docker/entry.sh docker/install.sh /opt/gpuparse/
 RUN sh /opt/gpuparse/install.sh "$COMMIT"

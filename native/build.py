@@ -2,6 +2,7 @@
 
     python native/build.py                  # for this machine's processor
     python native/build.py --levels         # baseline, AVX2 and AVX-512, chosen at run time
+    python native/build.py --target aarch64-macos   # for another system, with zig
     python native/build.py --sanitize       # with address and undefined-behaviour sanitizers
 
 The compiler is $CXX, else g++, c++ or clang++ on the path, else zig from the package `ziglang`.
@@ -23,13 +24,20 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 SOURCES = Path(__file__).resolve().parent
-SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 PACKAGE = SOURCES.parent / "gpuparse" / "_native"
-OBJECTS = SOURCES.parent / "build" / "native"
+OUTPUT = SOURCES.parent / "build"
+OBJECTS = OUTPUT / "native"
 # The library for each level of x86-64 in a wheel; gpuparse/native.py takes the best that fits.
 LEVELS = {"baseline": "x86-64-v2", "avx2": "x86-64-v3", "avx512": "x86-64-v4"}
+# The systems that wheels are made for: what zig calls them, and what wheels do.
+TARGETS = {
+    "x86_64-linux": ("x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64.manylinux2014_x86_64"),
+    "aarch64-linux": ("aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64.manylinux2014_aarch64"),
+    "aarch64-macos": ("aarch64-macos.11.0", "macosx_11_0_arm64"),
+}
 FLAGS = [
     "-std=c++17",
     "-O3",
@@ -61,26 +69,29 @@ def source_digest(folder: Path = SOURCES) -> str:
     return digest.hexdigest()
 
 
-def find_compiler() -> list[str]:
+def find_compiler(target: str = "") -> list[str]:
     """The words that start a C++ compiler.
 
+    Args:
+        target: one of TARGETS, which only zig compiles for, or "" for this machine.
     Raises:
-        BuildError: there is none.
+        BuildError: there is none that works.
     """
-    if os.environ.get("CXX"):
+    if os.environ.get("CXX") and not target:
         return shlex.split(os.environ["CXX"])
     for name in ("g++", "c++", "clang++"):
-        if shutil.which(name):
+        if not target and shutil.which(name) and _works([name]):
             return [name]
     if find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "c++"]
+        compiler = [sys.executable, "-m", "ziglang", "c++"]
+        return [*compiler, "-target", TARGETS[target][0]] if target else compiler
     raise BuildError(
         "no C++ compiler: install g++ or clang++, or `pip install ziglang`, or name one in CXX"
     )
 
 
 def is_clang(compiler: Sequence[str]) -> bool:
-    """Whether a compiler takes clang's options; zig is one of them."""
+    """Whether a compiler takes clang's options, as zig does."""
     if is_zig(compiler):
         return True
     version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
@@ -95,6 +106,8 @@ def is_zig(compiler: Sequence[str]) -> bool:
 def compile_flags(compiler: Sequence[str], march: str, sanitize: bool) -> list[str]:
     """The options for compiling one file."""
     flags = [*FLAGS]
+    if march == "native" and not _is_x86(compiler):
+        march = ""  # elsewhere the baseline has the vectors that the code uses
     if march:
         flags.append(f"-march={march.replace('-', '_') if is_zig(compiler) else march}")
     if is_zig(compiler):
@@ -106,10 +119,10 @@ def compile_flags(compiler: Sequence[str], march: str, sanitize: bool) -> list[s
 
 def link_flags(compiler: Sequence[str], sanitize: bool) -> list[str]:
     """The options for linking: no C++ standard library, no symbol left open."""
-    flags = ["-shared"]
+    flags = ["-shared", "-s"] if is_zig(compiler) else ["-shared"]  # -s: its runtime has debug data
     if is_clang(compiler):
         flags.append("-nostdlib++")
-    if sys.platform.startswith("linux") and not sanitize:
+    if "linux" in _system(compiler) and not sanitize:
         flags += ["-Wl,--as-needed", "-Wl,-z,defs"]  # g++ names libstdc++; nothing needs it
     if sanitize:
         flags += SANITIZERS
@@ -172,7 +185,9 @@ def build(
             old.unlink(missing_ok=True)
 
     folder.mkdir(parents=True, exist_ok=True)
-    library = folder / f"lib{name}{SUFFIX}"
+    system = _system(compiler)
+    suffix = ".dylib" if "macos" in system or "darwin" in system else ".so"
+    library = folder / f"lib{name}{suffix}"
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         linked = Path(scratch) / library.name
         inputs = [str(target) for _, target in tasks]
@@ -183,14 +198,19 @@ def build(
     return library
 
 
-def build_levels(**options: object) -> list[Path]:
-    """The libraries of a wheel: three instruction sets on x86-64, one elsewhere."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        return [build(march="", **options)]  # type: ignore[arg-type]
-    return [
-        build(f"gpuparse-{level}", march, **options)  # type: ignore[arg-type]
-        for level, march in LEVELS.items()
-    ]
+def build_levels(target: str = "", folder: Path = PACKAGE, **options: Any) -> list[Path]:
+    """The libraries of a wheel: three instruction sets on x86-64, one elsewhere.
+
+    Args:
+        target: one of TARGETS, or "" for this machine.
+        folder: where they go.
+        options: others of `build`.
+    """
+    options |= {"compiler": find_compiler(target), "folder": folder}
+    options["objects"] = OBJECTS / target if target else OBJECTS
+    if not _is_x86(options["compiler"]):
+        return [build(march="", **options)]
+    return [build(f"gpuparse-{level}", march, **options) for level, march in LEVELS.items()]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -198,20 +218,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Compile gpuparse's native code.")
     parser.add_argument("--march", default="native", help="instruction set (default: native)")
     parser.add_argument("--levels", action="store_true", help="three libraries, as in wheels")
+    parser.add_argument("--target", choices=TARGETS, help="for wheels; into build/TARGET")
     parser.add_argument("--sanitize", action="store_true", help="into build/sanitized, checked")
     parser.add_argument("--jobs", type=int, help="compilers at a time (default: one a core)")
     parser.add_argument("--quiet", action="store_true", help="print errors alone")
     options = parser.parse_args(arguments)
     common = {"jobs": options.jobs, "say": not options.quiet}
     try:
-        if options.levels:
+        if options.target:
+            libraries = build_levels(options.target, OUTPUT / options.target, **common)
+        elif options.levels:
             libraries = build_levels(**common)
         elif options.sanitize:
-            folder = SOURCES.parent / "build" / "sanitized"
-            objects = SOURCES.parent / "build" / "native-sanitized"
-            libraries = [
-                build(march=options.march, sanitize=True, folder=folder, objects=objects, **common)
-            ]
+            folder, objects = OUTPUT / "sanitized", OUTPUT / "native-sanitized"
+            libraries = [build(sanitize=True, folder=folder, objects=objects, **common)]
         else:
             libraries = [build(march=options.march, **common)]
     except BuildError as error:
@@ -221,6 +241,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for library in libraries:
             print(library)
     return 0
+
+
+def _works(compiler: Sequence[str]) -> bool:
+    """Whether a compiler makes an empty library; one may be there without headers or a linker."""
+    with tempfile.TemporaryDirectory() as scratch:
+        source, made = Path(scratch) / "empty.cpp", Path(scratch) / "empty.so"
+        source.write_text("#include <stdlib.h>\n#include <math.h>\n")
+        command = [*compiler, "-std=c++17", "-fPIC", "-shared", str(source), "-o", str(made)]
+        try:
+            return subprocess.run(command, capture_output=True, check=False).returncode == 0
+        except OSError:
+            return False
+
+
+def _system(compiler: Sequence[str]) -> str:
+    """What a compiler compiles for: as TARGETS says, or this machine's system."""
+    return compiler[compiler.index("-target") + 1] if "-target" in compiler else sys.platform
+
+
+def _is_x86(compiler: Sequence[str]) -> bool:
+    """Whether a compiler compiles for x86-64."""
+    if "-target" in compiler:
+        return compiler[compiler.index("-target") + 1].startswith("x86_64")
+    return platform.machine().lower() in ("x86_64", "amd64")
 
 
 def _read_with_headers(source: Path, command: Iterable[str]) -> bytes:
@@ -278,7 +322,8 @@ def _cores() -> int:
 def _run(command: Sequence[str], say: bool) -> None:
     """Run a compiler; its complaints are shown, its failure is a BuildError."""
     if say:
-        print(shlex.join(command), flush=True)
+        sys.stdout.write(shlex.join(command) + "\n")
+        sys.stdout.flush()
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

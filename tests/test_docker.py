@@ -18,6 +18,7 @@ from tests.test_requirements import canonical, pinned
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("cpu", "cuda")
+LIBRARY = "/opt/gpuparse/gpuparse/_native"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -89,11 +90,23 @@ def test_what_is_copied_exists_and_reaches_the_builder(target):
     sent = [rule[1:] for rule in rules if rule.startswith("!")]
     assert all((ROOT / name).exists() for name in sent)
     copies = [shlex.split(rest) for word, rest in lineage(target) if word == "COPY"]
-    sources = [source for *several, _ in copies for source in several]
+    assert ["--from=native", LIBRARY, LIBRARY] in copies
+    own = [words for words in copies if not words[0].startswith("--from=")]
+    sources = [source for *several, _ in own for source in several]
     assert {"gpuparse", "configs", f"docker/{target}.lock", "docker/entry.sh"} <= set(sources)
     for source in sources:
         assert (ROOT / source).exists(), source
         assert source.split("/")[0] in sent, source
+
+
+def test_the_library_is_built_where_no_image_keeps_the_compiler():
+    parent, made = stages()["native"]
+    assert parent == "${BASE}"
+    assert ("COPY", "native /opt/gpuparse/native") in made
+    assert "native/build.py --levels" in made[-1][1]
+    assert "gpuparse/_native" in (ROOT / ".dockerignore").read_text().splitlines()
+    for target in TARGETS:
+        assert not any("g++" in rest for _, rest in lineage(target))
 
 
 @pytest.mark.parametrize("target", TARGETS)

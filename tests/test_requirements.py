@@ -15,10 +15,10 @@ def canonical(package: str) -> str:
 
 
 def pinned() -> dict[str, str]:
-    """Versions in requirements.txt; every line pins one."""
+    """Versions in requirements.txt; every line but the checkout's own pins one."""
     versions = {}
     for line in (ROOT / "requirements.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
+        if line and not line.startswith("#") and line != "-e .":
             package, equals, version = line.partition(";")[0].partition("==")
             assert equals, f"{line!r} pins no version"
             assert canonical(package) not in versions, f"{package} stands twice"

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TextIO
 
-from gpuparse.errors import DataError, GpuparseError, ResourceError
+from gpuparse import native
+from gpuparse.errors import DataError, GpuparseError, NativeError, ResourceError
 
 INTERRUPTED = 130
 MEANINGS = {
@@ -37,6 +38,7 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
         model, 5 memory, disk or device ran out, 6 the compiled library is missing or does
         not fit, 130 interrupted. An unexpected error keeps its traceback.
     """
+    _say_without_native()
     try:
         code = main(arguments)
         sys.stdout.flush()
@@ -65,6 +67,14 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
         if isinstance(error, MemoryError) or _is_device_memory_error(error):
             return _fail(f"out of memory: {error}".rstrip(": "), ResourceError.exit_code)
         raise
+
+
+def _say_without_native() -> None:
+    """Say once, at start, why compiled code will not be used."""
+    try:
+        native.library()
+    except NativeError as error:
+        say(f"no compiled code: {error}")
 
 
 def exit_codes(*codes: int) -> str:

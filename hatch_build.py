@@ -1,0 +1,86 @@
+"""The build hook: installs and wheels contain the compiled library (native/build.py).
+
+`pip install -e .` compiles into the checkout for this machine, `pip install .` into the wheel. With
+GPUPARSE_WHEEL=x86_64-linux (or another of TARGETS in native/build.py) a wheel is made for all
+machines of that kind, by zig. Without a compiler the package ziglang is asked for as a build
+requirement; GPUPARSE_WITHOUT_NATIVE=1 installs without native code.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ROOT = Path(__file__).resolve().parent
+# Where ziglang has wheels: asked for elsewhere, it would make the installation fail.
+ZIG_MACHINES = {
+    "linux": {"x86_64", "amd64", "aarch64", "arm64"},
+    "darwin": {"x86_64", "arm64"},
+}
+
+
+def load_build() -> Any:
+    """native/build.py as a module."""
+    spec = importlib.util.spec_from_file_location("native_build", ROOT / "native" / "build.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class NativeBuildHook(BuildHookInterface):
+    """Compiles the library before files are collected."""
+
+    PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """ziglang, where there is no compiler or one for another system is needed."""
+        if self.target_name != "wheel" or os.environ.get("GPUPARSE_WITHOUT_NATIVE"):
+            return []
+        build = load_build()
+        try:
+            build.find_compiler(os.environ.get("GPUPARSE_WHEEL", ""))
+            return []
+        except build.BuildError:
+            system, _, machine = sysconfig.get_platform().partition("-")
+            system = "darwin" if system == "macosx" else system
+            machine = machine.rpartition("-")[2]
+            return ["ziglang>=0.15"] if machine in ZIG_MACHINES.get(system, set()) else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile; a failure leaves the library out and says so."""
+        if self.target_name != "wheel" or os.environ.get("GPUPARSE_WITHOUT_NATIVE"):
+            return
+        build = load_build()
+        wheel_for = os.environ.get("GPUPARSE_WHEEL", "")
+        try:
+            if version == "editable":
+                build.build(say=False)
+                return
+            folder = build.OUTPUT / "wheel"
+            shutil.rmtree(folder, ignore_errors=True)
+            if wheel_for:
+                build.build_levels(wheel_for, folder, say=False)
+                platform = build.TARGETS[wheel_for][1]
+            else:
+                build.build(folder=folder, say=False)
+                platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        except build.BuildError as error:
+            if wheel_for:
+                raise  # a wheel for others is whole or not made
+            print(
+                f"gpuparse: installed without native code, everything runs on torch: {error}",
+                file=sys.stderr,
+            )
+            return
+        build_data["force_include"][str(folder)] = "gpuparse/_native"
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{platform}"

@@ -1,0 +1,115 @@
+"""native/build.py and the build hook: which compiler, what is compiled again, what is installed."""
+
+import os
+import shutil
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.test_native import ROOT, load_build
+
+build = load_build()
+
+
+class Interface:
+    """What hatchling gives a hook, as far as it is used."""
+
+    target_name = "wheel"
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A copy of the smallest library: the build module works on it; its output folder."""
+    sources = tmp_path / "native"
+    (sources / "api").mkdir(parents=True)
+    for name in ("build.cpp", "api/build.h", "api/types.h"):
+        shutil.copyfile(ROOT / "native" / name, sources / name)
+    monkeypatch.setattr(build, "SOURCES", sources)
+    return tmp_path
+
+
+def compile_tree(tree: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """The sources that a build compiles; it always links."""
+    build.build(march="", folder=tree / "made", objects=tree / "objects")
+    lines = capfd.readouterr().out.splitlines()
+    return [Path(word).name for line in lines for word in line.split() if word.endswith(".cpp")]
+
+
+def test_only_what_changed_is_compiled_again(tree, capfd):
+    (tree / "native" / "other.cpp").write_text('#include "other.h"\nint unused;\n')
+    (tree / "native" / "other.h").write_text("// nothing\n")
+    assert sorted(compile_tree(tree, capfd)) == ["build.cpp", "other.cpp"]
+    assert compile_tree(tree, capfd) == []
+    (tree / "native" / "other.h").write_text("// something\n")
+    assert compile_tree(tree, capfd) == ["other.cpp"]
+    header = tree / "native" / "api" / "build.h"
+    header.write_text(header.read_text() + "// more\n")
+    assert compile_tree(tree, capfd) == ["build.cpp"]
+    assert (tree / "made" / "api" / "build.h").read_text() == header.read_text()
+    assert len(list((tree / "objects").rglob("*.o"))) == 2
+
+
+def test_an_error_of_the_compiler_is_said(tree, capfd):
+    (tree / "native" / "wrong.cpp").write_text("int wrong(\n")
+    with pytest.raises(build.BuildError, match="the compiler failed"):
+        compile_tree(tree, capfd)
+    assert "wrong.cpp" in capfd.readouterr().err
+
+
+def test_the_compiler_is_the_one_that_is_named_or_one_that_works(monkeypatch, tmp_path):
+    monkeypatch.setenv("CXX", "ccache some-compiler")
+    assert build.find_compiler() == ["ccache", "some-compiler"]
+    monkeypatch.delenv("CXX")
+    broken = tmp_path / "g++"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(build, "find_spec", lambda name: True)
+    assert build.find_compiler() == [sys.executable, "-m", "ziglang", "c++"]
+    assert build.find_compiler("aarch64-macos")[-2:] == ["-target", "aarch64-macos.11.0"]
+    monkeypatch.setattr(build, "find_spec", lambda name: None)
+    with pytest.raises(build.BuildError, match=r"no C\+\+ compiler: install g\+\+"):
+        build.find_compiler()
+
+
+def test_code_may_not_depend_on_the_machine_s_arithmetic():
+    flags = build.compile_flags(["g++"], "native", False)
+    assert "-ffp-contract=off" in flags
+    assert not any("fast-math" in flag for flag in flags)
+
+
+def test_the_hook_asks_for_zig_only_without_a_compiler(monkeypatch):
+    interface = ModuleType("hatchling.builders.hooks.plugin.interface")
+    interface.BuildHookInterface = Interface
+    monkeypatch.setitem(sys.modules, interface.__name__, interface)  # its parents are not imported
+    for name in ("hatchling", "hatchling.builders", "hatchling.builders.hooks"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "hatchling.builders.hooks.plugin", ModuleType("plugin"))
+    monkeypatch.syspath_prepend(str(ROOT))
+    hatch_build = import_module("hatch_build")
+    hook = hatch_build.NativeBuildHook()
+    monkeypatch.setattr(hatch_build, "load_build", lambda: build)
+    monkeypatch.setattr(build, "find_compiler", lambda target: ["g++"])
+    assert hook.dependencies() == []
+
+    def no_compiler(target):
+        raise build.BuildError("none")
+
+    monkeypatch.setattr(build, "find_compiler", no_compiler)
+    if sys.platform == "linux" and os.uname().machine == "x86_64":
+        [needed] = hook.dependencies()
+        assert needed.startswith("ziglang")
+    monkeypatch.setenv("GPUPARSE_WITHOUT_NATIVE", "1")
+    assert hook.dependencies() == []
+
+
+def test_a_source_distribution_contains_what_is_compiled():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert {"/gpuparse", "/native", "/hatch_build.py"} <= set(
+        settings["targets"]["sdist"]["include"]
+    )
+    assert "custom" in settings["targets"]["wheel"]["hooks"]
