@@ -132,9 +132,8 @@ struct DenseGrandchildParts {
 
     // False: no memory.
     bool fill(const Candidates& c, Arena& arena, GrandchildBlocks<F>* blocks) const {
-        int64_t* label_first = block_starts(c, arena, [&](int64_t) { return n_labels; });
         GrandchildStarts starts;
-        if (!label_first || !grandchild_starts(c, label_first, arena, &starts)) return false;
+        if (!grandchild_starts(c, n_labels, arena, &starts)) return false;
         F* of_siblings = arena.take<F>(starts.sibling[c.n_arcs]);
         F* of_inner = arena.take<F>(starts.inner[c.n_arcs]);
         F* of_outer = arena.take<F>(starts.outer[c.n_arcs]);
@@ -152,7 +151,7 @@ struct DenseGrandchildParts {
             copy(inner + row, m, near, size(starts.inner), of_inner + starts.inner[a]);
             copy(outer + row, m, far, size(starts.outer), of_outer + starts.outer[a]);
         }
-        *blocks = {label_first,
+        *blocks = {n_labels,
                    {of_siblings, starts.sibling},
                    {of_inner, starts.inner},
                    {of_outer, starts.outer}};

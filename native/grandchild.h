@@ -21,16 +21,14 @@
 namespace gpuparse {
 
 // Scores of grandchild parts: three blocks for each candidate arc a = h -> m, of rows of one number for
-// each label of the arc, label_first[a] .. label_first[a + 1] - 1.
+// each label.
 // sibling: row 0 without an inner sibling, row j with the one of rank j - 1; with the score of the arc.
 // inner: row 0 where m has no modifier between h and m, row j where its furthest one there is its j-th
 // nearest candidate on that side. outer: the same for the candidates of m on the side away from h.
 template <class F>
 struct GrandchildBlocks {
-    const int64_t* label_first;
+    int64_t n_labels;
     Blocks<F> sibling, inner, outer;
-
-    int64_t n_labels(int64_t a) const { return label_first[a + 1] - label_first[a]; }
 };
 
 // Where the three blocks of each arc begin, int64 (n_arcs + 1,) each; the last number is the size.
@@ -39,9 +37,8 @@ struct GrandchildStarts {
 };
 
 // Cost: O(n^2). False: no memory.
-inline bool grandchild_starts(const Candidates& c, const int64_t* label_first, Arena& arena,
+inline bool grandchild_starts(const Candidates& c, int64_t n_labels, Arena& arena,
                               GrandchildStarts* starts) {
-    const auto n_labels = [&](int64_t a) { return label_first[a + 1] - label_first[a]; };
     int64_t* between = arena.take_zeros<int64_t>(c.n_arcs);  // candidates of m between h and m
     if (!between) return false;
     for (int64_t m = 1; m <= c.n; m++)
@@ -53,11 +50,11 @@ inline bool grandchild_starts(const Candidates& c, const int64_t* label_first, A
             }
         }
     starts->sibling =
-        block_starts(c, arena, [&](int64_t a) { return (c.rank[a] + 1) * n_labels(a); });
-    starts->inner = block_starts(c, arena, [&](int64_t a) { return (between[a] + 1) * n_labels(a); });
+        block_starts(c, arena, [&](int64_t a) { return (c.rank[a] + 1) * n_labels; });
+    starts->inner = block_starts(c, arena, [&](int64_t a) { return (between[a] + 1) * n_labels; });
     starts->outer = block_starts(c, arena, [&](int64_t a) {
         const int64_t m = c.modifier[a], away = c.head[a] < m ? 0 : 1;
-        return (c.side[away][m + 1] - c.side[away][m] + 1) * n_labels(a);
+        return (c.side[away][m + 1] - c.side[away][m] + 1) * n_labels;
     });
     return !arena.failed();
 }
@@ -94,7 +91,7 @@ struct GrandchildChart {
                 n_rows += 1 + c.side[away][h + 1] - c.side[away][h];
             }
         chart = arena.take_filled<F>((c.n_arcs + 2 * n + 2) * stride, -(F)INFINITY);
-        opened = arena.take<F>(blocks.label_first[c.n_arcs]);
+        opened = arena.take<F>(c.n_arcs * blocks.n_labels);
         weight_start = block_starts(c, arena, [&](int64_t a) {
             const int64_t m = c.modifier[a], away = c.head[a] < m ? 0 : 1;
             return (int64_t)(1 + c.side[away][m + 1] - c.side[away][m]);
@@ -181,32 +178,30 @@ struct GrandchildChart {
     void open(int64_t i, int64_t m, int64_t n_i, int64_t right, int64_t left) {
         const F *i_row = chart + rows[0][i] * stride + i, *m_row = chart + rows[1][m] * stride + i;
         const int64_t width = m - i, n_m = reach[m] + 1;
-        const int64_t right_labels = right >= 0 ? blocks.n_labels(right) : 0;
-        const int64_t left_labels = left >= 0 ? blocks.n_labels(left) : 0;
         const F *sibling = blocks.sibling.data, *inner = blocks.inner.data;
         const int64_t *sibling_start = blocks.sibling.start, *inner_start = blocks.inner.start;
-        if (right_labels == 1 && left_labels == 1) {
+        const int64_t n_labels = blocks.n_labels;
+        if (n_labels == 1 && right >= 0 && left >= 0) {
             best_splits(i_row, m_row, width, n_i, n_m, sibling + sibling_start[right],
                         inner + inner_start[right], inner + inner_start[left],
-                        sibling + sibling_start[left], opened + blocks.label_first[right],
-                        opened + blocks.label_first[left]);
+                        sibling + sibling_start[left], opened + right, opened + left);
             return;
         }
-        for (int64_t k = 0; k < right_labels; k++)
-            opened[blocks.label_first[right] + k] =
+        for (int64_t k = 0; k < n_labels && right >= 0; k++)
+            opened[right * n_labels + k] =
                 best_split(i_row, m_row, width, n_i, n_m, sibling + sibling_start[right] + k,
-                           inner + inner_start[right] + k, right_labels);
-        for (int64_t k = 0; k < left_labels; k++)
-            opened[blocks.label_first[left] + k] =
+                           inner + inner_start[right] + k, n_labels);
+        for (int64_t k = 0; k < n_labels && left >= 0; k++)
+            opened[left * n_labels + k] =
                 best_split(i_row, m_row, width, n_i, n_m, inner + inner_start[left] + k,
-                           sibling + sibling_start[left] + k, left_labels);
+                           sibling + sibling_start[left] + k, n_labels);
     }
 
     // The best label of the open span of an arc with each outer grandchild.
     void weigh(int64_t a) {
-        const F *of_label = opened + blocks.label_first[a];
+        const F *of_label = opened + a * blocks.n_labels;
         const F *outer = blocks.outer.data + blocks.outer.start[a];
-        const int64_t n_labels = blocks.n_labels(a), count = weight_start[a + 1] - weight_start[a];
+        const int64_t n_labels = blocks.n_labels, count = weight_start[a + 1] - weight_start[a];
         F* weight = weights + weight_start[a];
         if (n_labels == 1) {
             for (int64_t j = 0; j < count; j++) weight[j] = of_label[0] + outer[j];
@@ -294,14 +289,14 @@ struct GrandchildChart {
     // Heads and labels under the closed span of the arc a that ends in a column.
     void follow(int64_t a, int64_t column, int64_t* heads, int64_t* labels) {
         const int64_t h = c.head[a], m = c.modifier[a], away = h < m ? 0 : 1;
-        const int64_t n_labels = blocks.n_labels(a);
+        const int64_t n_labels = blocks.n_labels;
         heads[m] = h;
         // Closed(h,e,m) -> Open(h,m,l) + out(h,m,c,l) + Closed(m,e,c)
         const int64_t n_outer = weight_start[a + 1] - weight_start[a];
         const int64_t child = first_best(chart + rows[away][m] * stride + column,
                                          weights + weight_start[a], 1, n_outer);
         if (child > 0) stack.push(arc_of(away, m, child), column);
-        const F *of_label = opened + blocks.label_first[a];
+        const F *of_label = opened + a * blocks.n_labels;
         const F *outer = blocks.outer.data + blocks.outer.start[a] + child * n_labels;
         int64_t chosen = 0;
         F best = -(F)INFINITY;
@@ -356,9 +351,9 @@ struct GrandchildChart {
     }
 };
 
-// The best projective tree of one sentence with its labels; fills heads and labels at 1..n, a label
-// counted from the first one of its arc, and returns whether there is a tree (if not, heads and labels
-// are left as they were; without memory there is none, and the arena has failed). n >= 1.
+// The best projective tree of one sentence with its labels; fills heads and labels at 1..n and returns
+// whether there is a tree (if not, heads and labels are left as they were; without memory there is
+// none, and the arena has failed). n >= 1.
 // Cost: O(n^4) time, O(n^3) memory, times the labels for time.
 template <class F>
 inline bool eisner_grandchild_sentence(const Candidates& candidates, const GrandchildBlocks<F>& blocks,
@@ -387,7 +382,7 @@ inline F grandchild_tree_score(const Candidates& c, const GrandchildBlocks<F>& b
     F total = 0;
     for (int64_t m = 1; m <= c.n; m++) {
         const int64_t h = heads[m], a = c.number(h, m), step = h < m ? 1 : -1;
-        const int64_t n_labels = blocks.n_labels(a);
+        const int64_t n_labels = blocks.n_labels;
         const auto score = [&](Blocks<F> of, int64_t head, int64_t child) {
             const int64_t row = child ? c.rank[c.number(head, child)] + 1 : 0;
             return of.data[of.start[a] + row * n_labels + labels[m]];

@@ -79,16 +79,15 @@ inline bool search_tri_siblings(View2<const double> scores, const Provider& part
 template <class Provider>
 inline bool search_grandchildren(View2<const double> scores, const Provider& parts, const Candidates& c,
                                  bool single_root, Arena& arena, int64_t* heads, int64_t* labels) {
-    const int64_t* label_first = block_starts(c, arena, [&](int64_t) { return parts.n_labels(); });
     GrandchildStarts starts;
-    if (!label_first || !grandchild_starts(c, label_first, arena, &starts)) return false;
+    if (!grandchild_starts(c, parts.n_labels(), arena, &starts)) return false;
     double* of_siblings = arena.take<double>(starts.sibling[c.n_arcs]);
     double* of_inner = arena.take<double>(starts.inner[c.n_arcs]);
     double* of_outer = arena.take<double>(starts.outer[c.n_arcs]);
     if (arena.failed()) return false;
     parts.fill_child_blocks(scores, c, starts, of_siblings, of_inner, of_outer, arena);
     if (arena.failed()) return false;
-    const GrandchildBlocks<double> blocks{label_first,
+    const GrandchildBlocks<double> blocks{parts.n_labels(),
                                           {of_siblings, starts.sibling},
                                           {of_inner, starts.inner},
                                           {of_outer, starts.outer}};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "arc_chart.h"
+#include "tree_siblings.h"
 
 namespace gpuparse {
 
