@@ -4,9 +4,9 @@
 #include "chu_liu_edmonds.h"
 #include "eisner.h"
 #include "eisner_sibling.h"
+#include "higher_order.h"
 #include "hill_climb.h"
 #include "multi_parent.h"
-#include "higher_order.h"
 #include "sentence_scores.h"
 
 namespace gpuparse {

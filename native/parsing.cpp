@@ -1,6 +1,7 @@
 // Exported functions from token values to trees and labels.
 #include "api/parsing.h"
 
+#include "batch_checks.h"
 #include "decode.h"
 #include "labels.h"
 
@@ -9,27 +10,6 @@ using namespace gpuparse;
 namespace {
 
 constexpr int64_t NO_FAILURE = -1;  // every sentence has a tree
-
-// Whether the arrays of a batch and of a scorer agree.
-int64_t check(const Sentences& sentences, const Scorer& scorer) {
-    const int64_t dtype = scorer.weights.dtype;
-    if (dtype != DT_I8 && dtype != DT_I16 && dtype != DT_F32) return BAD_TYPE;
-    if (scorer.joint && scorer.joint->weights.dtype != dtype) return BAD_TYPE;
-    if (sentences.starts.n0 != sentences.lengths.n0) return BAD_SHAPE;
-    if (sentences.known.n0 != 0 && sentences.known.n0 != sentences.values.n1) return BAD_SHAPE;
-    return OK;
-}
-
-// Call function(W()) for the type W of the weights.
-template<class Function>
-int64_t with_weights(int64_t dtype, Function function) {
-    switch (dtype) {
-        case DT_I8: return function((int8_t)0);
-        case DT_I16: return function((int16_t)0);
-        case DT_F32: return function((float)0);
-    }
-    return BAD_TYPE;
-}
 
 template<class W>
 int64_t parse(const Sentences& sentences, const Scorer& scorer, const Search& search,
@@ -144,14 +124,12 @@ void find_label_marginals(const Sentences& sentences, const LabelPlan& plan, con
     }
 }
 
-bool are_by_token(const Sentences& sentences, int64_t size) { return size == sentences.values.n1; }
-
 }  // namespace
 
 GPUPARSE(int64_t) parse_batch(const Sentences* sentences, const Scorer* scorer, const Search* search,
                               const ArcCells* allowed, out_i64_1 heads, out_i64_1 labels,
                               out_i64_2 marks) {
-    const int64_t status = check(*sentences, *scorer);
+    const int64_t status = check_batch(*sentences, *scorer);
     if (status != OK) return status;
     if (!can_decode(*search, *scorer) || search->decoder == BY_MULTI_PARENT) return BAD_SHAPE;
     if (!are_by_token(*sentences, heads.n0) || (labels.n0 && !are_by_token(*sentences, labels.n0)))
@@ -167,7 +145,7 @@ GPUPARSE(int64_t) parse_batch(const Sentences* sentences, const Scorer* scorer, 
 GPUPARSE(int64_t) parse_graphs_batch(const Sentences* sentences, const Scorer* scorer,
                                      const Search* search, i64_1 firsts, out_i64_1 heads,
                                      out_b8_1 cells) {
-    const int64_t status = check(*sentences, *scorer);
+    const int64_t status = check_batch(*sentences, *scorer);
     if (status != OK) return status;
     if (!can_decode(*search, *scorer) || search->decoder != BY_MULTI_PARENT) return BAD_SHAPE;
     if (!are_by_token(*sentences, heads.n0) || firsts.n0 != sentences->starts.n0) return BAD_SHAPE;

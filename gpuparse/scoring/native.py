@@ -1,4 +1,4 @@
-"""The doors to compiled scoring and parsing: from token values to trees and labels, with numpy alone.
+"""The doors to compiled scoring and parsing: token values to trees and labels, with numpy alone.
 
 Structs here are those of native/api/scoring.h and native/api/parsing.h, by the same names.
 """
@@ -9,7 +9,6 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.data.batch import Batch
-from gpuparse.features.label_plan import LabelPlan
 from gpuparse.features.plan import Plan
 
 # In the order of `DecoderNumber` in native/decode.h.
@@ -82,7 +81,7 @@ class _Joint(NamedTuple):
 
 
 def make_scorer(plan: Plan, weights: np.ndarray, rows: Any, joint: Any = None) -> native.Struct:
-    """What parts are scored with, to be used for many batches; weights (R,) may change afterwards."""
+    """What parts are scored with, for many batches; values of weights (R,) may change."""
     of_labels = None
     if joint is not None:
         of_labels = _Joint(

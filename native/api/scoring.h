@@ -94,7 +94,32 @@ struct Sentences {
     i64_1 known;
 };
 
-// Fill out[b, 0:n+1, 1:n+1] with the scores of all arcs of every sentence; the type of `out` is
-// float64.
-GPUPARSE(int64_t) score_arcs_batch(i32_2 values, i64_1 starts, i64_1 lengths, const ArcPlan* plan,
-    any_1 weights, const RowMap* rows, out_f64_3 out);
+// Dense scores, float64 for integer weights and float32 for float32 weights; N nodes. The diagonal,
+// column 0 and padding are undefined.
+
+// arcs (B, N, N), [b, h, m]: all arc templates, those of guides not included.
+GPUPARSE(int64_t) score_arcs_batch(const Sentences* sentences, const Scorer* scorer, out_any_3 arcs);
+
+// arcs (B, N, N): what guide templates add, 0 for arcs that no guide has.
+GPUPARSE(int64_t) score_guides_batch(const Sentences* sentences, const Scorer* scorer, out_any_3 arcs);
+
+// siblings (B, N, N, N), [b, h, m, s], s == h for no inner sibling; ends (B, N, N).
+GPUPARSE(int64_t) score_siblings_batch(const Sentences* sentences, const Scorer* scorer,
+    out_any_4 siblings, out_any_3 ends);
+
+// labels (B, N, N, L), [b, h, m, l]: of labels that are found with the trees.
+GPUPARSE(int64_t) score_labels_batch(const Sentences* sentences, const Scorer* scorer,
+    out_any_4 labels);
+
+// The weight rows of P parts of one sentence: parts (P, 6), of each the kind, h, m, third, fourth and
+// label as of `Part` in native/part_list.h; rows (P, R), -1 beyond the last one.
+GPUPARSE(int64_t) list_part_rows(const Sentences* sentences, const Scorer* scorer, i64_2 parts,
+    out_i64_2 rows);
+
+// R of `list_part_rows`: no part of a sentence of n words has more rows.
+GPUPARSE(int64_t) most_part_rows(const Scorer* scorer, int64_t n);
+
+// The lines of label weights of P arcs of one sentence: arcs (P, 2), heads and modifiers; heads
+// (tokens,): the tree of primary heads; lines (P, F), -1 where a template does not fire.
+GPUPARSE(int64_t) list_label_lines(const Sentences* sentences, const LabelPlan* plan, int64_t n_lines,
+    i64_1 heads, i64_2 arcs, out_i64_2 lines);
