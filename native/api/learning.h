@@ -60,13 +60,6 @@ GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
 GPUPARSE(int64_t) learn_factored(const Sentences* sentences, const Scorer* scorer,
     const UpdateRule* rule, i64_1 gold, const LearnedTables* tables, int64_t seen, out_f64_1 wrong);
 
-// As learn_batch, by gradient steps of the conditional log-likelihood of the length rule->max_step;
-// with a cost, softmax-margin (Gimpel & Smith 2010). wrong: words whose gold arc has at most half
-// the probability.
-GPUPARSE(int64_t) learn_conditional(const Sentences* sentences, const Scorer* scorer,
-    const UpdateRule* rule, bool is_projective, bool single_root, i64_1 gold,
-    const LearnedTables* tables, int64_t seen, out_f64_1 wrong);
-
 // Arcs of gold graphs: the word at token t has the heads arc_heads[arc_starts[t] : arc_starts[t + 1]].
 // gold: the label of each arc, -1 for an arc that is passed over. may_be_primary: of each label,
 // whether arcs from primary heads may have it.
