@@ -114,17 +114,20 @@ class Library:
             raise NativeError(f"{path}: cannot be loaded: {error}") from error
         self._converters: dict[str, _Convert] = {}
         self._types: dict[str, Any] = {}
+        self.missing: list[str] = []  # functions that are declared and not defined
         for name in declarations.structs:
             self._declare_struct(name)
         for name, (result, arguments) in declarations.functions.items():
             try:
                 function = loaded[name]
             except AttributeError:
-                raise NativeError(f"{path}: has no function {name}; {_BUILD}") from None
+                self.missing.append(name)
+                continue
             setattr(self, name, self._wrap(name, function, result, arguments))
 
     def __getattr__(self, name: str) -> Any:  # only where there is no such attribute
-        raise AttributeError(f"the library {self.path} has no function {name!r}")
+        where = "declares, but does not define" if name in self.missing else "has no function"
+        raise AttributeError(f"the library {self.path} {where} {name!r}")
 
     def struct(self, name: str, value: Any) -> Struct:
         """Convert an object once; see `Struct`."""

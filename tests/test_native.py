@@ -104,6 +104,10 @@ def test_the_library_is_available_and_fits():
     assert native.call("compiled_level") <= native.call("processor_level")
 
 
+def test_all_functions_that_are_declared_are_defined():
+    assert native.library().missing == []
+
+
 def test_an_array_is_passed():
     assert native.call("count_true", np.array([True, False, True])) == 2
     assert native.call("count_true", np.zeros(0, dtype=bool)) == 0
