@@ -3,7 +3,6 @@
 #include "api/parsing.h"
 #include "chu_liu_edmonds.h"
 #include "eisner.h"
-#include "eisner_sibling.h"
 #include "higher_order.h"
 #include "hill_climb.h"
 #include "multi_parent.h"

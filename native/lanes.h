@@ -45,6 +45,15 @@ inline Vector<F> splat(F number) {
     return number - Vector<F>{};
 }
 
+// Lane k of the result is lane k + `lanes` of the vector, modulo their number, a power of two.
+template <class V>
+inline V turned_lanes(V vector, int64_t lanes) {
+    const int64_t count = (int64_t)(sizeof(V) / sizeof(vector[0]));
+    V result;
+    for (int64_t k = 0; k < count; k++) result[k] = vector[(k + lanes) & (count - 1)];
+    return result;
+}
+
 // A number of cells rounded up to whole cache lines of 64 bytes, the longest vectors.
 template <class F>
 inline int64_t whole_lines(int64_t count) {

@@ -1,11 +1,13 @@
 // Semirings: what the recurrences of a chart compute.
 //
-// Each has scalars F, `zero`, `one`, and `plus` and `times` of scalars and of vectors.
+// A semiring has numbers (`Value`), vectors of them (`V`), cells of type F in which they are stored,
+// `zero`, `one`, `plus` and `times`. It is an object, because a cell may need more than one address.
 #pragma once
 
 #include <math.h>
 
 #include "lanes.h"
+#include "vector_exp.h"
 
 namespace gpuparse {
 
@@ -13,26 +15,178 @@ namespace gpuparse {
 template <class Number>
 struct MaxPlus {
     typedef Number F;
+    typedef Number Value;
     typedef Vector<F> V;
+    static constexpr bool is_sum = false;
+    static constexpr int64_t planes_of_cells = 1;
     static constexpr F zero = -__builtin_inf();
     static constexpr F one = 0;
+
+    void set_cells(int64_t) {}
+    static V load(const F* cell) { return gpuparse::load(cell); }
+    static V splat(const F* cell) { return gpuparse::splat(*cell); }
+    static V all(F value) { return gpuparse::splat(value); }
+    static void store(F* cell, const V& value) { gpuparse::store<F>(cell, value); }
+    static Value get(const F* cell) { return *cell; }
+    static void put(F* cell, Value value) { *cell = value; }
+
     static F plus(F x, F y) { return x > y ? x : y; }
     static F times(F x, F y) { return x + y; }
     static V plus(const V& x, const V& y) { return x > y ? x : y; }
     static V times(const V& x, const V& y) { return x + y; }
+    // The vector in this lane, zero in all others.
+    static V only(const V& x, int64_t lane) {
+        V result = all(zero);
+        result[lane] = x[lane];
+        return result;
+    }
 };
 
-// The sum over all derivations, as plain numbers.
-template <class Number>
+// The sum over all derivations, as plain numbers: for sums that exp can represent.
 struct SumProduct {
-    typedef Number F;
+    typedef double F;
+    typedef double Value;
     typedef Vector<F> V;
-    static constexpr F zero = 0;
-    static constexpr F one = 1;
-    static F plus(F x, F y) { return x + y; }
-    static F times(F x, F y) { return x * y; }
+    static constexpr bool is_sum = true;
+    static constexpr int64_t planes_of_cells = 1;
+    static constexpr double zero = 0;
+    static constexpr double one = 1;
+
+    void set_cells(int64_t) {}
+    static V load(const F* cell) { return gpuparse::load(cell); }
+    static V splat(const F* cell) { return gpuparse::splat(*cell); }
+    static V all(F value) { return gpuparse::splat(value); }
+    static void store(F* cell, const V& value) { gpuparse::store<F>(cell, value); }
+    static Value get(const F* cell) { return *cell; }
+    static void put(F* cell, Value value) { *cell = value; }
+    static void fill_zero(F* cells, int64_t count) { memset(cells, 0, (size_t)count * sizeof(F)); }
+
+    static double plus(double x, double y) { return x + y; }
+    static double times(double x, double y) { return x * y; }
     static V plus(const V& x, const V& y) { return x + y; }
     static V times(const V& x, const V& y) { return x * y; }
+    static V only(const V& x, int64_t lane) {
+        V result = all(zero);
+        result[lane] = x[lane];
+        return result;
+    }
+    static V turned(const V& x, int64_t lanes) { return turned_lanes(x, lanes); }
+    static double lane(const V& x, int64_t k) { return x[k]; }
+
+    static double ratio(double x, double y) { return x / y; }
+    static double log_of(double x) { return log(x); }
+    // Replace the scores in row[from..to) by their exp.
+    static void exp_cells(F* row, int64_t from, int64_t to) {
+        const int64_t count = Lanes<F>::count;
+        int64_t j = from;
+        for (; j + count <= to; j += count) store(row + j, vector_exp(load(row + j)));
+        if (j < to) {
+            F rest[count] = {};
+            memcpy(rest, row + j, (size_t)(to - j) * sizeof(F));
+            store(rest, vector_exp(load(rest)));
+            memcpy(row + j, rest, (size_t)(to - j) * sizeof(F));
+        }
+    }
+};
+
+// The sum over all derivations as numbers m * 2^e, m in [1, 2) or 0: for scores of any size. The cell
+// of e stands `cells` cells behind that of m.
+struct ScaledSum {
+    typedef double F;
+    struct Value {
+        double m, e;
+    };
+    struct V {
+        Vector<double> m, e;
+    };
+    static constexpr bool is_sum = true;
+    static constexpr int64_t planes_of_cells = 2;
+    static constexpr double NO_EXPONENT = -1e15;  // of 0
+    static constexpr Value zero = {0, NO_EXPONENT};
+    static constexpr Value one = {1, 0};
+
+    int64_t cells = 0;
+
+    void set_cells(int64_t count) { cells = count; }
+    V load(const F* cell) const { return {gpuparse::load(cell), gpuparse::load(cell + cells)}; }
+    V splat(const F* cell) const { return {gpuparse::splat(*cell), gpuparse::splat(cell[cells])}; }
+    static V all(Value value) { return {gpuparse::splat(value.m), gpuparse::splat(value.e)}; }
+    void store(F* cell, const V& value) const {
+        typedef Vector<int64_t> Bits;
+        const Bits bits = (Bits)value.m, exponent = bits >> 52;  // of numbers that are not below 0
+        const Bits is_zero = exponent == 0;
+        const Bits m = (bits & MANTISSA) | ONE;
+        const Vector<double> e = value.e + ((Vector<double>)(exponent + ROUND_BITS) - (ROUND + 1023));
+        gpuparse::store<F>(cell, (Vector<double>)(m & ~is_zero));
+        gpuparse::store<F>(cell + cells, is_zero ? gpuparse::splat(NO_EXPONENT) : e);
+    }
+    Value get(const F* cell) const { return {*cell, cell[cells]}; }
+    void put(F* cell, Value value) const {
+        if (value.m == 0) {
+            value = zero;
+        } else {
+            int64_t bits;
+            memcpy(&bits, &value.m, sizeof bits);
+            value.e += (double)((bits >> 52) - 1023);
+            bits = (bits & MANTISSA) | ONE;
+            memcpy(&value.m, &bits, sizeof bits);
+        }
+        *cell = value.m, cell[cells] = value.e;
+    }
+    void fill_zero(F* from, int64_t count) const {
+        memset(from, 0, (size_t)count * sizeof(F));
+        for (int64_t k = 0; k < count; k++) from[cells + k] = NO_EXPONENT;
+    }
+
+    static Value times(const Value& x, const Value& y) { return {x.m * y.m, x.e + y.e}; }
+    static V times(const V& x, const V& y) { return {x.m * y.m, x.e + y.e}; }
+    static Value plus(const Value& x, const Value& y) {
+        const double e = x.e > y.e ? x.e : y.e;
+        return {x.m * power_of_two(x.e - e) + y.m * power_of_two(y.e - e), e};
+    }
+    static V plus(const V& x, const V& y) {
+        const Vector<double> e = x.e > y.e ? x.e : y.e;
+        return {x.m * power_of_two(x.e - e) + y.m * power_of_two(y.e - e), e};
+    }
+    static V only(const V& x, int64_t lane) {
+        V result = all(zero);
+        result.m[lane] = x.m[lane], result.e[lane] = x.e[lane];
+        return result;
+    }
+    static V turned(const V& x, int64_t lanes) {
+        return {turned_lanes(x.m, lanes), turned_lanes(x.e, lanes)};
+    }
+    static Value lane(const V& x, int64_t k) { return {x.m[k], x.e[k]}; }
+
+    static double ratio(const Value& x, const Value& y) {
+        if (x.m == 0) return 0;
+        const double e = x.e - y.e;
+        return e < -1022 ? 0.0 : ldexp(x.m / y.m, e > 2000 ? 2000 : (int)e);
+    }
+    static double log_of(const Value& x) {
+        return x.m == 0 ? -__builtin_inf() : log(x.m) + x.e * LN_2_LOW + x.e * LN_2_HIGH;
+    }
+    void exp_cells(F* row, int64_t from, int64_t to) const {
+        const int64_t count = Lanes<F>::count;
+        for (int64_t j = from; j < to; j += count) {
+            const size_t size = (size_t)(to - j < count ? to - j : count) * sizeof(F);
+            F rest[2 * count] = {};
+            memcpy(rest, row + j, size);
+            Vector<double> score = gpuparse::load(rest), e;
+            const Vector<int64_t> is_zero = score < gpuparse::splat(-1e14);
+            score = is_zero ? gpuparse::splat(0.0) : score;
+            const Vector<double> m = vector_exp_reduced(score, e);
+            ScaledSum local;
+            local.cells = count;
+            local.store(rest, {is_zero ? gpuparse::splat(0.0) : m, e});
+            memcpy(row + j, rest, size);
+            memcpy(row + cells + j, rest + count, size);
+        }
+    }
+
+private:
+    static constexpr int64_t MANTISSA = (1LL << 52) - 1;
+    static constexpr int64_t ONE = 1023LL << 52;
 };
 
 }  // namespace gpuparse

@@ -1,0 +1,35 @@
+// Projective trees of the first order and with sibling parts: best, k best, sums and random trees.
+//
+// Scores of a batch are (B, N, N), [h, m]; sibling scores (B, N, N, N), [h, m, s], s == h for no inner
+// sibling, with B N rows; end scores (B, N, N). All scores have one type, float32 or float64. lengths
+// (B,): words of each sentence, at most N - 1. Functions return BAD_SHAPE where shapes do not agree.
+#pragma once
+
+#include "types.h"
+
+// The best trees: heads (B, N), -1 where no word is; totals (B,) in the type of the scores, -inf for a
+// sentence without a tree, which gets no heads.
+GPUPARSE(int64_t) eisner_batch(any_3 arc, i64_1 lengths, bool single_root, out_i64_2 heads,
+    out_any_1 totals);
+GPUPARSE(int64_t) eisner_sibling_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
+    bool single_root, out_i64_2 heads, out_any_1 totals);
+
+// The k best trees, best first: heads (B, k, N), totals (B, k), -1 and -inf where there are no more.
+GPUPARSE(int64_t) eisner_kbest_batch(any_3 arc, i64_1 lengths, bool single_root, out_i64_3 heads,
+    out_any_2 totals);
+GPUPARSE(int64_t) eisner_sibling_kbest_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
+    bool single_root, out_i64_3 heads, out_any_2 totals);
+
+// Log-partitions (B,) in nats, -inf for a sentence without a tree, and marginals (B, N, N) of arcs;
+// empty: only log-partitions.
+GPUPARSE(int64_t) eisner_sums_batch(f64_3 arc, i64_1 lengths, bool single_root, out_f64_3 marginals,
+    out_f64_1 log_partitions);
+GPUPARSE(int64_t) eisner_sibling_sums_batch(f64_3 arc, f64_3 sibling, f64_3 end, i64_1 lengths,
+    bool single_root, out_f64_3 marginals, out_f64_1 log_partitions);
+
+// Random trees: heads (B, samples, N), -1 where no word is, and log-partitions (B,). Tree s of a
+// sentence depends on its scores, its seed and s alone.
+GPUPARSE(int64_t) eisner_sample_batch(f64_3 arc, i64_1 lengths, bool single_root, i64_1 seeds,
+    out_i64_3 heads, out_f64_1 log_partitions);
+GPUPARSE(int64_t) eisner_sibling_sample_batch(f64_3 arc, f64_3 sibling, f64_3 end, i64_1 lengths,
+    bool single_root, i64_1 seeds, out_i64_3 heads, out_f64_1 log_partitions);

@@ -1,0 +1,327 @@
+// Sums over projective trees: log-partition, marginals of arcs and random trees of one sentence.
+//
+// Sums are first made of plain numbers. Every column of arc scores is shifted so that its largest is
+// log(4/27), the inverse growth of the number of trees by word: then no sum is larger than the exp of
+// what sibling parts and ends add above 0, and what underflows is lost among the rounding errors
+// unless the total itself is tiny. If it is, or if the bound is too large, everything is done again
+// with scaled numbers, which hold for scores of any size and take a few times as long.
+#pragma once
+
+#include "eisner_inside.h"
+#include "random.h"
+
+namespace gpuparse {
+
+constexpr double LOG_TREES = 1.9095425048844386;  // log(27 / 4): at most (27 / 4)^n trees of n words
+// What underflows is below exp(-708): with this margin it is lost among the rounding errors.
+constexpr double LEAST_LOG = -672.0;
+constexpr double LARGEST_LOG = 600.0;
+
+// A chart of sums and its outside values.
+template <class S, class Provider>
+struct EisnerSums {
+    typedef EisnerChart<S, Provider> Chart;
+    typedef double F;
+    typedef typename S::Value Value;
+    typedef typename S::V V;
+    static constexpr bool SIBLINGS = Chart::SIBLINGS;
+    // Sums over a row are made of eight partial sums, whatever the length of vectors.
+    static constexpr int64_t COUNT = Lanes<F>::count, PARTS = 8 / COUNT;
+
+    Chart chart;
+    S s;
+    double shift = 0;  // of the log-partition
+    Value total = S::zero;
+    // Outside values: planes of the items that earlier starts use, rows of one start's. row_i_r and
+    // row_i_l are those of I without its arc.
+    F *out_c_r = nullptr, *out_c_l = nullptr, *out_s = nullptr, *out_i_l = nullptr, *out_e_l = nullptr;
+    F *row_c_r = nullptr, *row_c_l = nullptr, *row_s = nullptr, *row_i_r = nullptr, *row_i_l = nullptr;
+
+    EisnerSums(View2<const F> arc_scores, const Provider& siblings, int64_t n, bool single_root,
+               double scale)
+        : chart(arc_scores, siblings, n, single_root, scale) {}
+
+    // Fill the inside values. Returns false if memory ran out.
+    bool fill_inside(Arena& arena) {
+        if (!chart.make(arena)) return false;
+        s = chart.semiring;
+        copy_scores();
+        fill_by_row(chart);
+        total = sum_of(chart.top());
+        return true;
+    }
+
+    double log_partition() const { return S::log_of(total) + shift; }
+
+    // Whether plain numbers were enough.
+    bool is_exact() const {
+        double bound = 0;
+        for (int64_t m = 1; SIBLINGS && m <= chart.n; m++)
+            bound += chart.part_tops[m] + chart.end_tops[m];
+        return bound <= LARGEST_LOG && S::log_of(total) > LEAST_LOG + 3 * log(chart.n + 1.0) + bound;
+    }
+
+    // Write the marginals of all arcs; the total is not 0.
+    void fill_marginals(View2<double> marginals) {
+        const int64_t n = chart.n;
+        F* next = chart.outside;
+        F** planes[] = {&out_c_r, &out_c_l, &out_s, &out_i_l, &out_e_l};
+        F** rows[] = {&row_c_r, &row_c_l, &row_s, &row_i_r, &row_i_l};
+        s.fill_zero(next, Chart::OUTSIDE_PLANES * (chart.plane + chart.stride));
+        for (F** of : planes) *of = next, next += chart.plane;
+        for (F** of : rows) *of = next, next += chart.stride;
+        if (chart.single_root)
+            for (int64_t m = 1; m <= n; m++) {
+                const Value of_root = S::times(s.get(chart.root_parts + m), s.get(chart.root_arcs + m));
+                const Value before = chart.get(chart.c_l, 1, m), after = chart.get(chart.c_r, m, n);
+                s.put(out_c_l + chart.at(1, m), S::times(of_root, after));
+                s.put(out_c_r + chart.at(m, n), S::times(of_root, before));
+                marginals(0, m) = S::ratio(S::times(of_root, S::times(before, after)), total);
+            }
+        else
+            s.put(out_c_r + chart.at(0, n), S::one);
+        for (int64_t i = chart.single_root ? 1 : 0; i < n; i++) fill_outside(i, marginals);
+    }
+
+    // A random derivation of an item, by a random number of [0, 1).
+    int64_t random_split(const Item& item, double random) const {
+        const Value all = sum_of(item);
+        int64_t picked = item.i;
+        double reached = 0;
+        chart.for_splits(item, [&](int64_t r, const Value& value) {
+            const double p = S::ratio(value, all);
+            if (p > 0) picked = r, reached += p;
+            return reached > random;
+        });
+        return picked;
+    }
+
+private:
+    Value sum_of(const Item& item) const {
+        Value sum = S::zero;
+        chart.for_splits(item, [&](int64_t, const Value& value) {
+            sum = S::plus(sum, value);
+            return false;
+        });
+        return sum;
+    }
+
+    // Scores as numbers of the semiring, in the planes.
+    void copy_scores() {
+        const int64_t n = chart.n;
+        const auto& arcs = chart.arc_scores;
+        s.fill_zero(chart.cells, chart.n_cells);
+        for (int64_t m = 1; m <= n; m++) {
+            double top = arcs(0, m);
+            for (int64_t h = 1; h <= n; h++)
+                if (h != m && arcs(h, m) > top) top = arcs(h, m);
+            if (top == -__builtin_inf()) top = 0;
+            chart.arc_tops[m] = top, chart.part_tops[m] = chart.end_tops[m] = 0;
+            shift += top * chart.scale + LOG_TREES;
+        }
+        const auto arc = [&](int64_t h, int64_t m) {
+            return (arcs(h, m) - chart.arc_tops[m]) * chart.scale - LOG_TREES;
+        };
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t row = i * chart.stride;
+            for (int64_t j = i + 1; j <= n; j++) {
+                chart.arcs_r[row + j] = arc(i, j);
+                if (i > 0) chart.arcs_l[row + j] = arc(j, i);  // the root modifies nothing
+            }
+            s.exp_cells(chart.arcs_r + row, i + 1, n + 1);
+            if (i > 0) s.exp_cells(chart.arcs_l + row, i + 1, n + 1);
+            if constexpr (SIBLINGS) copy_sibling_scores(i);
+        }
+        for (int64_t m = 1; m <= n; m++) {
+            s.put(chart.root_arcs + m, s.get(chart.arcs_r + m));
+            if constexpr (SIBLINGS)
+                s.put(chart.root_parts + m, S::times(s.get(chart.first_r + m), s.get(chart.ends_r + m)));
+            else
+                s.put(chart.root_parts + m, S::one);
+        }
+    }
+
+    // Row i of the scores of modifiers without an inner sibling, and of ends.
+    void copy_sibling_scores(int64_t i) {
+        const int64_t n = chart.n, row = i * chart.stride;
+        F *const first_r = chart.first_r + row, *const first_l = chart.first_l + row;
+        F *const ends_r = chart.ends_r + row, *const ends_l = chart.ends_l + row;
+        for (int64_t j = i + 1; j <= n; j++) {
+            first_r[j] = scaled(chart.siblings.first(i, j), chart.part_tops[j]);
+            ends_r[j] = scaled(chart.siblings.end(i, j), chart.end_tops[j]);
+            if (i == 0) continue;
+            first_l[j] = scaled(chart.siblings.first(j, i), chart.part_tops[i]);
+            ends_l[j] = scaled(chart.siblings.end(j, i), chart.end_tops[i]);
+        }
+        s.exp_cells(first_r, i + 1, n + 1);
+        s.exp_cells(ends_r, i + 1, n + 1);
+        if (i == 0) return;
+        s.exp_cells(first_l, i + 1, n + 1);
+        s.exp_cells(ends_l, i + 1, n + 1);
+    }
+    double scaled(double score, double& top) const {
+        score *= chart.scale;
+        if (score > top) top = score;
+        return score;
+    }
+
+    // -- Outside: each recurrence backwards --
+
+    // What the items of row i with the end k get from the longer items of the row.
+    struct Sums {
+        V i_r[PARTS], e_r[PARTS], c_r[PARTS], s[PARTS], c_l[PARTS];
+    };
+
+    // Outside values of the items that begin at i, from the last end to the first.
+    void fill_outside(int64_t i, View2<double> marginals) {
+        const int64_t n = chart.n, stride = chart.stride, row = i * stride;
+        s.fill_zero(row_c_r, Chart::OUTSIDE_PLANES * stride);
+        if constexpr (SIBLINGS) spread_parts(chart, i);
+        for (int64_t k = n; k > i; k--) {
+            Sums sums;
+            share(i, k, sums);
+            Value c_r = S::plus(s.get(out_c_r + row + k), sum_of_lanes(sums.c_r));
+            if (SIBLINGS && k < n)
+                c_r = S::plus(c_r, S::times(s.get(row_i_l + k + 1), s.get(chart.first_l + row + k + 1)));
+            const Value c_l = S::plus(s.get(out_c_l + row + k), sum_of_lanes(sums.c_l));
+            Value i_r = S::plus(sum_of_lanes(sums.e_r), c_r);
+            Value i_l = S::plus(s.get(out_e_l + row + k), c_l);
+            if constexpr (SIBLINGS) {
+                i_r = S::plus(S::times(i_r, s.get(chart.ends_r + row + k)), sum_of_lanes(sums.i_r));
+                i_l = S::plus(S::times(i_l, s.get(chart.ends_l + row + k)), s.get(out_i_l + row + k));
+            }
+            marginals(i, k) = S::ratio(S::times(i_r, s.get(chart.i_r + row + k)), total);
+            if (i > 0) marginals(k, i) = S::ratio(S::times(i_l, s.get(chart.i_l + row + k)), total);
+            i_r = S::times(i_r, s.get(chart.arcs_r + row + k));
+            i_l = S::times(i_l, s.get(chart.arcs_l + row + k));
+            Value split = S::plus(i_r, i_l);
+            if constexpr (SIBLINGS) {
+                s.put(row_i_r + k, i_r);
+                s.put(row_i_l + k, i_l);
+                F* const next = out_c_l + row + stride + k;
+                s.put(next, S::plus(s.get(next), S::times(i_r, s.get(chart.first_r + row + k))));
+                split = S::plus(s.get(out_s + row + k), sum_of_lanes(sums.s));
+            }
+            s.put(row_c_r + k, c_r);
+            s.put(row_c_l + k, c_l);
+            s.put(row_s + k, split);
+        }
+        for (int64_t j = i / COUNT * COUNT; j <= n; j += COUNT)  // S(i,j) -> C_R(i,i) C_L(i+1,j)
+            add(out_c_l + row + stride + j, s.load(row_s + j));
+    }
+
+    void add(F* cell, const V& value) const { s.store(cell, S::plus(s.load(cell), value)); }
+
+    // From the outside values of the items (i,j), j > k: shares of the items (i,k), summed, and of
+    // those that begin at k or k + 1.
+    inline void share(int64_t i, int64_t k, Sums& sums) {
+        const int64_t stride = chart.stride, row = i * stride + k;
+        for (int64_t part = 0; part < PARTS; part++)
+            sums.i_r[part] = sums.e_r[part] = sums.c_r[part] = sums.s[part] = sums.c_l[part] =
+                S::all(S::zero);
+        const V e_r = s.splat(chart.e_r + row), c_r = s.splat(chart.c_r + row);
+        const V c_l = s.splat(chart.c_l + row), i_r = s.splat(chart.i_r + row);
+        const V split = s.splat(chart.s_r + row);
+        for (int64_t block = (k + 1) / 8 * 8; block <= chart.n; block += 8)
+            for (int64_t part = 0; part < PARTS; part++) {
+                const int64_t j = block + part * COUNT, below = k * stride + j;
+                const V of_c_r = s.load(row_c_r + j), of_c_l = s.load(row_c_l + j);
+                const V of_s = s.load(row_s + j);
+                sums.e_r[part] = S::plus(sums.e_r[part], S::times(of_c_r, s.load(chart.c_r + below)));
+                sums.c_r[part] =
+                    S::plus(sums.c_r[part], S::times(of_s, s.load(chart.c_l + below + stride)));
+                sums.c_l[part] = S::plus(sums.c_l[part], S::times(of_c_l, s.load(chart.e_l + below)));
+                add(out_c_r + below, S::times(e_r, of_c_r));
+                add(out_c_l + below + stride, S::times(c_r, of_s));
+                add(out_e_l + below, S::times(c_l, of_c_l));
+                if constexpr (SIBLINGS) {
+                    const V right = S::times(s.load(row_i_r + j), s.load(chart.right + below));
+                    const V left = S::times(s.load(row_i_l + j), s.load(chart.left + below));
+                    sums.i_r[part] = S::plus(sums.i_r[part], S::times(right, s.load(chart.s_r + below)));
+                    sums.s[part] = S::plus(sums.s[part], S::times(left, s.load(chart.i_l + below)));
+                    add(out_s + below, S::times(i_r, right));
+                    add(out_i_l + below, S::times(split, left));
+                }
+            }
+    }
+
+    static Value sum_of_lanes(const V* parts) {
+        V sum = parts[0];
+        if constexpr (PARTS == 2) sum = S::plus(sum, parts[1]);
+        if constexpr (PARTS == 4)
+            sum = S::plus(S::plus(sum, parts[2]), S::plus(parts[1], parts[3]));
+        for (int64_t lanes = COUNT / 2; lanes > 0; lanes /= 2) sum = S::plus(sum, S::turned(sum, lanes));
+        return S::lane(sum, 0);
+    }
+};
+
+// Call use(sums) with the filled chart of a sentence, of plain numbers or, where those lose digits,
+// scaled ones. Returns false if memory ran out.
+template <class Provider, class Use>
+inline bool with_sums(View2<const double> arc_scores, const Provider& siblings, int64_t n,
+                      bool single_root, double scale, Arena& arena, Use use) {
+    {
+        const ArenaMark mark(arena);
+        EisnerSums<SumProduct, Provider> sums(arc_scores, siblings, n, single_root, scale);
+        if (!sums.fill_inside(arena)) return false;
+        if (sums.is_exact()) {
+            use(sums);
+            return true;
+        }
+    }
+    const ArenaMark mark(arena);
+    EisnerSums<ScaledSum, Provider> sums(arc_scores, siblings, n, single_root, scale);
+    if (!sums.fill_inside(arena)) return false;
+    use(sums);
+    return true;
+}
+
+// The log-partition of n >= 1 words with the scores times `scale` > 0, and the marginals of all arcs
+// [h, m], 0 elsewhere; no marginals where data is NULL. Without a tree -inf and zeros; NaN if memory
+// ran out.
+template <class Provider>
+inline double marginals_of(View2<const double> arc_scores, const Provider& siblings, int64_t n,
+                           bool single_root, double scale, Arena& arena, View2<double> marginals) {
+    double log_partition = __builtin_nan("");
+    for (int64_t h = 0; marginals.data && h <= n; h++)
+        for (int64_t m = 0; m <= n; m++) marginals(h, m) = 0;
+    with_sums(arc_scores, siblings, n, single_root, scale, arena, [&](auto& sums) {
+        log_partition = sums.log_partition();
+        if (marginals.data && log_partition > -__builtin_inf()) sums.fill_marginals(marginals);
+    });
+    return log_partition;
+}
+
+inline double eisner_marginals_sentence(View2<const double> arc_scores, int64_t n, bool single_root,
+                                        double scale, Arena& arena, View2<double> marginals) {
+    return marginals_of(arc_scores, NoSiblings{}, n, single_root, scale, arena, marginals);
+}
+
+template <class Siblings>
+inline double eisner_sibling_marginals_sentence(View2<const double> arc_scores,
+                                                const Siblings& siblings, int64_t n, bool single_root,
+                                                double scale, Arena& arena, View2<double> marginals) {
+    return marginals_of(arc_scores, siblings, n, single_root, scale, arena, marginals);
+}
+
+// Random trees heads(k, 1..n), k < count, each with its probability. Tree k depends on the seed, k and
+// the scores alone. Returns the log-partition; -inf without a tree, NaN if memory ran out.
+template <class Provider>
+inline double samples_of(View2<const double> arc_scores, const Provider& siblings, int64_t n,
+                         bool single_root, int64_t seed, int64_t count, Arena& arena,
+                         View2<int64_t> heads) {
+    double log_partition = __builtin_nan("");
+    ItemStack stack;
+    if (!stack.make(n, arena)) return log_partition;
+    with_sums(arc_scores, siblings, n, single_root, 1.0, arena, [&](auto& sums) {
+        log_partition = sums.log_partition();
+        for (int64_t k = 0; k < count && log_partition > -__builtin_inf(); k++) {
+            Random random(seed, k);
+            const auto pick = [&](const Item& item) { return sums.random_split(item, random.next()); };
+            walk(sums.chart, stack, pick, heads.row(k));
+        }
+    });
+    return log_partition;
+}
+
+}  // namespace gpuparse
