@@ -1,10 +1,12 @@
 // Exported decoders beyond the second order, over batches of dense scores.
 #include "api/higher.h"
 
+#include "check_scores.h"
 #include "dense_blocks.h"
 #include "dual_decomposition.h"
 #include "grand_sibling.h"
 #include "grandchild.h"
+#include "part_kinds.h"
 #include "prefer_projective.h"
 #include "tri_sibling.h"
 
@@ -296,25 +298,6 @@ bool are_classes(const LimitedLabels& labels) {
     return labels.masks.n0 < INT16_MAX;
 }
 
-// Whether a score is neither -inf nor a number within the limit.
-template <class F>
-bool is_unusable(F score, F limit) {
-    return !(score <= limit && (score >= -limit || score == -(F)INFINITY));
-}
-
-template <class F>
-bool any_unusable(const F* scores, int64_t count, F limit) {
-    int32_t bad = 0;  // without early exit, so that it is vectorised
-    for (int64_t i = 0; i < count; i++)
-        bad |= (scores[i] <= limit) & ((scores[i] >= -limit) | (scores[i] == -(F)INFINITY)) ? 0 : 1;
-    return bad;
-}
-
-template <class F>
-constexpr double LARGEST = sizeof(F) == 4 ? 3.4028234663852886e38 : 1.7976931348623157e308;
-
-enum PartKind : int64_t { GRANDPARENT, GRAND_SIBLING, TRI_SIBLING };
-
 bool is_sibling(int64_t h, int64_t m, int64_t s) {
     return s == h || (h < s && s < m) || (m < s && s < h);
 }
@@ -332,15 +315,15 @@ void find_unusable(const F* scores, i64_1 lengths, int64_t N, int64_t kind, int6
     const int64_t X = kind == GRANDPARENT ? 1 : N;
     for (int64_t b = 0; b < lengths.n0; b++) {
         const int64_t n = lengths.data[b];
-        const F limit = (F)(LARGEST<F> / (double)(8 * (n + 1)));
+        const F limit = (F)((double)largest_float<F>() / (double)(8 * (n + 1)));
         const F* of_sentence = scores + b * N * N * X * N;
-        if (!any_unusable(of_sentence, (n + 1) * N * X * N, limit)) continue;
+        if (!has_unusable(of_sentence, (n + 1) * N * X * N, limit)) continue;
         for (int64_t h = 0; h <= n; h++)
             for (int64_t m = 1; m <= n; m++)
                 for (int64_t x = 0; x < (kind == GRANDPARENT ? 1 : n + 1); x++)
                     for (int64_t y = 0; y <= n; y++) {
                         if (!is_read(kind, h, m, x, y)) continue;
-                        if (!is_unusable(of_sentence[((h * N + m) * X + x) * N + y], limit)) continue;
+                        if (!has_unusable(of_sentence + ((h * N + m) * X + x) * N + y, 1, limit)) continue;
                         const int64_t found[5] = {b, h, m, x, y};
                         memcpy(position, found, sizeof found);
                         return;
@@ -354,7 +337,7 @@ void find_suspicious(const any_3& scores, i64_1 lengths, f64_1 limit, uint8_t* s
     for (int64_t b = 0; b < scores.n0; b++) {
         const F* of_sentence = static_cast<const F*>(scores.data) + b * row;
         suspicious[b] =
-            any_unusable(of_sentence, (lengths.data[b] + 1) * scores.n2, (F)limit.data[b]);
+            has_unusable(of_sentence, (lengths.data[b] + 1) * scores.n2, (F)limit.data[b]);
     }
 }
 

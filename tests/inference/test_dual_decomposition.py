@@ -13,14 +13,7 @@ from gpuparse.inference import (
 )
 from gpuparse.inference.integer_program import integer_program
 from gpuparse.inference.kernels.cpu import threads
-from gpuparse.inference.kernels.cpu.candidates import (
-    find_candidates,
-    grand_sibling_blocks,
-    sibling_blocks,
-)
-from gpuparse.inference.kernels.cpu.dual_decomposition import dual_decomposition_sentence
 from tests.inference.crossing import MODELS, as_tensors, draw_parts, put_junk
-from tests.oracles.block_trees import block_tree_values
 from tests.oracles.brute_force import all_trees, is_tree
 from tests.oracles.crossing_trees import (
     best_labelled_value,
@@ -29,55 +22,42 @@ from tests.oracles.crossing_trees import (
 )
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
-every_model = pytest.mark.parametrize("has_grandparents", [True, False], ids=["grand", "sibling"])
 every_kind = pytest.mark.parametrize("model", MODELS)
 every_backend = pytest.mark.parametrize("backend", ["cpu", "torch"])
 PLENTY = 5000
 """Iterations that the compiled form never needs for a few words."""
 
 
-def draw_blocks(rng, n, has_grandparents, *, forbidden):
-    """Candidates, whole numbers in their blocks, where those begin, and ends."""
-    allowed = rng.random((n + 1, n + 1)) < rng.choice([0.5, 0.8, 1.0])
-    candidates = find_candidates(allowed, n)
-    of_grandparents = grand_sibling_blocks(candidates.head, candidates.first, candidates.rank)
-    starts = of_grandparents if has_grandparents else sibling_blocks(candidates.rank)
-    spread = int(rng.choice([1, 3, 100]))
-    blocks = rng.integers(-spread, spread + 1, starts[-1]).astype(np.float32)
-    ends = rng.integers(-spread, spread + 1, len(candidates.head)).astype(np.float32)
-    blocks[rng.random(len(blocks)) < forbidden] = -np.inf
-    ends[rng.random(len(ends)) < forbidden / 2] = -np.inf
-    return candidates, blocks, starts, ends
-
-
 @every_root
-@every_model
-@pytest.mark.parametrize("most", [4, 4000])
-def test_what_is_certified_is_the_best_of_all_trees(has_grandparents, single_root, most):
+@every_kind
+@pytest.mark.parametrize("most", [1, 4])
+def test_what_is_certified_within_few_iterations_is_the_best_of_all_trees(model, single_root, most):
     rng = np.random.default_rng(most)
-    n_certified = n_none = 0
-    for case in range(100):
+    n_certified = n_uncertain = n_none = 0
+    for case in range(60):
         n = int(rng.integers(1, 6))
-        drawn = draw_blocks(rng, n, has_grandparents, forbidden=0.2 * (case % 2))
-        values = block_tree_values(*drawn, n, has_grandparents, single_root)
-        heads = np.full(n + 1, -1)
-        candidates, blocks, starts, ends = drawn
-        found, certified, iterations = dual_decomposition_sentence(
-            candidates, blocks, starts, has_grandparents, ends, n, single_root, most, 1.0, heads
-        )
+        arcs, larger = draw_parts(rng, 1, n, model, forbidden=0.3 * (case % 2))
+        values = crossing_tree_values(arcs, larger, single_root)[0]
+        batch = torch.from_numpy(arcs), torch.tensor([n])
+        options = {"single_root": single_root, "max_iterations": most}
+        try:
+            found = dual_decomposition(*batch, **as_tensors(larger), **options)
+        except NoTreeError as error:
+            n_none += 1
+            if values.max() > -np.inf and "shows no tree in" not in str(error):
+                raise
+            continue
+        heads, score, certified, iterations = (part[0].numpy() for part in found)
         assert iterations <= most
-        assert certified or most == 4
+        trees = all_trees(n, False, single_root)
+        value = values[(trees[:, 1:] == heads[1:]).all(axis=1).nonzero()[0][0]]
+        assert score == value > -np.inf
+        assert not certified or value == values.max()
         n_certified += certified
-        n_none += not found
-        if found:
-            trees = all_trees(n, False, single_root)
-            value = values[(trees[:, 1:] == heads[1:]).all(axis=1).nonzero()[0][0]]
-            assert value > -np.inf
-            assert not certified or value == values.max()
-        elif certified:
-            assert values.max() == -np.inf
-    assert n_certified > 40
-    assert 0 < n_none < 50
+        n_uncertain += not certified
+    assert n_certified > 1
+    assert n_uncertain > 0 or model == "arcs" or most == 4
+    assert n_none < 25
 
 
 @every_root
@@ -128,11 +108,11 @@ def test_torch_equals_the_textbook_and_what_both_certify_is_the_best(model, sing
     rng = np.random.default_rng(5)
     n_certified = 0
     for n in (1, 2, 4, 5):
-        arcs, larger = draw_parts(rng, 4, n, model, forbidden=0.1 * (n == 4))
+        arcs, larger = draw_parts(rng, 2, n, model, forbidden=0.1 * (n == 4))
         values = crossing_tree_values(arcs, larger, single_root)
         for b in range(len(arcs)):
             one = {name: scores[b : b + 1] for name, scores in larger.items()}
-            options = {"single_root": single_root, "max_iterations": 40}
+            options = {"single_root": single_root, "max_iterations": 25}
             batch = torch.from_numpy(arcs[b : b + 1]), torch.tensor([n])
             try:
                 textbook = reference_dual_decomposition.dual_decomposition(
@@ -149,16 +129,16 @@ def test_torch_equals_the_textbook_and_what_both_certify_is_the_best(model, sing
             if textbook[2]:
                 n_certified += 1
                 assert textbook[1] == values[b].max()
-    assert n_certified > 4
+    assert n_certified > 2
 
 
 @every_root
 @pytest.mark.parametrize("model", ["siblings", "grandparents", "all"])
 def test_certified_trees_are_those_of_integer_programs(model, single_root):
     rng = np.random.default_rng(6)
-    n = 8
-    arcs, larger = draw_parts(rng, 4, n, model, forbidden=0.1, spread=20)
-    batch = torch.from_numpy(arcs), torch.full((4,), n)
+    n = 7
+    arcs, larger = draw_parts(rng, 2, n, model, forbidden=0.1, spread=20)
+    batch = torch.from_numpy(arcs), torch.full((2,), n)
     parts = as_tensors(larger)
     options = {"single_root": single_root}
     _, scores, certified, _ = dual_decomposition(*batch, **parts, **options, max_iterations=PLENTY)
