@@ -86,7 +86,7 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
     try:
         os.makedirs(folder, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise ConfigError(f"{folder}: is no folder; name another output") from None
+        raise ConfigError(f"{folder}: is not a folder; name another output") from None
     with _locked(os.path.join(folder, ".lock"), folder):
         yield
 

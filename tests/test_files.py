@@ -126,5 +126,5 @@ def test_a_killed_writer_leaves_no_lock(tmp_path):
 def test_a_file_is_no_folder_to_lock(tmp_path):
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(ConfigError, match="is no folder"), lock_folder(path):
+        with pytest.raises(ConfigError, match="is not a folder"), lock_folder(path):
             pass

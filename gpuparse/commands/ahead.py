@@ -1,4 +1,4 @@
-"""The next item of an iterator, made in a thread of its own while one is in use."""
+"""Prefetching: the next item of an iterator is made in another thread while one is used."""
 
 import threading
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ Item = TypeVar("Item")
 
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The items of an iterator, each begun as soon as the one before it is asked for.
+    """The items of an iterator; each is begun as soon as the item before it is requested.
 
-    Errors come where the item would have come. Whoever stops early waits for nothing: an item that
-    is still being made, or read from a pipe that never ends, is left to itself.
+    Errors are raised in place of their item. Stopping early does not wait for an item that is still
+    being made, or read from a pipe that never ends.
     """
     made: SimpleQueue[tuple[str, object]] = SimpleQueue()
     wanted, stopped = threading.Semaphore(1), threading.Event()
@@ -24,7 +24,7 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
             except StopIteration:
                 made.put(("end", None))
                 return
-            except BaseException as error:  # raised again where the item is asked for
+            except BaseException as error:  # raised again when the item is requested
                 made.put(("error", error))
                 return
 

@@ -1,4 +1,4 @@
-"""`calibrate`: fit the probabilities of a model to gold trees that it has not learned from."""
+"""`calibrate`: fit the temperatures of a model to gold trees that it was not trained on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpuparse.model_folder import WEIGHTS
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fit the units of probability of a model, and write the model with them.
+    """Fit the temperatures of a model, and write the model with them.
 
     Args:
         arguments: `MODEL GOLD [--output DIR] [--force] [--guide SOURCE] [--on-error ...]
@@ -30,9 +30,9 @@ def main(arguments: Sequence[str]) -> int:
     Returns:
         0.
     Raises:
-        ConfigError: no place to write to, or the model has no probabilities. ModelError: it cannot
-            be used. DataError: GOLD cannot.
-    Cost: some twenty parses of GOLD with --probabilities.
+        ConfigError: the output exists, or the model has no probabilities. ModelError: the model
+            cannot be used. DataError: GOLD cannot be used.
+    Cost: about twenty parses of GOLD with --probabilities.
     """
     options = _parser().parse_args(arguments)
     target = Path(options.output or options.model)
@@ -55,8 +55,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def fits_as_text(before: Fit, after: Fit) -> str:
-    """How much better gold fits: mean -ln of its probabilities."""
-    text = f"loss of heads {before.heads:.4f} -> {after.heads:.4f} nats a word"
+    """The log loss of the gold heads and relations, before and after."""
+    text = f"log loss of heads {before.heads:.4f} -> {after.heads:.4f} nats per word"
     if before.labels is None or after.labels is None:
         return text
     return f"{text}, of relations {before.labels:.4f} -> {after.labels:.4f}"
@@ -66,7 +66,7 @@ def _check_output(target: Path, *, is_other: bool) -> None:
     if not is_other:
         raise ConfigError(f"{target}: give --force to change the model, or --output DIR to copy it")
     if target.exists() and not target.is_dir():
-        raise ConfigError(f"{target}: is no folder; name another --output")
+        raise ConfigError(f"{target}: is not a folder; name another --output")
     if (target / WEIGHTS).exists():
         raise ConfigError(f"{target}: holds a model; give --force to replace it")
     if target.exists() and os.listdir(target):
@@ -76,28 +76,29 @@ def _check_output(target: Path, *, is_other: bool) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m gpuparse calibrate",
-        description="Fit how sure a model is to gold trees that it has not learned from, and write"
-        " the model with that. No tree that it finds changes. See docs/confidence.md.",
+        description="Fit the temperatures of a model's probabilities to gold trees that it was not"
+        " trained on, and write the model with them. Its trees do not change. See"
+        " docs/confidence.md.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("model", metavar="MODEL", help="the folder that train.py wrote")
     parser.add_argument("gold", metavar="GOLD", help="CoNLL-X or CoNLL-U file with the right trees")
-    parser.add_argument("--output", metavar="DIR", help="write the model there, not over MODEL")
-    parser.add_argument("--force", action="store_true", help="replace a model that is there")
+    parser.add_argument("--output", metavar="DIR", help="write the model there, not to MODEL")
+    parser.add_argument("--force", action="store_true", help="replace an existing model")
     parser.add_argument(
         "--guide",
         metavar="SOURCE",
-        help="for models with guide features, the heads that another parser proposes for GOLD:"
+        help="for models with guide features, the heads that another parser predicted for GOLD:"
         " misc:KEY, or a file",
     )
     parser.add_argument(
         "--on-error",
         choices=("fail", "skip"),
         default="fail",
-        help="a sentence that cannot be read or has no tree: stop, or leave it out",
+        help="a malformed sentence, or one without a tree: stop, or skip it",
     )
     parser.add_argument(
         "--threads", type=whole_number(0), default=0, metavar="N", help="0: all processors"
     )
-    parser.add_argument("--quiet", action="store_true", help="say nothing on stderr but errors")
+    parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
     return parser

@@ -1,4 +1,4 @@
-"""The folder that training writes: whether it may, where it stands, how it goes on."""
+"""The output folder of training: what may be replaced, and checkpoints to resume from."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _METADATA = "gpuparse"
 
 @dataclass(frozen=True)
 class Origin:
-    """What a run is made of: two runs of the same origin give the same bytes.
+    """What the model of a run depends on: runs of the same origin give the same bytes.
 
     config: the recorded config as YAML. treebank: SHA-256 of the training treebank, and of its
-    guides if those stand in a file. templates: of the arc and label templates.
+    guides if they are a file. templates: SHA-256 of the arc and label templates.
     """
 
     config: str
@@ -36,13 +36,13 @@ class Origin:
 
     @property
     def sha256(self) -> str:
-        """One sum for all of it, in hexadecimal."""
+        """One SHA-256 of all of it, in hexadecimal."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run stands: the state of its trainer, and the CPU time that learning has taken."""
+    """The state of a run: that of its trainer, and the CPU time of learning so far."""
 
     state: dict[str, np.ndarray]
     learning_seconds: float
@@ -52,16 +52,16 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
     """Make sure that a run may write into a folder.
 
     Args:
-        folder: where the model shall stand.
-        resume: go on with an unfinished run, which must be there.
-        force: start anew whatever stands there.
+        folder: the folder of the model.
+        resume: continue an unfinished run, which must exist.
+        force: start again whatever the folder contains.
     Raises:
-        ConfigError: it may not, or there is nothing to resume.
+        ConfigError: the run may not write there, or there is nothing to resume.
     """
     unfinished = (folder / FOLDER / STATE).exists()
     finished = (folder / WEIGHTS).exists() and not unfinished
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder}: is no folder; name another output")
+        raise ConfigError(f"{folder}: is not a folder; name another output")
     if resume and not unfinished:
         what = "a finished model" if finished else "no unfinished run"
         raise ConfigError(f"{folder}: holds {what}; there is nothing to resume")
@@ -69,8 +69,8 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
         return
     if unfinished:
         raise ConfigError(
-            f"{folder}: holds an unfinished run; give --resume to go on with it, --force to start"
-            " anew"
+            f"{folder}: holds an unfinished run; give --resume to continue it, or --force to start"
+            " again"
         )
     if finished:
         raise ConfigError(
@@ -83,7 +83,7 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
 
 
 def write_checkpoint(output: Path, origin: Origin, checkpoint: Checkpoint) -> None:
-    """Keep where a run stands, instead of an earlier one.
+    """Write the state of a run in place of an earlier one.
 
     Raises:
         OSError: the folder cannot be written to, or the disk is full.
@@ -111,13 +111,13 @@ def read_checkpoint(output: Path, origin: Origin) -> Checkpoint:
             facts = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError, ValueError) as error:
-        raise ModelError(f"{path}: damaged: {error}; give --force to start anew") from error
+        raise ModelError(f"{path}: damaged: {error}; give --force to start again") from error
     if facts.get("format") != FORMAT or facts.get("sha256") != _sums(tensors):
-        raise ModelError(f"{path}: damaged or of another version; give --force to start anew")
+        raise ModelError(f"{path}: damaged or of another version; give --force to start again")
     other = Origin(facts["config"], facts["treebank"], facts["templates"])
     if other != origin:
         lines = [f"cannot resume: {difference}" for difference in differences(other, origin)]
-        lines.append("give what the unfinished run had, or --force to start anew")
+        lines.append("give what the unfinished run had, or --force to start again")
         raise ConfigError("\n".join(f"{output}: {line}" for line in lines))
     return Checkpoint(tensors, float(facts["learning_seconds"]))
 

@@ -1,4 +1,4 @@
-"""`compare`: scores of several parsed files side by side, and whether they differ by luck."""
+"""`compare`: scores of several parsed files, and tests whether they differ."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from gpuparse.evaluation.comparison import Comparison
 from gpuparse.evaluation.metrics import ArcCounts, TreeScores
 from gpuparse.evaluation.treebanks import compare_treebanks, score_treebanks
 
-# What the text calls the measures that are tested, and their names in Comparison and in JSON.
+# Titles of the tested measures, and their names in Comparison and in JSON.
 _TESTED = (("UAS", "uas"), ("LAS", "las"), ("LAS, whole relation", "las_full"))
 _RELATIONS_SHOWN = 10
 _NO_ARCS = ArcCounts(0, 0, 0, 0)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Score files against the gold file, test each against the first, and print it all.
+    """Score files against the gold file and test each against the first.
 
     Args:
         arguments: `GOLD A B [C ...] [--json] [--ignore-punct | --punct-tags TAG...]
@@ -80,15 +80,15 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m gpuparse compare",
-        description="Score parsed files of the same words side by side, and test each against the"
-        " first: McNemar's test on the words that one of the two alone has right, and a paired"
-        " bootstrap over sentences. What is counted and tested: docs/comparing.md.",
+        description="Score parsed files of the same words, and test each against the first:"
+        " McNemar's test on the words that only one of the two has right, and a paired bootstrap"
+        " over sentences. docs/comparing.md describes the measures and tests.",
         epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")
     parser.add_argument("first", metavar="A", help="the same words, parsed, or -")
-    parser.add_argument("second", metavar="B", help="the same words, parsed otherwise, or -")
-    parser.add_argument("others", metavar="C", nargs="*", help="more of them")
+    parser.add_argument("second", metavar="B", help="the same, by another system, or -")
+    parser.add_argument("others", metavar="C", nargs="*", help="further systems")
     parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
     add_punctuation_options(parser)
     parser.add_argument(
@@ -99,7 +99,11 @@ def _parser() -> argparse.ArgumentParser:
         help="resamples of the bootstrap (default 10000)",
     )
     parser.add_argument(
-        "--seed", type=whole_number(0), default=0, metavar="N", help="of the bootstrap (default 0)"
+        "--seed",
+        type=whole_number(0),
+        default=0,
+        metavar="N",
+        help="seed (default 0)",
     )
     return parser
 
@@ -155,7 +159,7 @@ def _as_text(
 
 
 def _side_by_side(scores: list[TreeScores]) -> list[str]:
-    """A column a system, and one for the change from the first system to each other one."""
+    """One column per system, and one per change from the first system."""
     letters = ascii_uppercase[: len(scores)]
     changes = [f"{letter} - A" for letter in letters[1:]]
     lines = [_row("", [*letters, *changes])]
@@ -193,7 +197,7 @@ def _by_length(comparison: Comparison, letter: str) -> list[str]:
 def _by_relation(
     first: dict[str, ArcCounts], second: dict[str, ArcCounts], letter: str
 ) -> list[str]:
-    """F of the relations of which the second system has most more words right, or most fewer."""
+    """F of the relations with the largest changes in correct words."""
 
     def more(name: str) -> int:
         return second.get(name, _NO_ARCS).right - first.get(name, _NO_ARCS).right

@@ -1,4 +1,4 @@
-"""What every command does on the terminal: exit codes, error lines, progress."""
+"""Exit codes, error messages and progress on the terminal, for all commands."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpuparse.errors import DataError, GpuparseError, NativeError, ResourceError
 
 INTERRUPTED = 130
 MEANINGS = {
-    0: "all right",
-    1: "some sentences could not be read",
+    0: "success",
+    1: "some sentences failed",
     2: "wrong command line or config",
     3: "bad input",
     4: "bad model",
-    5: "memory, disk or device ran out",
+    5: "out of memory, disk space or device memory",
     6: "the compiled library is missing or does not fit",
     INTERRUPTED: "interrupted",
 }
@@ -28,11 +28,11 @@ _EXHAUSTED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EMFIL
 
 
 def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
-    """Run a command and turn what stops it into one line on stderr and an exit code.
+    """Run a command, and turn an error into one line on stderr and an exit code.
 
     Args:
-        main: the command; takes the words after its name, returns its exit code.
-        arguments: those words.
+        main: the command; takes its arguments and returns its exit code.
+        arguments: its arguments.
     Returns:
         0 all right, 1 some sentences failed, 2 wrong command line or config, 3 bad input, 4 bad
         model, 5 memory, disk or device ran out, 6 the compiled library is missing or does
@@ -46,14 +46,14 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     except GpuparseError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
-        # The reader of our output went away, as `head` does. Python would complain once more when
-        # it flushes stdout at exit, so stdout leads nowhere from here on.
+        # The reader closed our output, as `head` does. Python would raise again when it flushes
+        # stdout at exit, so redirect stdout to nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return _interrupted()
     except SystemError as error:
-        # What Python makes of a Ctrl-C that falls just where compiled code is entered or left.
+        # Python makes this of a Ctrl-C at the moment when compiled code is entered or left.
         if isinstance(_first_cause(error), KeyboardInterrupt):
             return _interrupted()
         raise
@@ -78,18 +78,18 @@ def _say_without_native() -> None:
 
 
 def exit_codes(*codes: int) -> str:
-    """What the help of a command says of its exit codes, of these and an interruption's."""
+    """The line about these exit codes in the help of a command."""
     meanings = ", ".join(f"{code} {MEANINGS[code]}" for code in (*codes, INTERRUPTED))
     return f"Exit codes: {meanings}. More: docs/files.md."
 
 
 def say(text: str) -> None:
-    """Write one line on stderr, under the program's name."""
+    """Write one line on stderr, after the program's name."""
     print(f"gpuparse: {text}", file=sys.stderr, flush=True)
 
 
 def silent(text: str) -> None:
-    """Say nothing: what `--quiet` puts in the place of `say`."""
+    """Write nothing: `--quiet` uses it in place of `say`."""
 
 
 def _fail(text: str, code: int) -> int:
@@ -114,15 +114,15 @@ def _with_file(error: OSError) -> str:
 
 
 def _is_device_memory_error(error: Exception) -> bool:
-    # Looked up, not imported: a command that never needed torch must not load it to fail.
+    # Looked up, not imported: a command that did not need torch must not load it now.
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)
 
 
 class Progress:
-    """Says on stderr how far a long piece of work is, how fast it goes and what is left.
+    """Shows the progress, speed and remaining time of some work on stderr.
 
-    A line drawn over and over on a terminal; otherwise a line now and then, and always a last one.
+    On a terminal, one line that is redrawn; otherwise a line every few seconds and a last one.
     """
 
     def __init__(
@@ -140,12 +140,12 @@ class Progress:
         """
         Args:
             what: the work, such as "parsing".
-            total: units in all, where that is known.
-            unit: what is counted.
-            quiet: say nothing at all.
-            stream: where to; stderr if None.
-            interval: seconds between two lines where there is no terminal.
-            clock: seconds, from any start.
+            total: total number of units, if known.
+            unit: name of the units.
+            quiet: write nothing.
+            stream: where to write; stderr if None.
+            interval: seconds between two lines without a terminal.
+            clock: returns seconds from any start.
             since: when the work began, by the clock; now if None.
         """
         self._what, self._total, self._unit, self._quiet = what, total, unit, quiet
@@ -172,13 +172,13 @@ class Progress:
     def advance(
         self, units: int, *, fraction: float | None = None, note: str | None = None
     ) -> None:
-        """Count more work as done.
+        """Count more units as done.
 
         Args:
-            units: how much more.
-            fraction: share of the whole that is done, 0..1, where only the caller can know it
-                (bytes of the input read, say); otherwise it is units done of `total`.
-            note: a word to show behind the figures from now on, such as a score.
+            units: number of further units.
+            fraction: share of the work that is done, 0..1, if the caller knows it (such as the
+                share of bytes read); otherwise it is the share of `total`.
+            note: text to show after the figures from now on, such as a score.
         """
         self._done += units
         if fraction is not None:
@@ -193,7 +193,7 @@ class Progress:
             self._write(now, last=False)
 
     def close(self) -> None:
-        """Say the last line: units, seconds and rate."""
+        """Write the last line: units, seconds and rate."""
         self._write(self._clock(), last=True)
 
     def _write(self, now: float, *, last: bool) -> None:

@@ -20,20 +20,20 @@ from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores
 from gpuparse.evaluation.punctuation import punctuation_by_category, punctuation_by_tag
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 
-# What the text calls a share, its key in JSON (which is its attribute), and what it counts.
+# Title of a share, its key in JSON (and attribute), and its meaning.
 SHARES = (
     ("UAS", "uas", "right head"),
     ("LAS", "las", "right head and relation, up to its first ':'"),
     ("LAS, whole relation", "las_full", "right head and whole relation"),
     ("label accuracy", "label_accuracy", "right relation, whatever the head"),
-    ("complete", "complete", "sentences with every head right"),
-    ("complete, labelled", "complete_labelled", "sentences with every head and relation right"),
+    ("complete", "complete", "sentences with all heads right"),
+    ("complete, labelled", "complete_labelled", "sentences with all heads and relations right"),
 )
 ARC_SETS = (("root", "root"), ("non-projective arcs", "nonprojective"))
 
 # The same for graphs.
 _GRAPH_SHARES = (
-    ("complete", "complete", "sentences whose arcs are just the gold ones"),
+    ("complete", "complete", "sentences with exactly the gold arcs"),
     ("complete, labelled", "complete_labelled", "and have the gold relations"),
 )
 _GRAPH_ARC_SETS = (
@@ -86,8 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m gpuparse evaluate",
         description="Score a parsed file against the gold file: UAS, LAS, label accuracy, complete"
-        " sentences, root, non-projective arcs, every relation. All words count, punctuation too,"
-        " unless it is left out. What each measure counts: docs/conventions.md.",
+        " sentences, root, non-projective arcs, all relations. All words are scored, punctuation"
+        " included, unless an option leaves it out. docs/conventions.md defines the measures.",
         epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")
@@ -96,8 +96,8 @@ def _parser() -> argparse.ArgumentParser:
         "--graphs",
         choices=("deps", "heads"),
         help="score graphs instead of trees: precision, recall and F over the arcs of the gold"
-        " file's DEPS; the system's are in its DEPS (deps), or its HEAD column is taken for a"
-        " graph (heads), as for a tree parser, which leaves DEPS as it was",
+        " file's DEPS; the system's arcs are in its DEPS (deps) or in its HEAD column (heads), for"
+        " parsers of trees, which leave DEPS unchanged",
     )
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     add_punctuation_options(parser)
@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def add_punctuation_options(parser: argparse.ArgumentParser) -> None:
-    """Give a command the options that leave punctuation out of what it counts."""
+    """Add the options that leave out punctuation."""
     punctuation = parser.add_mutually_exclusive_group()
     punctuation.add_argument(
         "--ignore-punct",
@@ -121,31 +121,31 @@ def add_punctuation_options(parser: argparse.ArgumentParser) -> None:
 
 
 def whole_number(least: int) -> Callable[[str], int]:
-    """The type of an option that takes a whole number from `least` on."""
+    """The type of an option whose value is a whole number of at least `least`."""
 
     def read(text: str) -> int:
         if not text.isascii() or not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
         return int(text)
 
     return read
 
 
 def ignored_words(gold: Treebank, options: argparse.Namespace) -> np.ndarray | None:
-    """(W,) bool, the words that those options leave out; None where they are not given."""
+    """(W,) bool, the words that these options leave out; None without them."""
     if options.punct_tags:
         return punctuation_by_tag(gold, options.punct_tags)
     return punctuation_by_category(gold) if options.ignore_punct else None
 
 
 def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
-    """The scores as a table to read, in percent with two decimals.
+    """The scores as a table, in percent with two decimals.
 
     Args:
         scores: the scores.
-        labelled: whether to show what depends on relations.
+        labelled: whether to show measures of relations.
     Returns:
-        Lines; "-" where there was nothing to count.
+        The table; "-" where there is nothing to count.
     """
     lines = [f"{scores.uas.total} words, {scores.complete.total} sentences", ""]
     for title, name, meaning in SHARES:
@@ -157,7 +157,7 @@ def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
 
 
 def graph_scores_as_text(scores: GraphScores, *, labelled: bool = True) -> str:
-    """The scores of graphs as scores_as_text has those of trees."""
+    """The scores of graphs as a table, as `scores_as_text` of trees."""
     lines = [f"{scores.words} words, {scores.complete.total} sentences", ""]
     for title, name, meaning in _GRAPH_SHARES:
         if labelled or "relation" not in meaning:
@@ -179,7 +179,7 @@ def _share_line(title: str, share: Share, meaning: str) -> str:
 def _arc_table(
     counts: list[tuple[str, ArcCounts]], relations: dict[str, ArcCounts] | None
 ) -> list[str]:
-    """Lines of the sets of arcs, and of each relation if there are any to show."""
+    """Rows of the sets of arcs, and of each relation."""
     titles = [title for title, _ in counts] + list(relations or ())
     width = max([20, *map(len, titles)])
     lines = ["", f"{'':<{width}} precision  recall       F      gold    system"]
@@ -198,18 +198,18 @@ def _arc_line(title: str, arcs: ArcCounts, width: int) -> str:
 
 
 def percent_text(value: float | None) -> str:
-    """Six characters, two decimals; "-" where there is no value."""
+    """Six characters, two decimals; "-" without a value."""
     return f"{'-':>6}" if value is None else f"{value:6.2f}"
 
 
 def scores_as_json(scores: TreeScores) -> dict[str, Any]:
-    """The scores as plain data: percentages, unrounded, and the counts behind them.
+    """The scores as plain data: unrounded percentages and their counts.
 
     Args:
         scores: the scores.
     Returns:
-        Per share `percent, correct, total`; per set of arcs `precision, recall, f, gold, system`;
-        null where there was nothing to count.
+        For each share `percent, correct, total`; for each set of arcs `precision, recall, f, gold,
+        system`; null where there is nothing to count.
     """
     result: dict[str, Any] = {}
     for _, name, _ in SHARES:
@@ -221,7 +221,7 @@ def scores_as_json(scores: TreeScores) -> dict[str, Any]:
 
 
 def graph_scores_as_json(scores: GraphScores) -> dict[str, Any]:
-    """The scores of graphs as scores_as_json has those of trees, and the number of scored words."""
+    """The scores of graphs, as `scores_as_json` of trees, and the number of scored words."""
     result: dict[str, Any] = {"words": scores.words}
     for _, name, _ in _GRAPH_SHARES:
         result[name] = _share_as_json(getattr(scores, name))

@@ -1,4 +1,4 @@
-"""Gold treebanks as training reads them: files or generated, their trees checked."""
+"""Gold treebanks for training: read from files or generated, and checked."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.model import Model
 
-SHOWN = 5  # faults of a file that are told one by one
+SHOWN = 5  # malformed sentences of a file that are reported one by one
 
 
 @dataclass(frozen=True)
 class Gold:
-    """A treebank whose every sentence has a tree, or may get one by further heads.
+    """A treebank in which every sentence has a tree, or part of one.
 
-    sha256: of the bytes it was read from. left_out: how many faulty sentences it had.
+    sha256: of its bytes. left_out: number of malformed sentences that were skipped.
     """
 
     treebank: Treebank
@@ -37,10 +37,10 @@ class Gold:
 
 
 def check_treebanks(config: RunConfig) -> None:
-    """Make sure that the treebanks of a config are there, before any is read.
+    """Make sure that the treebanks of a config exist, before any is read.
 
     Raises:
-        DataError: some are not; says which, all of them.
+        DataError: names all that are missing.
     """
     names = ("train", "dev", "test", "guide", "dev_guide", "test_guide")
     parts = {name: getattr(config.data, name) for name in names}
@@ -69,13 +69,13 @@ def read_gold(
 
     Args:
         path: a file, or `synthetic:N:SEED`.
-        on_error: "fail" or "skip" for sentences that cannot be read or have no tree.
-        single_root: whether a tree with several words under the root is a fault.
-        graphs: whether DEPS is going to be read, so that what cannot be read there is a fault.
-        tell: where warnings go, and the first faults under "skip".
-        partial: whether words may lack a head; None where no key of the config could allow it.
+        on_error: "fail" or "skip", for malformed sentences and those without a tree.
+        single_root: whether a tree with several root words is an error.
+        graphs: whether DEPS is read too, so that errors in it count.
+        tell: writes warnings, and the first errors with "skip".
+        partial: whether words may lack a head; None if no key of the config can allow it.
     Raises:
-        DataError: the file cannot be read; or a fault, under "fail".
+        DataError: the file cannot be read; or a sentence is malformed, with "fail".
     Cost: O(bytes).
     """
     text = _text(path)
@@ -87,20 +87,20 @@ def read_gold(
         faults += check_graphs(treebank)
     if faults and on_error == "fail":
         more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
-        ways = "data.on_error=skip leaves such sentences out"
+        ways = "data.on_error=skip skips such sentences"
         if partial is False and _lacks_heads_alone(treebank, faults[0]):
-            ways += ", data.partial=true learns from the words that have a head"
+            ways += ", data.partial=true learns from the words with a head"
         raise DataError(f"{faults[0]}{more}; {ways}")
     for fault in faults[:SHOWN]:
-        tell(f"left out: {fault}")
+        tell(f"skipped: {fault}")
     if faults:
-        tell(f"{path}: {len(faults)} faulty sentences left out")
+        tell(f"{path}: {len(faults)} malformed sentences skipped")
         treebank = _well_formed(treebank, single_root, graphs, bool(partial))
     return Gold(treebank, hashlib.sha256(text).hexdigest(), len(faults))
 
 
 def _lacks_heads_alone(treebank: Treebank, fault: DataError) -> bool:
-    """Whether a fault is one no more where words may lack a head."""
+    """Whether an error disappears if words may lack a head."""
     of_heads, others = (
         {str(each) for each in check_trees(treebank, partial=partial)} for partial in (False, True)
     )
@@ -118,7 +118,7 @@ def _text(path: str) -> bytes:
 
 
 def _well_formed(treebank: Treebank, single_root: bool, graphs: bool, partial: bool) -> Treebank:
-    """The treebank without the sentences whose heads are no tree, or graphs cannot be read."""
+    """The sentences of a treebank that have a tree and a readable graph."""
     starts = treebank.word_starts
     faults, _ = check_sentences(treebank.heads, starts, single_root, partial)
     sound = faults == WELL_FORMED
@@ -128,10 +128,10 @@ def _well_formed(treebank: Treebank, single_root: bool, graphs: bool, partial: b
 
 
 def guide_source(config: RunConfig, part: str) -> str | None:
-    """Where the guides of a treebank stand, "train", "dev" or "test"; None for no guides.
+    """The source of the guides of "train", "dev" or "test"; None for a run without guides.
 
     Raises:
-        ConfigError: training has guides and the treebank has none.
+        ConfigError: training has guides and this treebank has none.
     """
     data = config.data
     own = None if part == "train" else getattr(data, f"{part}_guide")
@@ -139,13 +139,13 @@ def guide_source(config: RunConfig, part: str) -> str | None:
         return own or data.guide
     if part != "train" and is_guide_file(data.guide):
         raise ConfigError(
-            f"data.{part}_guide: missing; data.guide is a file, which goes with data.train alone"
+            f"data.{part}_guide: missing; data.guide is a file, which is for data.train only"
         )
     return data.guide
 
 
 def guides_of(config: RunConfig, part: str, treebank: Treebank) -> np.ndarray | None:
-    """The guides of a treebank, "train", "dev" or "test"; None for a run without guides.
+    """The guides of "train", "dev" or "test"; None for a run without guides.
 
     Raises:
         ConfigError: as `guide_source`. DataError: as `read_guides`.
@@ -162,6 +162,6 @@ def parsed(
     threads: int,
     device: str,
 ) -> Treebank:
-    """The treebank with the heads, and the relations if it predicts any, that a model finds."""
+    """The treebank with the heads, and relations if there are any, that a model predicts."""
     found = model.parse(treebank, guides=guides, threads=threads, device=device)
     return treebank_from_bytes(written(model, treebank, found), f"{treebank.source}, parsed")

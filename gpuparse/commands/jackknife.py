@@ -1,4 +1,4 @@
-"""`jackknife`: guides for training, each sentence's from a parser that has not seen it."""
+"""`jackknife`: guides for training; those of a sentence come from a parser that has not seen it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gpuparse.learning.trainer import Options, Trainer
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the training treebank with the heads that parsers of its other parts find.
+    """Write the training treebank with heads predicted by parsers of its other folds.
 
     Args:
         arguments: `CONFIG [KEY=VALUE ...] --output FILE [--folds N] [--key KEY] [--force]`.
@@ -40,14 +40,14 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: the config is wrong, or more folds than sentences, or the output exists.
         DataError: the treebank cannot be used.
-    Cost: for N folds, N trainings without labels, as many at a time as there are threads.
+    Cost: for N folds, N trainings without second-stage labels, one per thread at a time.
     """
     options = _parser().parse_intermixed_args(arguments)
     tell = silent if options.quiet else say
     config = _training_alone(load_config(options.config, options.overrides))
     templates, labels = templates_of(config)
     if config.labels.kind == "second-stage":
-        labels = None  # they change no head
+        labels = None  # these labels change no head
     _check_output(options.output, options.key, config.data.train, force=options.force)
     check_treebanks(config)
     n_threads = thread_count(config.threads)
@@ -73,9 +73,9 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m gpuparse jackknife",
-        description="Write data.train with guides in MISC: heads that the parser of the config"
-        " finds in each part of the treebank when trained on the other parts. Nothing else in the"
-        " file changes. Threads train parts at the same time, and change no byte.",
+        description="Write data.train with guides in MISC: the heads of each fold are predicted by"
+        " the config's parser, trained on the other folds. Nothing else in the file changes."
+        " Threads train folds at the same time, and change no byte.",
         epilog=exit_codes(0, 2, 3, 5),
     )
     parser.add_argument("config", metavar="CONFIG", help="YAML file, as for train")
@@ -86,23 +86,23 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=10,
         metavar="N",
-        help="parts of the treebank, of sentences that follow one another (10)",
+        help="number of folds, each of consecutive sentences (10)",
     )
     parser.add_argument("--key", default="Guide", metavar="KEY", help="the key in MISC (Guide)")
-    parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
-    parser.add_argument("--quiet", action="store_true", help="say nothing on stderr but errors")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
     return parser
 
 
 def _training_alone(config: RunConfig) -> RunConfig:
     data = dataclasses.replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
-    # Folds are learned at the same time, each by one thread: by compiled code.
+    # Folds are learned at the same time, one thread each, in native code.
     learning = dataclasses.replace(config.learning, backend="cpu")
     return dataclasses.replace(config, data=data, learning=learning)
 
 
 def _check_output(output: str, key: str, treebank: str, *, force: bool) -> None:
-    """Say before the work what would fail after it."""
+    """Report errors of the output before the work begins."""
     if not is_key(key):
         raise ConfigError(f"--key: {key!r}: expected a key without blanks, '=' and '|'")
     if os.path.isdir(output):
@@ -117,10 +117,10 @@ def _check_output(output: str, key: str, treebank: str, *, force: bool) -> None:
 
 
 def _folds(n_sentences: int, n_folds: int) -> list[slice]:
-    """Parts of sentences that follow one another, as long as each other within one sentence.
+    """Folds of consecutive sentences, of equal size within one sentence.
 
-    Neighbours are often of one text. Taken apart, each would be guided by a parser that has
-    learned from its neighbours, better than any parser guides a new text.
+    Neighbouring sentences are often of the same text. In different folds, they would be guided by a
+    parser that knows the text, and their guides would be too accurate.
     """
     if not 2 <= n_folds <= n_sentences:
         raise ConfigError(
@@ -132,7 +132,7 @@ def _folds(n_sentences: int, n_folds: int) -> list[slice]:
 
 
 class _Parser:
-    """Trains on all sentences but some, and parses those."""
+    """Trains on all folds but one, and parses that one."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class _Parser:
         self.stopped = threading.Event()
 
     def heads(self, fold: slice, advance: Callable[[int], None]) -> np.ndarray:
-        """(W of the fold,) int32 heads; `advance` is told of sentences learned from."""
+        """(W of the fold,) int32 heads; calls `advance` with numbers of sentences learned from."""
         is_in = np.zeros(len(self.treebank), np.bool_)
         is_in[fold] = True
         words = np.repeat(is_in, np.diff(self.treebank.word_starts))
@@ -169,7 +169,7 @@ class _Parser:
 
 
 def _jackknifed(parser: _Parser, folds: list[slice], n_threads: int, quiet: bool) -> np.ndarray:
-    """(W,) heads, each fold's from a parser trained on the others."""
+    """(W,) heads, those of a fold from a parser trained on the other folds."""
     treebank = parser.treebank
     total = parser.options.epochs * (len(folds) - 1) * len(treebank)
     lock = threading.Lock()
@@ -186,6 +186,6 @@ def _jackknifed(parser: _Parser, folds: list[slice], n_threads: int, quiet: bool
         try:
             return np.concatenate(list(pool.map(work, folds)))
         finally:
-            # After an interruption or a fault nobody needs the other folds.
+            # After an interruption or an error, stop the other folds.
             parser.stopped.set()
             pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Files of a paper's systems and tables: read, and checked as a whole."""
+"""Config files of the systems and tables of a paper: read and checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuparse.plain_yaml import PlainYaml, read_yaml
 SYSTEMS, TABLES = "systems", "tables"
 COMMAND_LINE = "command line"
 COMMON = ("output", "data.test")  # keys that all systems share
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a system, for it names a folder
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a system, which names a folder
 _FLAGS, _TEXTS = ("transposed", "ignore_punctuation"), ("title", "note")
 _TABLE_KEYS = ("title", "columns", "rows", "compare", *_FLAGS, "note")
 _ROW_KEYS = ("system", "paper")
@@ -26,14 +26,14 @@ _ROW_KEYS = ("system", "paper")
 
 @dataclass(frozen=True)
 class Paper:
-    """What a file of tables holds. The systems' configs name no test treebank; it is common."""
+    """Systems and tables. The systems' configs have no test treebank; all share `test`."""
 
     systems: dict[str, RunConfig]
     tables: dict[str, Table]
     test: str
 
     def only(self, names: Sequence[str]) -> Paper:
-        """The tables of the given names, in the file's order, and the systems that they need."""
+        """The tables with these names, in the file's order, and the systems that they need."""
         tables = {name: table for name, table in self.tables.items() if name in names}
         used = {system for table in tables.values() for system in table.systems}
         systems = {name: config for name, config in self.systems.items() if name in used}
@@ -85,7 +85,7 @@ def load_tables(path: str | Path, overrides: Sequence[str] = ()) -> Paper:
 
 @dataclass
 class _Reader:
-    """Reads the two sections of a file of tables; what is wrong is kept, with its place."""
+    """Reads the sections `systems` and `tables`, and collects errors with their places."""
 
     source: str
     content: PlainYaml
@@ -131,12 +131,12 @@ class _Reader:
                     own.set(key, value, place, folder)
             self.errors += own.errors + own.missing()
         for key, names in clashes.items():
-            what = f"cannot be overridden, for some systems set it: {', '.join(names)}"
+            what = f"cannot be overridden; it differs between systems: {', '.join(names)}"
             self.errors.append(f"{COMMAND_LINE}: {key}: {what}")
         return found
 
     def tables(self, systems: Sequence[str]) -> dict[str, Table]:
-        """The tables; those with faults are incomplete."""
+        """The tables; those with errors are incomplete."""
         found = {}
         for name, table in self._section((TABLES,), self.content.value).items():
             path = (TABLES, name)

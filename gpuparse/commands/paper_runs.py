@@ -1,4 +1,4 @@
-"""A paper's systems: what is trained already, what is to be trained, and the scores of all."""
+"""The systems of a paper: finished models are reused, others trained, and all scored."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _weights_sha256(model: Path) -> str:
 
 
 class Work:
-    """The systems and tables that are wanted: what is there, what is to be trained, the scores."""
+    """The selected systems and tables: finished models, models to train, scores."""
 
     def __init__(self, paper: Paper, tell: Callable[[str], None], *, quiet: bool) -> None:
         self.paper, self._tell, self._quiet = paper, tell, quiet
@@ -87,7 +87,7 @@ class Work:
         self._sha256: dict[str, str] = {}  # of every system's training treebank
 
     def look_at_treebanks(self, *, named: bool) -> None:
-        """Read the treebanks; leave out tables that they cannot fill, an error if `named`."""
+        """Read the treebanks; skip tables that they cannot fill, or raise an error if `named`."""
         self._check_systems()
         for config in self.paper.systems.values():
             data = dataclasses.replace(config.data, test=self.paper.test)
@@ -101,7 +101,7 @@ class Work:
             if why:
                 self.left_out = {n: why for n in self.paper.tables if n not in trees}
                 for name in self.left_out:
-                    self._tell(f"table {name} is left out: {why}")
+                    self._tell(f"table {name} is skipped: {why}")
                 self.paper = self.paper.only(list(trees))
         by_path: dict[str, str] = {}
         for name, config in self.paper.systems.items():
@@ -117,7 +117,7 @@ class Work:
         return any(table.of_graphs for table in self.paper.tables.values())
 
     def _check_systems(self) -> None:
-        """ConfigError for all systems whose template set, rule or decoder do not go together."""
+        """ConfigError for all systems whose template set, rule and decoder do not fit together."""
         errors = []
         for name, config in self.paper.systems.items():
             data = dataclasses.replace(config.data, test=self.paper.test)
@@ -139,7 +139,7 @@ class Work:
         return gold.treebank, gold.sha256
 
     def _no_graphs(self) -> str:
-        """Why the treebanks hold no graphs that could be used; empty if they do."""
+        """Why the treebanks have no usable graphs; empty if they have."""
         graph_systems = [
             config
             for config in self.paper.systems.values()
@@ -157,7 +157,7 @@ class Work:
         return ""
 
     def look_at_models(self, *, force: bool) -> None:
-        """Find the models that are there already, and what is in the way of the others."""
+        """Find finished models, and folders that are in the way of others."""
         errors = []
         for name, config in self.paper.systems.items():
             try:
@@ -171,14 +171,14 @@ class Work:
         folder = Path(config.output)
         unfinished = (folder / FOLDER / STATE).exists()
         finished = (folder / WEIGHTS).exists() and not unfinished
-        tell = silent if self._runs or finished else self._tell  # of the device: once is enough
+        tell = silent if self._runs or finished else self._tell  # report the device only once
         run = self._runs[name] = Run(config, tell, quiet=self._quiet)
         run.tell = lambda text: self._tell(f"{name}: {text}")
         if force or not finished:
             resume = unfinished and not force
             check_output(folder, resume=resume, force=force)
             if resume:
-                read_checkpoint(folder, run.origin(self._sha256[name]))  # or say why not
+                read_checkpoint(folder, run.origin(self._sha256[name]))  # or an error that says why
             return
         trained = Trained.read(folder)
         if trained is None:
@@ -193,7 +193,7 @@ class Work:
         self._ready[name] = trained
 
     def results(self, *, force: bool) -> dict[str, dict[str, Result]]:
-        """Train what is not there yet, and score everything: by table, then by system."""
+        """Train missing models and score all: results by table, then by system."""
         for name in self.paper.systems:
             if name in self._ready:
                 self._tell(f"{name}: trained already")
@@ -232,6 +232,6 @@ class Work:
         return Result(trees, graphs, self._ready[name].learning_seconds, right)
 
     def as_json(self, results: dict[str, dict[str, Result]]) -> dict[str, Any]:
-        """The tables as plain data: unrounded, null for what was not measured."""
+        """The tables as plain data: unrounded, null for missing figures."""
         tables = {name: table_as_json(t, results[name]) for name, t in self.paper.tables.items()}
         return {"tables": tables, "left_out": self.left_out}

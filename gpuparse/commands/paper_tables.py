@@ -1,4 +1,4 @@
-"""Tables of a paper's shape: what stands in them, as text to read and as plain data."""
+"""Tables in the form of a paper: their content, as text and as plain data."""
 
 from __future__ import annotations
 
@@ -92,22 +92,22 @@ class Table:
 
     @property
     def of_graphs(self) -> bool:
-        """Whether it takes treebanks with graphs to fill it."""
+        """Whether it needs treebanks with graphs."""
         return any(MEASURES[column].of_graphs for column in self.columns)
 
     @property
     def systems(self) -> set[str]:
-        """Those that it takes to fill it."""
+        """The systems that it needs."""
         return {row.system for row in self.rows if row.system is not None}
 
     @property
     def sources(self) -> list[str]:
-        """What the paper's figures are of, in their order."""
+        """The names of the paper's data sets, in order."""
         return list(dict.fromkeys(source for row in self.rows for source in row.paper))
 
 
 def table_as_json(table: Table, results: dict[str, Result]) -> dict[str, Any]:
-    """A table as plain data: unrounded, null for what is not known."""
+    """A table as plain data: unrounded, null for unknown figures."""
     rows = []
     for row in table.rows:
         cells: dict[str, Any] = {"row": row.title, "system": row.system}
@@ -161,7 +161,7 @@ def table_as_text(table: Table, results: dict[str, Result]) -> str:
 
 
 def _one_below_the_other(table: Table, results: dict[str, Result]) -> list[str]:
-    """A line for each system; under each measure what is here and what is in the paper."""
+    """One row per system; below each measure, our figure and those of the paper."""
     width = max(len(row.title) for row in table.rows)
     titles = [MEASURES[column].title for column in table.columns]
     sources = table.sources
@@ -182,7 +182,7 @@ def _one_below_the_other(table: Table, results: dict[str, Result]) -> list[str]:
 
 
 def _side_by_side(table: Table, results: dict[str, Result]) -> list[str]:
-    """A column for each system; a line for each measure, the paper's below it."""
+    """One column per system; one row per measure, the paper's figures below it."""
     grid = [["", *(row.title for row in table.rows)]]
     for i, column in enumerate(table.columns):
         shown = [_as_text(_value(row, column, results)) for row in table.rows]

@@ -1,4 +1,4 @@
-"""`parse`: fill HEAD and DEPREL of CoNLL files of any size, everything else left as it is."""
+"""`parse`: fill in HEAD and DEPREL of CoNLL files of any size; all other bytes are preserved."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: `MODEL [FILE ...] [options]`; see `--help`.
     Returns:
-        0, or 1 if some sentences could not be read, or their heads not be kept, and were skipped
-        or passed through.
+        0, or 1 if malformed sentences, or sentences whose heads cannot be kept, were skipped or
+        passed through.
     Raises:
         ConfigError: options that do not fit together; an output that exists already.
         ModelError: the model cannot be used.
-        DataError: an input is missing, or lacks a column that the model reads, or has a faulty
-            sentence under `--on-error fail`, or one with heads that cannot be kept.
+        DataError: an input is missing, lacks a column that the model reads, or with `--on-error
+            fail` has a malformed sentence or one whose heads cannot be kept.
     Cost: memory for a few MiB of input, whatever its size.
     """
     options = _parser().parse_intermixed_args(arguments)
     files = options.files or [STANDARD]
     if options.force_decoder and not options.decoder:
-        raise ConfigError("--force-decoder is nothing without --decoder NAME")
+        raise ConfigError("--force-decoder needs --decoder NAME")
     if options.mbr and options.kbest:
-        raise ConfigError("--mbr finds one tree and --kbest several best ones: give one of the two")
+        raise ConfigError("--mbr and --kbest cannot be combined")
     _check_guide(options.guide, files)
-    # Of shards it is known later whether what stands there is an unfinished job's.
+    # Existing outputs of shards are checked later: they may be of this job, unfinished.
     outputs = _outputs(files, options.output, force=options.force or options.shard is not None)
     _check_shard(options)
     tell = silent if options.quiet else say
@@ -93,20 +93,20 @@ def main(arguments: Sequence[str]) -> int:
                     with _opened(file) as source, _writer(output, options.force) as target:
                         failed += job.parse(source, file, target, progress, share).faults
     if failed:
-        # Not silenced by --quiet: it is what the exit code means.
-        kept = ", or their heads not be kept," if options.keep_heads else ""
-        say(f"{failed:,} sentences could not be read{kept} and were {_FATE[options.on_error]}")
+        # Not silenced by --quiet: it explains the exit code.
+        kept = ", or their heads cannot be kept," if options.keep_heads else ""
+        say(f"{failed:,} sentences are malformed{kept} and were {_FATE[options.on_error]}")
     return 1 if failed else 0
 
 
-_FATE = {"skip": "left out", "keep": "passed through unparsed"}
+_FATE = {"skip": "skipped", "keep": "passed through unparsed"}
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="parse.py",
         description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed, and MISC"
-        " with --probabilities and in sentences that are too long for the model's search. Threads,"
+        " with --probabilities, in very long sentences and in trees without a certificate. Threads,"
         " batch size, device and backend change no byte of the output.",
         epilog=exit_codes(0, 1, 2, 3, 4, 5),
     )
@@ -114,9 +114,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "files",
         nargs="*",
-        default=[],  # or argparse would call the files required
+        default=[],  # otherwise argparse calls the files required
         metavar="FILE",
-        help="input; - or none is standard input",
+        help="input; - or none: standard input",
     )
     parser.add_argument(
         "--output", metavar="DIR", help="write each file into DIR under its own name, not to stdout"
@@ -128,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
         "--batch-size",
         type=_size,
         metavar="N",
-        help=f"most sentences at a time ({default_batch_size('cpu')};"
+        help=f"largest number of sentences in a batch ({default_batch_size('cpu')};"
         f" {default_batch_size('cuda')} on a GPU)",
     )
     parser.add_argument(
@@ -136,8 +136,8 @@ def _parser() -> argparse.ArgumentParser:
         type=_size,
         default=MAX_CELLS,
         metavar="N",
-        help="most score cells that one sentence may take, on any device; longer sentences are"
-        f" parsed by a search of lower order, and MISC says so ({MAX_CELLS})",
+        help="largest number of score cells of one sentence, on any device; longer sentences are"
+        f" parsed by a decoder of lower order, and MISC says so ({MAX_CELLS})",
     )
     parser.add_argument(
         "--device",
@@ -149,36 +149,36 @@ def _parser() -> argparse.ArgumentParser:
         "--backend",
         choices=("auto", "cpu", "torch", "gpu"),
         default="auto",
-        help="cpu: compiled; torch: tensors on any device; gpu: Triton kernels; the output is the"
-        " same",
+        help="cpu: native code; torch: torch operations on any device; gpu: Triton kernels; the"
+        " output is the same",
     )
     parser.add_argument(
         "--decoder",
         choices=tuple(DECODERS),
         metavar="NAME",
-        help="the search; the default is the one the model was trained with, and another one is"
-        f" refused without --force-decoder ({', '.join(DECODERS)})",
+        help="the decoder; the default is the one that the model was trained with, and another one"
+        f" is refused without --force-decoder ({', '.join(DECODERS)})",
     )
     parser.add_argument(
         "--force-decoder",
         action="store_true",
-        help="search with a --decoder that the weights were not learned with, if they can be"
-        " searched with it at all; expect much worse trees",
+        help="use a --decoder that the model was not trained with, if it reads the same parts;"
+        " expect much worse trees",
     )
     _add_confidence(parser)
     parser.add_argument(
         "--on-error",
         choices=("fail", "skip", "keep"),
         default="fail",
-        help="a sentence that cannot be read, or whose heads cannot be kept: stop, leave it out, or"
-        " pass it through unparsed",
+        help="a malformed sentence, or one whose heads cannot be kept: stop, skip it, or pass it"
+        " through unparsed",
     )
     parser.add_argument(
         "--max-line",
         type=_size,
         default=MAX_LINE,
         metavar="BYTES",
-        help=f"a longer line is a fault ({MAX_LINE})",
+        help=f"a longer line is malformed ({MAX_LINE})",
     )
     parser.add_argument(
         "--allow-missing",
@@ -188,16 +188,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--guide",
         metavar="SOURCE",
-        help="for models with guide features, the heads that another parser proposes: misc:KEY, an"
-        " item of MISC, or the input as that parser parsed it",
+        help="for models with guide features, the heads predicted by another parser: misc:KEY, an"
+        " item of MISC, or the input as parsed by that parser",
     )
     parser.add_argument(
         "--shard",
         type=wanted_shards,
         metavar="I/N",
-        help="of each file, cut into N runs of whole sentences, only the I-th, into"
-        " DIR/NAME.shard-I-of-N; all/N: all in turn, joined in the end, going on where such a"
-        " command was killed; join/N: join what is there",
+        help="cut each file into N shards of whole sentences and parse only shard I, into"
+        " DIR/NAME.shard-I-of-N; all/N: parse all shards and join them, continuing after a kill;"
+        " join/N: join existing shards",
     )
     parser.add_argument("--force", action="store_true", help="replace files in DIR")
     parser.add_argument("--quiet", action="store_true", help="no progress and warnings on stderr")
@@ -208,53 +208,52 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--probabilities",
         action="store_true",
-        help="write HeadProb, the probability of the head, and LabelProb, that of the relation"
-        " given the head, into MISC",
+        help="write HeadProb, the marginal probability of the head, and LabelProb, the probability"
+        " of the relation given the head, into MISC",
     )
     parser.add_argument(
         "--kbest",
         type=_size,
         metavar="K",
-        help="the K best trees of each sentence, one after the other, each with its rank and score"
-        " in comments",
+        help="the K best trees of each sentence, one after the other, with rank and score in"
+        " comments",
     )
     parser.add_argument(
         "--mbr",
         action="store_true",
-        help="the trees with the most heads expected to be right, by their probabilities (minimum"
-        " Bayes risk), instead of the best ones",
+        help="minimum Bayes risk trees, with the largest expected number of correct heads, instead"
+        " of the highest-scoring trees",
     )
     parser.add_argument(
         "--single-root",
         action="store_true",
-        help="exactly one word under the root, even where the training trees had several",
+        help="exactly one word attached to the root, even if the training trees had several",
     )
     parser.add_argument(
         "--at-most-one",
         action="append",
         default=[],
         metavar="REL,REL",
-        help="relations of which no head gets two modifiers, such as nsubj,csubj; several times for"
-        " several sets; with decoder dual_decomposition and labels found with the trees",
+        help="no head gets two modifiers with these relations, such as nsubj,csubj; can be"
+        " repeated; needs decoder dual_decomposition and joint labels",
     )
     parser.add_argument(
         "--keep-heads",
         action="store_true",
-        help="keep the heads that stand in the input, and the relations beside them; find the"
-        " others (_)",
+        help="keep the heads of the input, and the relations beside them; predict those that are _",
     )
 
 
 def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
-    """The model as it is to search, if it can do what is asked for."""
+    """The model with the decoder of the options, if it supports them."""
     model = _with_decoder(options, tell)
     name, decoder = model.searched_with, DECODERS[model.searched_with]
     asked = {"--probabilities": options.probabilities, "--mbr": options.mbr}
     for option in (option for option, is_asked in asked.items() if is_asked):
         if name not in SUMS:
             raise ConfigError(
-                f"{option}: there are no exact sums over what decoder {name} searches, and so no"
-                f" probabilities; train a model with decoder={' or '.join(SUMS)}"
+                f"{option}: decoder {name} has no exact sums, and so no probabilities; train a"
+                f" model with decoder={' or '.join(SUMS)}"
             )
     if options.kbest and name not in K_BEST:
         raise ConfigError(
@@ -263,25 +262,24 @@ def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
         )
     if options.keep_heads and decoder.gives_graphs:
         raise ConfigError(
-            f"--keep-heads: decoder {name} finds graphs, of which no heads can be kept; use a model"
-            " of trees"
+            f"--keep-heads: decoder {name} finds graphs, whose heads cannot be kept; use a model of"
+            " trees"
         )
     if any(asked.values()) and not model.is_calibrated:
-        # Not a matter of progress, but --quiet is for those who know.
         tell(
-            f"{options.model}: its probabilities are not calibrated and may be far too sure or not"
-            " sure enough; python -m gpuparse calibrate MODEL GOLD fits them to gold trees"
+            f"{options.model}: its probabilities are not calibrated and may be far too high or too"
+            " low; python -m gpuparse calibrate MODEL GOLD fits them to gold trees"
         )
     return model
 
 
 def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
-    """The model, with the decoder and roots asked for, if it has the guides that it needs."""
+    """The model with the decoder, roots and limits of the options; its guides are checked."""
     model = Model.load(Path(options.model))
     if model.templates.guide and options.guide is None:
         raise ConfigError(
             f"{options.model}: the model has guide features: give --guide misc:KEY, or --guide FILE"
-            " with the input as the other parser parsed it"
+            " with the input as parsed by the other parser"
         )
     if options.guide is not None and not model.templates.guide:
         raise ConfigError(f"--guide: {options.model}: the model has no guide features")
@@ -289,7 +287,7 @@ def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> M
         model = model.with_single_root()
     if options.decoder is not None:
         if options.decoder != model.decoder and options.force_decoder:
-            tell(f"searching with {options.decoder}; the weights were learned with {model.decoder}")
+            tell(f"decoder {options.decoder}; the weights were learned with {model.decoder}")
         model = model.with_decoder(options.decoder, force=options.force_decoder)
     if options.at_most_one:
         model = model.with_limits([limit.split(",") for limit in options.at_most_one])
@@ -302,22 +300,22 @@ def _check_guide(source: str | None, files: list[str]) -> None:
     if not os.path.exists(source):
         raise DataError(f"{source}: no such file")
     if len(files) > 1:
-        raise ConfigError("--guide FILE goes with one input; give misc:KEY, or parse them in turn")
+        raise ConfigError("--guide FILE needs a single input; give misc:KEY or one input")
 
 
 def _check_shard(options: argparse.Namespace) -> None:
     if options.shard is None:
         return
     if options.output is None:
-        raise ConfigError("--shard writes files: give --output DIR")
+        raise ConfigError("--shard needs --output DIR")
     if options.guide is not None and is_guide_file(options.guide):
-        raise ConfigError("--shard goes with --guide misc:KEY, not with a second file")
+        raise ConfigError("--shard cannot be combined with --guide FILE; give --guide misc:KEY")
 
 
 def _sharded(
     options: argparse.Namespace, job: Job, outputs: Sequence[Path | None]
 ) -> list[Sharded]:
-    """The inputs as they are to be parsed in shards; what would fail later fails here."""
+    """The inputs to parse in shards, checked before the work begins."""
     model = job.model
     recipe = Recipe(
         sum_of_folder(Path(options.model)),
@@ -331,7 +329,7 @@ def _sharded(
     ]
 
 
-# Other options that change bytes of the output, beside the decoder.
+# Options besides the decoder that change bytes of the output.
 _OF_BYTES = (
     "probabilities", "mbr", "kbest", "keep_heads", "guide", "on_error", "max_line", "max_cells",
     "at_most_one",
@@ -358,7 +356,7 @@ def _device(options: argparse.Namespace, decoder: str, tell: Callable[[str], Non
     for option in (option for option, is_asked in asked.items() if is_asked):
         if options.device == "cuda" or options.backend in ("torch", "gpu"):
             raise ConfigError(
-                f"{option} is computed by compiled code on the CPU, so that its output is the same"
+                f"{option} is computed by native code on the CPU, so that its output is the same"
                 " everywhere; use --device auto or cpu and --backend auto or cpu"
             )
     if any(asked.values()):
@@ -371,7 +369,7 @@ def _device(options: argparse.Namespace, decoder: str, tell: Callable[[str], Non
 
 
 def _is_compiled(backend: str, device: str) -> bool:
-    """Whether compiled code does the work; ConfigError if what is asked for cannot run."""
+    """Whether native code parses; ConfigError if the backend cannot run on the device."""
     try:
         return choose_backend(backend, torch.device(device), has_kernels=True) == "cpu"
     except ScoreError as error:
@@ -379,7 +377,7 @@ def _is_compiled(backend: str, device: str) -> bool:
 
 
 def _outputs(files: list[str], folder: str | None, *, force: bool) -> list[Path | None]:
-    """Where each input's output goes, None for stdout; all that would fail later fails here."""
+    """The output of each input, None for stdout, checked before the work begins."""
     for file in files:
         if file != STANDARD and not os.path.exists(file):
             raise DataError(f"{file}: no such file")
@@ -407,15 +405,15 @@ def _outputs(files: list[str], folder: str | None, *, force: bool) -> list[Path 
 
 
 def _check_stdout(files: list[str]) -> None:
-    """A shell may have sent stdout into one of the inputs: it would be read as it is written."""
+    """ConfigError if stdout is redirected to an input, which would be read while it is written."""
     out = os.fstat(sys.stdout.fileno())
     for file in files:
         if file != STANDARD and stat.S_ISREG(out.st_mode) and os.path.samestat(out, os.stat(file)):
-            raise ConfigError(f"{file}: standard output goes into this input")
+            raise ConfigError(f"{file}: standard output is redirected to this input")
 
 
 def _total(files: list[str]) -> int:
-    """Bytes in all inputs; 0 where one of them is a pipe."""
+    """Number of bytes of all inputs; 0 if one is a pipe."""
     regular = all(file != STANDARD and os.path.isfile(file) for file in files)
     return sum(os.path.getsize(file) for file in files) if regular else 0
 

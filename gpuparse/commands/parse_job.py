@@ -1,4 +1,4 @@
-"""What the parse command does with each input: streams and shards through a model, in chunks."""
+"""Parsing of one input by the command `parse`: streams and shards, in chunks."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from gpuparse.model import Model
 from gpuparse.scoring.device import Sent
 
 STANDARD = "-"
-GPU_CHUNK = 16 << 20  # bytes of input that are on a GPU together
-SHOWN = 20  # faulty sentences that are told one by one
+GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
+SHOWN = 20  # malformed sentences that are reported one by one
 COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
-SHORT = 30  # words; a shorter text may well have neither lemmas nor features
+SHORT = 30  # words; a shorter text may have neither lemmas nor features
 TAGS = (3, 4)
 FORM = 1
-MANY = 12  # words that a message lists at most
-# Decoders that find no tree where no projective one has the heads that are to be kept.
+MANY = 12  # most words that a message lists
+# Decoders that need a projective tree with all kept heads.
 BEGINS_PROJECTIVE = (
     *(name for name, decoder in DECODERS.items() if decoder.is_projective),
     "hill_climb",
@@ -48,14 +48,14 @@ BEGINS_PROJECTIVE = (
 
 
 class Share:
-    """Which share of the input has been read; unknown where the bytes in all are given as 0."""
+    """The share of the input that has been read; unknown if the total number of bytes is 0."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._done = 0
 
     def without(self, n_bytes: int) -> None:
-        """So much need not be read."""
+        """Subtract bytes that will not be read from the total."""
         self._total -= n_bytes
 
     def after(self, n_bytes: int) -> float | None:
@@ -78,14 +78,14 @@ class Job:
     threads: int
     device: str
     backend: str
-    is_compiled: bool  # whether compiled code does the work
+    is_compiled: bool  # whether native code on the CPU parses
     on_error: OnError
     max_line: int
     allow_missing: bool
     tell: Callable[[str], None]
 
     def parse_shards(self, inputs: list[Sharded], progress: Progress) -> int:
-        """Parse inputs in shards; returns how many sentences had faults."""
+        """Parse inputs in shards; returns the number of malformed sentences."""
         share = Share(sum(each.n_bytes for each in inputs))
         failed = sum(self._parse_sharded(each, progress, share) for each in inputs)
         for each in inputs:
@@ -113,8 +113,7 @@ class Job:
         share: Share,
         place: Place | None = None,
     ) -> Counts:
-        """Copy a stream, parsed, chunk by chunk; its columns are looked at unless it has a place
-        in a file."""
+        """Parse a stream chunk by chunk; its columns are checked unless it is a shard (`place`)."""
         failed, n_sentences = 0, 0
         name = "<stdin>" if name == STANDARD else name
         checked, place = place is not None, place or Place(1, 0)
@@ -153,9 +152,9 @@ class Job:
         return Counts(n_sentences, failed)
 
     def _check_beginning(self, file: str) -> None:
-        """Look at the columns of the first piece of a file, which decide for all its shards."""
+        """Check the columns of the first piece of a file, for all its shards."""
         with open(file, "rb") as source:
-            # Its faults are told where it is parsed.
+            # Malformed sentences are reported when they are parsed.
             for chunk in stream_treebanks(source, file, on_error="skip", max_line=self.max_line):
                 if chunk.n_words:
                     guides = None if self.guide is None else Guides(self.guide)
@@ -173,9 +172,9 @@ class Job:
     def _read(
         self, source: BinaryIO, name: str, guides: Guides | None, place: Place
     ) -> Iterator[tuple[Treebank, np.ndarray | None, Batch | None, Sent | None]]:
-        """A stream in chunks, with their guides; for a device encoded too, and on their way there.
+        """A stream in chunks with their guides; for a GPU, encoded and being transferred to it.
 
-        For a device the next chunk is read while one is parsed.
+        For a GPU, the next chunk is read while one is parsed.
         """
         stream = stream_treebanks
         if not self.is_compiled:
@@ -202,17 +201,17 @@ class Job:
         yield from ahead(encoded())
 
     def _check_columns(self, chunk: Treebank) -> None:
-        """Refuse an input that lacks what the model looks at: its trees would be far worse."""
+        """Refuse an input without a column that the model reads: its trees would be far worse."""
         missing = [
             f"{chunk.source}: column {column + 1} ({COLUMNS[column]}) is _ in all of the first"
-            f" {chunk.n_words:,} words, but the model looks there for {_listed(fields)}"
+            f" {chunk.n_words:,} words, but the model reads {_listed(fields)} there"
             for column, fields in empty_columns(chunk, self.model.vocabularies).items()
             if column in TAGS or chunk.n_words >= SHORT
         ]
         self._miss(missing, "fill it in")
 
     def _miss(self, missing: list[str], what: str) -> None:
-        """Refuse what is missing, or say so where that is allowed."""
+        """Refuse what is missing, or report it if --allow-missing is given."""
         if missing and not self.allow_missing:
             advice = f"; {what}, or give --allow-missing to parse without"
             raise DataError("\n".join(line + advice for line in missing))
@@ -220,7 +219,7 @@ class Job:
             self.tell(line)
 
     def _unkept(self, chunk: Treebank) -> tuple[list[DataError], np.ndarray]:
-        """Errors of sentences whose heads no tree has all together, and which are sound, (S,)."""
+        """Errors of sentences whose kept heads fit no tree, and (S,) bool: sentences without."""
         name, single_root = self.model.searched_with, self.model.single_root
         faults = check_trees(chunk, single_root=single_root, partial=True)
         starts = chunk.word_starts
@@ -241,7 +240,7 @@ class Job:
     def _only(
         self, chunk: Treebank, guides: np.ndarray | None, sound: np.ndarray
     ) -> tuple[Treebank, np.ndarray | None]:
-        """The sound sentences and their guides; the others are left out or pass through."""
+        """The sound sentences and their guides; other sentences are skipped or passed through."""
         some = replace(chunk.only(sound), dropped=chunk.dropped)
         if self.on_error == "skip":
             some = _without(some, chunk.spans[~sound])
@@ -255,7 +254,7 @@ class Job:
         batch: Batch | None,
         sent: Sent | None,
     ) -> tuple[bytes, np.ndarray, np.ndarray | None]:
-        """The bytes of a parsed chunk, the orders of its sentences, and which are certified."""
+        """The bytes of a parsed chunk, the orders of its sentences, and their certificates."""
         kept: Kept | None = kept_of(chunk) if self.keep_heads else None
         known = None if kept is None else kept.heads
         if self.k is not None:
@@ -290,7 +289,7 @@ class Job:
 
 
 def _without(chunk: Treebank, spans: np.ndarray) -> Treebank:
-    """The treebank that leaves out these lines (F, 2) too, with the blank line after each."""
+    """The treebank without these lines (F, 2) and the blank line after each."""
     text = chunk.data
     ends = [
         end + (2 if text[end : end + 2].tobytes() == b"\r\n" else 1) for end in spans[:, 1].tolist()
@@ -305,18 +304,18 @@ def _without(chunk: Treebank, spans: np.ndarray) -> Treebank:
 
 
 def _crossing(chunk: Treebank, first: int, words: list[int], decoder: str) -> DataError:
-    """The error of a sentence whose words' heads cannot be kept where arcs may not cross."""
+    """The error of a sentence whose kept heads are non-projective."""
     named = [f"{m} ({chunk.column(first + m - 1, FORM)})" for m in words[:MANY]]
     listed = ", ".join(named) + (f" and {len(words) - MANY} more" if len(words) > MANY else "")
-    what = "searches for" if DECODERS[decoder].is_projective else "begins with"
+    what = "finds" if DECODERS[decoder].is_projective else "starts from"
     return DataError(
         f"{word_place(chunk, first + words[0] - 1)}the heads of the words {listed} cannot all be"
-        f" kept: decoder {decoder} {what} trees without crossing arcs, and no such tree has them;"
-        " change one to _, or parse with a model of decoder=chu_liu_edmonds"
+        f" kept: decoder {decoder} {what} projective trees, and no projective tree has them; change"
+        " one to _, or parse with a model of decoder=chu_liu_edmonds"
     )
 
 
 def _listed(fields: list[str]) -> str:
-    """The first names of a list, and how many more there are."""
+    """The first names of a list, and the number of further ones."""
     more = f" and {len(fields) - 3} more" if len(fields) > 3 else ""
     return ", ".join(fields[:3]) + more

@@ -1,4 +1,4 @@
-"""What a model found, as the bytes of a treebank."""
+"""Predictions of a model as the bytes of a treebank."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpuparse.evaluation.probabilities import HEAD, LABEL
 from gpuparse.model import KBest, Model, Predictions
 from gpuparse.scoring.admission import CHAIN, LOWER
 
-CERTIFIED = "Certified"  # in MISC of sentences whose tree is not known to be the best one
-PARSED_WITH = "ParsedWith"  # in MISC of sentences too long for the model's own search
+CERTIFIED = "Certified"  # in MISC of sentences whose tree has no certificate of optimality
+PARSED_WITH = "ParsedWith"  # in MISC of sentences too long for the model's own decoder
 _IN_CHAIN = "chain"
 _DEPREL = 7
 _DECIMALS = 4
@@ -23,10 +23,10 @@ _DECIMALS = 4
 
 @dataclass(frozen=True)
 class Kept:
-    """What stands in a treebank and shall stay.
+    """Heads and relations of the input that are kept.
 
-    heads: (W,) int32, -1 for those to be found. labels: (W,) int32 numbers of names, -1 for those
-    to be found. names: relations.
+    heads: (W,) int32, -1 for heads to predict. labels: (W,) int32 indices into names, -1 for
+    relations to predict. names: relations.
     """
 
     heads: np.ndarray
@@ -34,12 +34,12 @@ class Kept:
     names: list[bytes]
 
     def __getitem__(self, words: np.ndarray) -> Kept:
-        """The same of some of the words."""
+        """Those of some of the words."""
         return Kept(self.heads[words], self.labels[words], self.names)
 
 
 def kept_of(treebank: Treebank) -> Kept:
-    """The heads that stand in a treebank, and the relations that stand beside them."""
+    """The heads of a treebank, and the relations of words with a head."""
     ids, names = column_ids(treebank, _DEPREL)
     is_there = (treebank.heads >= 0) & np.array([name != "_" for name in names] or [False])[ids]
     labels = np.where(is_there, ids, -1).astype(np.int32)
@@ -49,10 +49,10 @@ def kept_of(treebank: Treebank) -> Kept:
 def written(
     model: Model, treebank: Treebank, found: Predictions, kept: Kept | None = None
 ) -> bytes:
-    """The bytes of a treebank with what a model found for it.
+    """The bytes of a treebank with a model's predictions.
 
     Args:
-        kept: relations that stay whatever was found; their heads were known to the model.
+        kept: relations that replace the predicted ones; their heads were given to the model.
     """
     names = model.label_names if found.labels is not None else None
     search = _other_search(model, found.orders, treebank)
@@ -70,9 +70,9 @@ def written(
 def _other_search(
     model: Model, orders: np.ndarray | None, treebank: Treebank
 ) -> dict[str, np.ndarray]:
-    """The item of MISC that says what else the words of long sentences were parsed with.
+    """The item of MISC that names the decoder of lower order of long sentences.
 
-    What an earlier run said goes, in all sentences, however an input is cut into pieces.
+    Earlier values are removed from all sentences, however the input is cut into pieces.
     """
     if orders is None:
         return {}
@@ -84,9 +84,9 @@ def _other_search(
 
 
 def _uncertified(certified: np.ndarray | None, treebank: Treebank) -> dict[str, np.ndarray]:
-    """The item of MISC that marks the words of trees that may not be the best ones.
+    """The item of MISC of words in trees without a certificate.
 
-    What an earlier run said goes, whatever is searched with now.
+    Earlier values are removed, whatever the decoder.
     """
     if certified is None:
         certified = np.ones(len(treebank), np.bool_)
@@ -97,18 +97,18 @@ def _uncertified(certified: np.ndarray | None, treebank: Treebank) -> dict[str, 
 
 
 def uncertified(n_certified: int, n_sentences: int) -> str:
-    """What to say of how many trees are known to be the best ones."""
+    """The message about the number of certified trees."""
     share = 100 * n_certified / max(1, n_sentences)
     said = (
         f"{n_certified:,} of {n_sentences:,} trees ({share:.1f}%) are certified to be the best ones"
     )
     if n_certified < n_sentences:
-        said += f"; the words of the others have {CERTIFIED}=No in MISC"
+        said += f"; the words of other trees have {CERTIFIED}=No in MISC"
     return said
 
 
 def long_sentences(model: Model, orders: np.ndarray) -> list[str]:
-    """What to say of sentences that were too long for the model's own search."""
+    """The messages about sentences that were too long for the model's own decoder."""
     n_lower, n_chain = int((orders == LOWER).sum()), int((orders == CHAIN).sum())
     name = model.searched_with
     said = []
@@ -120,8 +120,8 @@ def long_sentences(model: Model, orders: np.ndarray) -> list[str]:
         )
     if n_chain:
         said.append(
-            f"{n_chain:,} sentences were too long for any search: each of their words got the word"
-            f" before it as its head ({PARSED_WITH}={_IN_CHAIN} in MISC)"
+            f"{n_chain:,} sentences were too long for any decoder: the head of each word is the"
+            f" preceding word ({PARSED_WITH}={_IN_CHAIN} in MISC)"
         )
     return said
 
@@ -129,10 +129,10 @@ def long_sentences(model: Model, orders: np.ndarray) -> list[str]:
 def written_k_best(
     model: Model, treebank: Treebank, found: KBest, kept: Kept | None = None
 ) -> bytes:
-    """The bytes of a treebank with several trees of each sentence, one after the other.
+    """The bytes of a treebank with several trees per sentence, one after the other.
 
-    Behind the sentence's own comments stand `# rank`, from 1, `# score` in nats and, if asked for,
-    `# probability`, of the tree.
+    After the sentence's comments follow `# rank`, from 1, `# score` in nats and, if computed,
+    `# probability` of the tree.
     """
     comments = [
         [_comments(found, rank, s) for rank in range(int((found.scores[:, s] > -np.inf).sum()))]
@@ -180,7 +180,7 @@ def _trees_written(
         stays = kept.labels >= 0
         labels = np.where(stays, kept.labels + len(names), labels)
         names = names + kept.names
-        if label_chances is not None:  # given what is known, as those of heads
+        if label_chances is not None:  # conditional on what is kept, as those of heads
             label_chances = np.where(stays, 1.0, label_chances)
     items = {HEAD: head_chances, LABEL: label_chances}
     misc = {key: _as_text(chances) for key, chances in items.items() if chances is not None}

@@ -12,19 +12,19 @@ import numpy as np
 from gpuparse.errors import ConfigError, ResourceError
 from gpuparse.learning.mixing import ALONE, Processes
 
-# Others wait so long: the first process scores data.dev between two epochs.
+# The first process scores data.dev between two epochs while the other processes wait.
 PATIENCE = timedelta(minutes=30)
 
 
 @contextmanager
 def joined_processes() -> Iterator[Processes]:
-    """The processes that were started as one run, by torchrun or whoever sets what it sets.
+    """The processes that torchrun started as one run.
 
     Yields:
-        this process alone, if WORLD_SIZE is not set or 1.
+        The processes; this process alone if WORLD_SIZE is not set or 1.
     Raises:
-        ConfigError: the environment lacks what they find each other by.
-        ResourceError: they do not find each other.
+        ConfigError: an environment variable that torchrun sets is missing.
+        ResourceError: the processes cannot connect.
     """
     if os.environ.get("WORLD_SIZE", "1") == "1":
         yield ALONE
@@ -34,12 +34,10 @@ def joined_processes() -> Iterator[Processes]:
     try:
         distributed.init_process_group("gloo", timeout=PATIENCE)
     except ValueError as error:
-        raise ConfigError(f"several processes: {error}; torchrun sets what is needed") from error
+        raise ConfigError(f"several processes: {error}; start them with torchrun") from error
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0]
-        raise ResourceError(
-            f"the processes of this run do not find each other: {reason}"
-        ) from error
+        raise ResourceError(f"the processes of this run cannot connect: {reason}") from error
     try:
         yield Processes(distributed.get_rank(), distributed.get_world_size())
     finally:
@@ -47,12 +45,12 @@ def joined_processes() -> Iterator[Processes]:
 
 
 def check_same(sha256: str, processes: Processes) -> None:
-    """Make sure that all processes are to learn the same; all must call.
+    """Make sure that all processes learn the same model; all of them must call this.
 
     Args:
-        sha256: of what this process's model is made of, in hexadecimal.
+        sha256: of the origin of this process's model, in hexadecimal.
     Raises:
-        ConfigError: it is not what the first process has.
+        ConfigError: the first process has another origin.
         ResourceError: another process has ended, or does not answer.
     """
     own = np.frombuffer(bytes.fromhex(sha256), np.uint8)

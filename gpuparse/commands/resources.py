@@ -1,4 +1,4 @@
-"""What this process may use: processors and devices."""
+"""Processors and devices that this process may use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def available_processors(
     """Count the processors that this process may use.
 
     Args:
-        cgroup_root: where the control groups (version 2) are mounted.
+        cgroup_root: mount point of the control groups (version 2).
         own_cgroups: the file that names the groups of this process.
     Returns:
         The smaller of its processor affinity and the quotas of its control groups, rounded up; at
@@ -56,10 +56,10 @@ def _cgroup_quota(cgroup_root: Path, own_cgroups: Path) -> float | None:
 
 
 def thread_count(wanted: int) -> int:
-    """Resolve the number of threads that a config or command line asks for.
+    """Resolve the number of threads of a config or command line.
 
     Args:
-        wanted: 0 for all processors of this process, or the number itself.
+        wanted: number of threads, or 0 for all processors of this process.
     Returns:
         At least 1.
     Raises:
@@ -74,12 +74,12 @@ def choose_device(wanted: str, say: Callable[[str], None]) -> str:
     """Resolve `auto`, `cpu` or `cuda` to a device that works.
 
     Args:
-        wanted: `auto` takes CUDA if it works, else the CPU.
-        say: where the choice made for `auto`, and its reason, is told.
+        wanted: `auto` is CUDA if it works, else the CPU.
+        say: writes the choice made for `auto` and its reason.
     Returns:
         "cpu" or "cuda".
     Raises:
-        ConfigError: `cuda` was asked for and does not work; or another word.
+        ConfigError: `cuda` does not work; or another word.
     Cost: imports torch; the first use of CUDA takes seconds.
     """
     if wanted not in ("auto", "cpu", "cuda"):
@@ -98,7 +98,7 @@ def choose_device(wanted: str, say: Callable[[str], None]) -> str:
 
 
 def _cuda_trouble() -> str:
-    """Why CUDA cannot be used; empty where it can."""
+    """Why CUDA cannot be used; empty if it can."""
     import torch
 
     if not torch.cuda.is_available():
@@ -111,14 +111,11 @@ def _cuda_trouble() -> str:
 
 
 def limit_torch_threads(threads: int, *, compiled: bool) -> None:
-    """Give torch as many threads as the work in torch may use.
-
-    Torch takes all processors otherwise, whatever `threads` says; beside compiled kernels, which
-    have their threads already, it would only be in their way.
+    """Set the number of threads of torch, which uses all processors otherwise.
 
     Args:
-        threads: what the user asked for.
-        compiled: whether compiled kernels do the work.
+        threads: number of threads of the command.
+        compiled: whether native code does the work; torch then gets one thread.
     """
     import torch
 

@@ -1,6 +1,6 @@
-"""Parsing files in shards: runs of whole sentences, each finished and marked for itself.
+"""Parsing files in shards: runs of whole sentences, each written and marked by itself.
 
-A job that is killed goes on at the shard it had reached, and several machines can each take some.
+A killed job continues at the shard it had reached, and several machines can share the shards.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST = 1_000_000
 _DONE = ".done"
 _FORMAT = 1
 _BLOCK = 1 << 20
-_NAMED = 10  # shards that a message lists at most
+_NAMED = 10  # most shards that a message lists
 
 
 class Place(NamedTuple):
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Sentences that were read, and sentences with faults."""
+    """Numbers of sentences and of malformed sentences."""
 
     sentences: int
     faults: int
@@ -44,9 +44,9 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted:
-    """Shard `which` of `n`, from 1; None is all of them, which become one file in the end.
+    """Shard `which` of `n`, from 1; None: all shards, joined into one file.
 
-    only_joined: whether they must be there already.
+    only_joined: whether all shards must exist already.
     """
 
     which: int | None
@@ -56,14 +56,14 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What else than the input an output is made of: a model's SHA-256, options by name."""
+    """What an output depends on besides the input: a model's SHA-256, options by name."""
 
     model: str
     options: dict[str, object]
 
 
 def wanted_shards(text: str) -> Wanted:
-    """What `--shard I/N`, `all/N` and `join/N` ask for; for argparse."""
+    """The shards that `--shard I/N`, `all/N` and `join/N` name; for argparse."""
     which, _, n = text.partition("/")
     if n.isascii() and n.isdigit() and len(n) < 10 and 0 < int(n) <= MOST:
         if which in (ALL, JOIN):
@@ -76,9 +76,9 @@ def wanted_shards(text: str) -> Wanted:
 
 
 def cuts_of(path: str, n: int) -> list[int]:
-    """Where a file is cut into n runs of whole sentences: n + 1 offsets from 0 to its size.
+    """The byte offsets that cut a file into n runs of whole sentences: n + 1, from 0 to its size.
 
-    Cut k is the first byte behind a blank line at or after byte size * k / n, or the end.
+    Cut k is the first byte after a blank line at or after byte size * k / n, or the end.
 
     Cost: a read at each cut, to the end of the sentence it falls in.
     """
@@ -91,7 +91,7 @@ def cuts_of(path: str, n: int) -> list[int]:
 
 
 def _next_start(file: BinaryIO, at: int, size: int) -> int:
-    """The first offset at or after `at`, above 0, that is just behind a blank line, or the end."""
+    """The first byte offset >= `at`, above 0, that follows a blank line, or the end."""
     first = max(0, at - 3)  # where the line feed before the blank line may be
     file.seek(first)
     held = b""
@@ -110,7 +110,7 @@ def _next_start(file: BinaryIO, at: int, size: int) -> int:
 
 
 class _Run(io.RawIOBase):
-    """The bytes [start, end) of a file, to be read once; their SHA-256 and lines so far."""
+    """The bytes [start, end) of a file, read once; SHA-256 and number of lines so far."""
 
     def __init__(self, path: str, start: int, end: int) -> None:
         self._file = open(path, "rb")  # noqa: SIM115 (closed with the run)
@@ -130,7 +130,7 @@ class _Run(io.RawIOBase):
         return block
 
     def rest(self) -> None:
-        """Read what is left."""
+        """Read the remaining bytes."""
         while self.read(_BLOCK):
             pass
 
@@ -140,7 +140,7 @@ class _Run(io.RawIOBase):
 
 
 class _Summed(io.RawIOBase):
-    """Passes on what is written; its SHA-256 and size so far."""
+    """Forwards what is written; SHA-256 and size so far."""
 
     def __init__(self, target: BinaryIO) -> None:
         self._target = target
@@ -168,11 +168,11 @@ class Sharded:
 
     Args:
         file: the input.
-        output: where the whole is to stand; shards stand beside it, as NAME.shard-I-of-N.
+        output: the joined file; shards are beside it, as NAME.shard-I-of-N.
         wanted: which shards.
         recipe: what the output depends on.
-        force: replace an output, and shards that are not of this input and recipe.
-        tell: where lines for the user go.
+        force: replace an output, and shards of another input or recipe.
+        tell: writes a line for the user.
     Raises:
         ConfigError: the input is no regular file, or the output exists.
     """
@@ -194,25 +194,25 @@ class Sharded:
 
     @property
     def n_bytes(self) -> int:
-        """How much input there is to parse, if no shard is there already."""
+        """Number of bytes to parse if no shard exists yet."""
         which = self._wanted.which
         if which is None:
             return 0 if self._wanted.only_joined else self._cuts[-1]
         return self._cuts[which] - self._cuts[which - 1]
 
     def run(self, parse: Parse, pass_over: Callable[[int], None]) -> int:
-        """Do what is wanted.
+        """Parse or join the shards.
 
         Args:
             parse: parses a run of the input into a file.
-            pass_over: told the size of each run that is there already.
+            pass_over: called with the size in bytes of each run that is finished already.
         Returns:
-            Sentences with faults, also of what is there already.
+            The number of malformed sentences, those of finished shards included.
         Raises:
-            ConfigError: a shard that is there is of another input, model or options; another
-                process works on it; the output exists.
+            ConfigError: an existing shard is of another input, model or options; another process
+                works on it; the output exists.
             DataError: a shard to be joined is missing or was changed; the input was changed
-                meanwhile; and what `parse` raises.
+                meanwhile; and the errors of `parse`.
         """
         if self._wanted.which is not None:
             return int(self._shard(self._wanted.which, parse, pass_over)["faults"])
@@ -220,7 +220,7 @@ class Sharded:
             return self._joined(parse, pass_over)
 
     def finish(self) -> None:
-        """Take away what tells a finished output of an unfinished command; when all are done."""
+        """Remove the mark of a joined output; called when all inputs are done."""
         if self._wanted.which is None:
             self._whole.unlink(missing_ok=True)
 
@@ -246,7 +246,7 @@ class Sharded:
     def _shard(
         self, i: int, parse: Parse, pass_over: Callable[[int], None]
     ) -> dict[str, Any]:  # fmt: skip
-        """The marker of a shard, which is parsed if need be."""
+        """The marker of a shard, which is parsed if necessary."""
         path = self._path(i)
         with lock_file(path):
             marker = self._marker(i)
@@ -274,10 +274,10 @@ class Sharded:
             return marker
 
     def _marker(self, i: int) -> dict[str, Any] | None:
-        """The marker of a shard that is finished and of this input and recipe, or None.
+        """The marker of a finished shard of this input and recipe, or None.
 
         Raises:
-            ConfigError: it is of another one, and may not be replaced.
+            ConfigError: it is of another input or recipe, and --force is not given.
         """
         path = self._path(i)
         marker = _read_marker(_marker_of(path))
@@ -289,8 +289,8 @@ class Sharded:
             trouble = ["it was changed since it was parsed"]
         if trouble and not self._force:
             raise ConfigError(
-                f"{path}: stands there, but {', '.join(trouble)}; name another --output, or give"
-                " --force to replace such shards"
+                f"{path}: exists, but {', '.join(trouble)}; name another --output, or give --force"
+                " to replace such shards"
             )
         return None if trouble else marker
 
@@ -301,13 +301,13 @@ class Sharded:
             more = len(missing) - _NAMED
             listed = ", ".join(missing[:_NAMED]) + (f" and {more} more" if more > 0 else "")
             raise DataError(
-                f"{self._output}: not to be joined yet, shards of {self._wanted.n} that are not"
-                f" there: {listed}"
+                f"{self._output}: cannot be joined yet, missing shards of {self._wanted.n}:"
+                f" {listed}"
             )
         return [marker for marker in markers if marker is not None]
 
     def _join(self, markers: list[dict[str, Any]], faults: int) -> None:
-        """Write the whole, and before it appears a marker by which it is known again."""
+        """Write the joined file, and before it appears a marker that identifies it."""
         with replace_file(self._output, force=True) as file:
             whole = _Summed(file)
             for i, marker in enumerate(markers, 1):
@@ -317,15 +317,15 @@ class Sharded:
                         shard.write(block)
                 if shard.facts != marker["output"]:
                     raise DataError(
-                        f"{self._path(i)}: was changed since it was parsed; remove it, and parse"
-                        " it again"
+                        f"{self._path(i)}: was changed after it was parsed; remove it and parse it"
+                        " again"
                     )
             made_of = self._made_of(self._facts_of_all(m["input"]["sha256"] for m in markers))
             marker = made_of | {"output": whole.facts, "faults": faults}
             _write_marker(self._whole, marker)
 
     def _finished(self) -> int | None:
-        """The number of faults, if the whole stands there, made by this very command."""
+        """The number of malformed sentences if this command has joined the file already."""
         marker = _read_marker(self._whole)
         if marker is None or not self._output.is_file():
             return None
@@ -355,11 +355,11 @@ class Sharded:
         if others:
             self._tell(
                 f"{self._output}: {len(others)} shards of another number than {self._wanted.n}"
-                " stand there and are left as they are"
+                " exist and are not used"
             )
 
     def _path(self, i: int) -> Path:
-        # With zeros, so that a shell lists them in their order.
+        # With leading zeros, so that a shell lists them in order.
         n = self._wanted.n
         return self._output.with_name(f"{self._output.name}.shard-{i:0{len(str(n))}}-of-{n}")
 
@@ -405,7 +405,7 @@ def _write_marker(path: Path, marker: dict[str, Any]) -> None:
 
 
 def _read_marker(path: Path) -> dict[str, Any] | None:
-    """A marker, or None where there is none; what is no marker of ours fits nothing."""
+    """A marker, or None if there is none; an unreadable marker matches nothing."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -418,9 +418,9 @@ def _read_marker(path: Path) -> dict[str, Any] | None:
 
 
 def _differences(marker: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """In what a finished shard is of something else, in words."""
+    """The differences between the origin of a finished shard and the wanted one, in words."""
     if marker["format"] != wanted["format"]:
-        return ["its marker is of no version known here"]
+        return ["its marker has an unknown version"]
     trouble = []
     if marker["input"] != wanted["input"]:
         trouble.append("it is of another input")

@@ -1,4 +1,4 @@
-"""`tables`: train the systems of a paper on given data, and print tables of the paper's shape."""
+"""`tables`: train the systems of a paper on your data, and print tables in the paper's form."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def main(arguments: Sequence[str]) -> int:
     Returns:
         0.
     Raises:
-        ConfigError: the file is wrong, or a model stands where one is to be written.
-        DataError: a treebank cannot be used, or has not what a table asked for needs.
-    Cost: one training run for every system that has no model yet.
+        ConfigError: the file is wrong, or another model is in the way.
+        DataError: a treebank cannot be used, or lacks what a table given by --only needs.
+    Cost: one training run for each system without a model.
     """
     options = _parser().parse_intermixed_args(arguments)
     tell = silent if options.quiet else say
@@ -52,9 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m gpuparse tables",
         description="Train the systems of a paper's tables, one after the other, score them on"
-        " data.test, and print the tables with the paper's figures beside them. Each system's model"
-        " is kept in a folder of its own under `output`: run the same command again after an"
-        " interruption, and it goes on where it stopped.",
+        " data.test, and print the tables with the paper's figures beside them. Each system has a"
+        " model folder in `output`; after an interruption, the same command continues.",
         epilog=exit_codes(0, 2, 3, 5),
     )
     parser.add_argument("file", metavar="FILE", help="YAML, such as those in configs/papers")
@@ -67,9 +66,9 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="TABLE",
-        help="print this table and train no other systems than its own; may be given again",
+        help="print this table and train its systems only; can be repeated",
     )
-    parser.add_argument("--json", action="store_true", help="write JSON, unrounded")
-    parser.add_argument("--force", action="store_true", help="train all systems anew")
-    parser.add_argument("--quiet", action="store_true", help="say nothing on stderr but errors")
+    parser.add_argument("--json", action="store_true", help="write unrounded JSON")
+    parser.add_argument("--force", action="store_true", help="train all systems again")
+    parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
     return parser

@@ -1,4 +1,4 @@
-"""`train`: learn a parser as a config says, save it, and score it."""
+"""`train`: learn a parser from a config, save it, and score it."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ from gpuparse.learning.units import fit_units
 from gpuparse.model import Model
 from gpuparse.scoring.cpu_confidence import SUMS
 
-MAX_LOSS = 0.05  # points, without or with labels, that 8-bit weights may cost
+MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose
 _UNREACHABLE = {
     "oracle": "replaced by the nearest projective ones",
-    "reorder": "learned from with their words rearranged so that they nest",
-    "none": "learned from as they are, though the decoder cannot build them",
+    "reorder": "learned from with their words in a projective order",
+    "none": "learned from, although the decoder cannot build them",
 }
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="train.py",
-        description="Train a parser as a YAML config says; score it on data.test if there is one.",
+        description="Train a parser from a YAML config, and score it on data.test.",
         epilog=exit_codes(0, 2, 3, 5),
     )
     parser.add_argument("config", metavar="CONFIG", help="YAML file; see docs/configuration.md")
@@ -100,28 +100,28 @@ def _parser() -> argparse.ArgumentParser:
         " `python -m gpuparse config` lists all keys",
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--resume", action="store_true", help="go on with a run that was cut off")
-    which.add_argument("--force", action="store_true", help="replace what is in the output folder")
+    which.add_argument("--resume", action="store_true", help="continue an interrupted run")
+    which.add_argument("--force", action="store_true", help="replace the output folder's content")
     parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), help="the same as device=, as parse.py has it"
+        "--device", choices=("auto", "cpu", "cuda"), help="the same as device=, as for parse.py"
     )
-    parser.add_argument("--quiet", action="store_true", help="say nothing on stderr but errors")
+    parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
     return parser
 
 
 class Run:
-    """One training run: what it reads, what it writes, what it says.
+    """One training run: its input, output and messages.
 
-    `learning_seconds` is the CPU time of this process in the epochs that made the model, without
-    reading, getting kernels, checkpoints and scores; also those before an interruption.
+    `learning_seconds` is the CPU time of this process in the epochs that made the model, those
+    before an interruption included, without reading, checkpoints and scoring.
 
     Args:
         config: the config, valid.
-        tell: where the lines for the user go.
+        tell: writes a line for the user.
         quiet: whether to show no progress.
-        processes: those that learn together; the first one does all the rest.
+        processes: those that learn together; the first one does everything else.
     Raises:
-        ConfigError: a template set or device that is not there.
+        ConfigError: a template set or device does not exist.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Run:
             size = config.learning.batch_size
             tell(
                 f"arcs are learned in torch on {self.device}, learning.batch_size {size}"
-                + ("; many more sentences at a time are faster" if size < 32 else "")
+                + ("; larger batches are much faster" if size < 32 else "")
             )
         elif self.device != "cpu":
             tell(
@@ -154,15 +154,15 @@ class Run:
 
     @staticmethod
     def _is_larger(config: RunConfig) -> bool:
-        """Whether its decoder is beyond the second order, which is compiled code on the CPU.
+        """Whether its decoder is of higher order and so runs in native code on the CPU.
 
         Raises:
-            ConfigError: it is, and CUDA is asked for.
+            ConfigError: it is, with device cuda.
         """
         is_larger = DECODERS[config.decoder].reads_larger
         if is_larger and config.device == "cuda":
             raise ConfigError(
-                f"device cuda: decoder {config.decoder} is compiled code on the CPU: choose device"
+                f"device cuda: decoder {config.decoder} is native code on the CPU: choose device"
                 " cpu or auto"
             )
         return is_larger
@@ -218,14 +218,14 @@ class Run:
             pass
 
     def _share_state(self, trainer: learning.Trainer) -> None:
-        """Let all processes go on from where the first one stands."""
+        """Let all processes continue from the state of the first one."""
         state = trainer.state()
         for array in state.values():
             self.processes.share(array, 0)
         trainer.restore(state)
 
     def origin(self, treebank: str) -> Origin:
-        """What the model is made of; `treebank` is the SHA-256 of the training treebank."""
+        """What the model depends on; `treebank` is the SHA-256 of the training treebank."""
         guide = self.config.data.guide
         if guide is not None and is_guide_file(guide):
             treebank += hashlib.sha256(Path(guide).read_bytes()).hexdigest()
@@ -244,7 +244,7 @@ class Run:
         self.tell(
             f"{name}: {len(gold.treebank):,} sentences, {gold.treebank.n_words:,} words"
             + (f", {missing:,} of them without a head" if missing else "")
-            + (f", {gold.left_out:,} faulty sentences left out" if gold.left_out else "")
+            + (f", {gold.left_out:,} malformed sentences skipped" if gold.left_out else "")
         )
         return gold
 
@@ -257,7 +257,7 @@ class Run:
         roots = "one root a tree" if trainer.single_root else "any number of roots"
         self.tell(f"{config.decoder}, {roots}, {self.threads} threads, parsing on {self.device}")
         if trainer.n_unreachable and self.graphs:
-            self.tell(f"{trainer.n_unreachable:,} arcs left out, each of which would close a cycle")
+            self.tell(f"{trainer.n_unreachable:,} arcs that would close a cycle are left out")
         elif trainer.n_unreachable:
             done = _UNREACHABLE[config.learning.unreachable]
             self.tell(f"{trainer.n_unreachable:,} non-projective training trees {done}")
@@ -288,7 +288,7 @@ class Run:
                 continue
             if trainer.pruned is not None and first.stage == "arcs" and first.epoch == 1:
                 self._say_pruned(trainer.pruned)
-            # Before the next event is asked for: it comes with weights already changed.
+            # Before the next event is requested, which changes the weights.
             checkpoint = Checkpoint(trainer.state(), self.learning_seconds)
             write_checkpoint(self.output, origin, checkpoint)
             if self.dev is not None:
@@ -299,8 +299,8 @@ class Run:
         lost = 100 * pruned.lost / max(1, pruned.known)
         heads = pruned.arcs / max(1, pruned.words)
         self.tell(
-            f"pruning: {heads:.1f} heads a word are left, and {lost:.2f}% of the gold heads are not"
-            " among them (in trees the pruning parser has not seen)"
+            f"pruning: {heads:.1f} candidate heads per word; {lost:.2f}% of the gold heads are not"
+            " candidates (in trees that the pruning parser has not seen)"
         )
 
     def _timed(self, events: Iterator[learning.Progress]) -> Iterator[learning.Progress]:
@@ -317,18 +317,18 @@ class Run:
     def _mistakes(self, event: learning.Progress) -> str:
         rate = 100 * event.wrong / event.words
         if self.graphs:
-            return f"{rate:.2f} wrong or missing arcs in 100 words"
+            return f"{rate:.2f} wrong or missing arcs per 100 words"
         return f"{100 - rate:.2f}% of the words right"
 
     def _say_dev(self, trainer: learning.Trainer, stage: str) -> None:
-        # After every epoch: a parse of the development part is far cheaper than an epoch.
+        # After every epoch: parsing the development treebank is far cheaper than an epoch.
         names, scores = self._measures, self._dev_scores(trainer.model(16))
         with_labels = f", {names[1]} {scores[1]:.2f}" if stage == "labels" else ""
         self.tell(f"dev: {names[0]} {scores[0]:.2f}{with_labels}")
 
     @property
     def _measures(self) -> tuple[str, str]:
-        """What is measured on data.dev, without and with labels."""
+        """Names of the scores on data.dev, without and with labels."""
         return ("arcs F", "labelled arcs F") if self.graphs else ("UAS", "LAS")
 
     def _dev_scores(self, model: Model) -> tuple[float, float]:
@@ -341,7 +341,7 @@ class Run:
         return trees.uas.percent or 0.0, trees.las.percent or 0.0
 
     def _calibrated(self, model: Model) -> Model:
-        """The model with its probabilities fitted to data.dev, if it has any."""
+        """The model with its temperatures fitted to data.dev, if it has probabilities."""
         if self.dev is None or self.config.decoder not in SUMS:
             return model
         model, before, after = fit_units(
@@ -355,7 +355,7 @@ class Run:
         return parsed(model, treebank, guides=guides, threads=self.threads, device=self.device)
 
     def _bits(self, trainer: learning.Trainer) -> int:
-        """Bits of a stored weight: 8 where the score on data.dev does not suffer."""
+        """Bits per stored weight: 8 if the score on data.dev does not fall."""
         wanted = self.config.weights.bits
         if isinstance(wanted, int):
             return wanted
@@ -371,7 +371,7 @@ class Run:
         return 8 if holds else 16
 
     def test(self) -> None:
-        """Parse data.test with the model as it was written, and print its scores and trees."""
+        """Parse data.test with the written model, and print scores and trees."""
         if self.tested is None:
             return
         model = Model.load(self.output)
@@ -390,7 +390,7 @@ class Run:
 def _rest_of_epoch(
     first: learning.Progress, events: Iterator[learning.Progress]
 ) -> Iterator[learning.Progress]:
-    """The first event of an epoch and those up to its end; no event beyond is asked for."""
+    """The events of an epoch from the first one to its end; no further event is requested."""
     yield first
     while not first.epoch_is_over:
         first = next(events)
@@ -401,8 +401,8 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
     """The arc templates of a config, and its label templates unless it wants heads only.
 
     Raises:
-        ConfigError: a set that cannot be read, or lacks what the config wants of it; keys that do
-            not go together.
+        ConfigError: a set cannot be read or lacks templates that the config needs; keys do not fit
+            together.
     """
     learning.check_rule(trainer_options(config))
     if config.data.partial and DECODERS[config.decoder].gives_graphs:
@@ -433,15 +433,13 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
 
 
 def _check_guides(config: RunConfig, *, has_templates: bool) -> None:
-    """ConfigError unless guides are named just where templates read them."""
+    """ConfigError unless guides are given exactly where templates read them."""
     data = config.data
     named = [
         name for name in ("guide", "dev_guide", "test_guide") if getattr(data, name) is not None
     ]
     if named and not has_templates:
-        raise ConfigError(
-            f"data.{named[0]}: the set {config.features!r} has no guide templates to read guides"
-        )
+        raise ConfigError(f"data.{named[0]}: the set {config.features!r} has no guide templates")
     if has_templates and data.guide is None:
         raise ConfigError(
             f"data.guide: missing; the set {config.features!r} has guide templates: give misc:KEY"

@@ -1,4 +1,4 @@
-"""Which version this is, to the commit."""
+"""The version of gpuparse, with its commit."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 
 from gpuparse import __version__
 
-ROOT = Path(__file__).parents[2]  # what holds the package: a checkout, an image's folder
-COMMIT = "COMMIT"  # a file there, written where the history is left behind
+ROOT = Path(__file__).parents[2]  # the folder of the package: a checkout, or that of an image
+COMMIT = "COMMIT"  # a file in it, for copies without the history
 
 
 def described_version(root: Path = ROOT) -> str:
-    """The version, and the commit where it can be known: `0.1.0 (1a2b3c4d5e6f)`.
+    """The version, and the commit if it is known: `0.1.0 (1a2b3c4d5e6f)`.
 
     Args:
-        root: the folder that the package stands in. Its file COMMIT tells; without one git is asked
-            if the folder is a checkout, and `-dirty` is said of sources that were changed since.
+        root: the folder of the package. Its file COMMIT has the commit; without it, and in a
+            checkout, git is asked, and `-dirty` is appended if there are changes.
     """
     commit = _commit(root)
     return f"{__version__} ({commit})" if commit else __version__

@@ -1,4 +1,4 @@
-"""Two systems' trees for the same words: where they part, and whether that is luck."""
+"""Comparison of two systems' trees for the same words, with significance tests."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _LENGTHS = (("1", 1, 1), ("2", 2, 2), ("3-6", 3, 6), ("7-", 7, np.iinfo(np.int64
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Words that one of two systems alone has right."""
+    """Numbers of words that only one of two systems has right."""
 
     only_first: int
     only_second: int
 
     @property
     def p(self) -> float:
-        """Of McNemar's test."""
+        """p of McNemar's test."""
         return mcnemar(self.only_first, self.only_second)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare_trees` finds; the first two by the name of a share of words in TreeScores."""
+    """Result of `compare_trees`; the keys of the first two are shares of words in TreeScores."""
 
     disagreements: dict[str, Disagreement]
     bootstrap: dict[str, Bootstrap]
@@ -48,7 +48,7 @@ def compare_trees(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    """Test whether two systems differ, and see at which arcs.
+    """Test whether two systems differ, and at arcs of which length.
 
     - `disagreements`, `bootstrap`: for `uas`, `las` and `las_full`, which `score_trees` defines.
     - `lengths`: the words with the right head, of either system, by the distance from the word to
@@ -61,19 +61,19 @@ def compare_trees(
         gold_labels: (W) int; indices into label_names.
         labels: the same of the first and of the second system.
         label_names: the relations.
-        scored: (W) bool; False leaves the word out of every count. None scores all words.
-        resamples, seed: of the bootstrap.
+        scored: (W) bool; False leaves the word out of all counts. None scores all words.
+        resamples, seed: number of resamples and seed of the bootstrap.
     Returns:
         The comparison.
     Raises:
         ValueError: arrays of different lengths, no word to score, or resamples below 1.
-    Cost: that of the bootstrap, about 10 ns for each sentence of each resample.
+    Cost: the bootstrap, about 10 ns per sentence and resample.
     Source: McDonald, Crammer & Pereira (2005), section 3, for McNemar's test on the choice of
         heads; the lengths are those of the CoNLL 2007 shared task's script.
     """
     n_words = int(word_starts[-1])
     if any(len(array) != n_words for array in (gold_heads, gold_labels, *heads, *labels)):
-        raise ValueError("heads and labels must have one entry a word")
+        raise ValueError("heads and labels must have one entry per word")
     keep = np.ones(n_words, bool) if scored is None else np.asarray(scored, bool)
     universal = universal_parts(label_names)
     right: dict[str, list[np.ndarray]] = {"uas": [], "las": [], "las_full": []}
@@ -94,7 +94,7 @@ def compare_trees(
 
 
 def _by_sentence(words: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
-    """(S,) how many of the words (W,) bool lie in each sentence."""
+    """(S,) number of the words (W,) bool in each sentence."""
     before = np.concatenate(([0], np.cumsum(words, dtype=np.int64)))
     return np.diff(before[word_starts])
 

@@ -1,4 +1,4 @@
-"""Scores of dependency graphs against gold graphs: precision, recall and F over their arcs."""
+"""Scores of dependency graphs against gold graphs: precision, recall and F over arcs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuparse.evaluation.metrics import ArcCounts, Share, complete_sentences, un
 
 @dataclass(frozen=True)
 class GraphScores:
-    """Every measure of one pair of files; what each one compares is said at `score_graphs`."""
+    """The measures of a pair of files; `score_graphs` defines them."""
 
     words: int
     unlabelled: ArcCounts
@@ -28,11 +28,11 @@ class GraphScores:
 
 @dataclass(frozen=True)
 class _Side:
-    """The scored arcs of one of two graphs, and which of them the other one has.
+    """The scored arcs of one of two graphs, and which of them the other graph has.
 
-    modifiers: (A,) words of the treebank. relations: (A,) ids that both sides share.
+    modifiers: (A,) words of the treebank. relations: (A,) ids shared by both sides.
     secondary: (A,) bool. met: (A,) bool, the other side has the arc; met_labelled, met_universal:
-    it has it with the same relation, whole or up to its first ":".
+    with the same relation, whole or up to its first ":".
     """
 
     modifiers: np.ndarray
@@ -56,16 +56,16 @@ def score_graphs(
     - `unlabelled`: arcs with the same head and modifier. `labelled`: and the same whole relation.
       `labelled_universal`: and the same relation up to its first ":".
     - `secondary`, `secondary_labelled`: arcs that are not from the word's primary head. Recall is
-      the share of those of the gold graphs that the system has, as whatever kind of arc; precision
-      the share of those of the system's that gold has, as whatever kind.
-    - `complete`, `complete_labelled`: sentences whose arcs are just the gold ones. A sentence
-      without any scored word is not counted.
-    - `relations`: per whole relation, labelled; by falling gold count.
+      the share of the gold ones that the system has, as primary or secondary arcs; precision the
+      share of the system's that gold has, as either.
+    - `complete`, `complete_labelled`: sentences with exactly the gold arcs. A sentence without
+      scored words is not counted.
+    - `relations`: for each whole relation, labelled; by descending gold count.
 
     Args:
         gold, system: graphs of the same W words; cycles are allowed.
         word_starts: (S+1) int; the words of sentence s are word_starts[s]:word_starts[s+1].
-        gold_heads, system_heads: (W) int; each word's primary head, negative where it has none.
+        gold_heads, system_heads: (W) int; primary head of each word, negative for none.
         scored: (W) bool; False leaves out all arcs into the word. None scores all words.
     Returns:
         The counts.
@@ -108,7 +108,7 @@ def _sides(
     keep: np.ndarray,
     names: Sequence[str],
 ) -> tuple[_Side, _Side]:
-    """Both graphs with what each has of the other's."""
+    """The arcs of both graphs, each with those that the other graph has."""
     span = 1 + max(int(gold.heads.max(initial=0)), int(system.heads.max(initial=0)))
     ids = {name: r for r, name in enumerate(names)}
     universal = universal_parts(names)
@@ -145,7 +145,7 @@ def _counts(found: np.ndarray, right: np.ndarray) -> ArcCounts:
 
 
 def _without(wrong: Sequence[np.ndarray], n_words: int) -> np.ndarray:
-    """(n_words,) bool, False for the words given."""
+    """(n_words,) bool, False for these words."""
     right = np.ones(n_words, bool)
     right[np.concatenate(wrong)] = False
     return right

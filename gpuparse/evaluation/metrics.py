@@ -12,23 +12,23 @@ from gpuparse.data.tree import nonprojective_arcs
 
 @dataclass(frozen=True)
 class Share:
-    """How many of a number of things are right."""
+    """A number of correct items and their total."""
 
     correct: int
     total: int
 
     @property
     def percent(self) -> float | None:
-        """100 * (correct / total); None where there is nothing to count."""
+        """100 * (correct / total); None if the total is 0."""
         return 100.0 * (self.correct / self.total) if self.total else None
 
 
 @dataclass(frozen=True)
 class ArcCounts:
-    """Two sets of arcs: the gold ones and the system's.
+    """Counts of gold arcs and of arcs of the system.
 
-    `found` counts gold arcs that the system has; `right` counts arcs of the system's that gold has.
-    They differ only where an arc can belong to one set and be met in the other tree all the same
+    `found` counts gold arcs that the system has; `right` counts arcs of the system that gold has.
+    They differ only if an arc of one set can occur in the other tree without being in its set
     (an arc that is non-projective in one tree and projective in the other).
     """
 
@@ -39,17 +39,17 @@ class ArcCounts:
 
     @property
     def precision(self) -> float | None:
-        """Percent of the system's arcs that are right; None where it has none."""
+        """Percent of the system's arcs that are right; None if it has none."""
         return Share(self.right, self.system).percent
 
     @property
     def recall(self) -> float | None:
-        """Percent of the gold arcs that were found; None where there are none."""
+        """Percent of the gold arcs that were found; None if there are none."""
         return Share(self.found, self.gold).percent
 
     @property
     def f(self) -> float | None:
-        """Harmonic mean of precision and recall; None where both sets are empty."""
+        """Harmonic mean of precision and recall; None if both sets are empty."""
         if not self.gold + self.system:
             return None
         if self.found == self.right:
@@ -62,7 +62,7 @@ class ArcCounts:
 
 @dataclass(frozen=True)
 class TreeScores:
-    """Every measure of one pair of files; what each one compares is said at `score_trees`."""
+    """The measures of a pair of files; `score_trees` defines them."""
 
     uas: Share
     las: Share
@@ -91,25 +91,25 @@ def score_trees(
       ":" (`nsubj:pass` counts as `nsubj`), as the CoNLL 2018 script does.
     - `las_full`: the same with the whole relation. All measures below compare whole relations too.
     - `label_accuracy`: words with the right relation, whatever the head.
-    - `complete`, `complete_labelled`: sentences with every head, every head and relation right.
-      A sentence without any scored word is not counted.
-    - `root`: the words attached to the root. Where every sentence has one in both files, precision,
-      recall and F are all the share of sentences whose root word is right.
-    - `nonprojective`: recall is the share of the arcs non-projective in the gold tree that the
-      system has; precision the share of the arcs non-projective in the system's tree that are gold.
-    - `relations`: per relation, right means right head and right relation; by falling gold count.
+    - `complete`, `complete_labelled`: sentences with all heads right, with all heads and relations
+      right. A sentence without scored words is not counted.
+    - `root`: the words attached to the root. If all sentences have exactly one in both files,
+      precision, recall and F are all the share of sentences whose root word is right.
+    - `nonprojective`: recall is the share of the non-projective gold arcs that the system has;
+      precision the share of the system's non-projective arcs that gold has.
+    - `relations`: for each relation, right head and right relation; by descending gold count.
 
     Args:
         word_starts: (S+1) int; the words of sentence s are word_starts[s]:word_starts[s+1].
         gold_heads, system_heads: (W) int; 0 for the root, else 1..n within the sentence.
         gold_labels, system_labels: (W) int; indices into label_names.
         label_names: the relations.
-        scored: (W) bool; False leaves the word out of every count. None scores all words.
+        scored: (W) bool; False leaves the word out of all counts. None scores all words.
     Returns:
         The counts.
     Raises:
-        ValueError: arrays of different lengths, or heads that are no trees.
-    Cost: O(W) in numpy, and at most the sum of the arcs' lengths for the non-projective ones.
+        ValueError: arrays of different lengths, or heads that are not trees.
+    Cost: O(W) in numpy, and at most the sum of the arcs' lengths for non-projective arcs.
     Source: CoNLL 2018 shared task script for uas and las; McDonald, Crammer & Pereira (2005),
         table 2, for complete and root. differs: the script refuses files with several roots.
     """
@@ -152,7 +152,7 @@ def _share(right: np.ndarray, keep: np.ndarray) -> Share:
 
 
 def complete_sentences(right: np.ndarray, keep: np.ndarray, word_starts: np.ndarray) -> Share:
-    """The share of the sentences with words to keep (W,) all of which are right (W,)."""
+    """The share of sentences, among those with kept words (W,), whose kept words are right (W,)."""
     wrong_before = np.concatenate(([0], np.cumsum(keep & ~right)))
     kept_before = np.concatenate(([0], np.cumsum(keep)))
     counted = np.diff(kept_before[word_starts]) > 0

@@ -1,4 +1,4 @@
-"""The probabilities that a parsed file states in MISC."""
+"""The probabilities in MISC of a parsed file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE]-?[0-9]+)?")
 
 
 def misc_probabilities(treebank: Treebank, key: str) -> np.ndarray:
-    """Read one probability a word from MISC, as in `HeadProb=0.9871|LabelProb=0.9990`.
+    """Read one probability per word from MISC, as in `HeadProb=0.9871|LabelProb=0.9990`.
 
     Args:
         treebank: a parsed file.

@@ -1,4 +1,4 @@
-"""Which words are punctuation, for scores that leave punctuation out."""
+"""Words that are punctuation, for scores without punctuation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FORM, _COARSE_POS, _FINE_POS = 1, 3, 4
 
 
 def punctuation_by_category(treebank: Treebank) -> np.ndarray:
-    """Find the words whose form is made of punctuation only.
+    """Find the words whose form consists of punctuation.
 
     Args:
         treebank: the gold file.
@@ -33,7 +33,7 @@ def punctuation_by_category(treebank: Treebank) -> np.ndarray:
 
 
 def punctuation_by_tag(treebank: Treebank, tags: Collection[str]) -> np.ndarray:
-    """Find the words that carry one of the given POS tags.
+    """Find the words with one of the given part-of-speech tags.
 
     Args:
         treebank: the gold file.

@@ -1,4 +1,4 @@
-"""Is one output better than another, or lucky? Two tests for two outputs of the same text."""
+"""Significance tests for two outputs of the same text."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _DRAWN_AT_ONCE = 1 << 20  # sentences; bounds the memory to some 30 MB
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """McNemar's test: do two systems err on equally many of the words where one of them errs?
+    """McNemar's test on the words that only one of two systems has right.
 
-    Under the null hypothesis each disagreement falls to either side like a fair coin. Up to
+    Under the null hypothesis each disagreement favours either system with probability 1/2. Up to
     EXACT_UP_TO disagreements the p-value is summed from the binomial distribution; beyond, it is
     that of chi-square with one degree of freedom and the correction for continuity.
 
     Args:
-        only_a: words that the first system alone has right.
-        only_b: words that the second alone has right.
+        only_a: words that only the first system has right.
+        only_b: words that only the second system has right.
     Returns:
-        The two-sided p-value; 1 where they never disagree.
+        The two-sided p-value; 1 without disagreements.
     Raises:
         ValueError: a negative count.
     Cost: under a millisecond.
@@ -44,10 +44,10 @@ def mcnemar(only_a: int, only_b: int) -> float:
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """What resampling says of a difference, in points of percent, second system less first.
+    """Bootstrap results about a difference, in percentage points, second system minus first.
 
-    low, high: the 95 % interval. p: of the two-sided test. turned: the share of the resamples in
-    which the difference is nought or has the other sign.
+    low, high: the 95 % interval. p: of the two-sided test. turned: the share of resamples in which
+    the difference is zero or has the opposite sign.
     """
 
     difference: float
@@ -60,26 +60,26 @@ class Bootstrap:
 def paired_bootstrap(
     gains: np.ndarray, words: np.ndarray, *, resamples: int = 10_000, seed: int = 0
 ) -> list[Bootstrap]:
-    """Resample the sentences of a text and see how differences of scores over words vary.
+    """Test differences of scores over words by resampling the sentences of a text.
 
-    A resample draws as many sentences as there are, with replacement, and keeps both outputs of a
-    sentence together. Its difference is the sum of gains over the sum of words. Resamples scatter
-    around the difference d that was observed, as observations would around nought if nought were
-    the truth; so p is the share of the resamples that lie at least as far from d as d from nought:
-    at or beyond nought on one side, at or beyond 2d on the other. The interval is that of the
-    percentiles 2.5 and 97.5. Every comparison sees the same resamples.
+    A resample draws S of the S sentences with replacement and keeps both outputs of a sentence
+    together. Its difference is the sum of gains divided by the sum of words. Resampled differences
+    scatter around the observed difference d as observations would around zero under the null
+    hypothesis; so p is the share of resamples at least as far from d as d is from zero: at or
+    beyond zero on one side, at or beyond 2d on the other. The interval is that of the percentiles
+    2.5 and 97.5. All comparisons use the same resamples.
 
     Args:
-        gains: (K, S) int; of K comparisons, how many words more of sentence s the second system has
-            right than the first.
-        words: (S,) int, words of each sentence that count. Sentences without any are not drawn.
+        gains: (K, S) int; for each of K comparisons, correct words of the second system minus those
+            of the first in sentence s.
+        words: (S,) int, scored words of each sentence. Sentences without any are not drawn.
         resamples: how many to draw, 1 or more.
         seed: of numpy's generator.
     Returns:
         K results.
     Raises:
         ValueError: no sentence has words, or arrays do not fit together, or no resamples.
-    Cost: about 10 ns for each sentence of each resample, one thread.
+    Cost: about 10 ns per sentence and resample, one thread.
     Source: Berg-Kirkpatrick, Burkett & Klein (2012), figure 1, for the shift by d. differs: their
         test is one-sided, the share beyond 2d; here both sides count, as in McNemar's test, and
         the observation counts as one more resample (Davison & Hinkley 1997, section 4.2), so p is

@@ -1,4 +1,4 @@
-"""Scores of two files: the same words are asked for, then the trees or graphs are compared."""
+"""Scores of parsed files against gold files, which must have the same words."""
 
 from __future__ import annotations
 
@@ -110,15 +110,14 @@ def measure_reliability_of_treebanks(
     bins: int = 10,
     equal_counts: bool = False,
 ) -> dict[str, Reliability]:
-    """Compare the probabilities in a parsed file's MISC with what is right by the gold file.
+    """Compare the probabilities in MISC of a parsed file with the gold file.
 
     - `heads`: HeadProb, against the head.
-    - `relations`: LabelProb, against the whole relation, over words whose head is right: it is the
-      probability of the relation given the head, and gold has none for another head.
+    - `relations`: LabelProb, against the whole relation, over words whose head is right, because it
+      is the probability of the relation given the head.
     - `both`: their product, against head and whole relation.
 
-    Words without a probability are not counted; where no word has a LabelProb, the latter two are
-    left out, and so is any of the three that is left without words.
+    Words without a probability are not counted. A measure without words is left out.
 
     Args:
         gold: the gold file; every word has a head and the heads of a sentence form a tree.
@@ -130,7 +129,7 @@ def measure_reliability_of_treebanks(
     Raises:
         DataError: the files differ in words or sentence breaks, a sentence is no tree, a
             probability cannot be read, or no word to count has a HeadProb.
-    Cost: O(bytes of both files), some microseconds a word.
+    Cost: O(bytes of both files), some microseconds per word.
     """
     check_same_words(gold, system)
     for treebank in (gold, system):
@@ -139,8 +138,8 @@ def measure_reliability_of_treebanks(
     counted = ~np.isnan(of_head) if ignored is None else ~np.isnan(of_head) & ~ignored
     if not counted.any():
         raise DataError(
-            f"{system.source}: no word to count has {HEAD} in MISC (column 10); have the file"
-            " parsed with --probabilities"
+            f"{system.source}: no scored word has {HEAD} in MISC (column 10); parse the file with"
+            " --probabilities"
         )
     (gold_labels, system_labels), _ = _labels(gold, system)
     head_right = gold.heads == system.heads
@@ -168,10 +167,10 @@ def score_treebank_graphs(
     """Score the graphs of a parsed file against those in the gold file's DEPS.
 
     Args:
-        gold: the gold file. Its HEAD column says which arcs are primary; words may be without.
+        gold: the gold file. Its HEAD column has the primary heads; words may lack one.
         system: the same words and sentences, parsed.
-        system_graphs: where the system's graphs stand: in "deps", or in "heads", which takes its
-            HEAD and DEPREL as graphs with one arc a word and looks at no DEPS.
+        system_graphs: where the system's graphs are: in "deps", or in "heads", that is in HEAD and
+            DEPREL, with one arc per word; DEPS is then not read.
         ignored: (W) bool, words to leave out with all arcs into them; None scores all.
     Returns:
         The scores; `score_graphs` says what each one counts, `deps_graphs` what an arc is.
@@ -205,15 +204,14 @@ def deps_graphs(treebank: Treebank) -> Graphs:
     missing = missing_graphs(treebank)
     if treebank.n_words and missing.all():
         raise DataError(
-            f"{treebank.source}: DEPS (column 9) is _ in every word, so there are no graphs; give"
-            " a file that has them, or, if it is the parsed one, compare its HEAD column"
-            " (--graphs heads)"
+            f"{treebank.source}: DEPS (column 9) is _ in every word, so there are no graphs; give a"
+            " file that has them, or compare the HEAD column of a parsed file (--graphs heads)"
         )
     return with_tree_arcs(read_graphs(treebank), treebank, missing)
 
 
 def _require_none(faults: list[DataError]) -> None:
-    """DataError for the first of the faults, one a sentence."""
+    """DataError for the first error; there is one per sentence."""
     if faults:
         more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
         raise DataError(f"{faults[0]}{more}")
@@ -231,12 +229,12 @@ def _labels(*treebanks: Treebank) -> tuple[list[np.ndarray], list[str]]:
 
 
 def check_same_words(gold: Treebank, system: Treebank) -> None:
-    """Make sure that two files hold the same words in the same sentences.
+    """Make sure that two files have the same words in the same sentences.
 
     Args:
         gold, system: the files.
     Raises:
-        DataError: they do not; names the first line where they part, in both files.
+        DataError: they do not; names the first line that differs, in both files.
     Cost: O(bytes of both files) in numpy.
     """
     n_words = min(gold.n_words, system.n_words)
@@ -275,7 +273,7 @@ def _begins_sentence(treebank: Treebank) -> np.ndarray:
 
 
 def _first_different_form(gold: Treebank, system: Treebank) -> int:
-    """Index of the first word whose FORM differs; past the shorter file where none does."""
+    """Index of the first word whose FORM differs; the number of words if none does."""
     n_words = min(gold.n_words, system.n_words)
     lengths = _form_lengths(gold)[:n_words]
     unequal = np.flatnonzero(lengths != _form_lengths(system)[:n_words])

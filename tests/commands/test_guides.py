@@ -122,7 +122,7 @@ def test_what_parse_refuses(guided_run, call, tmp_path):
     assert "the model has guide features: give --guide misc:KEY" in refused(2, model, test)
     assert "has no guide features" in refused(2, folder / "bare", test, "--guide", "misc:G")
     assert "expected misc:KEY" in refused(2, model, test, "--guide", "misc:")
-    assert "goes with one input" in refused(2, model, test, test, "--guide", guides)
+    assert "needs a single input" in refused(2, model, test, test, "--guide", guides)
     assert "nowhere: no such file" in refused(3, model, test, "--guide", tmp_path / "nowhere")
     other = folder / "train-guides.conllu"
     assert f"{other}:" in refused(3, model, test, "--guide", other)

@@ -197,8 +197,8 @@ def test_heads_that_cross_are_kept_or_told(trained, tmp_path, capfd):
         (["--probabilities"], "no exact sums"),
         (["--mbr"], "no exact sums"),
         (["--kbest", "2"], "finds one tree only"),
-        (["--backend", "torch"], "computed by compiled code on the CPU"),
-        (["--device", "cuda"], "computed by compiled code on the CPU"),
+        (["--backend", "torch"], "computed by native code on the CPU"),
+        (["--device", "cuda"], "computed by native code on the CPU"),
         (["--decoder", "eisner"], "no option changes that"),
     ],
 )
@@ -226,7 +226,7 @@ def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypa
     words = ["run.yaml", "output=other", "learning.epochs=1", "learning.backend=cpu", "--force"]
     assert run(train.main, [*words, "device=auto"]) == 0
     assert run(train.main, [*words, "device=cuda"]) == 2
-    assert "is compiled code on the CPU" in capfd.readouterr().err
+    assert "is native code on the CPU" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

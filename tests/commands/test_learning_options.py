@@ -83,7 +83,7 @@ def test_missing_heads_are_an_error_that_names_the_key(train_here, tmp_path):
     code, text = train_here()
     assert code == 3
     assert "no HEAD for word" in text
-    assert "data.on_error=skip leaves such sentences out, data.partial=true learns from" in text
+    assert "data.on_error=skip skips such sentences, data.partial=true learns from" in text
     # Other faults are none of a missing head, and treebanks that are scored need whole trees.
     (tmp_path / "dev.conllu").write_bytes(without_heads(generate(20, 1)))
     code, text = train_here("data.dev=dev.conllu", "data.partial=true")
@@ -105,7 +105,7 @@ def test_trees_known_in_part_are_learned_from(train_here, tmp_path):
     assert "of them without a head" in text
     code, text = train_here("data.on_error=skip")
     assert code == 0
-    assert "20 faulty sentences left out" in text
+    assert "20 malformed sentences skipped" in text
     assert "of them without a head" not in text
 
 

@@ -52,7 +52,7 @@ def test_misc_says_which_sentences_were_not_searched(trained, limit, parsed):
             else:
                 assert mine == its
     [line] = [line for line in said if "too long" in line]
-    assert f"{long.sum():,} sentences were too long for any search" in line
+    assert f"{long.sum():,} sentences were too long for any decoder" in line
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_sentences_that_are_too_long_say_so(trained, expected, parse_run, backen
             assert heads == list(own.heads)
             assert not any("ParsedWith" in items for items in misc)
     assert 0 < chained < len(after)
-    said = f"{trained.test}: {chained} sentences were too long for any search"
+    said = f"{trained.test}: {chained} sentences were too long for any decoder"
     assert any(said in line for line in err)
     # Everything but the chains is as it was, and comes again.
     assert parse_run(trained.test, *how, "--batch-size", 3)[1] == out
@@ -238,10 +238,10 @@ def test_faulty_sentences(trained, expected, parse_run):
     code, out, lines = parse_run("--on-error", "skip", stdin=text)
     assert code == 1
     assert out.strip(b"\n") == expected.strip(b"\n")
-    assert lines[-1] == "gpuparse: 2 sentences could not be read and were left out"
+    assert lines[-1] == "gpuparse: 2 sentences are malformed and were skipped"
     code, out, lines = parse_run("--on-error", "keep", "--quiet", stdin=text)
     assert (code, out) == (1, bad + expected + bad)
-    assert lines == ["gpuparse: 2 sentences could not be read and were passed through unparsed"]
+    assert lines == ["gpuparse: 2 sentences are malformed and were passed through unparsed"]
 
 
 def test_a_model_without_labels_leaves_relations_alone(trained, parse_run, tmp_path):
@@ -263,7 +263,7 @@ def test_another_decoder_than_the_models(trained, expected, parse_run):
     assert all(word in line for word in ("eisner", "chu_liu_edmonds", "--force-decoder"))
     code, out, lines = parse_run(trained.test, "--decoder", "eisner", "--force-decoder")
     assert code == 0
-    said = "gpuparse: searching with eisner; the weights were learned with chu_liu_edmonds"
+    said = "gpuparse: decoder eisner; the weights were learned with chu_liu_edmonds"
     assert said in lines
     treebank = read_treebank(trained.test)
     model = Model.load(trained.model).with_decoder("eisner", force=True)
@@ -282,7 +282,7 @@ def test_decoders_that_cannot_be_forced(trained, parse_run):
 def test_forcing_no_decoder(trained, parse_run):
     code, out, lines = parse_run(trained.test, "--force-decoder")
     assert (code, out) == (2, b"")
-    assert lines == ["gpuparse: error: --force-decoder is nothing without --decoder NAME"]
+    assert lines == ["gpuparse: error: --force-decoder needs --decoder NAME"]
 
 
 def test_a_reader_that_goes_away(trained, tmp_path):
@@ -392,8 +392,8 @@ def test_an_input_without_tags_is_refused_before_any_output(trained, parse_run, 
         f"gpuparse: error: {path}: column 4 (coarse tags)",
         f"gpuparse: error: {path}: column 5 (fine tags)",
     ]
-    assert "looks there for cpos; fill it in, or give --allow-missing" in errors[0]
-    assert "looks there for pos; " in errors[1]
+    assert "reads cpos there; fill it in, or give --allow-missing" in errors[0]
+    assert "reads pos there; " in errors[1]
     assert list(out.iterdir()) == []
     code, written, lines = parse_run(path, "--allow-missing", "--device", "cpu")
     assert code == 0
@@ -419,9 +419,9 @@ def test_what_a_model_does_not_read_may_be_missing(trained, parse_run, tmp_path)
     errors = [line for line in lines if line.startswith("gpuparse: error: ")]
     assert len(errors) == 2
     assert "column 3 (LEMMA)" in errors[0]
-    assert "looks there for lemma;" in errors[0]
+    assert "reads lemma there;" in errors[0]
     assert "column 6 (FEATS)" in errors[1]
-    assert re.search(r"for feats\.\w+, feats\.\w+, feats\.\w+ and \d+ more;", errors[1])
+    assert re.search(r"reads feats\.\w+, feats\.\w+, feats\.\w+ and \d+ more there;", errors[1])
     sentence = bare[: bare.index(b"\n\n") + 2]  # so short that it may have no features
     assert parse_run(stdin=sentence, model=model)[0] == 0
     assert parse_run(stdin=without_columns(sentence, 4), model=model)[0] == 3

@@ -152,4 +152,4 @@ def test_an_environment_that_is_not_whole(trained, tmp_path, monkeypatch, capsys
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.delenv("RANK", raising=False)
     assert run(train.main, [str(trained.config), f"output={tmp_path / 'model'}"]) == 2
-    assert "RANK expected, but not set; torchrun sets what is needed" in capsys.readouterr().err
+    assert "RANK expected, but not set; start them with torchrun" in capsys.readouterr().err

@@ -97,7 +97,7 @@ def test_words_without_a_probability_are_said(files, tmp_path, capsys):
 def test_a_file_without_probabilities_is_bad_input(files, capsys):
     assert run(main, [files[0], files[0]]) == 3
     told = capsys.readouterr().err
-    assert "no word to count has HeadProb in MISC" in told
+    assert "no scored word has HeadProb in MISC" in told
     assert "--probabilities" in told
 
 

@@ -289,7 +289,7 @@ def no_marker(text: Path, out: Path) -> list:
         (longer_input, "it is of another input"),
         (other_options, "probabilities was false and is now true"),
         (cut_off, "it was changed since it was parsed"),
-        (no_marker, "its marker is of no version known here"),
+        (no_marker, "its marker has an unknown version"),
     ],
 )
 @pytest.mark.parametrize("which", ["1", "all"])
@@ -304,7 +304,7 @@ def test_what_does_not_fit_is_refused_and_replaced_by_force(
     assert code == 2
     (error,) = errors_of(lines)
     assert said in error
-    assert f"{text.name}.shard-1-of-3: stands there, but" in error
+    assert f"{text.name}.shard-1-of-3: exists, but" in error
     assert in_folder(out) == before
     assert parse_run(*options, "--force")[0] == 0
     if which == "1":

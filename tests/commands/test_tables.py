@@ -284,7 +284,7 @@ def test_treebanks_without_graphs(printed, tmp_path, monkeypatch, which):
     assert done.code == 0
     assert "Table 2" in done.out
     assert "Table 3" not in done.out
-    assert any(line.startswith("gpuparse: table 3 is left out: ") for line in done.err)
+    assert any(line.startswith("gpuparse: table 3 is skipped: ") for line in done.err)
     assert names == [name for name in load_tables(PAPER).systems if name != "multi-parent"]
 
 
@@ -411,7 +411,7 @@ def test_a_file_without_systems_and_tables(tmp_path, text):
 
 def test_what_systems_differ_in_cannot_be_overridden():
     errors = errors_of(PAPER, "decoder=eisner", "labels.features=labels")
-    start = "cannot be overridden, for some systems set it: "
+    start = "cannot be overridden; it differs between systems: "
     assert errors[0].startswith(f"command line: decoder: {start}first-order-projective, ")
     assert errors[1:] == [f"command line: labels.features: {start}multi-parent"]
 

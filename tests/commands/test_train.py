@@ -165,7 +165,7 @@ def test_faulty_sentences_stop_it_or_are_left_out(trained, train_run, tmp_path):
         f"data.train={faulty}", f"data.test={tmp_path}/faulty-test.conllu", *skip
     )
     assert code == 0
-    assert f"gpuparse: {faulty}: 2 faulty sentences left out" in lines
+    assert f"gpuparse: {faulty}: 2 malformed sentences skipped" in lines
     tensors = Model.load(tmp_path / "model").arcs.array.copy()
     code, same_out, _ = train_run(
         f"data.train={sound}", f"data.test={tmp_path}/sound-test.conllu", *skip
@@ -244,7 +244,7 @@ def test_what_stands_in_the_output_folder_is_kept(trained, train_run, tmp_path):
     assert "holds other files" in error_of(train_run())
     shutil.rmtree(folder)
     folder.write_text("a file")
-    assert "is no folder" in error_of(train_run("--force"))
+    assert "is not a folder" in error_of(train_run("--force"))
 
 
 def test_a_second_writer_is_turned_away(train_run, tmp_path):
@@ -319,7 +319,7 @@ def test_a_damaged_checkpoint_is_told(unfinished, trained, train_run, tmp_path):
         unfinished.write_bytes(damaged)
         result = train_run("--resume")
         assert result[0] == 4
-        assert "give --force to start anew" in error_of(result)
+        assert "give --force to start again" in error_of(result)
     assert train_run("--force", "--quiet")[0] == 0
     assert contents(tmp_path / "model") == contents(trained.model)
 
