@@ -68,7 +68,8 @@ def same(one: Predictions, two: Predictions) -> bool:
 
 def places_to_parse() -> list[object]:
     """Devices and backends other than compiled code."""
-    on_cpu = [("cpu", "torch")] if HAS_GPU else [("cpu", "torch"), ("cpu", "gpu")]
+    interpreted = [] if HAS_GPU else [pytest.param("cpu", "gpu", marks=pytest.mark.triton)]
+    on_cpu = [("cpu", "torch"), *interpreted]
     on_gpu = [("cuda", "torch"), ("cuda", "gpu")]
     skip = pytest.mark.skipif(not HAS_GPU, reason="no CUDA device on this machine")
     marks = [pytest.mark.gpu, skip]

@@ -75,7 +75,7 @@ def trained(folder, capfdbinary) -> SimpleNamespace:
 def test_training_says_graph_scores(trained):
     assert trained.err.count("gpuparse: dev: arcs F ") == 4  # after three epochs, and of 8 bits
     assert "labelled arcs F " in trained.err
-    assert re.search(r"arcs, epoch 2 of 2: .* wrong or missing arcs in 100 words", trained.err)
+    assert re.search(r"arcs, epoch 2 of 2: .* wrong or missing arcs per 100 words", trained.err)
     assert trained.err.count("UAS") == 0
 
 

@@ -70,7 +70,7 @@ def test_training_says_what_pruning_left(trained):
     [line] = [line for line in trained[2] if line.startswith("pruning: ")]
     heads = float(line.split()[1])
     assert 1 < heads <= 4
-    assert "of the gold heads are not among them" in line
+    assert "of the gold heads are not candidates" in line
     model = Model.load(trained[0] / "model")
     assert model.pruner is not None
     assert (model.decoder, model.pruner.max_heads) == (trained[1], 4)

@@ -73,7 +73,7 @@ def first_sentences(text: bytes) -> bytes:
         ["--backend", "torch", "--threads", 1],
         ["--backend", "torch", "--threads", 1, "--batch-size", 1],
         ["--backend", "cpu", "--batch-size", 7],
-        ["--backend", "gpu", "--batch-size", 10],
+        pytest.param(["--backend", "gpu", "--batch-size", 10], marks=pytest.mark.triton),
         pytest.param(["--device", "cuda"], marks=pytest.mark.gpu),
     ],
     ids=lambda options: " ".join(map(str, options)),

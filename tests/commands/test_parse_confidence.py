@@ -303,7 +303,7 @@ def test_what_decoders_and_devices_cannot(trained, call, tmp_path):
 def test_training_calibrates_on_dev(trained, model):
     assert model.is_calibrated
     said = re.search(
-        r"dev: probabilities calibrated, loss of heads ([\d.]+) -> ([\d.]+) nats", trained.err
+        r"dev: probabilities calibrated, log loss of heads ([\d.]+) -> ([\d.]+) nats", trained.err
     )
     assert float(said[2]) <= float(said[1])
     assert facts_of(trained.model)[0]["calibrated"] is True
@@ -325,7 +325,7 @@ def test_models_without_dev_warn_until_calibrated(trained, model, call, tmp_path
 
     code, out, lines = call(held_out, "--output", done, model=raw, main=calibrate.main)
     assert (code, out) == (0, b"")
-    assert f"gpuparse: {done}: loss of heads" in lines[-1]
+    assert f"gpuparse: {done}: log loss of heads" in lines[-1]
     for name in (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY):
         assert (done / name).read_bytes() == (raw / name).read_bytes()
     (before, tensors), (after, same) = facts_of(raw), facts_of(done)

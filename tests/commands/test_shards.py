@@ -214,7 +214,7 @@ def test_shards_of_several_processes_can_be_joined(parse_run, text, tmp_path):
         assert parse_run(text, "--output", out, "--shard", f"{i}/11")[0] == 0
     code, _, lines = parse_run(text, "--output", out, "--shard", "join/11")
     assert code == 3
-    assert errors_of(lines)[0].endswith("are not there: 3, 4, 6, 7, 8, 9, 10")
+    assert errors_of(lines)[0].endswith("missing shards of 11: 3, 4, 6, 7, 8, 9, 10")
     for i in (3, 4, 6, 7, 8, 9, 10):
         assert parse_run(text, "--output", out, "--shard", f"{i}/11")[0] == 0
     names = sorted(name for name in in_folder(out) if not name.endswith(".done"))
@@ -362,8 +362,8 @@ def test_one_process_a_shard(parse_run, text, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--shard", "1/2"], "give --output DIR"),
-        (["--shard", "1/2", "--output", "{out}", "--guide", "{text}"], "not with a second file"),
+        (["--shard", "1/2"], "needs --output DIR"),
+        (["--shard", "1/2", "--output", "{out}", "--guide", "{text}"], "cannot be combined with --guide FILE"),
         (["--shard", "1/2", "--output", "{out}", "/dev/null"], "regular files only"),
     ],
 )

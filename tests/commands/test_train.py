@@ -137,7 +137,7 @@ def test_without_labels_no_label_is_scored(train_run):
 
 @pytest.mark.parametrize(
     ("how", "said"),
-    [("oracle", "replaced"), ("reorder", "learned from with their words rearranged")],
+    [("oracle", "replaced"), ("reorder", "learned from with their words in a projective order")],
 )
 def test_unreachable_trees_are_counted(train_run, how, said):
     words = ["decoder=eisner", "learning.epochs=1", "data.test=null", f"learning.unreachable={how}"]

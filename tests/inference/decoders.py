@@ -16,7 +16,10 @@ IN_MAIN_MEMORY = ["torch", "cpu"]
 """Every backend that is quick without a GPU."""
 
 _no_triton = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
-_triton = pytest.param("gpu", marks=[_no_triton, pytest.mark.gpu] if HAS_GPU else _no_triton)
+TRITON = pytest.mark.gpu if HAS_GPU else pytest.mark.triton
+"""The mark of tests that run Triton's kernels: on the GPU, or in the interpreter."""
+
+_triton = pytest.param("gpu", marks=[_no_triton, TRITON])
 BACKENDS = [*IN_MAIN_MEMORY, _triton]
 """Every backend but "auto" and the ones that do not exist."""
 

@@ -61,7 +61,9 @@ for n in (25, 100):
 """
 
 
-@pytest.fixture(scope="module", params=KERNELS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.triton) for name in KERNELS]
+)
 def compiled(request, tmp_path_factory) -> Path:
     """A folder with what a kernel is compiled to: n = 25, 100, both types, both kinds of roots."""
     folder = tmp_path_factory.mktemp(request.param)

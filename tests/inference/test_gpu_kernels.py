@@ -6,7 +6,7 @@ import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import reference
-from tests.inference.decoders import HAS_GPU
+from tests.inference.decoders import HAS_GPU, TRITON
 from tests.strategies import integer_scores, integer_siblings, with_junk
 
 pytest.importorskip("triton", reason="Triton is not installed")
@@ -15,6 +15,8 @@ from gpuparse.inference.kernels.gpu.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.kernels.gpu.eisner import eisner
 from gpuparse.inference.kernels.gpu.eisner_sibling import eisner_sibling
 from gpuparse.inference.kernels.gpu.launch import count_programs, row_length
+
+pytestmark = TRITON
 
 DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])

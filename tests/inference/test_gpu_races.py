@@ -21,7 +21,10 @@ from gpuparse.inference.kernels.gpu.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.kernels.gpu.eisner import eisner
 from gpuparse.inference.kernels.gpu.eisner_sibling import eisner_sibling
 
-pytestmark = pytest.mark.skipif(HAS_GPU, reason="with a GPU, Triton's interpreter is off")
+pytestmark = [
+    pytest.mark.triton,
+    pytest.mark.skipif(HAS_GPU, reason="with a GPU, Triton's interpreter is off"),
+]
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 EVERYBODY, SOMEBODY = -1, -2  # all threads load one number; one, always the same, stores it
 

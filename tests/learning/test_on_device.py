@@ -268,6 +268,7 @@ def test_what_has_no_torch_form_is_refused(change: dict, message: str) -> None:
     check_rule(replace(OPTIONS, **change))
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_triton_kernels_learn_the_same(decoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton", reason="Triton is not installed")

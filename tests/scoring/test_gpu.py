@@ -17,7 +17,7 @@ from gpuparse.scoring.labels import best_labels
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensor_batch import TensorBatch, as_tensors
 from gpuparse.scoring.weights import Weights
-from tests.inference.decoders import skip_unless_it_reads
+from tests.inference.decoders import TRITON, skip_unless_it_reads
 from tests.scoring import test_arcs as arcs
 from tests.scoring import test_joint as joint
 from tests.scoring import test_labels as labels
@@ -25,6 +25,8 @@ from tests.scoring import test_siblings as siblings
 from tests.scoring.test_siblings import cells  # noqa: F401
 
 pytest.importorskip("triton", reason="Triton is not installed")
+
+pytestmark = TRITON
 
 # Kinds of maps and types of weights, each met once at least.
 CASES = [(1 << 14, np.int16), (100_003, np.int8), ("exact", np.int16), (100, np.float32)]
