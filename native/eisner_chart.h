@@ -271,7 +271,7 @@ private:
         if constexpr (S::is_sum) {
             for (int64_t k = from; k <= to; k++)
                 row[k] = (row[k] + siblings.part_of_pair(m, k)) * scale;
-            semiring.exp_cells(row, from, to + 1);
+            exp_cells(semiring, row, from, to + 1);
         }
     }
 };

@@ -195,26 +195,27 @@ inline void spread_parts(const Chart& chart, int64_t i) {
     const int64_t n = chart.n, stride = chart.stride;
     chart.siblings.spread_parts_of_three(i, n, stride, chart.right, chart.left);
     if constexpr (Chart::Semiring::is_sum) {
-        double top = chart.part_tops[i];
+        const auto& s = chart.semiring;
+        Vector<double> top = splat(0.0);
         for (int64_t k = i + 1; k < n; k++) {
-            double *right = chart.right + k * stride, *left = chart.left + k * stride;
-            const double beside = chart.siblings.part_of_pair(i, k);
-            for (int64_t j = k + 1; j <= n; j++) {
+            double* __restrict right = chart.right + k * stride;
+            for (int64_t j = k + 1; j <= n; j++)
                 right[j] = (right[j] + chart.siblings.part_of_pair(j, k)) * chart.scale;
-                chart.part_tops[j] = right[j] > chart.part_tops[j] ? right[j] : chart.part_tops[j];
-            }
-            chart.semiring.exp_cells(right, k + 1, n + 1);
+            exp_cells(s, right, k + 1, n + 1, [&](int64_t j, const Vector<double>& scores) {
+                const Vector<double> tops = load(chart.part_tops + j);
+                store<double>(chart.part_tops + j, scores > tops ? scores : tops);
+            });
             if (i == 0) continue;  // the root modifies nothing
-            for (int64_t j = k + 1; j <= n; j++) {
-                left[j] = (left[j] + beside) * chart.scale;
-                top = left[j] > top ? left[j] : top;
-            }
-            chart.semiring.exp_cells(left, k + 1, n + 1);
+            double* __restrict left = chart.left + k * stride;
+            const double beside = chart.siblings.part_of_pair(i, k);
+            for (int64_t j = k + 1; j <= n; j++) left[j] = (left[j] + beside) * chart.scale;
+            exp_cells(s, left, k + 1, n + 1, [&](int64_t, const Vector<double>& scores) {
+                top = scores > top ? scores : top;
+            });
         }
-        if (i == 0)
-            chart.semiring.fill_zero(chart.left, chart.plane);
-        else
-            chart.part_tops[i] = top;
+        if (i == 0) return s.fill_zero(chart.left, chart.plane);
+        for (int64_t k = 0; k < Lanes<double>::count; k++)
+            chart.part_tops[i] = top[k] > chart.part_tops[i] ? top[k] : chart.part_tops[i];
     }
 }
 

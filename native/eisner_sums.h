@@ -128,8 +128,8 @@ private:
                 chart.arcs_r[row + j] = arc(i, j);
                 if (i > 0) chart.arcs_l[row + j] = arc(j, i);  // the root modifies nothing
             }
-            s.exp_cells(chart.arcs_r + row, i + 1, n + 1);
-            if (i > 0) s.exp_cells(chart.arcs_l + row, i + 1, n + 1);
+            exp_cells(s, chart.arcs_r + row, i + 1, n + 1);
+            if (i > 0) exp_cells(s, chart.arcs_l + row, i + 1, n + 1);
             if constexpr (SIBLINGS) copy_sibling_scores(i);
         }
         for (int64_t m = 1; m <= n; m++) {
@@ -153,11 +153,11 @@ private:
             first_l[j] = scaled(chart.siblings.first(j, i), chart.part_tops[i]);
             ends_l[j] = scaled(chart.siblings.end(j, i), chart.end_tops[i]);
         }
-        s.exp_cells(first_r, i + 1, n + 1);
-        s.exp_cells(ends_r, i + 1, n + 1);
+        exp_cells(s, first_r, i + 1, n + 1);
+        exp_cells(s, ends_r, i + 1, n + 1);
         if (i == 0) return;
-        s.exp_cells(first_l, i + 1, n + 1);
-        s.exp_cells(ends_l, i + 1, n + 1);
+        exp_cells(s, first_l, i + 1, n + 1);
+        exp_cells(s, ends_l, i + 1, n + 1);
     }
     double scaled(double score, double& top) const {
         score *= chart.scale;

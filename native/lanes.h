@@ -54,6 +54,14 @@ inline V turned_lanes(V vector, int64_t lanes) {
     return result;
 }
 
+// All bits set in the lanes of the cells from <= j + lane < to.
+inline Vector<int64_t> lanes_between(int64_t j, int64_t from, int64_t to) {
+    Vector<int64_t> cell;
+    for (int64_t k = 0; k < Lanes<int64_t>::count; k++) cell[k] = k;
+    cell += splat(j);
+    return (cell >= splat(from)) & (cell < splat(to));
+}
+
 // A number of cells rounded up to whole cache lines of 64 bytes, the longest vectors.
 template <class F>
 inline int64_t whole_lines(int64_t count) {

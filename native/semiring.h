@@ -75,17 +75,9 @@ struct SumProduct {
 
     static double ratio(double x, double y) { return x / y; }
     static double log_of(double x) { return log(x); }
-    // Replace the scores in row[from..to) by their exp.
-    static void exp_cells(F* row, int64_t from, int64_t to) {
-        const int64_t count = Lanes<F>::count;
-        int64_t j = from;
-        for (; j + count <= to; j += count) store(row + j, vector_exp(load(row + j)));
-        if (j < to) {
-            F rest[count] = {};
-            memcpy(rest, row + j, (size_t)(to - j) * sizeof(F));
-            store(rest, vector_exp(load(rest)));
-            memcpy(row + j, rest, (size_t)(to - j) * sizeof(F));
-        }
+    // exp of the scores in the lanes that are there, 0 in the others.
+    static void store_exp(F* cell, Vector<double> scores, Vector<int64_t> is_there) {
+        store(cell, is_there ? vector_exp(scores) : all(zero));
     }
 };
 
@@ -166,27 +158,36 @@ struct ScaledSum {
     static double log_of(const Value& x) {
         return x.m == 0 ? -__builtin_inf() : log(x.m) + x.e * LN_2_LOW + x.e * LN_2_HIGH;
     }
-    void exp_cells(F* row, int64_t from, int64_t to) const {
-        const int64_t count = Lanes<F>::count;
-        for (int64_t j = from; j < to; j += count) {
-            const size_t size = (size_t)(to - j < count ? to - j : count) * sizeof(F);
-            F rest[2 * count] = {};
-            memcpy(rest, row + j, size);
-            Vector<double> score = gpuparse::load(rest), e;
-            const Vector<int64_t> is_zero = score < gpuparse::splat(-1e14);
-            score = is_zero ? gpuparse::splat(0.0) : score;
-            const Vector<double> m = vector_exp_reduced(score, e);
-            ScaledSum local;
-            local.cells = count;
-            local.store(rest, {is_zero ? gpuparse::splat(0.0) : m, e});
-            memcpy(row + j, rest, size);
-            memcpy(row + cells + j, rest + count, size);
-        }
+    void store_exp(F* cell, Vector<double> scores, Vector<int64_t> is_there) const {
+        is_there &= scores > gpuparse::splat(-1e14);
+        Vector<double> e;
+        const Vector<double> m =
+            vector_exp_reduced(is_there ? scores : gpuparse::splat(0.0), e);
+        store(cell, {is_there ? m : gpuparse::splat(0.0), e});
     }
 
 private:
     static constexpr int64_t MANTISSA = (1LL << 52) - 1;
     static constexpr int64_t ONE = 1023LL << 52;
 };
+
+// Replace the scores in row[from..to) by their exp in a semiring of sums. The row begins at a whole
+// vector; cells around that are in the same vectors become zero. `look` sees each vector of scores
+// and where it stands, 0 in the cells around.
+template <class S, class Look>
+inline void exp_cells(const S& semiring, double* row, int64_t from, int64_t to, Look look) {
+    const int64_t count = Lanes<double>::count;
+    for (int64_t j = from / count * count; j < to; j += count) {
+        const Vector<int64_t> is_there = lanes_between(j, from, to);
+        const Vector<double> scores = is_there ? load(row + j) : splat(0.0);
+        look(j, scores);
+        semiring.store_exp(row + j, scores, is_there);
+    }
+}
+
+template <class S>
+inline void exp_cells(const S& semiring, double* row, int64_t from, int64_t to) {
+    exp_cells(semiring, row, from, to, [](int64_t, const Vector<double>&) {});
+}
 
 }  // namespace gpuparse
