@@ -36,6 +36,29 @@ GPUPARSE(int64_t) parse_batch(const Sentences* sentences, const Scorer* scorer, 
 GPUPARSE(int64_t) parse_graphs_batch(const Sentences* sentences, const Scorer* scorer,
     const Search* search, i64_1 firsts, out_i64_1 heads, out_b8_1 cells);
 
+// Mark the arcs of every sentence that are left for a higher-order decoder: those whose marginal is at
+// least `threshold` times that of the likeliest head, at most max_heads of each word. The arcs of the
+// best tree always stay. search: of a first-order decoder; scale: nats a point of the scores; cells:
+// written as of `ArcCells`. Returns as `parse_batch`.
+// Source: Koo & Collins (2010): marginals of a first-order model, a threshold relative to the likeliest
+// head; differs: the best tree stays, and there may be a limit of heads.
+GPUPARSE(int64_t) prune_batch(const Sentences* sentences, const Scorer* scorer, const Search* search,
+    double scale, double threshold, int64_t max_heads, i64_1 firsts, out_b8_1 cells);
+
+// Probabilities of the arcs of K trees of every sentence, (K, tokens): of heads where heads are not
+// negative, of labels, given the heads, where both are not negative and labels are found with the
+// trees. arc_scale, label_scale: nats a point of the scores. least_risk: first write the trees with
+// the most expected right heads to heads[0], and their labels to labels[0] where these are found with
+// the trees. log_partitions (B,): in nats. Returns as `parse_batch`.
+GPUPARSE(int64_t) find_marginals_batch(const Sentences* sentences, const Scorer* scorer,
+    const Search* search, double arc_scale, double label_scale, bool least_risk, out_i64_2 heads,
+    out_i64_2 labels, out_f64_2 head_marginals, out_f64_2 label_marginals, out_f64_1 log_partitions);
+
+// The K best trees of every sentence, with their labels if found with the trees: heads, labels
+// (K, tokens), scores (K, B), written where there is a tree. Returns as `parse_batch`.
+GPUPARSE(int64_t) find_k_best_batch(const Sentences* sentences, const Scorer* scorer,
+    const Search* search, out_i64_2 heads, out_i64_2 labels, out_f64_2 scores);
+
 // Write the best label of every arc of finished trees, heads (tokens,), the first of equals.
 // weights: (lines, labels).
 GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan, any_2 weights,
