@@ -10,9 +10,11 @@ from benchmarks.registry import Report
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
+from gpuparse.decoder_choice import with_decoder
 from gpuparse.errors import ConfigError
+from gpuparse.folder import load_parser
 from gpuparse.inference.decode import DECODERS
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.exact import CrossingParts, best_tree, tree_score
 
 GATE = (
@@ -39,7 +41,7 @@ def run(options: argparse.Namespace) -> Report:
     rows = [
         row
         for path in options.models
-        for row in _rows(path.name, Model.load(path), treebank, options)
+        for row in _rows(path.name, load_parser(path), treebank, options)
     ]
     columns = ["model", "search", "certified %", "iterations", "99%", "sent/s", "best %", "gap"]
     notes = [
@@ -53,19 +55,19 @@ def run(options: argparse.Namespace) -> Report:
 
 
 def _rows(
-    name: str, model: Model, treebank: Treebank, options: argparse.Namespace
+    name: str, model: Parser, treebank: Treebank, options: argparse.Namespace
 ) -> list[list[object]]:
     decoder = model.decoder
     if not {"sibling"} <= set(DECODERS[decoder].parts) or DECODERS[decoder].is_projective:
         raise ConfigError(f"{name}: learned with {decoder}, not with a search of crossing arcs")
     searches = [decoder] if decoder == "dual_decomposition" else [decoder, "dual_decomposition"]
     batch = model.encode(treebank)
-    exact = model.with_decoder("ilp", force=True)
+    exact = with_decoder(model, "ilp", force=True)
     taken = np.flatnonzero(batch.lengths <= options.max_words)[: options.exact]
     best = {int(b): _best_score(exact, batch, int(b)) for b in taken}
     rows: list[list[object]] = []
     for search in searches:
-        searcher = model.with_decoder(search, force=True)
+        searcher = with_decoder(model, search, force=True)
         searcher.min_gain = 0.0  # what search misses, not what a model gives away
         searcher.search(batch.select(np.arange(min(2, len(batch)))))  # gets the kernels
         began = time.process_time()
@@ -93,7 +95,7 @@ def _rows(
     return rows
 
 
-def _best_score(model: Model, batch: Batch, b: int) -> tuple[float, CrossingParts]:
+def _best_score(model: Parser, batch: Batch, b: int) -> tuple[float, CrossingParts]:
     """The score of the best tree of a sentence, and the parts that it is made of."""
     parts, n = model.crossing_parts(batch.select(np.array([b]))), int(batch.lengths[b])
     return tree_score(parts, n, best_tree(parts, n, single_root=model.single_root)), parts

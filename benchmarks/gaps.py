@@ -16,9 +16,10 @@ from benchmarks.registry import Report
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
+from gpuparse.folder import load_parser
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling, hill_climb
 from gpuparse.inference.integer_program import integer_program
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.siblings import sibling_scores
 
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> Report:
         if path.is_dir():
             if options.treebank is None:
                 raise ConfigError(f"{path} is a model: give it a --treebank to score")
-            model = Model.load(path)
+            model = load_parser(path)
             scored = scored_sentences(model, read_treebank(options.treebank))
             sources.append((path.name, scored, model.single_root))
         else:
@@ -152,7 +153,7 @@ def joined(tables: list[Report]) -> Report:
     )
 
 
-def scored_sentences(model: Model, treebank: Treebank) -> Iterator[ScoredSentence]:
+def scored_sentences(model: Parser, treebank: Treebank) -> Iterator[ScoredSentence]:
     """The sentences of a treebank as a second-order model scores them, all parts written out.
 
     Raises:

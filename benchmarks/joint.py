@@ -10,7 +10,8 @@ from benchmarks.registry import Report, median_times
 from benchmarks.scoring import LENGTHS, of_length
 from benchmarks.subjects import add_treebank_argument, read_subject, trained_model
 from gpuparse.data.batch import Batch
-from gpuparse.model import Found, Model
+from gpuparse.parser import Parser
+from gpuparse.scoring.found import Found
 
 GATE = ("tests/scoring/test_joint.py", "tests/scoring/test_labels.py")
 SYSTEMS = (
@@ -65,11 +66,11 @@ def run(options: argparse.Namespace) -> Report:
     )
 
 
-def _search(model: Model, batch: Batch) -> Callable[[], Found]:
+def _search(model: Parser, batch: Batch) -> Callable[[], Found]:
     return lambda: model.search(batch)
 
 
-def _check_backends(model: Model, batch: Batch) -> None:
+def _check_backends(model: Parser, batch: Batch) -> None:
     some = batch.select(np.arange(min(len(batch), 32)))
     found, twin = model.search(some), model.search(some, backend="torch")
     assert np.array_equal(found.heads, twin.heads), "the backends disagree in heads"

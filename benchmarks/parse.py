@@ -16,7 +16,8 @@ from gpuparse.commands import parse
 from gpuparse.data.batch import word_places
 from gpuparse.data.conll import treebank_from_bytes, write_predictions
 from gpuparse.data.treebank import Treebank
-from gpuparse.model import Model
+from gpuparse.folder import save_parser
+from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.labels import label_ragged
 
@@ -62,10 +63,10 @@ def run(options: argparse.Namespace) -> Report:
     return Report("Parsing from file to file, one thread", columns, rows, notes)
 
 
-def _file_to_file(model: Model, treebank: Treebank, copies: int) -> float:
+def _file_to_file(model: Parser, treebank: Treebank, copies: int) -> float:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model.save(folder)
+        save_parser(model, folder)
         text, out = folder / "input.conllu", folder / "out"
         with text.open("wb") as file:
             for _ in range(copies):
@@ -83,7 +84,7 @@ def _parse(model: Path, text: Path, output: Path) -> None:
     parse.main([str(model), str(text), *options])
 
 
-def _stages(model: Model, treebank: Treebank) -> Iterator[tuple[str, float, float | None]]:
+def _stages(model: Parser, treebank: Treebank) -> Iterator[tuple[str, float, float | None]]:
     text = treebank.data.tobytes()
     floor = _seconds(lambda: [line.split(b"\t") for line in text.split(b"\n")])
     yield "reading", _seconds(lambda: treebank_from_bytes(text, "text")), floor
@@ -112,7 +113,7 @@ def _stages(model: Model, treebank: Treebank) -> Iterator[tuple[str, float, floa
     yield "writing", writing, floor
 
 
-def _gathers(model: Model, lengths: np.ndarray) -> float:
+def _gathers(model: Parser, lengths: np.ndarray) -> float:
     """Weights that the pair families read for all arcs."""
     per_arc = len(model.plan.arcs.pair) + int((model.plan.arcs.pair["second_codes"] >= 0).sum())
     return float(per_arc * (lengths * lengths).sum())

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.registry import Report, median_times
 from benchmarks.subjects import SYSTEMS, add_treebank_argument, read_subject, trained_model
 from gpuparse.data.batch import Batch
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 
 GATE = ("tests/scoring/test_arcs.py", "tests/scoring/test_siblings.py")
 TABLES = ((1 << 20, 16), (1 << 22, 8), (1 << 22, 16))  # rows, bits of a weight
@@ -60,13 +60,13 @@ def of_length(batch: Batch, shortest: int, longest: int) -> Batch:
     return batch.select(np.tile(chosen, max(1, -(-SENTENCES // len(chosen)))))
 
 
-def _check_backends(model: Model, batch: Batch) -> None:
+def _check_backends(model: Parser, batch: Batch) -> None:
     some = batch.select(np.arange(min(len(batch), 64)))
     twin = model.search(some, backend="torch").heads
     assert np.array_equal(model.search(some).heads, twin), "the backends disagree"
 
 
-def _speeds(model: Model, batch: Batch, options: argparse.Namespace) -> list[float | None]:
+def _speeds(model: Parser, batch: Batch, options: argparse.Namespace) -> list[float | None]:
     one = argparse.Namespace(threads=1, repeats=options.repeats)
     # The search runs in a thread of a pool, which the clock of this thread does not see.
     calls = {"one": lambda: model.search(batch)}

@@ -9,7 +9,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import load_templates
 from gpuparse.learning.pruning import PruningOptions
 from gpuparse.learning.trainer import Options, Trainer
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 
 GENERATED = "4000 generated sentences"
 SYSTEMS = (
@@ -73,7 +73,7 @@ def trained_model(
     n_rows: int,
     labels: str | None,
     bits: int = 16,
-) -> Model:
+) -> Parser:
     """A model after two epochs: as fast as one after ten, and as full of weights.
 
     labels: a set of label templates; `joint-labels` are found with the trees.

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping
 
 from gpuparse.data.vocabulary import Encoder
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.joint import label_map
 from tests.rows import full_exact_map, rows_of_arcs, rows_of_ends, rows_of_siblings
 from tests.samples import Sentence, treebank_of
@@ -41,7 +41,7 @@ def rows_of_names(
 
 
 def rows_of_trees(
-    model: Model, sentences: list[Sentence], named: list[Named]
+    model: Parser, sentences: list[Sentence], named: list[Named]
 ) -> dict[Hashable, int]:
     """The rows of arc features, and of sibling and end features if the model has them."""
     batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
@@ -58,7 +58,7 @@ def rows_of_trees(
 
 
 def lines_of_labels(
-    model: Model, sentences: list[Sentence], named: list[Named]
+    model: Parser, sentences: list[Sentence], named: list[Named]
 ) -> dict[Hashable, int]:
     """The lines of label features, of labels that are found with the trees."""
     assert model.joint_plan is not None

@@ -5,7 +5,8 @@ import tempfile
 from pathlib import Path
 
 from gpuparse.data.conll import Treebank, treebank_from_bytes
-from gpuparse.model import Model
+from gpuparse.folder import save_parser
+from gpuparse.parser import Parser
 
 Sentence = list[list[str]]
 
@@ -108,8 +109,8 @@ def template_set_text(
     return "\n".join(lines) + "\n"
 
 
-def fingerprint(model: Model) -> dict[str, bytes]:
+def fingerprint(model: Parser) -> dict[str, bytes]:
     """The bytes of the model's files."""
     with tempfile.TemporaryDirectory() as folder:
-        model.save(Path(folder))
+        save_parser(model, Path(folder))
         return {file.name: file.read_bytes() for file in Path(folder).iterdir()}

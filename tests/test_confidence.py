@@ -2,19 +2,22 @@
 the model's own scores and against enumeration."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from gpuparse import inference
+from gpuparse.confidence import find_k_best_trees, find_marginals, parse_with_confidence
 from gpuparse.data.batch import word_places
 from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError
 from gpuparse.features.templates import parse_set
+from gpuparse.folder import load_parser, save_parser
 from gpuparse.inference import minimum_bayes_risk
 from gpuparse.learning.projectivize import unkeepable
 from gpuparse.learning.units import fit_units
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import TorchScorer, arc_scores
 from gpuparse.scoring.joint import label_map
 from gpuparse.scoring.siblings import sibling_scores
@@ -27,7 +30,7 @@ JOINT = parse_set(
 )
 KINDS = {
     "eisner": {},
-    "matrix tree": {"decoder": "chu_liu_edmonds", "single_root": True, "map_kind": "exact"},
+    "matrix tree": {"decoder": "chu_liu_edmonds", "single_root": True},
     "siblings": {"decoder": "eisner_sibling"},
     "joint": {"joint_labels": True, "label_templates": JOINT},
     "joint, siblings": {
@@ -38,20 +41,20 @@ SHORT = random_sentences(7, 12, 4)
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def model(request) -> Model:
+def model(request) -> Parser:
     """A model whose probabilities are neither all alike nor all 0 or 1."""
     raw = trained(**KINDS[request.param])
-    return raw.with_units(20 * raw.arc_unit, 7 * raw.label_unit)
+    return raw.with_scales(20 * raw.arc_scale, 7 * raw.label_scale)
 
 
-def dense(model: Model, treebank):
+def dense(model: Parser, treebank):
     """(scores, lengths, options): what a decoder of tensors reads, in nats; best labels in arcs.
 
     And the label scores (B, N, N, L) in nats of labels that are found with the trees, or None.
     """
     batch = model.encode(treebank)
     given = model.features, model.arcs
-    arcs = arc_scores(batch, model.plan.arcs, *given, backend="torch").double() * model.arc_unit
+    arcs = arc_scores(batch, model.plan.arcs, *given, backend="torch").double() * model.arc_scale
     labels = None
     if model.joint_plan:
         weights = model.label_weights
@@ -63,18 +66,18 @@ def dense(model: Model, treebank):
             for c in range(len(model.labels))
         ]
         labels = torch.stack(columns, -1).double()
-        arcs = arcs + labels.max(-1).values * model.arc_unit
-        labels = labels * model.label_unit
+        arcs = arcs + labels.max(-1).values * model.arc_scale
+        labels = labels * model.label_scale
     options = {"single_root": model.single_root}
     parts = [arcs]
     if model.plan.siblings:
         siblings, ends = sibling_scores(batch, model.plan.siblings, *given, backend="torch")
-        parts.append(siblings.double() * model.arc_unit)
-        options["end_scores"] = ends.double() * model.arc_unit
+        parts.append(siblings.double() * model.arc_scale)
+        options["end_scores"] = ends.double() * model.arc_scale
     return parts, batch.lengths, options, labels
 
 
-def sums_of(model: Model, treebank):
+def sums_of(model: Parser, treebank):
     """Marginals, log-partitions and label scores by the torch forms."""
     parts, lengths, options, labels = dense(model, treebank)
     name = {"chu_liu_edmonds": "matrix_tree"}.get(model.decoder, model.decoder)
@@ -89,25 +92,27 @@ def by_sentence(treebank, values):
 
 
 def test_probabilities_are_those_of_torch_sums(model):
-    found = model.parse(TEST, probabilities=True)
+    found = parse_with_confidence(model, TEST, probabilities=True)
     plain = model.parse(TEST)
     assert np.array_equal(found.heads, plain.heads)
     assert np.array_equal(found.labels, plain.labels)
-    assert plain.head_chances is None
+    assert plain.head_probabilities is None
     marginals, _, labels = sums_of(model, TEST)
-    of_labels = by_sentence(TEST, found.label_chances)
+    of_labels = by_sentence(TEST, found.label_probabilities)
     ids = by_sentence(TEST, found.labels)
     for s, heads in enumerate(by_sentence(TEST, found.heads)):
         words = np.arange(1, len(heads) + 1)
         expected = marginals[s, heads, words]
-        np.testing.assert_allclose(by_sentence(TEST, found.head_chances)[s], expected, atol=1e-9)
+        np.testing.assert_allclose(
+            by_sentence(TEST, found.head_probabilities)[s], expected, atol=1e-9
+        )
         if labels is not None:
             softmax = labels[s, heads, words].softmax(-1).numpy()
             expected = softmax[words - 1, ids[s]]
             np.testing.assert_allclose(of_labels[s], expected, atol=1e-12)
-    assert 0.2 < found.head_chances.mean() < 0.999
-    assert (found.label_chances > 1 / 3 - 1e-9).all()  # the best of three
-    assert found.label_chances.max() <= 1
+    assert 0.2 < found.head_probabilities.mean() < 0.999
+    assert (found.label_probabilities > 1 / 3 - 1e-9).all()  # the best of three
+    assert found.label_probabilities.max() <= 1
 
 
 def test_labels_of_finished_trees_have_the_probability_of_their_scores(model):
@@ -118,19 +123,21 @@ def test_labels_of_finished_trees_have_the_probability_of_their_scores(model):
     found = model.parse(TEST)
     heads = np.full(batch.values.shape[1], -1, np.int64)
     heads[places] = found.heads
-    chances = []
+    probabilities = []
     for label in range(len(model.labels)):
         labels = np.full_like(heads, -1)
         labels[places] = label
-        chances.append(model.chances(batch, heads, labels).labels[0, places])
-    chances = np.array(chances)
-    np.testing.assert_allclose(chances.sum(0), 1.0, atol=1e-12)
-    assert np.array_equal(chances.argmax(0), found.labels)
+        probabilities.append(find_marginals(model, batch, heads, labels).labels[0, places])
+    probabilities = np.array(probabilities)
+    np.testing.assert_allclose(probabilities.sum(0), 1.0, atol=1e-12)
+    assert np.array_equal(probabilities.argmax(0), found.labels)
     # Ratios of probabilities are differences of scores: twice the unit, ratios squared.
-    twice = model.with_units(model.arc_unit, 2 * model.label_unit)
+    twice = model.with_scales(model.arc_scale, 2 * model.label_scale)
     labels[places] = 0
-    squared = twice.chances(batch, heads, labels).labels[0, places]
-    np.testing.assert_allclose(squared, chances[0] ** 2 / (chances**2).sum(0), atol=1e-12)
+    squared = find_marginals(twice, batch, heads, labels).labels[0, places]
+    np.testing.assert_allclose(
+        squared, probabilities[0] ** 2 / (probabilities**2).sum(0), atol=1e-12
+    )
 
 
 def tree_sums(model, treebank, s):
@@ -154,10 +161,10 @@ def tree_sums(model, treebank, s):
 def test_all_trees_of_short_sentences_have_their_probabilities(model):
     """More trees than there are: all of them, and those of labelled trees where labels count."""
     treebank = treebank_of(SHORT)
-    found = model.k_best(treebank, 130, probabilities=True)
-    plain = model.k_best(treebank, 130)
+    found = find_k_best_trees(model, treebank, 130, probabilities=True)
+    plain = find_k_best_trees(model, treebank, 130)
     assert np.array_equal(found.heads, plain.heads)
-    assert plain.chances is None
+    assert plain.probabilities is None
     for s in range(len(treebank)):
         words = slice(treebank.word_starts[s], treebank.word_starts[s + 1])
         trees, expected = tree_sums(model, treebank, s)
@@ -169,37 +176,39 @@ def test_all_trees_of_short_sentences_have_their_probabilities(model):
         assert (np.diff(found.scores[:count, s]) <= 1e-9).all()
         number = {tuple(tree): t for t, tree in enumerate(trees[:, 1:].tolist())}
         order = [number[tuple(tree)] for tree in heads.tolist()]
-        np.testing.assert_allclose(found.chances[:count, s], expected[order], atol=1e-9)
-        assert (found.chances[count:, s] == 0).all()
+        np.testing.assert_allclose(found.probabilities[:count, s], expected[order], atol=1e-9)
+        assert (found.probabilities[count:, s] == 0).all()
         # An arc's probability is that of all trees that have it.
         for k in range(count):
             has_arc = trees[:, 1:] == heads[k]
-            np.testing.assert_allclose(found.head_chances[k, words], expected @ has_arc, atol=1e-9)
+            np.testing.assert_allclose(
+                found.head_probabilities[k, words], expected @ has_arc, atol=1e-9
+            )
 
 
 def test_the_best_of_several_trees_is_the_best(model):
-    found, best = model.k_best(TEST, 3), model.parse(TEST)
+    found, best = find_k_best_trees(model, TEST, 3), model.parse(TEST)
     assert np.array_equal(found.heads[0], best.heads)
     assert np.array_equal(found.labels[0], best.labels)
-    one = model.k_best(TEST, 1)
+    one = find_k_best_trees(model, TEST, 1)
     assert np.array_equal(one.heads[0], best.heads)
     assert np.array_equal(one.scores[0], found.scores[0])
 
 
 def test_least_risk(model):
-    found = model.parse(TEST, least_risk=True, probabilities=True)
+    found = parse_with_confidence(model, TEST, least_risk=True, probabilities=True)
     _, lengths, _, _ = dense(model, TEST)
     marginals, _, _ = sums_of(model, TEST)
     search = "chu_liu_edmonds" if model.decoder == "chu_liu_edmonds" else "eisner"
     _, expected = minimum_bayes_risk(
         torch.from_numpy(marginals), lengths, decoder=search, single_root=model.single_root
     )
-    right = [part.sum() for part in by_sentence(TEST, found.head_chances)]
+    right = [part.sum() for part in by_sentence(TEST, found.head_probabilities)]
     np.testing.assert_allclose(right, expected.numpy(), atol=1e-9)
-    best = model.parse(TEST, probabilities=True)
-    assert found.head_chances.sum() > best.head_chances.sum()
+    best = parse_with_confidence(model, TEST, probabilities=True)
+    assert found.head_probabilities.sum() > best.head_probabilities.sum()
     assert not np.array_equal(found.heads, best.heads)
-    assert np.array_equal(model.parse(TEST, least_risk=True).labels, found.labels)
+    assert np.array_equal(parse_with_confidence(model, TEST, least_risk=True).labels, found.labels)
     for heads in by_sentence(TEST, found.heads):
         assert brute_force.is_tree(tuple(heads.tolist()))
         assert search != "eisner" or brute_force.is_projective(tuple(heads.tolist()))
@@ -207,14 +216,14 @@ def test_least_risk(model):
 
 def test_nothing_depends_on_threads_and_batches(model):
     def everything(**how):
-        first = model.parse(TEST, probabilities=True, **how)
-        risk = model.parse(TEST, least_risk=True, probabilities=True, **how)
-        several = model.k_best(TEST, 3, probabilities=True, **how)
+        first = parse_with_confidence(model, TEST, probabilities=True, **how)
+        risk = parse_with_confidence(model, TEST, least_risk=True, probabilities=True, **how)
+        several = find_k_best_trees(model, TEST, 3, probabilities=True, **how)
         return [
             getattr(found, name)
             for found in (first, risk, several)
-            for name in ("heads", "labels", "head_chances", "label_chances")
-        ] + [several.scores, several.chances]
+            for name in ("heads", "labels", "head_probabilities", "label_probabilities")
+        ] + [several.scores, several.probabilities]
 
     expected = everything(batch_size=1)
     for how in ({"batch_size": 64}, {"batch_size": 7, "threads": 3}):
@@ -229,19 +238,19 @@ def test_known_heads_are_kept_and_others_are_the_best_given_them(model):
     treebank = treebank_of(sentences)
     share = np.random.default_rng(3).random(treebank.n_words) < 0.4
     known = np.where(share, treebank.heads, -1)
-    found = model.parse(treebank, known=known, probabilities=True)
+    found = parse_with_confidence(model, treebank, known=known, probabilities=True)
     free = model.parse(treebank)
     assert np.array_equal(found.heads[known >= 0], known[known >= 0])
     assert not np.array_equal(free.heads[known >= 0], known[known >= 0])
     assert not np.array_equal(found.heads[known < 0], free.heads[known < 0])
-    np.testing.assert_allclose(found.head_chances[known >= 0], 1.0, atol=1e-9)
+    np.testing.assert_allclose(found.head_probabilities[known >= 0], 1.0, atol=1e-9)
     for backend in ("cpu", "torch"):
         again = model.parse(treebank, known=known, backend=backend, batch_size=5)
         assert np.array_equal(again.heads, found.heads)
         assert np.array_equal(again.labels, found.labels)
-    risk = model.parse(treebank, known=known, least_risk=True)
+    risk = parse_with_confidence(model, treebank, known=known, least_risk=True)
     assert np.array_equal(risk.heads[known >= 0], known[known >= 0])
-    several = model.k_best(treebank, 3, known=known)
+    several = find_k_best_trees(model, treebank, 3, known=known)
     assert np.array_equal(several.heads[0], found.heads)
     for k in range(3):
         is_there = several.heads[k] >= 0
@@ -261,54 +270,53 @@ def test_heads_that_no_tree_has(model):
         with pytest.raises(NoTreeError):
             model.parse(treebank, known=known, backend=backend)
     with pytest.raises(NoTreeError):
-        model.parse(treebank, known=known, probabilities=True)
+        parse_with_confidence(model, treebank, known=known, probabilities=True)
     with pytest.raises(NoTreeError):
-        model.k_best(treebank, 2, known=known)
+        find_k_best_trees(model, treebank, 2, known=known)
 
 
-def test_units_survive_saving_and_change_no_tree(model, tmp_path):
-    model.save(tmp_path)
-    again = Model.load(tmp_path)
-    assert (again.arc_unit, again.label_unit) == (model.arc_unit, model.label_unit)
+def test_scales_survive_saving_and_change_no_tree(model, tmp_path):
+    save_parser(model, tmp_path)
+    again = load_parser(tmp_path)
+    assert (again.arc_scale, again.label_scale) == (model.arc_scale, model.label_scale)
     assert again.is_calibrated is True
-    other = model.with_units(1.0, 1.0, is_calibrated=False)
+    other = model.with_scales(1.0, 1.0, is_calibrated=False)
     assert np.array_equal(other.parse(TEST).heads, model.parse(TEST).heads)
     assert other.is_calibrated is False
-    for units in ((0.0, 0.0), (-1.0, -1.0), (np.inf, np.inf), (1, 1)):
-        with pytest.raises(ValueError, match="cannot be the units"):
-            model.with_units(*units)
+    for scales in ((0.0, 0.0), (-1.0, -1.0), (np.inf, np.inf), (1, 1)):
+        with pytest.raises(ValueError, match="cannot be the scales"):
+            model.with_scales(*scales)
 
 
-def test_facts_that_are_no_units(model, tmp_path):
-    model.arc_unit, before = float("nan"), model.arc_unit
-    try:
-        model.save(tmp_path)
-    finally:
-        model.arc_unit = before
+def test_facts_that_are_no_scales(model, tmp_path):
+    save_parser(replace(model, arc_scale=float("nan")), tmp_path)
     with pytest.raises(ModelError, match="arc_unit or label_unit"):
-        Model.load(tmp_path)
+        load_parser(tmp_path)
 
 
 def test_the_units_of_training_come_with_the_scale():
     """The same averages in 8 and in 16 bits: scores in nats that hardly differ."""
     coarse, fine = trained(bits=8), trained(bits=16)
     assert not fine.is_calibrated
-    assert coarse.arc_unit == pytest.approx(fine.arc_unit * 32767 / 127)
-    ours, theirs = coarse.k_best(TEST, 1).scores, fine.k_best(TEST, 1).scores
+    assert coarse.arc_scale == pytest.approx(fine.arc_scale * 32767 / 127)
+    ours, theirs = (
+        find_k_best_trees(coarse, TEST, 1).scores,
+        find_k_best_trees(fine, TEST, 1).scores,
+    )
     np.testing.assert_allclose(ours, theirs, atol=0.3)
 
 
 def test_decoders_without_sums():
     climber = trained(decoder="hill_climb")
     for call in (
-        lambda: climber.parse(TEST, probabilities=True),
-        lambda: climber.parse(TEST, least_risk=True),
+        lambda: parse_with_confidence(climber, TEST, probabilities=True),
+        lambda: parse_with_confidence(climber, TEST, least_risk=True),
         lambda: fit_units(climber, TEST),
     ):
         with pytest.raises(ConfigError, match="no exact sums"):
             call()
     with pytest.raises(ConfigError, match="finds one tree only"):
-        climber.k_best(TEST, 2)
+        find_k_best_trees(climber, TEST, 2)
     known = np.where(np.arange(TEST.n_words) % 3 == 0, TEST.heads, -1)
     treebank = treebank_of(random_sentences(101, 30, 14))
     for backend in ("cpu", "torch"):
@@ -322,17 +330,17 @@ def test_decoders_without_sums():
 def test_other_refusals():
     model = trained(labels=False)
     with pytest.raises(ConfigError, match="compiled sums"):
-        model.parse(TEST, probabilities=True, backend="torch")
+        parse_with_confidence(model, TEST, probabilities=True, backend="torch")
     with pytest.raises(ConfigError, match="at least 1"):
-        model.k_best(TEST, 0)
+        find_k_best_trees(model, TEST, 0)
     with pytest.raises(ConfigError, match="batch_size is 0"):
-        model.k_best(TEST, 2, batch_size=0)
-    found = model.parse(TEST, probabilities=True)
+        find_k_best_trees(model, TEST, 2, batch_size=0)
+    found = parse_with_confidence(model, TEST, probabilities=True)
     assert found.labels is None
-    assert found.label_chances is None
-    several = model.k_best(TEST, 2, probabilities=True)
+    assert found.label_probabilities is None
+    several = find_k_best_trees(model, TEST, 2, probabilities=True)
     assert several.labels is None
-    assert several.label_chances is None
+    assert several.label_probabilities is None
     blank = [[[*word[:6], "_", *word[7:]] for word in words] for words in SHORT]
     with pytest.raises(DataError, match="no word has a head"):
         fit_units(model, treebank_of(blank))
@@ -351,16 +359,16 @@ def test_fitted_units_are_the_likeliest(kind):
         return fit_units(model, treebank)[1]
 
     again = fit_units(fitted, treebank)[0]
-    assert again.arc_unit == pytest.approx(fitted.arc_unit, rel=0.03)
-    assert again.label_unit == pytest.approx(fitted.label_unit, rel=0.03)
+    assert again.arc_scale == pytest.approx(fitted.arc_scale, rel=0.03)
+    assert again.label_scale == pytest.approx(fitted.label_scale, rel=0.03)
     for factor in (0.8, 1.25):
-        of_arcs = loss(fitted.with_units(fitted.arc_unit * factor, fitted.label_unit))
+        of_arcs = loss(fitted.with_scales(fitted.arc_scale * factor, fitted.label_scale))
         assert of_arcs.heads >= after.heads
         assert of_arcs.labels == after.labels
-        of_labels = loss(fitted.with_units(fitted.arc_unit, fitted.label_unit * factor))
+        of_labels = loss(fitted.with_scales(fitted.arc_scale, fitted.label_scale * factor))
         assert of_labels.labels >= after.labels
         assert of_labels.heads == after.heads
-    assert fit_units(raw, treebank, threads=3)[0].arc_unit == fitted.arc_unit
+    assert fit_units(raw, treebank, threads=3)[0].arc_scale == fitted.arc_scale
 
 
 def test_heads_that_no_projective_tree_keeps():

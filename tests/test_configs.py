@@ -13,8 +13,8 @@ from gpuparse.commands.console import run
 from gpuparse.commands.paper_files import load_tables
 from gpuparse.config import RunConfig, known_keys, load_config, parse_config
 from gpuparse.features.templates import TemplateSet, load_templates
+from gpuparse.folder import load_parser
 from gpuparse.learning.trainer import check_rule
-from gpuparse.model import Model
 from gpuparse.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
@@ -186,4 +186,4 @@ def test_the_quickstart(tmp_path, capsys, monkeypatch):
     [score] = re.findall(r"^UAS +(\d+\.\d+) ", out, re.MULTILINE)
     assert float(score) > 90
     assert "►" in out.splitlines()[-1] or "►" in out.splitlines()[-2]
-    assert Model.load(tmp_path / "model").decoder == "chu_liu_edmonds"
+    assert load_parser(tmp_path / "model").decoder == "chu_liu_edmonds"

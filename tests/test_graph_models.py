@@ -12,8 +12,8 @@ from gpuparse.commands.gold import written
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.graphs import Graphs, read_graphs
 from gpuparse.features.templates import load_templates
-from gpuparse.model import UNLABELLED, Model, Predictions
-from gpuparse.model_folder import VOCABULARY
+from gpuparse.folder import VOCABULARY, load_parser, save_parser
+from gpuparse.parser import UNLABELLED, Parser, Predictions
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.oracles import brute_force
 from tests.oracles.graphs import is_acyclic
@@ -24,13 +24,13 @@ SENTENCES = random_sentences(101, 30, 14)
 TEST = treebank_of(SENTENCES)
 KINDS = {
     "hashed": {"labels": True},
-    "exact, one root": {"labels": True, "map_kind": "exact", "single_root": True},
+    "one root": {"labels": True, "single_root": True},
     "heads only": {"labels": False},
 }
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def model(request: pytest.FixtureRequest) -> Model:
+def model(request: pytest.FixtureRequest) -> Parser:
     return trained(decoder="multi_parent", epochs=1, **KINDS[request.param])
 
 
@@ -62,7 +62,7 @@ def same(one: Predictions, two: Predictions) -> bool:
 
 
 def test_every_graph_is_acyclic_and_every_word_has_a_head_in_the_primary_tree(
-    model: Model,
+    model: Parser,
 ) -> None:
     found, first, several = model.parse(TEST), 0, 0
     assert found.graphs is not None
@@ -82,7 +82,7 @@ def test_every_graph_is_acyclic_and_every_word_has_a_head_in_the_primary_tree(
     assert several > 10
 
 
-def test_heads_of_a_word_ascend_and_have_relations_that_may_stand_there(model: Model) -> None:
+def test_heads_of_a_word_ascend_and_have_relations_that_may_stand_there(model: Parser) -> None:
     found = model.parse(TEST)
     graphs = found.graphs
     assert graphs is not None
@@ -102,7 +102,7 @@ def test_heads_of_a_word_ascend_and_have_relations_that_may_stand_there(model: M
     assert any(model.primary[i] is None for i in graphs.relations[~is_primary])
 
 
-def test_parses_do_not_depend_on_how_they_are_made(model: Model) -> None:
+def test_parses_do_not_depend_on_how_they_are_made(model: Parser) -> None:
     expected = model.parse(TEST, batch_size=1)
     for batch_size in (2, 64, 1000):
         for threads, backend in ((1, "auto"), (1, "torch"), (2, "cpu"), (5, "auto")):
@@ -111,7 +111,7 @@ def test_parses_do_not_depend_on_how_they_are_made(model: Model) -> None:
 
 
 def test_parses_do_not_depend_on_the_other_sentences_or_on_their_gold_graphs(
-    model: Model,
+    model: Parser,
 ) -> None:
     together = model.parse(TEST)
     assert together.graphs is not None
@@ -128,16 +128,16 @@ def test_parses_do_not_depend_on_the_other_sentences_or_on_their_gold_graphs(
         first += n
 
 
-def test_save_and_load_lose_nothing(model: Model, tmp_path: Path) -> None:
-    model.save(tmp_path)
-    again = Model.load(tmp_path)
+def test_save_and_load_lose_nothing(model: Parser, tmp_path: Path) -> None:
+    save_parser(model, tmp_path)
+    again = load_parser(tmp_path)
     assert again.primary == model.primary
     assert (model.primary is None) == (model.label_weights is None)
     assert same(again.parse(TEST), model.parse(TEST))
 
 
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_no_sentences_and_unknown_words(model: Model, backend: str) -> None:
+def test_no_sentences_and_unknown_words(model: Parser, backend: str) -> None:
     nothing = model.parse(treebank_of([]), backend=backend)
     assert nothing.graphs is not None
     assert nothing.heads.tolist() == nothing.graphs.heads.tolist() == []
@@ -156,13 +156,13 @@ def test_tree_models_find_no_graphs() -> None:
 
 
 @pytest.fixture(scope="module")
-def graph_model() -> Model:
+def graph_model() -> Parser:
     return trained(decoder="multi_parent", epochs=1, label_templates=load_templates("graph-labels"))
 
 
-def spoilt(folder: Path, model: Model, change: dict) -> None:
+def spoilt(folder: Path, model: Parser, change: dict) -> None:
     """Save a model, change what vocabulary.json says, and make the sums right again."""
-    model.save(folder)
+    save_parser(model, folder)
     words = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))
     words = {name: value for name, value in (words | change).items() if value != "absent"}
     text = json.dumps(words)
@@ -172,9 +172,9 @@ def spoilt(folder: Path, model: Model, change: dict) -> None:
     rewrite(folder, facts, tensors)
 
 
-def test_a_change_of_nothing_would_be_accepted(graph_model: Model, tmp_path: Path) -> None:
+def test_a_change_of_nothing_would_be_accepted(graph_model: Parser, tmp_path: Path) -> None:
     spoilt(tmp_path, graph_model, {"primary": graph_model.primary})
-    assert same(Model.load(tmp_path).parse(TEST), graph_model.parse(TEST))
+    assert same(load_parser(tmp_path).parse(TEST), graph_model.parse(TEST))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_change_of_nothing_would_be_accepted(graph_model: Model, tmp_path: Pat
     ids=str,
 )  # fmt: skip
 def test_primary_relations_that_are_missing_or_wrong_are_refused(
-    graph_model: Model, tmp_path: Path, primary: object
+    graph_model: Parser, tmp_path: Path, primary: object
 ) -> None:
     known = graph_model.primary
     assert known is not None
@@ -224,13 +224,13 @@ def test_another_kind_of_decoder_than_the_parts_are_for_is_refused(
     tmp_path: Path, decoder: str, other: str
 ) -> None:
     """Swapped in the facts, which no sum protects."""
-    trained(decoder=decoder, epochs=1).save(tmp_path)
+    save_parser(trained(decoder=decoder, epochs=1), tmp_path)
     facts, tensors = facts_of(tmp_path)
     rewrite(tmp_path, facts | {"decoder": other}, tensors)
     refused(tmp_path)
 
 
-def test_what_is_parsed_can_be_written_and_read(graph_model: Model) -> None:
+def test_what_is_parsed_can_be_written_and_read(graph_model: Parser) -> None:
     found = graph_model.parse(TEST)
     text = written(graph_model, TEST, found)
     again = read_graphs(treebank_from_bytes(text, "again"))

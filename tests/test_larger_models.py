@@ -1,6 +1,5 @@
 """Models beyond the second order: saved, damaged, parsed with other decoders and lower orders."""
 
-import copy
 import itertools
 import json
 from dataclasses import replace
@@ -11,14 +10,16 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.data.tree import is_projective
+from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.templates import TemplateSet
+from gpuparse.folder import WEIGHTS, load_parser, save_parser
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning.pruning import PruningOptions
 from gpuparse.learning.trainer import Trainer
-from gpuparse.model import Model
-from gpuparse.model_folder import WEIGHTS
+from gpuparse.parser import Parser
 from gpuparse.scoring.admission import CHAIN, LOWER, OWN, PartSize, sentence_cells
 from gpuparse.scoring.weights import Weights
 from tests.learning.literal import JOINT, OPTIONS, learned, toy_treebank, with_random_weights
@@ -30,7 +31,7 @@ TRAIN = random_sentences(80, 25, 8, projective=False)
 TEST = treebank_of(random_sentences(81, 30, 10))
 
 
-def trained(decoder: str, *, templates: TemplateSet = ALL, map_rows: int = 1 << 18) -> Model:
+def trained(decoder: str, *, templates: TemplateSet = ALL, map_rows: int = 1 << 18) -> Parser:
     options = replace(
         OPTIONS, decoder=decoder, map_rows=map_rows, label_rows=1 << 12, pruning=PRUNING
     )
@@ -38,11 +39,11 @@ def trained(decoder: str, *, templates: TemplateSet = ALL, map_rows: int = 1 << 
 
 
 @pytest.fixture(scope="module", params=["eisner_grand_sibling", "dual_decomposition"])
-def model(request: pytest.FixtureRequest) -> Model:
+def model(request: pytest.FixtureRequest) -> Parser:
     return trained(request.param)
 
 
-def as_numbers(model: Model, sentences: list[Sentence], trees: np.ndarray) -> list[float]:
+def as_numbers(model: Parser, sentences: list[Sentence], trees: np.ndarray) -> list[float]:
     """What the heads (W,) of some sentences score under a model, by the text of its templates."""
     literal = Literal(sentences, replace(OPTIONS, decoder="dual_decomposition"), model)
     weigh = Weigh({"arcs": model.arcs.array})
@@ -53,9 +54,9 @@ def as_numbers(model: Model, sentences: list[Sentence], trees: np.ndarray) -> li
     return values
 
 
-def test_save_and_load_lose_nothing(model: Model, tmp_path: Path) -> None:
-    model.save(tmp_path)
-    again = Model.load(tmp_path)
+def test_save_and_load_lose_nothing(model: Parser, tmp_path: Path) -> None:
+    save_parser(model, tmp_path)
+    again = load_parser(tmp_path)
     assert fingerprint(again) == fingerprint(model)
     assert again.pruner is not None
     assert model.pruner is not None
@@ -92,41 +93,40 @@ def rewrite(folder: Path, spoil) -> None:
     ],
     ids=["no tensor", "other numbers", "threshold", "limit", "unit"],
 )
-def test_a_changed_pruner_is_noticed(model: Model, tmp_path: Path, spoil) -> None:
-    model.save(tmp_path)
+def test_a_changed_pruner_is_noticed(model: Parser, tmp_path: Path, spoil) -> None:
+    save_parser(model, tmp_path)
     rewrite(tmp_path, spoil)
     with pytest.raises(ModelError, match="was changed or damaged after training"):
-        Model.load(tmp_path)
+        load_parser(tmp_path)
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"max_heads": 0}, {"max_heads": True}, {"max_heads": "3"}, {"threshold": 2.0},
-        {"threshold": -0.1}, {"threshold": 1}, {"unit": 0.0}, {"unit": float("inf")},
+        {"threshold": -0.1}, {"threshold": 1}, {"scale": 0.0}, {"scale": float("inf")},
     ],
     ids=str,
 )  # fmt: skip
 def test_a_pruner_that_no_training_writes_is_refused(
-    model: Model, tmp_path: Path, change: dict
+    model: Parser, tmp_path: Path, change: dict
 ) -> None:
-    other = copy.copy(model)
-    other.pruner = model.pruner._replace(**change)
-    other.save(tmp_path)
+    other = replace(model, pruner=model.pruner._replace(**change))
+    save_parser(other, tmp_path)
     with pytest.raises(ModelError, match="pruner"):
-        Model.load(tmp_path)
+        load_parser(tmp_path)
 
 
 @pytest.mark.parametrize("cut", [slice(None, -1), slice(0, 0), slice(16, None)], ids=str)
-def test_a_pruner_of_another_size_is_refused(model: Model, tmp_path: Path, cut: slice) -> None:
-    other = copy.copy(model)
-    other.pruner = model.pruner._replace(weights=Weights(model.pruner.weights.array[cut]))
-    other.save(tmp_path)
+def test_a_pruner_of_another_size_is_refused(model: Parser, tmp_path: Path, cut: slice) -> None:
+    weights = Weights(model.pruner.weights.array[cut])
+    other = replace(model, pruner=model.pruner._replace(weights=weights))
+    save_parser(other, tmp_path)
     with pytest.raises(ModelError, match="its pruner does not belong to it"):
-        Model.load(tmp_path)
+        load_parser(tmp_path)
 
 
-def test_long_sentences_get_a_lower_order_or_none(model: Model) -> None:
+def test_long_sentences_get_a_lower_order_or_none(model: Parser) -> None:
     lengths = np.diff(TEST.word_starts)
     own, lower = model.parse(TEST), model.lower_order().parse(TEST)
     most = int(sentence_cells(np.array([6]), PartSize(4, PRUNING.max_heads))[0])
@@ -144,23 +144,23 @@ def test_long_sentences_get_a_lower_order_or_none(model: Model) -> None:
     if model.decoder == "dual_decomposition":
         assert not chained.certified.any()
         assert not found.certified[found.orders == LOWER].any()
-    assert model.lower_order().searched_with == DECODERS[model.decoder].of_arcs
+    assert model.lower_order().search_decoder == DECODERS[model.decoder].of_arcs
 
 
-def test_known_heads_are_kept_and_the_rest_is_found(model: Model) -> None:
+def test_known_heads_are_kept_and_the_rest_is_found(model: Parser) -> None:
     gold = TEST.heads
     known = np.where(np.arange(len(gold)) % 3 == 0, gold, -1)
     found = model.parse(TEST, known=known).heads
     assert np.array_equal(found[known >= 0], gold[known >= 0])
 
 
-def test_another_decoder_of_the_same_parts_must_be_forced(model: Model) -> None:
+def test_another_decoder_of_the_same_parts_must_be_forced(model: Parser) -> None:
     other = {"eisner_grand_sibling": "dual_decomposition"}.get(
         model.decoder, "eisner_grand_sibling"
     )
     with pytest.raises(ConfigError, match="--force-decoder to search with"):
-        model.with_decoder(other)
-    forced = model.with_decoder(other, force=True)
+        with_decoder(model, other)
+    forced = with_decoder(model, other, force=True)
     found = forced.parse(TEST)
     assert (found.certified is not None) == (other == "dual_decomposition")
     assert forced.pruner.decoder == DECODERS[other].of_arcs
@@ -169,18 +169,18 @@ def test_another_decoder_of_the_same_parts_must_be_forced(model: Model) -> None:
     crossing = treebank_of(random_sentences(82, 12, 7, projective=False))
     if other == "dual_decomposition":
         assert np.array_equal(forced.parse(crossing, known=crossing.heads).heads, crossing.heads)
-    back = forced.with_decoder(model.decoder)
+    back = with_decoder(forced, model.decoder)
     assert np.array_equal(back.parse(TEST).heads, model.parse(TEST).heads)
     for name in ("eisner", "eisner_sibling", "hill_climb", "multi_parent", "eisner_grandchild"):
         with pytest.raises(ConfigError, match="no option changes that"):
-            model.with_decoder(name, force=True)
+            with_decoder(model, name, force=True)
 
 
-def test_what_they_do_not_do_is_refused(model: Model) -> None:
+def test_what_they_do_not_do_is_refused(model: Parser) -> None:
     with pytest.raises(ConfigError, match="no exact sums"):
-        model.parse(TEST, probabilities=True)
+        parse_with_confidence(model, TEST, probabilities=True)
     with pytest.raises(ConfigError, match="finds one tree only"):
-        model.k_best(TEST, 2)
+        find_k_best_trees(model, TEST, 2)
     for how in ({"backend": "torch"}, {"device": "cuda"}, {"backend": "gpu"}):
         with pytest.raises(ScoreError, match="parses in compiled code, on the CPU"):
             model.parse(TEST, **how)
@@ -189,7 +189,7 @@ def test_what_they_do_not_do_is_refused(model: Model) -> None:
 def test_a_hill_climbing_model_under_dual_decomposition_finds_no_worse_trees() -> None:
     templates = ALL.only(("sibling", "end"))
     climbing = trained("hill_climb", templates=templates, map_rows=1 << 22)
-    exact = climbing.with_decoder("dual_decomposition", force=True)
+    exact = with_decoder(climbing, "dual_decomposition", force=True)
     sentences = random_sentences(83, 40, 5)
     treebank = treebank_of(sentences)
     found = exact.parse(treebank)
@@ -200,14 +200,14 @@ def test_a_hill_climbing_model_under_dual_decomposition_finds_no_worse_trees() -
         assert other >= one or not certified
     assert sum(best) > sum(climbed)
     assert np.array_equal(
-        exact.with_decoder("hill_climb").parse(treebank).heads, climbing.parse(treebank).heads
+        with_decoder(exact, "hill_climb").parse(treebank).heads, climbing.parse(treebank).heads
     )
 
 
 def test_a_model_of_siblings_alone_can_be_searched_by_the_second_order() -> None:
     templates = ALL.only(("sibling", "end"))
     dual = trained("dual_decomposition", templates=templates)
-    projective = dual.with_decoder("eisner_sibling", force=True)
+    projective = with_decoder(dual, "eisner_sibling", force=True)
     assert projective.plan.larger is None
     assert len(projective.parse(TEST).heads) == TEST.n_words
 
@@ -255,7 +255,7 @@ def test_trees_under_limits_are_the_best_ones(min_gain: float) -> None:
     with_random_weights(trainer, 7)
     whole = trainer.model(16)
     whole.min_gain = min_gain
-    model = whole.with_limits([["a"], ["b", "c"]])
+    model = limit_labels(whole, [["a"], ["b", "c"]])
     limits = [
         {model.labels.index("a")}, {model.labels.index("b"), model.labels.index("c")}
     ]  # fmt: skip

@@ -18,7 +18,7 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ScoreError
 from gpuparse.features.plan import ArcPlan
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.device import DeviceParser
 from gpuparse.scoring.tensor_batch import TensorBatch, as_arrays, as_tensors, tensors_over
 
@@ -88,7 +88,7 @@ def sizes(*, small: bool) -> list[tuple[int, int]]:
     return list(dict.fromkeys(pairs))
 
 
-def _one_batch(contest: Contest, system: str, model: Model, sets: list[Batch]) -> None:
+def _one_batch(contest: Contest, system: str, model: Parser, sets: list[Batch]) -> None:
     n, count = int(sets[0].lengths.max()), len(sets[0])
     on_device = [
         tensors_over(torch.from_numpy(batch.values).to(contest.device), batch) for batch in sets
@@ -144,11 +144,11 @@ def trees_of(parser: DeviceParser, batch: TensorBatch) -> Tensor:
     return parser.trees(batch, scores_of(parser, batch))[0]
 
 
-def _searched(model: Model, batch: Batch, device: torch.device, backend: str) -> np.ndarray:
+def _searched(model: Parser, batch: Batch, device: torch.device, backend: str) -> np.ndarray:
     return model.search(batch, batch_size=len(batch), device=device.type, backend=backend).heads
 
 
-def work_of(model: Model, batch: Batch, *, with_trees: bool) -> floors.Work:
+def work_of(model: Parser, batch: Batch, *, with_trees: bool) -> floors.Work:
     """What scoring the batch takes at least, and finding its trees.
 
     Gathers: of the pair families of arcs and of siblings n^2 each, of triples n^3 / 3.

@@ -16,9 +16,8 @@ from gpuparse.commands.resources import limit_torch_threads, thread_count
 from gpuparse.data.guides import read_guides
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder
+from gpuparse.folder import WEIGHTS, load_parser, save_parser
 from gpuparse.learning.units import Fit, fit_units
-from gpuparse.model import Model
-from gpuparse.model_folder import WEIGHTS
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,14 +41,14 @@ def main(arguments: Sequence[str]) -> int:
     with nullcontext() if options.quiet else compilation_announced():
         threads = thread_count(options.threads)
         limit_torch_threads(threads, compiled=True)
-        model = Model.load(Path(options.model))
+        model = load_parser(Path(options.model))
         gold = read_gold(
             options.gold, on_error=options.on_error, single_root=False, graphs=False, tell=tell
         ).treebank
         guides = None if options.guide is None else read_guides(gold, options.guide)
         fitted, before, after = fit_units(model, gold, guides=guides, threads=threads)
         with lock_folder(target):
-            fitted.save(target)
+            save_parser(fitted, target)
     tell(f"{target}: {fits_as_text(before, after)}")
     return 0
 

@@ -19,7 +19,7 @@ from gpuparse.data.misc_keys import IN_MISC, is_guide_file
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 
 SHOWN = 5  # malformed sentences of a file that are reported one by one
 
@@ -155,7 +155,7 @@ def guides_of(config: RunConfig, part: str, treebank: Treebank) -> np.ndarray | 
 
 
 def parsed(
-    model: Model,
+    model: Parser,
     treebank: Treebank,
     *,
     guides: np.ndarray | None = None,

@@ -19,6 +19,7 @@ from gpuparse.commands.resources import available_processors
 from gpuparse.compiled import cache_folder
 from gpuparse.config import known_keys, load_config
 from gpuparse.data.synthetic import generate
+from gpuparse.folder import save_parser
 
 _TINY_RUN = """
 output: model
@@ -207,7 +208,7 @@ def _parse_untrained(decoder: str) -> None:
         config = load_config(folder / "run.yaml", [f"decoder={decoder}", *_larger(decoder)])
         treebank = treebank_from_bytes(text, "text")
         trainer = Trainer(treebank, *train.templates_of(config), train.trainer_options(config))
-        trainer.model(16).save(folder)
+        save_parser(trainer.model(16), folder)
         words = [str(folder), str(folder / "text.conllu"), "--output", str(output)]
         parse.main([*words, "--device", "cpu", "--quiet"])
         if decoder in SUMS:  # what calibration needs

@@ -34,10 +34,9 @@ from gpuparse.evaluation.treebanks import (
     score_treebanks,
 )
 from gpuparse.files import replace_file
+from gpuparse.folder import WEIGHTS, load_parser
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning.trainer import check_rule
-from gpuparse.model import Model
-from gpuparse.model_folder import WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -203,7 +202,7 @@ class Work:
         for name, run in self._runs.items():
             guides = guides_of(run.config, "test", self.test)
             system = parsed(
-                Model.load(run.output), self.test, guides=guides, threads=run.threads,
+                load_parser(run.output), self.test, guides=guides, threads=run.threads,
                 device=run.device,
             )  # fmt: skip
             for of_table, table in self.paper.tables.items():

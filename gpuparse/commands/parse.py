@@ -20,13 +20,14 @@ from gpuparse.commands.resources import choose_device, limit_torch_threads, thre
 from gpuparse.commands.shards import Recipe, Sharded, wanted_shards
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.data.misc_keys import is_guide_file
+from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
 from gpuparse.files import replace_file
+from gpuparse.folder import load_parser, sum_of_folder
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
-from gpuparse.model import Model
-from gpuparse.model_folder import sum_of_folder
+from gpuparse.parser import Parser
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.scoring.cpu_confidence import SUMS
 
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     tell = silent if options.quiet else say
     with nullcontext() if options.quiet else compilation_announced():
         threads, model = thread_count(options.threads), _model(options, tell)
-        device = _device(options, model.searched_with, tell)
+        device = _device(options, model.search_decoder, tell)
         is_compiled = _is_compiled(options.backend, device)
         limit_torch_threads(threads, compiled=is_compiled)
         job = Job(
@@ -244,10 +245,10 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
+def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Parser:
     """The model with the decoder of the options, if it supports them."""
     model = _with_decoder(options, tell)
-    name, decoder = model.searched_with, DECODERS[model.searched_with]
+    name, decoder = model.search_decoder, DECODERS[model.search_decoder]
     asked = {"--probabilities": options.probabilities, "--mbr": options.mbr}
     for option in (option for option, is_asked in asked.items() if is_asked):
         if name not in SUMS:
@@ -273,9 +274,9 @@ def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
     return model
 
 
-def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> Model:
+def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> Parser:
     """The model with the decoder, roots and limits of the options; its guides are checked."""
-    model = Model.load(Path(options.model))
+    model = load_parser(Path(options.model))
     if model.templates.guide and options.guide is None:
         raise ConfigError(
             f"{options.model}: the model has guide features: give --guide misc:KEY, or --guide FILE"
@@ -288,9 +289,9 @@ def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> M
     if options.decoder is not None:
         if options.decoder != model.decoder and options.force_decoder:
             tell(f"decoder {options.decoder}; the weights were learned with {model.decoder}")
-        model = model.with_decoder(options.decoder, force=options.force_decoder)
+        model = with_decoder(model, options.decoder, force=options.force_decoder)
     if options.at_most_one:
-        model = model.with_limits([limit.split(",") for limit in options.at_most_one])
+        model = limit_labels(model, [limit.split(",") for limit in options.at_most_one])
     return model
 
 
@@ -319,7 +320,7 @@ def _sharded(
     model = job.model
     recipe = Recipe(
         sum_of_folder(Path(options.model)),
-        {"decoder": model.searched_with, "single_root": model.single_root}
+        {"decoder": model.search_decoder, "single_root": model.single_root}
         | {name: getattr(options, name) for name in _OF_BYTES},
     )
     return [

@@ -20,6 +20,7 @@ from gpuparse.commands.predictions import (
     written_k_best,
 )
 from gpuparse.commands.shards import Counts, Place, Sharded
+from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import OnError, check_trees, stream_treebanks
 from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
@@ -29,7 +30,7 @@ from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import DataError
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning.projectivize import unkeepable
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.device import Sent
 
 STANDARD = "-"
@@ -67,7 +68,7 @@ class Share:
 class Job:
     """How to parse a stream."""
 
-    model: Model
+    model: Parser
     guide: str | None
     probabilities: bool
     least_risk: bool
@@ -220,7 +221,7 @@ class Job:
 
     def _unkept(self, chunk: Treebank) -> tuple[list[DataError], np.ndarray]:
         """Errors of sentences whose kept heads fit no tree, and (S,) bool: sentences without."""
-        name, single_root = self.model.searched_with, self.model.single_root
+        name, single_root = self.model.search_decoder, self.model.single_root
         faults = check_trees(chunk, single_root=single_root, partial=True)
         starts = chunk.word_starts
         found, _ = check_sentences(chunk.heads, starts, single_root, True)
@@ -258,7 +259,8 @@ class Job:
         kept: Kept | None = kept_of(chunk) if self.keep_heads else None
         known = None if kept is None else kept.heads
         if self.k is not None:
-            several = self.model.k_best(
+            several = find_k_best_trees(
+                self.model,
                 chunk,
                 self.k,
                 guides=guides,
@@ -270,20 +272,31 @@ class Job:
             )
             assert several.orders is not None
             return written_k_best(self.model, chunk, several, kept), several.orders, None
-        found = self.model.parse(
-            chunk,
-            guides=guides,
-            known=known,
-            probabilities=self.probabilities,
-            least_risk=self.least_risk,
-            batch_size=self.batch_size,
-            max_cells=self.max_cells,
-            threads=self.threads,
-            device=self.device,
-            backend=self.backend,
-            batch=batch,
-            sent=sent,
-        )
+        if self.probabilities or self.least_risk:
+            found = parse_with_confidence(
+                self.model,
+                chunk,
+                probabilities=self.probabilities,
+                least_risk=self.least_risk,
+                guides=guides,
+                known=known,
+                batch_size=self.batch_size,
+                max_cells=self.max_cells,
+                threads=self.threads,
+            )
+        else:
+            found = self.model.parse(
+                chunk,
+                guides=guides,
+                known=known,
+                batch_size=self.batch_size,
+                max_cells=self.max_cells,
+                threads=self.threads,
+                device=self.device,
+                backend=self.backend,
+                batch=batch,
+                sent=sent,
+            )
         assert found.orders is not None
         return written(self.model, chunk, found, kept), found.orders, found.certified
 

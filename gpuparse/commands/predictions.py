@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuparse.confidence import KBest
 from gpuparse.data.conll import write_graph_predictions, write_predictions
 from gpuparse.data.repeated import repeated
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.evaluation.probabilities import HEAD, LABEL
-from gpuparse.model import KBest, Model, Predictions
+from gpuparse.parser import Parser, Predictions
 from gpuparse.scoring.admission import CHAIN, LOWER
 
 CERTIFIED = "Certified"  # in MISC of sentences whose tree has no certificate of optimality
@@ -47,7 +48,7 @@ def kept_of(treebank: Treebank) -> Kept:
 
 
 def written(
-    model: Model, treebank: Treebank, found: Predictions, kept: Kept | None = None
+    model: Parser, treebank: Treebank, found: Predictions, kept: Kept | None = None
 ) -> bytes:
     """The bytes of a treebank with a model's predictions.
 
@@ -62,13 +63,13 @@ def written(
             treebank, found.heads, names, found.labels, found.graphs, search or None
         )
     return _trees_written(
-        treebank, found.heads, names, found.labels, found.head_chances, found.label_chances, kept,
-        search,
+        treebank, found.heads, names, found.labels, found.head_probabilities,
+        found.label_probabilities, kept, search,
     )  # fmt: skip
 
 
 def _other_search(
-    model: Model, orders: np.ndarray | None, treebank: Treebank
+    model: Parser, orders: np.ndarray | None, treebank: Treebank
 ) -> dict[str, np.ndarray]:
     """The item of MISC that names the decoder of lower order of long sentences.
 
@@ -79,7 +80,7 @@ def _other_search(
     if not orders.any() and PARSED_WITH.encode() not in treebank.data.tobytes():
         return {}
     names = np.zeros(3, "S32")
-    names[LOWER], names[CHAIN] = model.lower_order().searched_with, _IN_CHAIN
+    names[LOWER], names[CHAIN] = model.lower_order().search_decoder, _IN_CHAIN
     return {PARSED_WITH: np.repeat(names[orders], np.diff(treebank.word_starts))}
 
 
@@ -107,13 +108,13 @@ def uncertified(n_certified: int, n_sentences: int) -> str:
     return said
 
 
-def long_sentences(model: Model, orders: np.ndarray) -> list[str]:
+def long_sentences(model: Parser, orders: np.ndarray) -> list[str]:
     """The messages about sentences that were too long for the model's own decoder."""
     n_lower, n_chain = int((orders == LOWER).sum()), int((orders == CHAIN).sum())
-    name = model.searched_with
+    name = model.search_decoder
     said = []
     if n_lower:
-        lower = model.lower_order().searched_with
+        lower = model.lower_order().search_decoder
         said.append(
             f"{n_lower:,} sentences were too long for decoder {name} and were parsed with {lower}"
             f" ({PARSED_WITH} in MISC); --max-cells permits longer ones"
@@ -127,7 +128,7 @@ def long_sentences(model: Model, orders: np.ndarray) -> list[str]:
 
 
 def written_k_best(
-    model: Model, treebank: Treebank, found: KBest, kept: Kept | None = None
+    model: Parser, treebank: Treebank, found: KBest, kept: Kept | None = None
 ) -> bytes:
     """The bytes of a treebank with several trees per sentence, one after the other.
 
@@ -152,8 +153,8 @@ def written_k_best(
         found.heads[which],
         model.label_names if found.labels is not None else None,
         None if found.labels is None else found.labels[which],
-        None if found.head_chances is None else found.head_chances[which],
-        None if found.label_chances is None else found.label_chances[which],
+        None if found.head_probabilities is None else found.head_probabilities[which],
+        None if found.label_probabilities is None else found.label_probabilities[which],
         None if kept is None else kept[which[1]],
         {key: values[which[1]] for key, values in search.items()},
     )
@@ -161,8 +162,8 @@ def written_k_best(
 
 def _comments(found: KBest, rank: int, s: int) -> list[str]:
     lines = [f"# rank = {rank + 1}", f"# score = {found.scores[rank, s]:.6f}"]
-    if found.chances is not None:
-        lines.append(f"# probability = {found.chances[rank, s]:.{_DECIMALS}f}")
+    if found.probabilities is not None:
+        lines.append(f"# probability = {found.probabilities[rank, s]:.{_DECIMALS}f}")
     return lines
 
 
@@ -171,8 +172,8 @@ def _trees_written(
     heads: np.ndarray,
     names: list[bytes] | None,
     labels: np.ndarray | None,
-    head_chances: np.ndarray | None,
-    label_chances: np.ndarray | None,
+    head_probabilities: np.ndarray | None,
+    label_probabilities: np.ndarray | None,
     kept: Kept | None,
     others: dict[str, np.ndarray],
 ) -> bytes:
@@ -180,16 +181,16 @@ def _trees_written(
         stays = kept.labels >= 0
         labels = np.where(stays, kept.labels + len(names), labels)
         names = names + kept.names
-        if label_chances is not None:  # conditional on what is kept, as those of heads
-            label_chances = np.where(stays, 1.0, label_chances)
-    items = {HEAD: head_chances, LABEL: label_chances}
-    misc = {key: _as_text(chances) for key, chances in items.items() if chances is not None}
+        if label_probabilities is not None:  # conditional on what is kept, as those of heads
+            label_probabilities = np.where(stays, 1.0, label_probabilities)
+    items = {HEAD: head_probabilities, LABEL: label_probabilities}
+    misc = {key: _as_text(values) for key, values in items.items() if values is not None}
     misc |= others
     return write_predictions(treebank, heads, names, labels, misc or None)
 
 
-def _as_text(chances: np.ndarray) -> np.ndarray:
+def _as_text(probabilities: np.ndarray) -> np.ndarray:
     """Probabilities (W,) as bytes with four decimals."""
     steps = 10**_DECIMALS
     texts = np.array([f"{step / steps:.{_DECIMALS}f}" for step in range(steps + 1)], np.bytes_)
-    return texts[np.rint(chances * steps).astype(np.int64)]
+    return texts[np.rint(probabilities * steps).astype(np.int64)]

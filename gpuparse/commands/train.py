@@ -46,12 +46,13 @@ from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
+from gpuparse.folder import load_parser, save_parser
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning import trainer as learning
 from gpuparse.learning.mixing import ALONE, Processes
 from gpuparse.learning.pruning import Pruned, PruningOptions
 from gpuparse.learning.units import fit_units
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.cpu_confidence import SUMS
 
 MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose
@@ -202,7 +203,7 @@ class Run:
                 self.learning_seconds = 0.0
             self._learn(trainer, origin)
             bits = self._bits(trainer)
-            self._calibrated(trainer.model(bits, origin.config)).save(self.output)
+            save_parser(self._calibrated(trainer.model(bits, origin.config)), self.output)
             remove_checkpoint(self.output)
         self.tell(
             f"{self.output}: model of {bits}-bit weights written,"
@@ -331,7 +332,7 @@ class Run:
         """Names of the scores on data.dev, without and with labels."""
         return ("arcs F", "labelled arcs F") if self.graphs else ("UAS", "LAS")
 
-    def _dev_scores(self, model: Model) -> tuple[float, float]:
+    def _dev_scores(self, model: Parser) -> tuple[float, float]:
         assert self.dev is not None
         system = self._parsed(model, self.dev, "dev")
         if self.graphs:
@@ -340,7 +341,7 @@ class Run:
         trees = score_treebanks(self.dev, system)
         return trees.uas.percent or 0.0, trees.las.percent or 0.0
 
-    def _calibrated(self, model: Model) -> Model:
+    def _calibrated(self, model: Parser) -> Parser:
         """The model with its temperatures fitted to data.dev, if it has probabilities."""
         if self.dev is None or self.config.decoder not in SUMS:
             return model
@@ -350,7 +351,7 @@ class Run:
         self.tell(f"dev: probabilities calibrated, {fits_as_text(before, after)}")
         return model
 
-    def _parsed(self, model: Model, treebank: Treebank, part: str) -> Treebank:
+    def _parsed(self, model: Parser, treebank: Treebank, part: str) -> Treebank:
         guides = self.guides[part]
         return parsed(model, treebank, guides=guides, threads=self.threads, device=self.device)
 
@@ -374,7 +375,7 @@ class Run:
         """Parse data.test with the written model, and print scores and trees."""
         if self.tested is None:
             return
-        model = Model.load(self.output)
+        model = load_parser(self.output)
         system = self._parsed(model, self.tested, "test")
         scores = score_treebanks(self.tested, system)
         labelled = self.labels is not None

@@ -35,9 +35,10 @@ from gpuparse.learning.device_parts import (
 from gpuparse.learning.online import Course
 from gpuparse.learning.updates import steps_in_turn
 from gpuparse.scoring.admission import Admission, PartSize
-from gpuparse.scoring.device import DeviceParser, Scored, or_no_memory
+from gpuparse.scoring.device import DeviceParser, or_no_memory
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.rows import PartRows
+from gpuparse.scoring.scored import Scored
 from gpuparse.scoring.tensor_batch import TensorBatch, tensors_over
 from gpuparse.scoring.weights import Weights
 

@@ -19,7 +19,7 @@ import numpy as np
 from gpuparse.data.batch import Batch, incomplete
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import Plan
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.cpu import RowMap
 from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
 from gpuparse.scoring.weights import Weights
@@ -77,7 +77,7 @@ def learn_pruning(
     gold: np.ndarray,
     options: PruningOptions,
     decoder: str,
-    make: Callable[[np.ndarray], tuple[Trainer, Callable[[Model], Model]]],
+    make: Callable[[np.ndarray], tuple[Trainer, Callable[[Parser], Parser]]],
     keep: Callable[[Pruned], None],
 ) -> Iterator[Progress]:
     """Learn a pruner and prune the training sentences; say now and then how far it is.
@@ -104,12 +104,12 @@ def learn_pruning(
         model = trainer.model(16)
         if high > low:
             fitted = fit(model)
-            ratios.append(fitted.arc_unit / model.arc_unit)
+            ratios.append(fitted.arc_scale / model.arc_scale)
             model = fitted
         else:
-            unit = model.arc_unit * exp(sum(map(log, ratios)) / len(ratios))
-            model = model.with_units(unit, 1.0)
-        pruner = Pruner(model.arcs, decoder, model.arc_unit, options.threshold, options.max_heads)
+            unit = model.arc_scale * exp(sum(map(log, ratios)) / len(ratios))
+            model = model.with_scales(unit, 1.0)
+        pruner = Pruner(model.arcs, decoder, model.arc_scale, options.threshold, options.max_heads)
         if high > low:
             single_root = bool(trainer.single_root)
             for known, some, left in (
@@ -131,7 +131,7 @@ def as_state(pruned: Pruned) -> dict[str, np.ndarray]:
     counts = [pruned.lost, pruned.known, pruned.arcs, pruned.words, len(pruned.cells)]
     return {
         "pruner": pruner.weights.array,
-        "pruner_unit": np.array([pruner.unit]),
+        "pruner_unit": np.array([pruner.scale]),
         "pruned_cells": np.packbits(pruned.cells),
         "pruned_counts": np.array(counts, np.int64),
     }

@@ -58,7 +58,7 @@ from gpuparse.learning.pruning import (
 )
 from gpuparse.learning.units import fit_units
 from gpuparse.learning.updates import CONDITIONAL, FACTORED, RULES
-from gpuparse.model import Model, check_guides, label_children
+from gpuparse.parser import Parser, check_guides, label_children
 from gpuparse.scoring.cpu_joint import JointLabels, stride_of
 from gpuparse.scoring.cpu_labels import LabelScratch, make_label_scratch
 from gpuparse.scoring.cpu_parse import ParseScratch, make_parse_scratch, parse_sentences
@@ -483,7 +483,7 @@ class Trainer:
         templates = self._arcs.first_order()
         of_word = np.diff(self._treebank.word_starts)
 
-        def make(learned: np.ndarray) -> tuple[Trainer, Callable[[Model], Model]]:
+        def make(learned: np.ndarray) -> tuple[Trainer, Callable[[Parser], Parser]]:
             words = np.repeat(learned, of_word)
             guides, rest = self._guides, self._treebank.only(~learned)
             trainer = Trainer(
@@ -626,7 +626,7 @@ class Trainer:
             rule, cap, scratch,
         )  # fmt: skip
 
-    def model(self, bits: int, config: str = "") -> Model:
+    def model(self, bits: int, config: str = "") -> Parser:
         """The model with the average of all weights so far, as whole numbers of `bits` bits.
 
         Only between two epochs: sentences are counted by the epoch.
@@ -655,7 +655,7 @@ class Trainer:
             label_scale = scale
             whole, lines = both[: len(arcs)], both[len(arcs) :]
             label_weights = Weights(lines.reshape(mean.shape))
-        return Model(
+        return Parser(
             templates=self._arcs,
             label_templates=self._labels,
             vocabularies=self._vocabularies,
@@ -668,8 +668,8 @@ class Trainer:
             decoder=self.options.decoder,
             min_gain=self.options.min_gain * scale,
             single_root=bool(self.single_root),
-            arc_unit=1.0 / scale,
-            label_unit=1.0 / label_scale,
+            arc_scale=1.0 / scale,
+            label_scale=1.0 / label_scale,
             pruner=self.pruned.pruner if self.pruned else None,
             config=config,
         )

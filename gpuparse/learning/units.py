@@ -6,12 +6,13 @@ from math import exp, log, sqrt
 
 import numpy as np
 
+from gpuparse.confidence import find_marginals
 from gpuparse.data.batch import word_places
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError
 from gpuparse.evaluation.reliability import LEAST
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 
 WIDEST = log(100.0)  # how far from the unit before, up or down, another one is looked for
 CLOSE = 0.02  # of the logarithm of a unit
@@ -35,8 +36,8 @@ class Fit:
 
 
 def fit_units(
-    model: Model, treebank: Treebank, *, guides: np.ndarray | None = None, threads: int = 1
-) -> tuple[Model, Fit, Fit]:
+    model: Parser, treebank: Treebank, *, guides: np.ndarray | None = None, threads: int = 1
+) -> tuple[Parser, Fit, Fit]:
     """The model with the units under which the gold heads and labels of a treebank are likeliest.
 
     That of the arcs makes the product of the probabilities of all gold arcs as large as can be,
@@ -67,20 +68,25 @@ def fit_units(
     heads[places], labels[places] = treebank.heads, _label_numbers(model, treebank)
 
     def fit(arc_unit: float, label_unit: float, which: str = "both") -> Fit:
-        found = model.with_units(arc_unit, label_unit).chances(
-            batch, heads, labels, which=which, threads=threads
+        found = find_marginals(
+            model.with_scales(arc_unit, label_unit),
+            batch,
+            heads,
+            labels,
+            which=which,
+            threads=threads,
         )
         return Fit(_mean_loss(found.heads) or 0.0, _mean_loss(found.labels))
 
-    arc_unit, label_unit = model.arc_unit, model.label_unit
+    arc_unit, label_unit = model.arc_scale, model.label_scale
     before = fit(arc_unit, label_unit)
     arc_unit = _best_unit(arc_unit, lambda u: fit(u, label_unit, "heads").heads)
     if before.labels is not None:
         label_unit = _best_unit(label_unit, lambda u: fit(arc_unit, u, "labels").labels or 0.0)
-    return model.with_units(arc_unit, label_unit), before, fit(arc_unit, label_unit)
+    return model.with_scales(arc_unit, label_unit), before, fit(arc_unit, label_unit)
 
 
-def _label_numbers(model: Model, treebank: Treebank) -> np.ndarray:
+def _label_numbers(model: Parser, treebank: Treebank) -> np.ndarray:
     """(W,) the model's numbers of the words' relations, -1 for those it does not know."""
     ids, names = column_ids(treebank, _DEPREL)
     numbers = {name: number for number, name in enumerate(model.labels)}

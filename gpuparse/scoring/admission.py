@@ -1,10 +1,12 @@
 """How much memory sentences take, in cells of 8 bytes, before any of it is allocated."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from gpuparse.data.batch import Batch
 from gpuparse.errors import ConfigError
 
 Result = TypeVar("Result")
@@ -108,3 +110,18 @@ class Admission:
 def default_batch_size(device: str) -> int:
     """Sentences of a batch where nobody says how many: enough to keep a device busy."""
     return 64 if device == "cpu" else 2048
+
+
+def run_in_parts(
+    work: Callable[[np.ndarray], int],
+    batch: Batch,
+    batch_size: int,
+    threads: int,
+    progress: Callable[[int], None] = lambda sentences: None,
+) -> None:
+    """Do some work on every part of a batch in threads, sentence numbers (K,)."""
+    admission = Admission(batch.lengths, batch_size, CPU_BUDGET, PartSize(2))
+    parts = [part for part, _ in admission.run(len)]
+    with ThreadPoolExecutor(threads) as pool:
+        for done in pool.map(work, parts):
+            progress(done)

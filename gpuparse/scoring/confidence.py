@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.errors import NoTreeError
 from gpuparse.features.label_plan import LabelPlan
@@ -13,8 +14,8 @@ from gpuparse.scoring import cpu_confidence
 from gpuparse.scoring.cpu import RowMap
 from gpuparse.scoring.cpu_confidence import make_sum_scratch, trust_sentences
 from gpuparse.scoring.cpu_joint import JointLabels
-from gpuparse.scoring.cpu_labels import make_label_scratch
 from gpuparse.scoring.cpu_parse import make_parse_scratch
+from gpuparse.scoring.native import sentences_of
 from gpuparse.scoring.weights import Weights
 
 
@@ -29,8 +30,8 @@ class TreeScorer(NamedTuple):
     single_root: bool
 
 
-class Chances(NamedTuple):
-    """Probabilities by place, NaN where nothing is asked or known.
+class Marginals(NamedTuple):
+    """Probabilities by token, NaN where nothing is asked or known.
 
     heads: (K, T) of the arcs of K trees. labels: (K, T) of their labels, given the arcs.
     """
@@ -39,19 +40,19 @@ class Chances(NamedTuple):
     labels: np.ndarray
 
 
-def no_chances(k: int, n_places: int) -> Chances:
+def empty_marginals(k: int, n_places: int) -> Marginals:
     """Probabilities yet to be filled in."""
-    return Chances(np.full((k, n_places), np.nan), np.full((k, n_places), np.nan))
+    return Marginals(np.full((k, n_places), np.nan), np.full((k, n_places), np.nan))
 
 
-def trust_trees(
+def find_tree_marginals(
     batch: Batch,
     scorer: TreeScorer,
-    units: tuple[float, float],
+    scales: tuple[float, float],
     known: np.ndarray,
     heads: np.ndarray,
     labels: np.ndarray,
-    chances: Chances,
+    marginals: Marginals,
     *,
     least_risk: bool = False,
 ) -> np.ndarray:
@@ -60,10 +61,10 @@ def trust_trees(
     Args:
         batch: B sentences.
         scorer: of a decoder in `cpu_confidence.SUMS`.
-        units: nats a point of a tree's score, and of a label's.
-        known: (T,) heads by place that all trees have, -1 for none; empty: nothing is known.
-        heads, labels: (K, T) int64 by place, -1 where nothing is asked.
-        chances: filled in for the batch's sentences.
+        scales: nats of one point of a tree's score, and of a label's.
+        known: (T,) heads by token that all trees have, -1 for none; empty: nothing is known.
+        heads, labels: (K, T) int64 by token, -1 where nothing is asked.
+        marginals: filled in for the batch's sentences.
         least_risk: whether heads[0], and labels[0] if found with the trees, are first to be filled
             with the trees of the most expected right heads.
     Returns:
@@ -80,38 +81,33 @@ def trust_trees(
     require_all(
         trust_sentences(
             batch.values, starts, lengths, scorer.plan, scorer.weights, scorer.rows,
-            scorer.joint, scorer.single_root, known, *units, least_risk, scratch,
-            make_sum_scratch(scorer.decoder, longest), heads, labels, *chances, log_partitions,
+            scorer.joint, scorer.single_root, known, *scales, least_risk, scratch,
+            make_sum_scratch(scorer.decoder, longest), heads, labels, *marginals, log_partitions,
         )
     )  # fmt: skip
     return log_partitions
 
 
-def trust_labels(
+def find_label_marginals(
     batch: Batch,
     heads: np.ndarray,
     plan: LabelPlan,
     weights: Weights,
-    unit: float,
+    scale: float,
     labels: np.ndarray,
-    chances: np.ndarray,
+    marginals: np.ndarray,
 ) -> None:
     """Fill in the probabilities of labels of finished trees, each given its arc.
 
     Args:
-        heads: (T,) int64 whole trees by place. labels: (T,) int64, -1 where nothing is asked.
-        unit: nats a point of the label scores.
-        chances: (T,) float64, filled in.
+        heads: (T,) int64 whole trees by token. labels: (T,) int64, -1 where nothing is asked.
+        scale: nats of one point of the label scores.
+        marginals: (T,) float64, filled in.
     Cost: as `best_labels`.
     """
-    n_lines, n_labels = weights.array.shape
-    scratch = make_label_scratch(
-        len(plan.direction), n_labels, int(batch.lengths.max()),
-        np.dtype(np.int32 if weights.is_integer else np.float32),
-    )  # fmt: skip
-    cpu_confidence.trust_labels(
-        batch.values, batch.starts, batch.lengths, heads, plan,
-        weights.array.reshape(-1), n_lines, unit, scratch, labels, chances,
+    native.call(
+        "find_label_marginals_batch", sentences_of(batch), plan, weights.array, scale, heads,
+        labels, marginals,
     )  # fmt: skip
 
 
@@ -122,12 +118,12 @@ def find_k_best(
 
     Args:
         scorer: of a decoder in `K_BEST`.
-        known: as of `trust_trees`.
-        heads, labels: (K, T) int64 by place, filled in where there are as many trees.
+        known: as of `find_tree_marginals`.
+        heads, labels: (K, T) int64 by token, filled in where there are as many trees.
     Returns:
         (K, B) scores, descending; -inf where there are fewer trees.
     Raises:
-        NoTreeError: as `trust_trees`.
+        NoTreeError: as `find_tree_marginals`.
     Cost: one scoring of all arcs and the search for k trees.
     """
     starts, lengths = batch.starts, batch.lengths

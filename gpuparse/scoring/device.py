@@ -15,8 +15,6 @@ from torch import Tensor
 
 from gpuparse.data.batch import Batch
 from gpuparse.errors import NoTreeError
-from gpuparse.features.label_plan import LabelPlan
-from gpuparse.features.plan import ArcPlan, Plan
 from gpuparse.inference.backends import MOST_NODES
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.constraints import constrain
@@ -26,13 +24,13 @@ from gpuparse.inference.eisner_sibling import eisner_sibling_torch
 from gpuparse.inference.multi_parent import primary_heads
 from gpuparse.scoring.admission import CPU_BUDGET, Admission, PartSize
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.found import NO_ARCS, Found, GraphArcs, found_graphs
 from gpuparse.scoring.guides import guide_scores
 from gpuparse.scoring.joint import best_arc_labels
 from gpuparse.scoring.labels import best_graph_labels, best_labels
+from gpuparse.scoring.scored import Scored
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensor_batch import TensorBatch, tensors_over
-from gpuparse.scoring.weights import Weights
 
 GPU_SHARE = 16  # bytes of a device's free memory for each cell of a batch
 GPU_BUDGET = 1 << 28  # cells of a batch at most: more does not make it any faster
@@ -47,21 +45,6 @@ TORCH_SEARCH: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
 }
 
 
-class Scored(NamedTuple):
-    """What a model scores and searches with."""
-
-    plan: Plan
-    features: FeatureMap
-    arcs: Weights
-    label_plan: LabelPlan | None
-    joint_plan: ArcPlan | None
-    label_weights: Weights | None
-    may_be_primary: np.ndarray | None
-    decoder: str
-    single_root: bool
-    min_gain: float
-
-
 class Sent(NamedTuple):
     """The values of a batch on a device, perhaps still on their way there.
 
@@ -70,19 +53,6 @@ class Sent(NamedTuple):
 
     values: Tensor
     arrived: Any  # torch.cuda.Event, None where there is nothing to wait for
-
-
-class ByPlace(NamedTuple):
-    """What was found for a batch, by place, in main memory.
-
-    left: sentence numbers that the device has no memory for, not even one at a time.
-    arcs: (places, heads, labels) of graphs.
-    """
-
-    heads: np.ndarray
-    labels: np.ndarray
-    left: np.ndarray
-    arcs: tuple[np.ndarray, ...] | None
 
 
 class DeviceParser:
@@ -128,9 +98,12 @@ class DeviceParser:
         known: np.ndarray,
         batch_size: int,
         progress: Callable[[int], None],
-    ) -> ByPlace:
+    ) -> tuple[Found, np.ndarray]:
         """Trees of all sentences of a batch in main memory whose values are sent.
 
+        Returns:
+            What was found, in main memory; and the numbers of the sentences that the device has no
+            memory for, not even one at a time.
         Raises:
             NoTreeError: a sentence has no tree.
         """
@@ -166,10 +139,9 @@ class DeviceParser:
         if found and bool((torch.cat(found) == -torch.inf).any()):
             raise NoTreeError("a sentence has no tree with its known heads")
         heads, labels = out.cpu().numpy()
-        graphs = None
         if self._decoder.gives_graphs:
-            graphs = tuple(np.concatenate(each) for each in zip(_NO_ARCS, *arcs, strict=True))
-        return ByPlace(heads, labels, np.concatenate(left), graphs)
+            return found_graphs(heads, labels, arcs), np.concatenate(left)
+        return Found(heads, labels), np.concatenate(left)
 
     def _begin(self, sent: Sent, known: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Any]:
         """On the device: values, known heads, where trees are written down; and sums by place."""
@@ -181,12 +153,12 @@ class DeviceParser:
         out = torch.full((2, values.shape[1]), -1, dtype=torch.int64, device=self._device)
         return values, given, out, self.sums(values)
 
-    def _nothing(self, batch: Batch) -> ByPlace:
+    def _nothing(self, batch: Batch) -> tuple[Found, np.ndarray]:
         """What is found where the device has no memory for anything: all sentences are left."""
         torch.cuda.empty_cache()
         heads, labels = np.full((2, batch.values.shape[1]), -1, np.int64)
-        graphs = _NO_ARCS if self._decoder.gives_graphs else None
-        return ByPlace(heads, labels, np.arange(len(batch)), graphs)
+        arcs = NO_ARCS if self._decoder.gives_graphs else None
+        return Found(heads, labels, arcs), np.arange(len(batch))
 
     def sums(self, values: Tensor) -> Any:
         """What depends on one place of a batch alone; values: (C, T) on the device."""
@@ -273,8 +245,8 @@ class DeviceParser:
 
     def _write_graphs(
         self, batch: TensorBatch, places: Tensor, graphs: Tensor, out: Tensor
-    ) -> tuple[np.ndarray, ...]:
-        """Arcs of graphs (B, N, N), labelled, as places, heads and labels, by place."""
+    ) -> GraphArcs:
+        """Arcs of graphs (B, N, N), labelled."""
         trees = primary_heads(graphs.cpu()).to(self._device)
         out[0].index_put_((places,), trees)
         b, m, h = graphs.transpose(1, 2).nonzero(as_tuple=True)
@@ -287,10 +259,7 @@ class DeviceParser:
             )  # fmt: skip
             labels = best[b, h, m]
         order = torch.argsort(places[b, m], stable=True)
-        return tuple(x[order].cpu().numpy() for x in (places[b, m], h, labels))
-
-
-_NO_ARCS = tuple(np.zeros((3, 0), np.int64))
+        return GraphArcs(*(x[order].cpu().numpy() for x in (places[b, m], h, labels)))
 
 
 def _kernel(decoder: str) -> Callable[..., tuple[Tensor, Tensor]]:

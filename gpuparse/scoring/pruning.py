@@ -17,12 +17,12 @@ from gpuparse.scoring.weights import Weights
 class Pruner(NamedTuple):
     """A parser of the first order, of the arc templates of another model, and what it leaves.
 
-    unit: nats a point of its scores. threshold, max_heads: as of `prune_sentences`.
+    scale: nats of one point of its scores. threshold, max_heads: as of `prune_sentences`.
     """
 
     weights: Weights  # (R, 1) whole numbers, in a table as long as the other model's
     decoder: str
-    unit: float
+    scale: float
     threshold: float
     max_heads: int
 
@@ -64,7 +64,7 @@ def prune(
     """Fill in which arcs of a batch's sentences are left.
 
     Args:
-        plan: of the larger model; rows: its table's. known: as of `trust_trees`.
+        plan: of the larger model; rows: its table's. known: as of `find_tree_marginals`.
     Raises:
         NoTreeError: no tree has what is known of a sentence.
     Cost: one scoring of all arcs, the sums over all trees and the best one.
@@ -75,7 +75,7 @@ def prune(
     require_all(
         prune_sentences(
             batch.values, batch.starts, batch.lengths, first_order, weights,
-            rows, single_root, known, pruner.unit, pruner.threshold, pruner.max_heads, scratch,
+            rows, single_root, known, pruner.scale, pruner.threshold, pruner.max_heads, scratch,
             make_sum_scratch(pruner.decoder, longest), *arcs,
         )
     )  # fmt: skip

@@ -14,6 +14,7 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import load_templates
+from gpuparse.folder import save_parser
 from gpuparse.inference import eisner_sibling, hill_climb
 from gpuparse.learning.trainer import Trainer
 from tests.oracles.brute_force import best_sibling_values, best_values
@@ -182,7 +183,7 @@ def test_models_score_as_they_parse(tmp_path):
     assert siblings.count_nonzero() > siblings.shape[0]
     assert ends.count_nonzero() > ends.shape[0]
     assert model.min_gain > 0
-    model.save(tmp_path)
+    save_parser(model, tmp_path)
     (tmp_path / "text.conllu").write_bytes(text)
     parser = argparse.ArgumentParser()
     gaps.add_arguments(parser)

@@ -15,7 +15,7 @@ from gpuparse.commands import evaluate, parse, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.graphs import read_graphs
-from gpuparse.model import Model
+from gpuparse.folder import load_parser
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.samples import Sentence, random_sentences, text_of
 
@@ -177,9 +177,9 @@ def test_faulty_deps_stop_it_or_are_left_out(trained, tmp_path, capfdbinary):
     code, _, err = call(capfdbinary, train.main, [*words, f"data.train={faulty}"])
     assert code == 0
     assert "faulty.conllu: 1 malformed sentences skipped" in err
-    first = Model.load(tmp_path / "model")
+    first = load_parser(tmp_path / "model")
     assert call(capfdbinary, train.main, [*words, f"data.train={sound}"])[0] == 0
-    again = Model.load(tmp_path / "model")
+    again = load_parser(tmp_path / "model")
     assert again.vocabularies.values == first.vocabularies.values
     assert np.array_equal(again.arcs.array, first.arcs.array)
     # A tree parser does not look at DEPS at all.

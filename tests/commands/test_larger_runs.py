@@ -9,8 +9,8 @@ from gpuparse.commands import parse, resources, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.synthetic import generate
+from gpuparse.folder import load_parser
 from gpuparse.inference.kernels.cpu import search_larger
-from gpuparse.model import Model
 from gpuparse.scoring.admission import PartSize, sentence_cells
 from tests.commands.test_parse import columns
 from tests.samples import random_sentences, text_of
@@ -71,7 +71,7 @@ def test_training_says_what_pruning_left(trained):
     heads = float(line.split()[1])
     assert 1 < heads <= 4
     assert "of the gold heads are not candidates" in line
-    model = Model.load(trained[0] / "model")
+    model = load_parser(trained[0] / "model")
     assert model.pruner is not None
     assert (model.decoder, model.pruner.max_heads) == (trained[1], 4)
 
@@ -127,7 +127,7 @@ def test_trees_that_may_not_be_the_best_ones_are_marked_and_counted(
     found, said = parsed(file)
     [count] = [line for line in said if "are certified to be the best ones" in line]
     treebank = read_treebank(file)
-    predicted = Model.load(trained[0] / "model").parse(treebank)
+    predicted = load_parser(trained[0] / "model").parse(treebank)
     assert 0 < predicted.certified.sum() < 40
     assert f"{predicted.certified.sum()} of 40 trees" in count
     assert "have Certified=No in MISC" in count

@@ -16,7 +16,8 @@ from gpuparse.commands.console import run
 from gpuparse.data import conll
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
 from gpuparse.data.synthetic import generate
-from gpuparse.model import Model
+from gpuparse.decoder_choice import with_decoder
+from gpuparse.folder import load_parser
 from tests.commands.conftest import ROOT, program
 
 
@@ -36,7 +37,7 @@ def parse_run(trained, capfdbinary, monkeypatch):
 @pytest.fixture(scope="module")
 def expected(trained) -> bytes:
     """The test file as the model parses it, whole, in one thread."""
-    model, treebank = Model.load(trained.model), read_treebank(trained.test)
+    model, treebank = load_parser(trained.model), read_treebank(trained.test)
     found = model.parse(treebank)
     return write_predictions(treebank, found.heads, model.label_names, found.labels)
 
@@ -266,7 +267,7 @@ def test_another_decoder_than_the_models(trained, expected, parse_run):
     said = "gpuparse: decoder eisner; the weights were learned with chu_liu_edmonds"
     assert said in lines
     treebank = read_treebank(trained.test)
-    model = Model.load(trained.model).with_decoder("eisner", force=True)
+    model = with_decoder(load_parser(trained.model), "eisner", force=True)
     found = model.parse(treebank)
     assert out == write_predictions(treebank, found.heads, model.label_names, found.labels)
     assert out != expected

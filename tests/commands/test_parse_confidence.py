@@ -4,18 +4,28 @@ import io
 import re
 import shutil
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gpuparse.commands import calibrate, parse
 from gpuparse.commands.console import run
+from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.repeated import repeated
 from gpuparse.data.synthetic import generate
 from gpuparse.evaluation.probabilities import HEAD, LABEL, misc_probabilities
-from gpuparse.model import Model
-from gpuparse.model_folder import CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS
+from gpuparse.folder import (
+    CONFIG,
+    FEATURES,
+    LABEL_FEATURES,
+    VOCABULARY,
+    WEIGHTS,
+    load_parser,
+    save_parser,
+)
+from gpuparse.parser import Parser
 from tests import test_model
 from tests.commands.conftest import program
 from tests.test_model import facts_of
@@ -37,8 +47,8 @@ def call(trained, capfdbinary, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def model(trained) -> Model:
-    return Model.load(trained.model)
+def model(trained) -> Parser:
+    return load_parser(trained.model)
 
 
 def rows(text: bytes) -> list[list[bytes]]:
@@ -53,9 +63,9 @@ def test_probabilities_stand_in_misc(trained, model, call):
     text = trained.test.read_bytes()
     code, out, _ = call("--probabilities", "--quiet", stdin=text)
     assert code == 0
-    found = model.parse(read_treebank(trained.test), probabilities=True)
-    assert np.abs(misc_probabilities(read(out), HEAD) - found.head_chances).max() < 0.000051
-    assert np.abs(misc_probabilities(read(out), LABEL) - found.label_chances).max() < 0.000051
+    found = parse_with_confidence(model, read_treebank(trained.test), probabilities=True)
+    assert np.abs(misc_probabilities(read(out), HEAD) - found.head_probabilities).max() < 0.000051
+    assert np.abs(misc_probabilities(read(out), LABEL) - found.label_probabilities).max() < 0.000051
     plain = call(stdin=text)[1]
     for ours, theirs in zip(rows(out), rows(plain), strict=True):
         assert ours[:MISC] == theirs[:MISC]
@@ -83,7 +93,7 @@ def test_nothing_changes_a_byte(trained, call, asked):
 def test_least_risk(trained, model, call):
     code, out, _ = call(trained.test, "--mbr", "--probabilities")
     assert code == 0
-    found = model.parse(read_treebank(trained.test), least_risk=True)
+    found = parse_with_confidence(model, read_treebank(trained.test), least_risk=True)
     assert np.array_equal(read(out).heads, found.heads)
     best = call(trained.test, "--probabilities")[1]
     ours, theirs = (misc_probabilities(read(text), HEAD).sum() for text in (out, best))
@@ -97,7 +107,7 @@ def test_several_trees_of_each_sentence(trained, model, call):
     treebank = read_treebank(trained.test)
     code, out, _ = call(trained.test, "--kbest", 4, "--probabilities")
     assert code == 0
-    found = model.k_best(treebank, 4, probabilities=True)
+    found = find_k_best_trees(model, treebank, 4, probabilities=True)
     several, number = read(out), 0
     best = call(trained.test, "--probabilities")[1]
     for s, sentence in enumerate(treebank):
@@ -265,7 +275,7 @@ def test_heads_that_cannot_be_kept(trained, call, name):
 
 
 def test_several_roots_where_one_is_allowed(call, tmp_path):
-    test_model.trained(single_root=True).save(tmp_path)
+    save_parser(test_model.trained(single_root=True), tmp_path)
     words = ["--keep-heads", "--allow-missing", "--quiet"]
     code, _, lines = call(*words, stdin=sentence([0, "_", 0, "_"]), model=tmp_path)
     assert code == 3
@@ -278,7 +288,7 @@ def test_several_roots_where_one_is_allowed(call, tmp_path):
 def test_what_decoders_and_devices_cannot(trained, call, tmp_path):
     for name in ("hill_climb", "multi_parent"):
         (tmp_path / name).mkdir()
-        test_model.trained(decoder=name).save(tmp_path / name)
+        save_parser(test_model.trained(decoder=name), tmp_path / name)
         for words in (["--probabilities"], ["--mbr"], ["--kbest", 2]):
             code, out, lines = call(*words, trained.test, model=tmp_path / name)
             assert (code, out) == (2, b"")
@@ -312,7 +322,9 @@ def test_training_calibrates_on_dev(trained, model):
 def test_models_without_dev_warn_until_calibrated(trained, model, call, tmp_path):
     raw, done = tmp_path / "raw", tmp_path / "done"
     raw.mkdir()
-    model.with_units(3 * model.arc_unit, model.label_unit / 3, is_calibrated=False).save(raw)
+    save_parser(
+        model.with_scales(3 * model.arc_scale, model.label_scale / 3, is_calibrated=False), raw
+    )
     for words in (["--probabilities"], ["--mbr"]):
         warnings = [line for line in call(trained.test, *words, model=raw)[2] if "calib" in line]
         assert len(warnings) == 1
@@ -378,11 +390,7 @@ def test_a_model_without_relations(call, trained, tmp_path):
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
 def test_a_single_root_can_be_asked_for(backend, trained, model, call, tmp_path):
     blank = re.sub(rb"(?m)^((?:[^\t\n]+\t){6})[^\t\n]+", rb"\g<1>_", trained.test.read_bytes())
-    model.single_root, before = False, model.single_root
-    try:
-        model.save(tmp_path)
-    finally:
-        model.single_root = before
+    save_parser(replace(model, single_root=False), tmp_path)
     # Words under the root that are asked for are kept where several are allowed.
     first = re.sub(rb"(?m)^((?:[12]\t)(?:[^\t\n]+\t){5})_", rb"\g<1>0", blank)
     options = "--quiet", "--backend", backend, "--keep-heads"

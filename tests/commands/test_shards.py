@@ -363,7 +363,10 @@ def test_one_process_a_shard(parse_run, text, tmp_path):
     ("words", "said"),
     [
         (["--shard", "1/2"], "needs --output DIR"),
-        (["--shard", "1/2", "--output", "{out}", "--guide", "{text}"], "--shard cannot be combined"),
+        (
+            ["--shard", "1/2", "--output", "{out}", "--guide", "{text}"],
+            "--shard cannot be combined",
+        ),
         (["--shard", "1/2", "--output", "{out}", "/dev/null"], "regular files only"),
     ],
 )

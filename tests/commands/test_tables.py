@@ -17,8 +17,7 @@ from gpuparse.commands.paper_files import load_tables
 from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
-from gpuparse.model import Model
-from gpuparse.model_folder import WEIGHTS
+from gpuparse.folder import WEIGHTS, load_parser
 from tests.commands.conftest import ROOT, program
 
 PAPER = ROOT / "configs" / "papers" / "mcdonald-pereira-2006.yaml"
@@ -130,7 +129,7 @@ def test_the_figures_are_those_of_evaluate(printed):
 
 
 def test_every_system_has_the_decoder_of_its_name(printed):
-    decoders = {name: Model.load(printed.runs / name).decoder for name in SYSTEMS}
+    decoders = {name: load_parser(printed.runs / name).decoder for name in SYSTEMS}
     assert decoders == {
         "first-order-projective": "eisner",
         "first-order-non-projective": "chu_liu_edmonds",

@@ -17,7 +17,7 @@ from gpuparse.config import parse_config
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.synthetic import generate
 from gpuparse.files import lock_folder
-from gpuparse.model import Model
+from gpuparse.folder import load_parser
 from tests.commands.conftest import ROOT, program
 
 
@@ -120,11 +120,11 @@ def test_bits_follow_the_development_score(train_run, tmp_path, monkeypatch):
         code, _, lines = train_run("--force", "data.test=null", "learning.epochs=1")
         assert code == 0
         assert any(f"model of {bits}-bit weights" in line for line in lines)
-        assert Model.load(tmp_path / "model").arcs.array.dtype == kind
+        assert load_parser(tmp_path / "model").arcs.array.dtype == kind
     train_run("--force", "data.test=null", "weights.bits=8", "learning.epochs=1")
-    assert Model.load(tmp_path / "model").arcs.array.dtype == "int8"
+    assert load_parser(tmp_path / "model").arcs.array.dtype == "int8"
     train_run("--force", "data.test=null", "data.dev=null", "learning.epochs=1")
-    assert Model.load(tmp_path / "model").arcs.array.dtype == "int16"
+    assert load_parser(tmp_path / "model").arcs.array.dtype == "int16"
 
 
 def test_without_labels_no_label_is_scored(train_run):
@@ -166,12 +166,12 @@ def test_faulty_sentences_stop_it_or_are_left_out(trained, train_run, tmp_path):
     )
     assert code == 0
     assert f"gpuparse: {faulty}: 2 malformed sentences skipped" in lines
-    tensors = Model.load(tmp_path / "model").arcs.array.copy()
+    tensors = load_parser(tmp_path / "model").arcs.array.copy()
     code, same_out, _ = train_run(
         f"data.train={sound}", f"data.test={tmp_path}/sound-test.conllu", *skip
     )
     assert (code, same_out) == (0, out)
-    assert (Model.load(tmp_path / "model").arcs.array == tensors).all()
+    assert (load_parser(tmp_path / "model").arcs.array == tensors).all()
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from gpuparse.data import plain_scanner, scanner
 
 WORD = b"%d\tform\tl\tN\tN\t_\t%s\trel\t_\t_"
 PIECES = [
-    b"\n", b"\n\n", b"\r\n", b"\r", b"\t", b"_", b"#", b"# sent_id = a\n", b"0", b"1", b"2-3", b"1-1",
-    b"1.1", b"-", b".", b"\x00", "é".encode(), b"\xff", b"\xed\xa0\x80", b"\xf0\x9f", b"x" * 70,
+    b"\n", b"\n\n", b"\r\n", b"\r", b"\t", b"_", b"#", b"# sent_id = a\n", b"0", b"1", b"2-3",
+    b"1-1", b"1.1", b"-", b".", b"\x00", "é".encode(), b"\xff", b"\xed\xa0\x80", b"\xf0\x9f",
+    b"x" * 70,
     b"1-2\tvom\t_\t_\t_\t_\t_\t_\t_\t_\n", b"2-4\tzum\t_\t_\t_\t_\t_\t_\t_\t_\r\n",
     b"1\t\tl\tN\tN\t_\t0\trel\t_\t_\n", b"3\ta\tb\n",
     *(WORD % (i, head) + end for i in (1, 2, 3) for head in (b"0", b"_", b"01", b"2147483648")

@@ -11,7 +11,7 @@ import numpy as np
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.inference import reference
 from gpuparse.learning.trainer import Options, Trainer
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from tests.named_rows import lines_of_labels, rows_of_trees
 from tests.oracles import online_k_best as oracle
 from tests.oracles.arc_features import arc_features, known_values
@@ -158,10 +158,10 @@ class Literal:
         )
         return oracle.Search(best, one, options.cost_augmented)
 
-    def rows_in(self, model: Model) -> dict:
+    def rows_in(self, model: Parser) -> dict:
         return rows_of_trees(model, self.rows, [s.features for s in self.sentences])
 
-    def lines_in(self, model: Model) -> dict:
+    def lines_in(self, model: Parser) -> dict:
         return lines_of_labels(model, self.rows, [s.labels for s in self.sentences])
 
     def orders(self) -> list[list[int]]:
@@ -175,7 +175,7 @@ class Literal:
             for epoch in range(self.options.epochs)
         ]
 
-    def named(self, model: Model, weights: dict[str, np.ndarray]) -> Weights:
+    def named(self, model: Parser, weights: dict[str, np.ndarray]) -> Weights:
         """Weights by the names of their features."""
         found = {name: float(weights["arcs"][r, 0]) for name, r in self.rows_in(model).items()}
         if self.options.joint_labels:
@@ -186,7 +186,7 @@ class Literal:
             }
         return found
 
-    def average(self, model: Model, start: dict[str, np.ndarray]) -> Averages:
+    def average(self, model: Parser, start: dict[str, np.ndarray]) -> Averages:
         average, wrong = oracle.averaged_weights(
             self.sentences, self.search, self.orders(), rule=self.options.rule,
             start=self.named(model, start), cap=self.options.max_step or np.inf,

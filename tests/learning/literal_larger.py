@@ -18,7 +18,7 @@ from gpuparse.features.larger_plan import CHILDREN
 from gpuparse.features.templates import LARGER_PARTS, TemplateSet, parse_set
 from gpuparse.inference.decode import DECODERS
 from gpuparse.learning.trainer import Options
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.joint import label_map
 from gpuparse.scoring.larger import larger_rows
 from tests.learning.literal import ARC, END, LABEL, SIBLING
@@ -69,7 +69,7 @@ class Tree(NamedTuple):
 class Literal:
     """Sentences with the features of all their trees, and the algorithm."""
 
-    def __init__(self, sentences: list[Sentence], options: Options, model: Model) -> None:
+    def __init__(self, sentences: list[Sentence], options: Options, model: Parser) -> None:
         self.sentences, self.options, self.model = sentences, options, model
         self.templates: TemplateSet = model.templates
         self.known = known_values(sentences, ["form", "pos"], 3)
@@ -135,7 +135,7 @@ class Literal:
             of_last = self.templates.tri_sibling and kind in ("grandparent", "grand_sibling")
             if getattr(self.templates, kind) and (is_last or not of_last):
                 rows.update(self._rows(b, kind, words, labelled=False))
-            if kind in CHILDREN and model._joint and model._joint.larger:
+            if kind in CHILDREN and model.plans.joint and model.plans.joint.larger:
                 lines[m - 1] += self._rows(b, kind, words, labelled=True)
         return tuple(tree[1:]), rows, lines
 
@@ -147,9 +147,9 @@ class Literal:
         model = self.model
         plan, features = model.plan.larger, model.features
         if labelled:
-            assert model._joint is not None
+            assert model.plans.joint is not None
             assert model.label_weights is not None
-            plan, features = model._joint.larger, label_map(len(model.label_weights.array))
+            plan, features = model.plans.joint.larger, label_map(len(model.label_weights.array))
         assert plan is not None
         at = torch.tensor([(b, *words)])
         rows = larger_rows(kind, at, self.batch, plan, features, UNKNOWN)[0].tolist()

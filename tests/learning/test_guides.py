@@ -11,8 +11,8 @@ from gpuparse.data.guides import read_guides
 from gpuparse.data.tree import nesting_order, reordered
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
+from gpuparse.folder import load_parser, save_parser
 from gpuparse.learning.trainer import Options, Trainer
-from gpuparse.model import Model
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.guides import guide_scores
 from gpuparse.scoring.weights import Weights, quantised
@@ -175,8 +175,8 @@ def test_guides_of_misc_and_of_a_file_make_the_same_model(map_kind: str, tmp_pat
 def test_a_model_keeps_its_guide_templates(tmp_path) -> None:
     guides = guides_of(SENTENCES)
     model = trained(OPTIONS, guides, templates=load_templates("guided")).model(16)
-    model.save(tmp_path)
-    loaded = Model.load(tmp_path)
+    save_parser(model, tmp_path)
+    loaded = load_parser(tmp_path)
     assert loaded.templates.guide == model.templates.guide != ()
     treebank = treebank_of(SENTENCES)
     found = loaded.parse(treebank, guides=guides).heads

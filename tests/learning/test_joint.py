@@ -9,8 +9,8 @@ import pytest
 
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import load_templates, parse_set
+from gpuparse.folder import load_parser, save_parser
 from gpuparse.learning.trainer import Trainer
-from gpuparse.model import Model
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.learning.literal import (
     FIRST_ORDER,
@@ -97,8 +97,8 @@ def test_models_find_what_was_learned_on_every_way(
     assert found.labels is not None
     assert found.heads.tolist() == [int(w[6]) for s in sentences for w in s]
     assert [model.labels[i] for i in found.labels] == [w[7] for s in sentences for w in s]
-    model.save(tmp_path)
-    again = Model.load(tmp_path)
+    save_parser(model, tmp_path)
+    again = load_parser(tmp_path)
     assert fingerprint(again) == fingerprint(model)
     fresh = treebank_of(random_sentences(7, 30, 9) + sentences)
     first = model.parse(fresh)

@@ -11,7 +11,7 @@ from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import parse_set
 from gpuparse.learning.trainer import Options, Trainer
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from tests.learning.literal import (
     OPTIONS,
     READS_SIBLINGS,
@@ -61,7 +61,7 @@ def test_the_average_is_the_literal_one(decoder: str, change: dict) -> None:
     assert_the_average_is_literal(options, draw)
 
 
-def attachment(model: Model, gold: Treebank) -> float:
+def attachment(model: Parser, gold: Treebank) -> float:
     return 100 * (model.parse(gold).heads == gold.heads).mean()
 
 

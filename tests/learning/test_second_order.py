@@ -16,7 +16,7 @@ from gpuparse.inference import reference
 from gpuparse.learning import trainer as trainer_module
 from gpuparse.learning.difference import make_difference
 from gpuparse.learning.trainer import Options, Progress, Trainer
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.feature_map import contents
 from gpuparse.scoring.weights import quantised
 from tests.graphs_by_place import acyclic_graph, with_deps
@@ -155,7 +155,7 @@ class Literal:
             found.append(of_parts)
         return found
 
-    def rows_in(self, model: Model) -> dict[tuple, int]:
+    def rows_in(self, model: Parser) -> dict[tuple, int]:
         """Name of a feature -> the row of a model: names are paired with the rows of a map without
         collisions that they share all their parts with, and those stand in the model's order."""
         batch = Encoder(model.vocabularies).encode(treebank_of(self.sentences))
@@ -474,7 +474,7 @@ def test_the_exact_map_has_room_for_graphs_that_differ_in_very_many_arcs() -> No
 
 def resumed(
     options: Options, sentences: list[Sentence], after: int, templates: TemplateSet = TEMPLATES
-) -> Model:
+) -> Parser:
     """Train in two goes, the second from the state that the first left after some epochs."""
     first = Trainer(treebank_of(sentences), templates, LABELS, options)
     epochs = 0

@@ -15,7 +15,7 @@ from gpuparse.data.vocabulary import Encoder
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning.trainer import Options, Trainer
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.feature_map import contents
 from gpuparse.scoring.weights import Weights, quantised
@@ -112,7 +112,7 @@ class Literal:
         assert not any(free.values())
         return rows
 
-    def _rows_in(self, model: Model) -> dict[int, int]:
+    def _rows_in(self, model: Parser) -> dict[int, int]:
         """Our row -> the trained model's row."""
         pairs = {}
         for b in range(len(self.batch)):
@@ -338,7 +338,7 @@ def test_the_exact_map_grows_in_training_and_no_more_after_it() -> None:
 def resumed(
     options: Options, sentences: list[Sentence], after: int, bits: int,
     templates: TemplateSet = TEMPLATES,
-) -> Model:  # fmt: skip
+) -> Parser:  # fmt: skip
     """Train in two goes, the second from the state that the first left after some epochs."""
     first = Trainer(treebank_of(sentences), templates, LABELS, options)
     epochs = 0

@@ -13,7 +13,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.plan import check_exact_keys, compile_plan
 from gpuparse.features.templates import LARGER_PARTS, PARTS, parse_set, parse_template
 from gpuparse.inference.decode import DECODERS
-from gpuparse.model import Model
+from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.cpu_larger import (
     fill_larger_keys,
@@ -180,7 +180,7 @@ def test_a_model_finds_the_best_of_all_trees(name, single_root):
     templates = template_set(parts).only(decoder.parts)
     treebank, vocabularies, plan, features = prepared(templates, 1 << 12)
     weights = whole_weights(plan, features, 3)
-    model = Model(
+    model = Parser(
         templates=templates, label_templates=None, vocabularies=vocabularies, features=features,
         arcs=weights, labels=[], label_weights=None, decoder=name, single_root=single_root,
         config="",
@@ -222,7 +222,7 @@ def test_crossing_arcs_cost_min_gain(name, parts, single_root):
     ]
     n_crossing = []
     for min_gain in (0.0, 40.0, 1e6):
-        model = Model(
+        model = Parser(
             templates=templates, label_templates=None, vocabularies=vocabularies,
             features=features, arcs=weights, labels=[], label_weights=None, decoder=name,
             min_gain=min_gain, single_root=single_root, config="",

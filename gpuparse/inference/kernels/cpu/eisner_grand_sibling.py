@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from gpuparse.compiled import compiled, inlined
+from gpuparse.inference.higher_order_scores import Parts
 from gpuparse.inference.kernels.cpu.arc_halves import (
     arcs_by_head,
     best_between,
@@ -37,7 +38,6 @@ from gpuparse.inference.kernels.cpu.grand_blocks import (
 from gpuparse.inference.kernels.cpu.lanes import pointer_to, vector_lanes
 from gpuparse.inference.kernels.cpu.row_maxima import raise_row
 from gpuparse.inference.kernels.cpu.threads import WORTH_A_THREAD, run_in_threads
-from gpuparse.inference.higher_order_scores import Parts
 from gpuparse.tensors import NO_HEAD
 
 

@@ -1,4 +1,4 @@
-"""A model's folder: texts, tensors and facts, without pickle; nothing in it is ever executed.
+"""A parser's folder: texts, tensors and facts, without pickle; nothing in it is ever executed.
 
 All else that is small stands in the metadata of the tensors' file: the facts, among them the sum of
 every part, so that damage is noticed before anything is made of it.
@@ -13,10 +13,16 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from gpuparse.errors import ModelError
-from gpuparse.features.plan import LINE
+from gpuparse.data.vocabulary import Vocabularies
+from gpuparse.errors import ConfigError, ModelError
+from gpuparse.features.plan import LINE, compile_arcs, compile_plan
+from gpuparse.features.templates import PARTS, dump_set, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.decode import DECODERS
+from gpuparse.parser import Parser, are_scales
+from gpuparse.scoring.feature_map import hashed_map
+from gpuparse.scoring.pruning import Pruner
+from gpuparse.scoring.weights import Weights
 
 FORMAT = 3
 CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
@@ -28,11 +34,112 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
 )
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
 _METADATA = "gpuparse"
-_UNITS = "units of probability"
+_SCALES = "units of probability"
 _PRUNER = ("pruner_unit", "pruner_threshold", "pruner_heads")
 
 
-def write_folder(
+def save_parser(parser: Parser, folder: Path) -> None:
+    """Write a parser into a folder, which must exist; a file there is replaced whole.
+
+    Raises:
+        OSError: the folder cannot be written to.
+    """
+    tensors = {"arcs": parser.arcs.array}
+    if parser.label_weights:
+        tensors["labels"] = parser.label_weights.array
+    if parser.pruner:
+        tensors["pruner"] = parser.pruner.weights.array
+    label_templates = parser.label_templates
+    words = {
+        "labels": list(parser.labels),
+        "primary": None if parser.primary is None else list(parser.primary),
+        "pos_column": parser.vocabularies.pos_column,
+        "values": parser.vocabularies.values,
+    }
+    texts = {
+        CONFIG: parser.config,
+        FEATURES: dump_set(parser.templates),
+        LABEL_FEATURES: dump_set(label_templates) if label_templates else "",
+        VOCABULARY: _as_json(words),
+    }
+    facts = {
+        "decoder": parser.decoder,
+        "min_gain": parser.min_gain,
+        "single_root": parser.single_root,
+        "arc_unit": parser.arc_scale,
+        "label_unit": parser.label_scale,
+        "calibrated": parser.is_calibrated,
+        "labels_with_trees": parser.joint_plan is not None,
+        "table_rows": parser.features.rows.rows,
+    }
+    if parser.pruner:
+        facts |= {
+            "pruner_unit": parser.pruner.scale,
+            "pruner_threshold": parser.pruner.threshold,
+            "pruner_heads": parser.pruner.max_heads,
+        }
+    _write(folder, facts, texts, tensors)
+
+
+def load_parser(folder: Path) -> Parser:
+    """Read a model folder. Nothing in it is executed, whoever made it.
+
+    Raises:
+        ModelError: a file is missing, damaged, of another format or of another program.
+    """
+    parts = _read(folder)
+    try:
+        return _assemble(*parts)
+    except (KeyError, TypeError, ValueError, RecursionError, ConfigError) as error:
+        raise ModelError(f"{folder}: not a model of this version: {error}") from error
+
+
+def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]) -> Parser:
+    words = json.loads(texts[VOCABULARY])
+    _check_parts(facts, words, tensors)
+    vocabularies = Vocabularies(words["values"], words["pos_column"])
+    templates = parse_set(texts[FEATURES], FEATURES)
+    arcs, decoder = Weights(tensors["arcs"]), DECODERS[facts["decoder"]]
+    features = hashed_map(facts["table_rows"], compile_plan(templates, vocabularies).dense_lines)
+    given = {part for part in PARTS if part != "label" and getattr(templates, part)}
+    fits = given <= {"arc", "guide", *decoder.parts}
+    fits &= not decoder.needs or not given.isdisjoint(decoder.needs)
+    if features.n_rows != len(arcs.array) or not fits:
+        raise ValueError("its parts do not belong together")
+    pruner = None
+    if "pruner" in tensors:
+        least = features.rows.rows + compile_arcs(templates, vocabularies).dense_lines * LINE
+        if not decoder.reads_larger or len(tensors["pruner"]) != least:
+            raise ValueError("its pruner does not belong to it")
+        pruner = Pruner(
+            Weights(tensors["pruner"]),
+            decoder.of_arcs,
+            facts["pruner_unit"], facts["pruner_threshold"], facts["pruner_heads"],
+        )  # fmt: skip
+    return Parser(
+        templates=templates,
+        label_templates=(
+            parse_set(texts[LABEL_FEATURES], LABEL_FEATURES) if words["labels"] else None
+        ),
+        vocabularies=vocabularies,
+        features=features,
+        arcs=arcs,
+        labels=words["labels"],
+        primary=words["primary"],
+        label_weights=Weights(tensors["labels"]) if "labels" in tensors else None,
+        labels_with_trees=facts["labels_with_trees"],
+        decoder=facts["decoder"],
+        min_gain=facts["min_gain"],
+        single_root=facts["single_root"],
+        arc_scale=facts["arc_unit"],
+        label_scale=facts["label_unit"],
+        is_calibrated=facts["calibrated"],
+        pruner=pruner,
+        config=texts[CONFIG],
+    )
+
+
+def _write(
     folder: Path, facts: dict[str, Any], texts: dict[str, str], tensors: dict[str, np.ndarray]
 ) -> None:
     """Write the parts of a model into a folder, which must exist; a file there is replaced whole.
@@ -42,13 +149,13 @@ def write_folder(
     """
     facts = facts | {"format": FORMAT, "sha256": _sums(facts, texts, tensors)}
     # One metadata key: the order of several would differ from save to save.
-    packed = save(tensors, metadata={_METADATA: as_json(facts)})
+    packed = save(tensors, metadata={_METADATA: _as_json(facts)})
     for name, content in [*((n, t.encode()) for n, t in texts.items()), (WEIGHTS, packed)]:
         with replace_file(folder / name, force=True) as file:
             file.write(content)
 
 
-def read_folder(folder: Path) -> tuple[dict, dict[str, str], dict[str, np.ndarray]]:
+def _read(folder: Path) -> tuple[dict, dict[str, str], dict[str, np.ndarray]]:
     """The facts, texts and tensors of a model.
 
     Raises:
@@ -69,7 +176,7 @@ def sum_of_folder(folder: Path) -> str:
     """One SHA-256 for all that makes a model, from what is written in it; nothing is checked.
 
     Raises:
-        ModelError: as read_folder, of the weights' file.
+        ModelError: as load_parser, of the weights' file.
     Cost: none but opening the file.
     """
     try:
@@ -82,15 +189,15 @@ def sum_of_folder(folder: Path) -> str:
 def _sums(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]) -> dict[str, str]:
     """The SHA-256 of every part, and of what no look at the numbers could tell from damage."""
     numbers = [facts.get(name) for name in ("arc_unit", "label_unit")]
-    units = as_json(numbers + [facts[name] for name in _PRUNER if name in facts])
+    scales = _as_json(numbers + [facts[name] for name in _PRUNER if name in facts])
     return (
         {name: _sha256(text.encode()) for name, text in texts.items()}
         | {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()}
-        | {_UNITS: _sha256(units.encode())}
+        | {_SCALES: _sha256(scales.encode())}
     )
 
 
-def as_json(content: object) -> str:
+def _as_json(content: object) -> str:
     """JSON that is always the same for the same content."""
     return json.dumps(content, ensure_ascii=False, sort_keys=True, indent=0) + "\n"
 
@@ -99,7 +206,7 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> None:
+def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> None:
     """Refuse parts that no training writes; the kernels do not look before they read.
 
     Raises:
@@ -112,7 +219,7 @@ def check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> Non
         "single_root": not isinstance(facts["single_root"], bool),
         "labels_with_trees": not isinstance(facts["labels_with_trees"], bool),
         "min_gain": not isinstance(facts["min_gain"], float) or not 0 <= facts["min_gain"] < np.inf,
-        "arc_unit or label_unit": not are_units(facts["arc_unit"], facts["label_unit"]),
+        "arc_unit or label_unit": not are_scales(facts["arc_unit"], facts["label_unit"]),
         "calibrated": not isinstance(facts["calibrated"], bool),
         "pos_column": words["pos_column"] not in (3, 4),
         "arcs": arcs.dtype not in whole or arcs.ndim != 2 or arcs.shape[1] != 1,
@@ -130,30 +237,18 @@ def check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> Non
         lines = tensors["labels"]
         wrong["labels"] |= lines.dtype not in whole or lines.ndim != 2 or len(lines) == 0
         wrong["labels"] |= lines.shape[1:] != (len(labels),)
-    if "keys" in tensors:
-        keys, bases = tensors["keys"], tensors["bases"]
-        wrong["keys"] = keys.ndim != 1 or not (keys > 0).all() or not (np.diff(keys) > 0).all()
-        # A family's rows lie within one line from its base on.
-        wrong["bases"] = (
-            bases.shape != keys.shape or not ((bases >= LINE) & (bases + LINE <= len(arcs))).all()
-        )
     if "pruner" in tensors:
-        pruner, (unit, threshold, heads) = tensors["pruner"], (facts[name] for name in _PRUNER)
+        pruner, (scale, threshold, heads) = tensors["pruner"], (facts[name] for name in _PRUNER)
         wrong["pruner"] = (
             pruner.dtype not in whole
             or pruner.ndim != 2
             or pruner.shape[1] != 1
-            or not are_units(unit)
+            or not are_scales(scale)
             or not (isinstance(threshold, float) and 0 <= threshold <= 1)
             or not (type(heads) is int and heads >= 1)
         )
     if any(wrong.values()):
         raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
-
-
-def are_units(*units: object) -> bool:
-    """Whether scores can be multiplied by them to be nats."""
-    return all(isinstance(unit, float) and 0 < unit < np.inf for unit in units)
 
 
 def _is_primary(primary: object, labels: object, decoder: object) -> bool:

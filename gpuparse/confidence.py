@@ -1,0 +1,303 @@
+"""How sure a parser is: marginals of heads and labels, minimum Bayes risk, the k best trees."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from gpuparse.data.batch import Batch, incomplete, word_places
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError
+from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
+from gpuparse.parser import NOTHING_KNOWN, Parser, Predictions, by_token
+from gpuparse.scoring.admission import MAX_CELLS, run_in_parts
+from gpuparse.scoring.confidence import (
+    Marginals,
+    TreeScorer,
+    empty_marginals,
+    find_k_best,
+    find_label_marginals,
+    find_tree_marginals,
+)
+from gpuparse.scoring.cpu_confidence import SUMS
+from gpuparse.scoring.engines import choose_engine
+from gpuparse.scoring.found import Found
+from gpuparse.scoring.long_sentences import CHAIN, LOWER, OWN, write_chains
+
+
+@dataclass(frozen=True, eq=False)
+class KBest:
+    """Several trees of each of the S sentences of a treebank with W words, the best first.
+
+    heads: (k, W) int32, -1 where a sentence has fewer trees. labels: (k, W) int32, or None.
+    scores: (k, S) float64 in nats, without a constant; of the labels too, if they are found with
+    the trees. -inf where there is no such tree. head_probabilities, label_probabilities: (k, W) as
+    of Predictions. probabilities: (k, S) of the trees: exp of their scores less the logarithm of
+    the sum over all trees. orders: as of Predictions; a sentence that was not searched has one
+    tree, of score 0.
+    """
+
+    heads: np.ndarray
+    labels: np.ndarray | None
+    scores: np.ndarray
+    head_probabilities: np.ndarray | None = None
+    label_probabilities: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
+    orders: np.ndarray | None = None
+
+
+def parse_with_confidence(
+    parser: Parser,
+    treebank: Treebank,
+    *,
+    probabilities: bool = True,
+    least_risk: bool = False,
+    guides: np.ndarray | None = None,
+    known: np.ndarray | None = None,
+    batch_size: int = 64,
+    max_cells: int = MAX_CELLS,
+    threads: int = 1,
+    progress: Callable[[int], None] = lambda sentences: None,
+) -> Predictions:
+    """`Parser.parse` in native code, with probabilities, or for the trees of least risk.
+
+    Args:
+        probabilities: whether those of heads and labels are asked for, given what is known.
+        least_risk: whether the trees shall be those with the most heads expected to be right
+            (minimum Bayes risk), instead of the best ones; projective if those are.
+        the others: as of `Parser.parse`.
+    Raises:
+        ConfigError: there are no sums over the decoder's trees. Others as `Parser.parse`.
+    Cost: as `Parser.parse`, and the sums over all trees.
+    """
+    require_sums(parser)
+    batch = parser.encode(treebank, guides)
+    given = by_token(batch, known)
+
+    def find(of_order: Parser, some: Batch) -> Found:
+        found = of_order.native.empty(some)
+        n_tokens = some.values.shape[1]
+        marginals = empty_marginals(1, n_tokens)
+        firsts = of_order.native.empty_firsts(some)
+
+        def work(part: np.ndarray) -> int:
+            these = some.select(part)
+            if not least_risk:
+                of_order.native.find_trees(these, given, found, firsts)
+            find_tree_marginals(
+                these, tree_scorer(of_order), scales(of_order), given, found.heads[None],
+                found.labels[None], marginals, least_risk=least_risk,
+            )  # fmt: skip
+            if least_risk:
+                of_order.native.label_trees(these, found)
+            if probabilities:
+                _add_label_marginals(of_order, these, found, marginals.labels[0])
+            return len(part)
+
+        run_in_parts(work, some, batch_size, threads, progress)
+        if not probabilities:
+            return found
+        return Found(
+            found.heads, found.labels,
+            head_probabilities=marginals.heads[0], label_probabilities=marginals.labels[0],
+        )  # fmt: skip
+
+    return parser.predict(batch, given, max_cells, find)
+
+
+def find_marginals(
+    parser: Parser,
+    batch: Batch,
+    heads: np.ndarray,
+    labels: np.ndarray,
+    *,
+    which: str = "both",
+    threads: int = 1,
+) -> Marginals:
+    """Probabilities of given heads, and of given labels under them.
+
+    Args:
+        batch: all sentences.
+        heads, labels: (T,) int64 by token, -1 where nothing is asked. Labels of sentences in which
+            a head is -1 get no answer, unless they are found with the trees.
+        which: "heads", "labels" or "both"; labels that are found with the trees come with them.
+    Returns:
+        (1, T) each, NaN where there is no answer.
+    Raises:
+        ConfigError: there are no sums over the decoder's trees.
+    Cost: the scores of all arcs and the sums over all trees.
+    """
+    require_sums(parser)
+    marginals = empty_marginals(1, batch.values.shape[1])
+    is_whole = ~incomplete(batch, heads)
+    found = Found(heads, labels)
+
+    def work(part: np.ndarray) -> int:
+        if which != "labels" or parser.joint_plan:
+            find_tree_marginals(
+                batch.select(part), tree_scorer(parser), scales(parser), NOTHING_KNOWN,
+                heads[None], labels[None], marginals,
+            )  # fmt: skip
+        whole = part[is_whole[part]]
+        if len(whole) and which != "heads":
+            _add_label_marginals(parser, batch.select(whole), found, marginals.labels[0])
+        return len(part)
+
+    run_in_parts(work, batch, 64, threads)
+    return marginals
+
+
+def find_k_best_trees(
+    parser: Parser,
+    treebank: Treebank,
+    k: int,
+    *,
+    guides: np.ndarray | None = None,
+    known: np.ndarray | None = None,
+    probabilities: bool = False,
+    batch_size: int = 64,
+    max_cells: int = MAX_CELLS,
+    threads: int = 1,
+) -> KBest:
+    """The k best trees of every sentence and the best labels of each of them, in native code.
+
+    Labels that are found when a tree is finished do not count in its score.
+
+    Args:
+        k: at least 1.
+        the others: as of `parse_with_confidence`.
+    Raises:
+        ConfigError: no k best trees, or no sums, of this decoder; as `Parser.parse`.
+        NoTreeError: as `Parser.parse`.
+    Cost: as `arc_scores`, the search for k trees and k times `best_labels`.
+    """
+    _require_k_best(parser, k)
+    if probabilities:
+        require_sums(parser)
+    batch = parser.encode(treebank, guides)
+    search = _KBestSearch(parser, batch, k, by_token(batch, known), probabilities)
+    orders = parser.orders(batch, max_cells)
+    for of_order, order in ((parser, OWN), (parser.lower_order(), LOWER)):
+        which = np.flatnonzero(orders == order)
+        work = partial(search.work, of_order, which)
+        run_in_parts(work, batch.select(which), batch_size, threads)
+    search.add_chains(np.flatnonzero(orders == CHAIN))
+    return search.by_word(orders)
+
+
+class _KBestSearch:
+    """The k best trees of a batch, by token: (k, T) each."""
+
+    def __init__(
+        self, parser: Parser, batch: Batch, k: int, known: np.ndarray, probabilities: bool
+    ) -> None:
+        n_tokens = batch.values.shape[1]
+        self._parser, self._batch, self._known = parser, batch, known
+        self._probabilities = probabilities
+        self._heads, self._labels = np.full((2, k, n_tokens), -1, np.int64)
+        self._scores = np.full((k, len(batch)), -np.inf)
+        self._log_partitions = np.zeros(len(batch))
+        self._marginals = empty_marginals(k, n_tokens)
+
+    def work(self, parser: Parser, which: np.ndarray, part: np.ndarray) -> int:
+        """Find the trees of some of the sentences `which` with a parser."""
+        numbers = which[part]
+        some = self._batch.select(numbers)
+        scores = find_k_best(some, tree_scorer(parser), self._known, self._heads, self._labels)
+        self._scores[:, numbers] = scores
+        for j in range(len(scores)):
+            there = np.flatnonzero(scores[j] > -np.inf)
+            if not len(there):
+                continue
+            found = Found(self._heads[j], self._labels[j])
+            parser.native.label_trees(some.select(there), found)
+            if self._probabilities:
+                of_labels = self._marginals.labels[j]
+                _add_label_marginals(parser, some.select(there), found, of_labels)
+        if self._probabilities:
+            self._log_partitions[numbers] = find_tree_marginals(
+                some, tree_scorer(parser), scales(parser), self._known, self._heads, self._labels,
+                self._marginals,
+            )  # fmt: skip
+        return len(part)
+
+    def add_chains(self, which: np.ndarray) -> None:
+        """Sentences that are too long for any search: one tree, of score 0."""
+        if not len(which):
+            return
+        some, found = self._batch.select(which), Found(self._heads[0], self._labels[0])
+        write_chains(some, self._known, found)
+        self._parser.native.label_trees(some, found)
+        self._scores[0, which], self._log_partitions[which] = 0.0, np.inf
+        for of_words in self._marginals:
+            of_words[:, word_places(some)] = 0.0
+
+    def by_word(self, orders: np.ndarray) -> KBest:
+        """What was found, in the order of the treebank's words."""
+        tokens = word_places(self._batch)
+        has_labels = self._parser.label_weights is not None
+        nats = self._scores * self._parser.arc_scale
+        labels = self._labels[:, tokens].astype(np.int32) if has_labels else None
+        heads = self._heads[:, tokens].astype(np.int32)
+        if not self._probabilities:
+            return KBest(heads, labels, nats, orders=orders)
+        return KBest(
+            heads,
+            labels,
+            nats,
+            self._marginals.heads[:, tokens],
+            self._marginals.labels[:, tokens] if has_labels else None,
+            np.exp(np.minimum(nats - self._log_partitions, 0.0)),
+            orders,
+        )
+
+
+def require_sums(parser: Parser, device: str = "cpu", backend: str = "cpu") -> None:
+    """Make sure that there are sums over the trees that are searched.
+
+    Raises:
+        ConfigError: there are none, or not there.
+    """
+    if parser.search_decoder not in SUMS:
+        raise ConfigError(
+            f"decoder {parser.search_decoder}: there are no exact sums over what it searches, and"
+            f" so no probabilities; train a model with one of {', '.join(SUMS)}"
+        )
+    if choose_engine(parser.search_decoder, device, backend) != "cpu":
+        raise ConfigError(
+            "probabilities come from native sums on the CPU, so that they are the same everywhere;"
+            " give device cpu and backend auto or cpu"
+        )
+
+
+def _require_k_best(parser: Parser, k: int) -> None:
+    if k < 1:
+        raise ConfigError(f"{k} best trees: at least 1 is needed")
+    if parser.search_decoder not in K_BEST:
+        raise ConfigError(
+            f"decoder {parser.search_decoder} finds one tree only: several best ones are found by"
+            f" {', '.join(K_BEST)}; train a model with one of these"
+        )
+
+
+def tree_scorer(parser: Parser) -> TreeScorer:
+    """What trees are scored and summed with."""
+    return TreeScorer(
+        parser.plan, parser.arcs.array[:, 0], parser.features.rows, parser.plans.joint,
+        parser.search_decoder, parser.single_root,
+    )  # fmt: skip
+
+
+def scales(parser: Parser) -> tuple[float, float]:
+    """Nats of one point of a tree's score, and of a label's."""
+    return parser.arc_scale, parser.label_scale
+
+
+def _add_label_marginals(parser: Parser, batch: Batch, found: Found, marginals: np.ndarray) -> None:
+    """Fill in the probabilities of labels of finished trees, if that is when they are found."""
+    if parser.label_weights and parser.label_plan:
+        find_label_marginals(
+            batch, found.heads, parser.label_plan, parser.label_weights, parser.label_scale,
+            found.labels, marginals,
+        )  # fmt: skip

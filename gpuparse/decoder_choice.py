@@ -1,0 +1,113 @@
+"""A parser that searches other than it was trained: with another decoder, or limits on labels."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpuparse.errors import ConfigError
+from gpuparse.features.larger_plan import compile_larger
+from gpuparse.features.templates import TemplateSet
+from gpuparse.inference.crossing_scores import MOST_LIMITS, classes_of_labels
+from gpuparse.inference.decode import DECODERS, Decoder
+from gpuparse.parser import Parser
+from gpuparse.scoring.scored import LabelLimits
+
+
+def with_decoder(parser: Parser, name: str, *, force: bool = False) -> Parser:
+    """The parser, searching with another decoder; saved, it still names its own.
+
+    Args:
+        name: a decoder; the parser's own gives the parser as it was saved.
+        force: whether to search with one that the weights were not learned with.
+    Raises:
+        ConfigError: no such decoder; another one that is not forced; or one that the parser lacks
+            scores for, forced or not.
+    """
+    if name not in DECODERS:
+        raise ConfigError(f"unknown decoder {name!r}: expected one of {', '.join(DECODERS)}")
+    if name != parser.decoder:
+        _check_decoder(parser, name)
+        if not force:
+            raise ConfigError(
+                f"decoder {name}: the model's weights were learned with {parser.decoder}, and"
+                " weights learned from the mistakes of one search mislead another: projective"
+                " models lose 1 to 10 points of UAS under hill_climb; train a model with"
+                f" decoder={name}, or give --force-decoder to search with {name} all the same"
+            )
+    pruner = parser.pruner
+    if pruner:  # so that among the arcs left there is a tree of the other kind
+        pruner = pruner._replace(decoder=DECODERS[name].of_arcs)
+    compiled = None
+    if DECODERS[name].reads_larger == (parser.plan.larger is not None):
+        compiled = parser.plans
+    return replace(parser, search_decoder=name, pruner=pruner, compiled=compiled)
+
+
+def _check_decoder(parser: Parser, name: str) -> None:
+    """Refuse decoders that need, or would ignore, a part of the model."""
+    why = _objection(parser, DECODERS[parser.decoder], DECODERS[name])
+    if why:
+        raise ConfigError(
+            f"decoder {name}: it {why}; the model was trained with {parser.decoder}, and no option"
+            f" changes that; train a model with decoder={name}"
+        )
+
+
+def _objection(parser: Parser, mine: Decoder, other: Decoder) -> str:
+    """Why a parser cannot search with another decoder; "" if it can."""
+    if other.gives_graphs and not mine.gives_graphs:
+        return (
+            "finds graphs, and the model was learned from trees: nothing says what a further head"
+            " of a word is worth, nor how its arc is labelled"
+        )
+    if mine.gives_graphs and not other.gives_graphs:
+        return (
+            "finds trees, and the model was learned from graphs: its scores count arcs beside one"
+            " another, and its relations are those of DEPS"
+        )
+    templates = parser.templates
+    if other.needs and not any(getattr(templates, part) for part in other.needs):
+        needs = " or ".join(other.needs).replace("_", " ")
+        order = "is of the first order" if not mine.parts else "has other parts"
+        return f"reads {needs} scores, and the model {order}: it has none"
+    ignored = [part for part in mine.parts if getattr(templates, part) and part not in other.parts]
+    if ignored:
+        parts = " and ".join(ignored).replace("_", " ")
+        order = "" if other.parts else "is of the first order and "
+        return (
+            f"{order}does not read the model's {parts} scores, without which the others are but a"
+            " part of what was learned"
+        )
+    return ""
+
+
+def limit_labels(parser: Parser, limits: Sequence[Sequence[str]]) -> Parser:
+    """The parser, no head of whose trees has two modifiers with relations of one set.
+
+    Args:
+        limits: sets of relations, such as those of all kinds of subjects.
+    Raises:
+        ConfigError: a relation that the parser does not know, no or too many sets; a parser whose
+            labels are not found with the trees, or a decoder other than dual_decomposition.
+    """
+    joint = parser.plans.joint
+    if not DECODERS[parser.search_decoder].certifies or joint is None:
+        raise ConfigError(
+            "limits on relations are kept by decoder dual_decomposition, where labels are found"
+            f" with the trees; this model searches with {parser.search_decoder}"
+            + ("" if joint else ", and labels come later: train with labels.kind=joint")
+        )
+    if not 0 < len(limits) <= MOST_LIMITS:
+        raise ConfigError(f"{len(limits)} limits on relations: expected 1 to {MOST_LIMITS}")
+    labels = list(parser.labels)
+    for name in (name for limit in limits for name in limit):
+        if name not in labels:
+            known = ", ".join(sorted(labels))
+            raise ConfigError(f"no relation {name!r} in this model, which knows {known}")
+    numbers = [[labels.index(name) for name in limit] for limit in limits]
+    # All labels of each arc are scored where there are templates of children, if only none.
+    larger = compile_larger(TemplateSet("", (), (), ()), parser.vocabularies, even_if_none=True)
+    return replace(
+        parser,
+        limits=LabelLimits(*classes_of_labels(numbers, len(labels))),
+        compiled=parser.plans._replace(joint=joint._replace(larger=larger)),
+    )
