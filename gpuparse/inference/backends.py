@@ -7,11 +7,17 @@ from typing import Literal
 
 import torch
 
+from gpuparse import native
 from gpuparse.errors import ScoreError
 
 Backend = Literal["auto", "torch", "cpu", "gpu"]
 MOST_NODES = 1 << 13  # positions, so that kernels count a program's scratch in 32 bits
 INTERPRETER = "TRITON_INTERPRET"  # Triton's own switch, read as its kernels are imported
+
+
+def is_traced() -> bool:
+    """Whether torch.compile or a transform of torch.func runs the code: values are not known."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def choose_backend(
@@ -20,19 +26,24 @@ def choose_backend(
     """The backend that runs.
 
     Args:
-        backend: "auto" takes "cpu" for tensors in main memory; for any other device "gpu" where
-            there are Triton kernels and Triton is installed, and else "torch".
+        backend: "auto" takes "cpu" for tensors in main memory, if the native library is there and
+            the code is not traced (`is_traced`); for any other device "gpu" where there are Triton
+            kernels and Triton is installed; and else "torch".
         device: where the scores are.
         has_kernels: whether what is asked for has Triton kernels.
 
     Raises:
         ScoreError: an unknown backend, or one that cannot read these tensors or run here.
     """
+    if not isinstance(device, torch.device):  # arrays of numpy name their device too
+        raise ScoreError("the scores are an array, expected a tensor: torch.from_numpy(scores)")
     if backend == "torch":
         return "torch"
     if backend == "auto":
+        if is_traced():
+            return "torch"
         if device.type == "cpu":
-            return "cpu"
+            return "cpu" if native.is_available() else "torch"
         if not (has_kernels and device.type == "cuda" and has_triton()):
             return "torch"
         _require_compiler()
@@ -40,6 +51,9 @@ def choose_backend(
     if backend == "cpu":
         if device.type != "cpu":
             raise ScoreError(f"backend 'cpu' reads tensors in main memory, these are on {device}")
+        if is_traced():
+            raise ScoreError("backend 'cpu' cannot be traced or transformed; use 'torch'")
+        native.library()  # raises NativeError, which says what to do
         return "cpu"
     if backend == "gpu":
         _require_triton(device, has_kernels)

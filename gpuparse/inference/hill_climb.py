@@ -1,23 +1,32 @@
 """Second-order trees with crossing arcs, by single changes of head: the public function."""
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.kernels.cpu import eisner_sibling as compiled
-from gpuparse.inference.kernels.cpu.arc_gains import make_gain_scratch
-from gpuparse.inference.kernels.cpu.hill_climb import first_bad_tree, hill_climb_batch
-from gpuparse.inference.kernels.cpu.threads import run_in_threads
-from gpuparse.inference.scores import check_sibling_scores, require_trees
+from gpuparse.inference.eisner_sibling import eisner_sibling
+from gpuparse.inference.scores import Lengths, check_sibling_scores, rows_of_parts
+from gpuparse.inference.threads import run_in_threads
 from gpuparse.tensors import NO_HEAD, word_mask
+
+
+class ChangeLimits(NamedTuple):
+    """Limits of searches by single changes, as native/api/spanning.h declares them."""
+
+    single_root: bool
+    max_changes: int
+    min_gain: float
 
 
 def hill_climb(
     arc_scores: Tensor,
     sibling_scores: Tensor,
-    lengths: Tensor,
+    lengths: Lengths,
     *,
     end_scores: Tensor | None = None,
     start: Tensor | None = None,
@@ -56,24 +65,27 @@ def hill_climb(
     as in Bohnet (2010).
     """
     choose_backend("cpu", arc_scores.device)
-    limit = change_limit(max_changes)
-    least = gain_limit(min_gain)
+    limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)
-    arcs, siblings, ends, words = (tensor.numpy() for tensor in checked)
-    trees = heads.numpy()
-    scores, changes = np.empty(len(arcs), arcs.dtype), np.empty(len(arcs), np.int64)
+    arcs, ends, words = checked[0].numpy(), checked[2].numpy(), checked[3].numpy()
+    n_nodes, siblings, trees = arcs.shape[1], rows_of_parts(checked[1]), heads.numpy()
+    totals, changes = np.empty(len(arcs), arcs.dtype), np.empty(len(arcs), np.int64)
 
     def climb(part: slice) -> None:
-        scratch = make_gain_scratch(int(words[part].max(initial=0)), arcs.dtype.type)
-        hill_climb_batch(
-            arcs[part], siblings[part], ends[part], words[part], single_root, limit, least, scratch,
-            trees[part],            scores[part], changes[part],
+        native.call(
+            "hill_climb_batch", arcs[part], siblings[rows_of(part, n_nodes)], ends[part],
+            words[part], limits, trees[part], totals[part], changes[part],
         )  # fmt: skip
 
     run_in_threads(climb, words, 2, torch.get_num_threads())
-    require_allowed(scores)
-    return heads, torch.from_numpy(scores), torch.from_numpy(changes)
+    require_allowed(totals)
+    return heads, torch.from_numpy(totals), torch.from_numpy(changes)
+
+
+def rows_of(part: slice, n_nodes: int) -> slice:
+    """The rows of `rows_of_parts` that belong to a slice of the sentences."""
+    return slice(part.start * n_nodes, part.stop * n_nodes)
 
 
 def starting_trees(
@@ -95,10 +107,10 @@ def starting_trees(
         ScoreError, NoTreeError: as `hill_climb`.
     """
     if start is None:
-        heads, scores = compiled.eisner_sibling(
-            arc_scores, sibling_scores, end_scores, lengths, single_root=single_root
-        )
-        require_trees(scores)
+        heads, _ = eisner_sibling(
+            arc_scores, sibling_scores, lengths, end_scores=end_scores, single_root=single_root,
+            backend="cpu",
+        )  # fmt: skip
         return heads
     if start.shape != arc_scores.shape[:2]:
         expected = tuple(arc_scores.shape[:2])
@@ -106,7 +118,7 @@ def starting_trees(
     if start.is_floating_point() or start.is_complex() or start.dtype == torch.bool:
         raise ScoreError(f"start has type {start.dtype}, expected integers")
     heads = start.detach().to("cpu", torch.int64, copy=True).contiguous()
-    b = first_bad_tree(heads.numpy(), lengths.numpy(), single_root)
+    b = native.call("find_bad_tree", heads.numpy(), lengths.numpy(), single_root)
     if b >= 0:
         root = " with a single modifier of the root" if single_root else ""
         raise ScoreError(f"the start of sentence {b} is no tree{root}")

@@ -1,24 +1,28 @@
 """Sums over all trees of a sentence, crossing arcs allowed: partition, marginals, entropy, samples.
 
-All in float64, whatever the scores' type. `kernels/cpu/matrix_tree.py` explains the elimination
-without subtractions; here it is once more in torch, in logarithms, for gradients and other devices.
+All in float64, whatever the scores' type. native/matrix_tree.h explains the elimination without
+subtractions; here it is once more in torch, in logarithms, for gradients and other devices.
 """
 
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.kernels.cpu.matrix_tree import sum_batch
-from gpuparse.inference.kernels.cpu.matrix_tree_sample import sample_batch
-from gpuparse.inference.scores import check_scores, require_trees
-from gpuparse.tensors import word_mask
+from gpuparse.inference.backends import choose_backend, is_traced
+from gpuparse.inference.scores import Lengths, check_scores, require_trees
+from gpuparse.inference.threads import WORTH_A_THREAD, run_in_threads
+from gpuparse.tensors import NO_HEAD, word_mask
 
 ABSENT = -1e300  # the logarithm of no weight: -inf would make gradients NaN
 LARGEST = 1e100  # of scores, far from ABSENT
 
 
 def matrix_tree_log_partition(
-    arc_scores: Tensor, lengths: Tensor, *, single_root: bool = False
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
 ) -> Tensor:
     """Logarithm of the sum of exp(score) over all trees; differentiable, any number of times.
 
@@ -27,8 +31,10 @@ def matrix_tree_log_partition(
     Args:
         arc_scores: score of head h -> modifier m in nats, (B, N, N); -inf forbids. Column 0, the
             diagonal and padding are never read.
-        lengths: words of each sentence, int (B,), 0..N-1.
+        lengths: words of each sentence, int (B,), 0..N-1; None: N-1 of each.
         single_root: exactly one modifier of the root; otherwise one or more.
+        backend: "auto", "cpu" (native) or "torch", which alone can be traced by torch.compile and
+            transformed by torch.func.
 
     Returns:
         float64 (B,) in nats, on the device of `arc_scores`; 0 for a sentence without words.
@@ -38,24 +44,30 @@ def matrix_tree_log_partition(
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
 
     Cost: O(n^3) time, O(n^2) memory a sentence; O(n^3) memory for second derivatives, and for first
-    ones too on other devices than the CPU.
+    ones too in torch. Native code takes about three times as long where scores lie more than 300
+    nats apart, whose exponentials need wider exponents than a float64 has.
     Source: Koo, Globerson, Carreras & Collins 2007; Smith & Smith 2007; McDonald & Satta 2007;
     differs: no determinant but an elimination without subtractions, right to the last digits at any
-    scale of the scores; a single root by its limit (`kernels/cpu/matrix_tree.py`).
+    scale of the scores; a single root by its limit (native/matrix_tree.h).
     """
+    chosen = choose_backend(backend, arc_scores.device)
     scores, words = _checked(arc_scores, lengths)
-    sums: Tensor = _LogPartition.apply(scores, words, single_root)
+    sums: Tensor
+    if chosen == "cpu":
+        sums = _LogPartition.apply(scores, words, single_root)
+    else:
+        sums, _ = _eliminate(scores, words, single_root)
     require_trees(sums.detach())
     return sums
 
 
 def matrix_tree_marginals(
-    arc_scores: Tensor, lengths: Tensor, *, single_root: bool = False
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
 ) -> Tensor:
     """The probability of every arc, trees being drawn by exp(score); differentiable.
 
     Args:
-        arc_scores, lengths, single_root: as of `matrix_tree_log_partition`.
+        arc_scores, lengths, single_root, backend: as of `matrix_tree_log_partition`.
 
     Returns:
         float64 (B, N, N), [b, h, m]; 0 where no score is read. Each word's column sums to 1, and
@@ -64,23 +76,26 @@ def matrix_tree_marginals(
     Raises:
         ScoreError, NoTreeError: as `matrix_tree_log_partition`.
 
-    Cost: O(n^3) a sentence, about 1.3 n^3 multiplications; more by a factor where scores lie more
-    than 300 apart, or forbidden arcs meet scores that lie far apart, for then logarithms are added.
+    Cost: O(n^3) a sentence, about 1.3 n^3 multiplications; see there for scores that lie far apart.
     Source: as there; the walks of Wilson 1996 give the marginals without subtractions.
     """
+    chosen = choose_backend(backend, arc_scores.device)
     scores, words = _checked(arc_scores, lengths)
-    sums, marginals = _Sums.apply(scores, words, single_root)
+    if chosen == "cpu":
+        sums, marginals = _Sums.apply(scores, words, single_root)
+    else:
+        sums, marginals = _torch_marginals(scores, words, single_root)
     require_trees(sums.detach())
     return marginals
 
 
 def matrix_tree_entropy(
-    arc_scores: Tensor, lengths: Tensor, *, single_root: bool = False
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
 ) -> Tensor:
     """Entropy of the distribution over trees, each drawn by exp(score); differentiable.
 
     Args:
-        arc_scores, lengths, single_root: as of `matrix_tree_log_partition`.
+        arc_scores, lengths, single_root, backend: as of `matrix_tree_log_partition`.
 
     Returns:
         float64 (B,) in nats.
@@ -88,10 +103,12 @@ def matrix_tree_entropy(
     Raises:
         ScoreError, NoTreeError: as `matrix_tree_log_partition`.
 
-    Cost: O(n^3) time in tensors of O(n^2) a sentence; O(n^3) memory where gradients are needed.
+    Cost: in torch on every backend: O(n^3) time in tensors of O(n^2) a sentence; O(n^3) memory
+    where gradients are needed.
     Source: Smith & Smith 2007, section 3.3; differs: not the log-partition minus the expected
     score, which is a difference of large numbers, but spreads that the elimination carries along.
     """
+    choose_backend(backend, arc_scores.device)
     scores, words = _checked(arc_scores, lengths)
     sums, entropy = _eliminate(scores, words, single_root)
     require_trees(sums.detach())
@@ -100,7 +117,7 @@ def matrix_tree_entropy(
 
 def matrix_tree_sample(
     arc_scores: Tensor,
-    lengths: Tensor,
+    lengths: Lengths,
     n_samples: int,
     generator: torch.Generator | None = None,
     *,
@@ -124,7 +141,7 @@ def matrix_tree_sample(
         NoTreeError: as there.
 
     Cost: O(n^3) a sentence and typically O(n^2) a tree, at the worst O(n^3).
-    Source: `kernels/cpu/matrix_tree_sample.py`; differs from Wilson 1996, whose walks may take
+    Source: native/matrix_tree_sample.h; differs from Wilson 1996, whose walks may take
     forever where cycles outweigh trees.
     """
     if n_samples < 0:
@@ -132,15 +149,23 @@ def matrix_tree_sample(
     scores, words = _checked(arc_scores, lengths)
     numbers = torch.iinfo(torch.int64)
     seeds = torch.randint(numbers.min, numbers.max, (len(words),), generator=generator)
-    heads, has_tree = sample_batch(
-        scores.detach().cpu().numpy(), words.cpu().numpy(), n_samples, seeds.numpy(),
-        single_root=single_root,
-    )  # fmt: skip
+    given, n_words = scores.detach().cpu().numpy(), words.cpu().numpy()
+    heads = np.full((len(given), n_samples, given.shape[1]), NO_HEAD, np.int64)
+    has_tree = np.empty(len(given), np.bool_)
+    draws = seeds.numpy().view(np.uint64)
+
+    def sample(part: slice) -> None:
+        native.call(
+            "matrix_tree_sample_batch", given[part], n_words[part], single_root, draws[part],
+            heads[part], has_tree[part],
+        )  # fmt: skip
+
+    run_in_threads(sample, n_words, 3, torch.get_num_threads(), worth=WORTH_A_THREAD // 10)
     require_trees(torch.from_numpy(has_tree).double().log())
     return torch.from_numpy(heads).to(arc_scores.device)
 
 
-def _checked(arc_scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+def _checked(arc_scores: Tensor, lengths: Lengths) -> tuple[Tensor, Tensor]:
     """Scores in float64, still attached to the graph, whatever unread cells hold; lengths.
 
     Raises:
@@ -148,7 +173,7 @@ def _checked(arc_scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """
     checked = check_scores(arc_scores, lengths)
     scores = arc_scores.double().contiguous()
-    if checked.arc.dtype == torch.float64:  # no other type reaches as far
+    if checked.arc.dtype == torch.float64 and not is_traced():  # no other type reaches as far
         size = _read(scores.detach(), checked.lengths).abs()
         if bool(((size > LARGEST) & (size < torch.inf)).any()):
             raise ScoreError(
@@ -214,22 +239,35 @@ class _Sums(torch.autograd.Function):
 def _sums(
     scores: Tensor, lengths: Tensor, single_root: bool, *, only_partition: bool
 ) -> tuple[Tensor, Tensor]:
-    """Log-partition (B,) and, unless only_partition, marginals (B, N, N), without a graph."""
-    if scores.device.type == "cpu":
-        sums, marginals = sum_batch(
-            scores.detach().numpy(), lengths.numpy(), single_root=single_root,
-            only_partition=only_partition,
-        )  # fmt: skip
-        return torch.from_numpy(sums), torch.from_numpy(marginals)
-    if only_partition:
-        with torch.no_grad():
-            sums_there, _ = _eliminate(scores, lengths, single_root)
-        return sums_there, scores
-    with torch.enable_grad():
-        leaf = scores.detach().requires_grad_()
-        sums_there, _ = _eliminate(leaf, lengths, single_root)
-        (found,) = torch.autograd.grad(sums_there.sum(), leaf)
-    return sums_there.detach(), found.clamp(0.0, 1.0)
+    """Native log-partition (B,) and, unless only_partition, marginals (B, N, N); no graph."""
+    given, words = scores.detach().numpy(), lengths.numpy()
+    sums = np.empty(len(given))
+    marginals = np.zeros((0, 0, 0) if only_partition else given.shape)
+
+    def add(part: slice) -> None:
+        of_part: Any = None if only_partition else marginals[part]
+        native.call("matrix_tree_batch", given[part], words[part], single_root, of_part, sums[part])
+
+    run_in_threads(add, words, 3, torch.get_num_threads(), worth=WORTH_A_THREAD // 2)
+    return torch.from_numpy(sums), torch.from_numpy(marginals)
+
+
+def _torch_marginals(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
+    """Log-partition and marginals by differentiation of the elimination in torch."""
+
+    def total(given: Tensor) -> tuple[Tensor, Tensor]:
+        sums, _ = _eliminate(given, lengths, single_root)
+        return sums.masked_fill(sums == -torch.inf, 0.0).sum(), sums
+
+    if is_traced():
+        marginals, sums = torch.func.grad(total, has_aux=True)(scores)
+        return sums, marginals.clamp(0.0, 1.0)
+    keeps_graph = torch.is_grad_enabled() and scores.requires_grad
+    with torch.inference_mode(False), torch.enable_grad():
+        leaf = scores if keeps_graph else scores.detach().clone().requires_grad_()
+        whole, sums = total(leaf)
+        (marginals,) = torch.autograd.grad(whole, leaf, create_graph=keeps_graph)
+    return sums, marginals.clamp(0.0, 1.0)
 
 
 def _eliminate(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:

@@ -4,19 +4,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.hill_climb import change_limit, gain_limit, require_allowed, starting_trees
-from gpuparse.inference.kernels.cpu.arc_gains import make_gain_scratch
-from gpuparse.inference.kernels.cpu.multi_parent import multi_parent_batch
-from gpuparse.inference.kernels.cpu.threads import run_in_threads
-from gpuparse.inference.scores import check_sibling_scores
+from gpuparse.inference.hill_climb import (
+    ChangeLimits,
+    change_limit,
+    gain_limit,
+    require_allowed,
+    rows_of,
+    starting_trees,
+)
+from gpuparse.inference.scores import Lengths, check_sibling_scores, rows_of_parts
+from gpuparse.inference.threads import run_in_threads
 from gpuparse.tensors import NO_HEAD
 
 
 def multi_parent(
     arc_scores: Tensor,
     sibling_scores: Tensor,
-    lengths: Tensor,
+    lengths: Lengths,
     *,
     end_scores: Tensor | None = None,
     start: Tensor | None = None,
@@ -54,24 +60,22 @@ def multi_parent(
     Source: McDonald & Pereira 2006, section 3; differs: end scores, and a least gain.
     """
     choose_backend("cpu", arc_scores.device)
-    limit = change_limit(max_changes)
-    least = gain_limit(min_gain)
+    limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)
-    arcs, siblings, ends, words = (tensor.numpy() for tensor in checked)
-    trees = heads.numpy()
-    graphs, scores = np.empty(arcs.shape, np.bool_), np.empty(len(arcs), arcs.dtype)
+    arcs, ends, words = checked[0].numpy(), checked[2].numpy(), checked[3].numpy()
+    n_nodes, siblings, trees = arcs.shape[1], rows_of_parts(checked[1]), heads.numpy()
+    graphs, totals = np.empty(arcs.shape, np.bool_), np.empty(len(arcs), arcs.dtype)
 
     def climb(part: slice) -> None:
-        scratch = make_gain_scratch(int(words[part].max(initial=0)), arcs.dtype.type)
-        multi_parent_batch(
-            arcs[part], siblings[part], ends[part], words[part], single_root, limit, least, scratch,
-            trees[part],            graphs[part], scores[part],
+        native.call(
+            "multi_parent_batch", arcs[part], siblings[rows_of(part, n_nodes)], ends[part],
+            words[part], limits, trees[part], graphs[part], totals[part],
         )  # fmt: skip
 
     run_in_threads(climb, words, 3, torch.get_num_threads())
-    require_allowed(scores)
-    return torch.from_numpy(graphs), torch.from_numpy(scores)
+    require_allowed(totals)
+    return torch.from_numpy(graphs), torch.from_numpy(totals)
 
 
 def primary_heads(arcs: Tensor) -> Tensor:

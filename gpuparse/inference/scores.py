@@ -1,26 +1,31 @@
 """What decoders read and what they return, and the one place where scores are checked."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference.kernels.cpu.check import first_unusable, first_unusable_siblings
+from gpuparse.inference.backends import is_traced
 from gpuparse.tensors import word_mask
+
+Lengths = Tensor | np.ndarray | Sequence[int] | None
+"""What public functions take as the numbers of words; None: no padding."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of the parts of a batch of sentences.
+    """Scores of the parts of a batch of sentences: what decoders read, whatever they come from.
 
-    arc: head h -> modifier m, float (B, N, N); lengths: words of each sentence, int64 (B,);
-    sibling: [b, h, m, s], s the inner sibling of m, or h if there is none, float (B, N, N, N), for
-    the decoders that read it; end: [b, h, m], m the outermost modifier of h on its side, float
-    (B, N, N), for the same decoders, None for zeros.
-    Beyond the second order, where None is for zeros too: grandparent [b, h, m, g], inner_grandchild
-    and outer_grandchild [b, h, m, c]; grand_sibling and outermost [b, h, m, s, g], tri_sibling
-    [b, h, m, s, t]. What they are, and how absence is written, say the decoders that read them.
+    arc: head h -> modifier m, float (B, N, N); lengths: words of each sentence, int64 (B,).
+    sibling: [b, h, m, s], s the inner sibling of m, or h if there is none, float (B, N, N, N); end:
+    [b, h, m], m the outermost modifier of h on its side, float (B, N, N), None for zeros.
+    Higher-order parts, None for zeros: grandparent [b, h, m, g], inner_grandchild and
+    outer_grandchild [b, h, m, c]; grand_sibling and outermost [b, h, m, s, g], tri_sibling
+    [b, h, m, s, t]. The decoders that read them say what they are and how absence is written.
     """
 
     arc: Tensor
@@ -48,46 +53,69 @@ class Parse:
     arcs: Tensor | None = None
 
 
-def check_scores(arc_scores: Tensor, lengths: Tensor) -> Scores:
+def check_scores(arc_scores: Tensor, lengths: Lengths) -> Scores:
     """Check everything that decoders rely on, once.
 
     Args:
-        arc_scores: (B, N, N). float32 and float64 are used as they are; half precision is widened
-            to float32 and integers to float64 (exact up to 2^53). Read cells hold -inf (forbidden)
-            or finite numbers of at most a 1/(4n + 4)-th of the largest float, so that no sum
-            overflows. Column 0, the diagonal and padding may hold anything.
-        lengths: words of each sentence, int (B,), 0..N-1.
+        arc_scores: (B, N, N), where N is the number of words of the longest sentence and the root.
+            float32 and float64 are used as they are; half precision is widened to float32 and
+            integers to float64 (exact up to 2^53). Read cells hold -inf (forbidden) or finite
+            numbers of at most a 1/(4n + 4)-th of the largest float, so that no sum overflows.
+            Column 0, the diagonal and padding may hold anything.
+        lengths: words of each sentence, integers (B,), 0..N-1; None: N-1 of each.
 
     Returns:
         Scores, detached, contiguous, both on the device of `arc_scores`; no input is written to.
 
     Raises:
         ScoreError: a wrong shape, type or length, or an unusable value in a cell that is read.
+        Values and lengths are not checked where code is traced (`backends.is_traced`).
 
     Cost: O(B N^2).
     """
+    require_tensor(arc_scores, "arc_scores")
     if arc_scores.dim() != 3 or arc_scores.shape[1] != arc_scores.shape[2]:
         raise ScoreError(f"arc_scores has shape {tuple(arc_scores.shape)}, expected (B, N, N)")
-    if lengths.shape != arc_scores.shape[:1]:
+    words = _as_lengths(lengths, arc_scores)
+    arc = as_float(arc_scores, "arc_scores").detach().contiguous()
+    if is_traced():
+        return Scores(arc, words)
+    if arc.device.type == "cpu" and native.is_available():
+        b = native.call("find_unusable_arc", arc.numpy(), words.numpy())
+    else:
+        b = _first_unusable(arc, words)
+    if b >= 0:
+        raise ScoreError(_what_is_wrong(arc[b].cpu(), int(words[b]), b))
+    return Scores(arc, words)
+
+
+def require_tensor(scores: object, name: str) -> None:
+    """Raise ScoreError for anything but a tensor."""
+    if not isinstance(scores, Tensor):
+        hint = f": torch.from_numpy({name})" if isinstance(scores, np.ndarray) else ""
+        raise ScoreError(f"{name} is a {type(scores).__name__}, expected a torch.Tensor{hint}")
+
+
+def _as_lengths(lengths: Lengths, arc_scores: Tensor) -> Tensor:
+    """Lengths as int64 (B,) on the device of the scores, their values unchecked."""
+    n_batch, n_nodes = arc_scores.shape[:2]
+    if lengths is None:
+        return torch.full((n_batch,), n_nodes - 1, dtype=torch.int64, device=arc_scores.device)
+    given = lengths if isinstance(lengths, Tensor) else torch.as_tensor(lengths)
+    if given.numel() == 0 and not isinstance(lengths, Tensor):
+        given = given.long()
+    if given.shape != arc_scores.shape[:1]:
         raise ScoreError(
-            f"lengths has shape {tuple(lengths.shape)}, expected ({arc_scores.shape[0]},), "
+            f"lengths has shape {tuple(given.shape)}, expected ({n_batch},), "
             "one number of words for each sentence of arc_scores"
         )
-    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise ScoreError(f"lengths has type {lengths.dtype}, expected integers")
-    arc = as_float(arc_scores, "arc_scores").detach().contiguous()
-    lengths = lengths.detach().to(arc.device, torch.int64).contiguous()
-    if arc.device.type == "cpu":
-        b = first_unusable(arc.numpy(), lengths.numpy())
-    else:
-        b = _first_unusable(arc, lengths)
-    if b >= 0:
-        raise ScoreError(_what_is_wrong(arc[b].cpu(), int(lengths[b]), b))
-    return Scores(arc, lengths)
+    if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+        raise ScoreError(f"lengths has type {given.dtype}, expected integers")
+    return given.detach().to(arc_scores.device, torch.int64).contiguous()
 
 
 def check_sibling_scores(
-    arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor, end_scores: Tensor | None = None
+    arc_scores: Tensor, sibling_scores: Tensor, lengths: Lengths, end_scores: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`check_scores` for decoders that read sibling and end scores too.
 
@@ -106,6 +134,7 @@ def check_sibling_scores(
     Cost: O(B N^3).
     """
     scores = check_scores(arc_scores, lengths)
+    require_tensor(sibling_scores, "sibling_scores")
     n_nodes = scores.arc.shape[1]
     expected = (*scores.arc.shape, n_nodes)
     if sibling_scores.shape != expected:
@@ -119,26 +148,36 @@ def check_sibling_scores(
     wider = torch.promote_types(scores.arc.dtype, siblings.dtype)
     ends = torch.zeros_like(scores.arc)
     if end_scores is not None:
-        ends = _checked_ends(end_scores, scores, lengths)
+        ends = _checked_ends(end_scores, scores)
         wider = torch.promote_types(wider, ends.dtype)
     siblings = siblings.to(wider).contiguous()
-    if siblings.device.type == "cpu":
-        b = first_unusable_siblings(siblings.numpy(), scores.lengths.numpy())
+    checked = scores.arc.to(wider), siblings, ends.to(wider), scores.lengths
+    if is_traced():
+        return checked
+    if siblings.device.type == "cpu" and native.is_available():
+        b = native.call("find_unusable_sibling", rows_of_parts(siblings), scores.lengths.numpy())
     else:
         b = _first_unusable_siblings(siblings, scores.lengths)
     if b >= 0:
-        raise ScoreError(_what_is_wrong_with_siblings(siblings[b].cpu(), int(lengths[b]), b))
-    return scores.arc.to(wider), siblings, ends.to(wider), scores.lengths
+        n = int(scores.lengths[b])
+        raise ScoreError(_what_is_wrong_with_siblings(siblings[b].cpu(), n, b))
+    return checked
 
 
-def _checked_ends(end_scores: Tensor, scores: Scores, lengths: Tensor) -> Tensor:
+def rows_of_parts(scores: Tensor) -> np.ndarray:
+    """Scores (B, N, N, N) in main memory as (B N, N, N), which native functions take."""
+    return scores.flatten(0, 1).numpy()
+
+
+def _checked_ends(end_scores: Tensor, scores: Scores) -> Tensor:
+    require_tensor(end_scores, "end_scores")
     if end_scores.shape != scores.arc.shape or end_scores.device != scores.arc.device:
         raise ScoreError(
             f"end_scores has shape {tuple(end_scores.shape)} on {end_scores.device}, expected "
             f"{tuple(scores.arc.shape)} on {scores.arc.device}, as arc_scores"
         )
     try:
-        return check_scores(end_scores, lengths).arc
+        return check_scores(end_scores, scores.lengths).arc
     except ScoreError as error:
         raise ScoreError(f"end_scores: {error}") from None
 
@@ -194,7 +233,10 @@ def _what_is_wrong(arc: Tensor, n: int, b: int) -> str:
     """The message for sentence b, which is known to be unusable."""
     n_nodes = arc.shape[0]
     if not 0 <= n < n_nodes:
-        return f"sentence {b}: length {n} is not between 0 and {n_nodes - 1}"
+        return (
+            f"sentence {b}: length {n} is not between 0 and {n_nodes - 1}: arc_scores has"
+            f" {n_nodes} rows, one for each word and one for the root"
+        )
     limit = torch.finfo(arc.dtype).max / (4 * (n + 1))
     usable = (arc == -torch.inf) | (arc.abs() <= limit)
     read = read_cells(torch.tensor([n]), n_nodes)[0]
@@ -293,11 +335,13 @@ def is_outermost(heads: Tensor) -> Tensor:
 
 
 def require_trees(scores: Tensor) -> None:
-    """Raise NoTreeError for the first sentence whose tree score is -inf.
+    """Raise NoTreeError for the first sentence whose tree score is -inf; not where code is traced.
 
     Args:
         scores: (B,).
     """
+    if is_traced():
+        return
     missing = (scores == -torch.inf).nonzero()
     if len(missing):
         raise NoTreeError(

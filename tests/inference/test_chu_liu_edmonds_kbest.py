@@ -5,14 +5,9 @@ import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import chu_liu_edmonds
+from gpuparse.inference import chu_liu_edmonds, threads
 from gpuparse.inference import reference_chu_liu_edmonds_kbest as reference
 from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
-from gpuparse.inference.kernels.cpu import threads
-from gpuparse.inference.kernels.cpu.chu_liu_edmonds_kbest import (
-    chu_liu_edmonds_kbest_sentence,
-    make_chu_liu_edmonds_kbest_scratch,
-)
 from tests.oracles.brute_force import all_trees, tree_values
 from tests.strategies import integer_scores
 
@@ -220,26 +215,20 @@ def test_thread_counts_change_nothing(monkeypatch):
 
 
 @every_root
-def test_the_kernel_for_compiled_callers(single_root):
-    """One scratch for sentences of any length up to its own, used again and again."""
+def test_sentences_of_one_batch_share_no_memory(single_root):
+    """Sentences of any length after one another, some with fewer trees than asked for."""
     rng = np.random.default_rng(6)
-    for dtype in (np.float32, np.float64):
-        scratch = make_chu_liu_edmonds_kbest_scratch(20, 6, dtype)
-        for n, k in [(20, 6), (1, 6), (2, 3), (20, 1), (9, 5), (20, 6)]:
-            arcs = rng.standard_normal((n + 1, n + 1)).astype(dtype)
-            heads, scores = np.full((7, n + 2), 99, np.int32), np.full(7, 99, dtype)
-            count = chu_liu_edmonds_kbest_sentence(arcs, n, single_root, k, scratch, heads, scores)
-            expected, values = chu_liu_edmonds_kbest(
-                torch.from_numpy(arcs[None]), torch.tensor([n]), k, single_root=single_root
-            )
-            assert count == (expected[0, :, 1] >= 0).sum()
-            assert heads[:count, 1 : n + 1].tolist() == expected[0, :count, 1:].tolist()
-            assert scores[:count].tolist() == values[0, :count].tolist()
-            assert (heads[count:] == 99).all()
-            assert (heads[:, 0] == 99).all()
-            assert (scores[count:] == 99).all()
-        arcs[:, 2] = -np.inf
-        assert chu_liu_edmonds_kbest_sentence(arcs, 2, single_root, 6, scratch, heads, scores) == 0
+    sizes = [20, 1, 2, 20, 9, 3, 20, 2]
+    for dtype in (torch.float32, torch.float64):
+        arcs = torch.full((len(sizes), 23, 23), torch.nan, dtype=dtype)
+        for b, n in enumerate(sizes):
+            arcs[b, : n + 1, : n + 1] = torch.from_numpy(rng.standard_normal((n + 1, n + 1)))
+        found = chu_liu_edmonds_kbest(arcs, sizes, 6, single_root=single_root)
+        for b, n in enumerate(sizes):
+            alone = arcs[b : b + 1, : n + 1, : n + 1]
+            heads, values = chu_liu_edmonds_kbest(alone, None, 6, single_root=single_root)
+            assert heads[0].equal(found[0][b, :, : n + 1])
+            assert values[0].equal(found[1][b])
 
 
 def test_errors():

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import eisner, eisner_sibling, reference
-from gpuparse.inference.kernels.cpu import threads
+from gpuparse.inference import eisner, eisner_sibling, reference, threads
 from gpuparse.inference.kernels.cpu.eisner_sibling import (
     eisner_sibling_sentence,
     make_sibling_scratch,

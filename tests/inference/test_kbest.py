@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import eisner, eisner_kbest, eisner_sibling, eisner_sibling_kbest
-from gpuparse.inference.kernels.cpu import threads
+from gpuparse.inference import eisner, eisner_kbest, eisner_sibling, eisner_sibling_kbest, threads
 from gpuparse.inference.kernels.cpu.derivations import MAX_RANK
 from gpuparse.inference.kernels.cpu.eisner_kbest import (
     eisner_kbest_sentence,

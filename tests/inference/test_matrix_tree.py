@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference.kernels.cpu import matrix_tree as kernel
-from gpuparse.inference.kernels.cpu import threads
+from gpuparse.inference import threads
 from gpuparse.inference.matrix_tree import (
     _checked,
     _eliminate,
+    _sums,
     matrix_tree_entropy,
     matrix_tree_log_partition,
     matrix_tree_marginals,
@@ -217,13 +217,15 @@ def test_long_sentences_against_the_determinant(single_root, n):
 @every_root
 @pytest.mark.parametrize("scale", [1.0, 40.0, 400.0, 1e6])
 @pytest.mark.parametrize("forbidden", [0.0, 0.3])
-def test_the_elimination_in_torch_equals_the_compiled_one(single_root, scale, forbidden):
+def test_the_elimination_in_torch_equals_the_native_one(single_root, scale, forbidden):
     rng = np.random.default_rng(8)
     scores = random_scores(rng, 60, 17, scale, forbidden)
     scores[:, 0, 1:] = rng.standard_normal((60, 17)) * scale
     lengths = torch.from_numpy(rng.integers(0, 18, 60))
     read, words = _checked(torch.from_numpy(scores), lengths)
-    sums, marginals = kernel.sum_batch(read.numpy(), words.numpy(), single_root=single_root)
+    sums, marginals = (
+        part.numpy() for part in _sums(read, words, single_root, only_partition=False)
+    )
     on_torch_sums, found = on_torch(scores, lengths, single_root)
     np.testing.assert_allclose(on_torch_sums.numpy(), sums, rtol=1e-12, atol=1e-12)
     has_tree = sums > -np.inf
@@ -499,21 +501,27 @@ def test_no_sentences_and_no_words(total):
 
 
 @every_root
-def test_the_kernel_for_compiled_callers(single_root):
-    """One scratch for sentences of any length up to its own, used again and again."""
-    rng, scratch = np.random.default_rng(19), kernel.make_matrix_tree_scratch(30)
-    for n, scale in [(30, 1), (1, 1), (4, 1e4), (17, 1), (30, 500), (2, 1), (16, 1), (3, 1e6)]:
-        scores = random_scores(rng, 1, n, scale)
-        marginals = np.full((n + 3, n + 3), 7.0)
-        total = kernel.matrix_tree_marginals_sentence(scores[0], n, single_root, scratch, marginals)
-        arcs, lengths = torch.from_numpy(scores), torch.tensor([n])
-        assert total == matrix_tree_log_partition(arcs, lengths, single_root=single_root).item()
-        expected = matrix_tree_marginals(arcs, lengths, single_root=single_root)[0]
-        assert (marginals[: n + 1, 1 : n + 1] == expected[:, 1:].numpy()).all()
-        assert (marginals[n + 1 :] == 7).all()
-        assert (marginals[:, n + 1 :] == 7).all()
-    scores[0, :, 2] = -np.inf
-    assert (
-        kernel.matrix_tree_marginals_sentence(scores[0], 3, single_root, scratch, marginals)
-        == -np.inf
-    )
+def test_sentences_of_one_batch_share_no_memory(single_root):
+    """Sentences of any length and scale after one another, in plain and in scaled numbers."""
+    rng = np.random.default_rng(19)
+    sizes = [(30, 1), (1, 1), (4, 1e4), (17, 1), (30, 500), (2, 1), (16, 1), (3, 1e6), (3, 1)]
+    arcs = torch.full((len(sizes), 33, 33), torch.nan, dtype=torch.float64)
+    for b, (n, scale) in enumerate(sizes):
+        arcs[b, : n + 1, : n + 1] = torch.from_numpy(random_scores(rng, 1, n, scale)[0])
+    lengths = torch.tensor([n for n, _ in sizes])
+    sums = matrix_tree_log_partition(arcs, lengths, single_root=single_root)
+    marginals = matrix_tree_marginals(arcs, lengths, single_root=single_root)
+    for b, (n, _) in enumerate(sizes):
+        alone = arcs[b : b + 1, : n + 1, : n + 1], lengths[b : b + 1]
+        assert matrix_tree_log_partition(*alone, single_root=single_root) == sums[b]
+        found = matrix_tree_marginals(*alone, single_root=single_root)[0]
+        assert found[:, 1:].equal(marginals[b, : n + 1, 1 : n + 1])
+        assert marginals[b].sum().item() == pytest.approx(n, rel=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+def test_both_engines_have_every_sum(backend):
+    arcs = torch.from_numpy(random_scores(np.random.default_rng(20), 4, 6))
+    for total in SUMS:
+        found = total(arcs, [6, 3, 0, 5], backend=backend)
+        torch.testing.assert_close(found, total(arcs, torch.tensor([6, 3, 0, 5])))

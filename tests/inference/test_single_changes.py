@@ -15,13 +15,8 @@ from gpuparse.inference import (
     hill_climb,
     multi_parent,
     reference,
+    threads,
 )
-from gpuparse.inference.kernels.cpu import threads
-from gpuparse.inference.kernels.cpu.arc_gains import make_gain_scratch
-from gpuparse.inference.kernels.cpu.hill_climb import hill_climb_sentence
-from gpuparse.inference.kernels.cpu.multi_parent import multi_parent_sentence
-from gpuparse.inference.kernels.cpu.siblings import DenseSiblings
-from tests.inference.siblings import dense, factored_siblings
 from tests.oracles.brute_force import all_trees, is_projective, sibling_tree_values
 from tests.oracles.graphs import graph_value, is_acyclic, single_changes
 from tests.strategies import integer_scores, integer_siblings, sibling_batches, with_junk
@@ -166,33 +161,6 @@ def test_the_textbook_twins_find_the_same(single_root, kind):
             )
             assert (graph[0].numpy() == textbook_arcs(found, n + 1)).all()
             assert value.item() == expected
-
-
-@every_root
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_small_tables_are_climbed_like_dense_scores(single_root, dtype):
-    """One scratch for all lengths up to its own; integers, the same ties."""
-    rng = np.random.default_rng(21)
-    scratch = make_gain_scratch(40, dtype)
-    total = 0
-    for n, n_classes in [(40, 9), (1, 1), (17, 5), (30, 31), (8, 2), (40, 3)]:
-        arcs = rng.integers(-9, 10, (n + 1, n + 1)).astype(dtype)
-        siblings = factored_siblings(rng, n, n_classes, dtype)
-        as_one = DenseSiblings(dense(siblings), siblings.ends)
-        with_junk(arcs, as_one.scores, np.nan, siblings.ends)
-        start, _ = chu_liu_edmonds(
-            torch.from_numpy(arcs[None]), torch.tensor([n]), single_root=single_root
-        )
-        results = []
-        for source in (siblings, as_one):
-            heads = start[0].numpy().astype(np.int32)
-            graph = np.zeros((n + 1, n + 1), bool)
-            multi_parent_sentence(arcs, source, n, single_root, 30, 1.0, scratch, heads, graph)
-            changes = hill_climb_sentence(arcs, source, n, single_root, -1, 1.0, scratch, heads)
-            results.append((heads.tolist(), graph.tolist(), changes))
-            total += changes
-        assert results[0] == results[1]
-    assert total > 10
 
 
 def test_crossing_arcs_are_found():
@@ -437,16 +405,16 @@ def test_other_starts_and_limits_that_are_refused(search):
         search(arcs, siblings, lengths)
 
 
-def test_a_chain_of_three_hundred_words_is_climbed():
+def test_a_chain_of_a_hundred_words_is_climbed():
     """Long ways up to the root, long chains of siblings; the start is the wrong way round."""
-    n = 300
-    rng = np.random.default_rng(24)
-    siblings = factored_siblings(rng, n, 5, np.float64, whole=False)
-    arcs = np.zeros((n + 1, n + 1))
-    arcs[0, 1:] = 40
-    heads = np.arange(-1, n)
-    changes = hill_climb_sentence(arcs, siblings, n, False, -1, 0.0, make_gain_scratch(n), heads)
-    assert heads[1:].tolist() == [0] * n
+    n = 100
+    generator = torch.Generator().manual_seed(24)
+    siblings = torch.randn(1, *[n + 1] * 3, generator=generator)
+    arcs = torch.zeros(1, n + 1, n + 1)
+    arcs[0, 0, 1:] = 40
+    start = torch.arange(-1, n)[None]
+    heads, _, changes = hill_climb(arcs, siblings, torch.tensor([n]), start=start)
+    assert heads[0, 1:].tolist() == [0] * n
     assert changes == n - 1
 
 

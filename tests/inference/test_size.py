@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.inference import chu_liu_edmonds, reference
-from gpuparse.inference.kernels.cpu import threads
-from gpuparse.inference.kernels.cpu.search import make_search_scratch, search
+from gpuparse.inference import chu_liu_edmonds, reference, threads
 from tests.inference.decoders import ROWS
 
 every_decoder = pytest.mark.parametrize("name", ROWS)
@@ -133,20 +131,3 @@ def test_an_error_in_a_thread_comes_out():
 
     with pytest.raises(ArithmeticError):
         threads.run_in_threads(fail, np.full(10, 20), 3, 2, worth=1)
-
-
-@every_decoder
-@every_root
-def test_the_search_for_compiled_callers_is_the_same(name, single_root):
-    """One scratch for sentences of any length up to its own, used again and again."""
-    rng = np.random.default_rng(7)
-    for dtype in (np.float32, np.float64):
-        scratch = make_search_scratch(name, 40, dtype)
-        for n in [40, 1, 3, 17, 16, 15, 40, 2]:
-            arcs = rng.standard_normal((n + 1, n + 1)).astype(dtype)
-            heads = np.full(n + 1, -1, np.int32)
-            assert search(arcs, None, n, single_root, 0.0, scratch, heads)
-            expected, _ = ROWS[name].textbook(arcs, single_root=single_root)
-            assert heads.tolist() == expected
-        arcs[:, 2] = -np.inf
-        assert not search(arcs, None, 2, single_root, 0.0, scratch, heads)

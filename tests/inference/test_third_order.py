@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import eisner, eisner_sibling
-from gpuparse.inference.kernels.cpu import threads
+from gpuparse.inference import eisner, eisner_sibling, threads
 from tests.inference.decoders import IN_MAIN_MEMORY, THIRD_ORDER_ROWS, skip_unless_it_reads
 from tests.oracles.brute_force import all_trees
 from tests.oracles.larger_parts import part_values
