@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from gpuparse.inference import native_charts
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.kernels.cpu import eisner as compiled
 from gpuparse.inference.scores import check_scores, require_trees, tree_scores
 from gpuparse.tensors import NO_HEAD
 
@@ -50,7 +50,7 @@ def _search_of(backend: str) -> Callable[..., tuple[Tensor, Tensor]]:
         from gpuparse.inference.kernels.gpu import eisner as kernels  # imports Triton
 
         return kernels.eisner
-    return compiled.eisner if backend == "cpu" else eisner_torch
+    return native_charts.find_best if backend == "cpu" else eisner_torch
 
 
 def eisner_torch(

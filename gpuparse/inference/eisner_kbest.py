@@ -4,8 +4,7 @@ from torch import Tensor
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import require_compiled
-from gpuparse.inference.kernels.cpu import eisner_kbest as compiled
-from gpuparse.inference.kernels.cpu.derivations import MAX_RANK
+from gpuparse.inference.native_charts import MAX_TREES, find_k_best
 from gpuparse.inference.scores import check_scores, require_trees
 
 
@@ -46,12 +45,12 @@ def eisner_kbest(
     require_compiled("eisner_kbest", backend, arc_scores.device)
     require_count(k)
     checked = check_scores(arc_scores, lengths)
-    heads, scores = compiled.eisner_kbest(checked.arc, checked.lengths, k, single_root=single_root)
+    heads, scores = find_k_best(checked.arc, checked.lengths, k=k, single_root=single_root)
     require_trees(scores[:, 0])
     return heads, scores
 
 
 def require_count(k: int) -> None:
     """Raise ScoreError unless k trees can be asked for."""
-    if not 1 <= k <= MAX_RANK:
-        raise ScoreError(f"k is {k}, expected a number of trees from 1 to {MAX_RANK}")
+    if not 1 <= k <= MAX_TREES:
+        raise ScoreError(f"k is {k}, expected a number of trees from 1 to {MAX_TREES}")

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from gpuparse.inference import native_charts
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.eisner import Trace, best_root, staircase
-from gpuparse.inference.kernels.cpu import eisner_sibling as compiled
 from gpuparse.inference.scores import (
     check_sibling_scores,
     require_trees,
@@ -66,7 +66,7 @@ def _search_of(backend: str) -> Callable[..., tuple[Tensor, Tensor]]:
         from gpuparse.inference.kernels.gpu import eisner_sibling as kernels  # imports Triton
 
         return kernels.eisner_sibling
-    return compiled.eisner_sibling if backend == "cpu" else eisner_sibling_torch
+    return native_charts.find_best if backend == "cpu" else eisner_sibling_torch
 
 
 def eisner_sibling_torch(

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from gpuparse.inference.backends import require_compiled
 from gpuparse.inference.eisner_kbest import require_count
-from gpuparse.inference.kernels.cpu import eisner_sibling_kbest as compiled
+from gpuparse.inference.native_charts import find_k_best
 from gpuparse.inference.scores import check_sibling_scores, require_trees
 
 
@@ -42,11 +42,7 @@ def eisner_sibling_kbest(
     """
     require_compiled("eisner_sibling_kbest", backend, arc_scores.device)
     require_count(k)
-    arcs, siblings, ends, words = check_sibling_scores(
-        arc_scores, sibling_scores, lengths, end_scores
-    )
-    heads, scores = compiled.eisner_sibling_kbest(
-        arcs, siblings, ends, words, k, single_root=single_root
-    )
+    checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
+    heads, scores = find_k_best(*checked, k=k, single_root=single_root)
     require_trees(scores[:, 0])
     return heads, scores

@@ -19,8 +19,7 @@ from gpuparse.inference.eisner_sums import (
     sums_without_words,
     with_components,
 )
-from gpuparse.inference.kernels.cpu import eisner_sibling_samples
-from gpuparse.inference.kernels.cpu import eisner_sibling_sums as compiled
+from gpuparse.inference.native_charts import draw_trees, sum_trees
 from gpuparse.inference.scores import (
     check_sibling_scores,
     read_cells,
@@ -62,7 +61,7 @@ def eisner_sibling_log_partition(
     """
     if _choose(backend, arc_scores, sibling_scores, end_scores) == "cpu":
         checked = _checked(arc_scores, sibling_scores, lengths, end_scores)
-        log_partition, _ = compiled.eisner_sibling_sums(*checked, single_root)
+        log_partition, _ = sum_trees(*checked, single_root=single_root, with_marginals=False)
     else:
         parts = _readable(arc_scores, sibling_scores, lengths, end_scores)
         log_partition = _inside_sums(parts, single_root, with_entropy=False)[0]
@@ -96,7 +95,7 @@ def eisner_sibling_marginals(
     """
     if _choose(backend, arc_scores, sibling_scores, end_scores) == "cpu":
         checked = _checked(arc_scores, sibling_scores, lengths, end_scores)
-        log_partition, marginals = compiled.eisner_sibling_sums(*checked, single_root)
+        log_partition, marginals = sum_trees(*checked, single_root=single_root)
     else:
         parts = _readable(arc_scores, sibling_scores, lengths, end_scores)
         needs_gradient = _needs_gradient(*parts[:3])
@@ -162,10 +161,12 @@ def eisner_sibling_sample(
     require_sample_count(n_samples)
     checked = _checked(arc_scores, sibling_scores, lengths, end_scores)
     seeds = draw_seeds(len(arc_scores), generator)
-    log_partition, heads = eisner_sibling_samples.eisner_sibling_sample(
-        checked.arcs.cpu(), checked.siblings.cpu(), checked.ends.cpu(), checked.lengths.cpu(),
-        n_samples, seeds, single_root,
-    )  # fmt: skip
+    log_partition, heads = draw_trees(
+        *(part.cpu() for part in checked),
+        n_samples=n_samples,
+        seeds=seeds,
+        single_root=single_root,
+    )
     require_trees(log_partition)
     return heads.to(arc_scores.device)
 

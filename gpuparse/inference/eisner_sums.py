@@ -12,8 +12,7 @@ from torch import Tensor
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.kernels.cpu import eisner_samples
-from gpuparse.inference.kernels.cpu import eisner_sums as compiled
+from gpuparse.inference.native_charts import draw_trees, sum_trees
 from gpuparse.inference.scores import check_scores, read_cells, require_trees
 
 
@@ -75,7 +74,7 @@ def eisner_marginals(
     backend = choose_backend(backend, arc_scores.device)
     arcs, lengths = _readable(arc_scores, lengths)
     if backend == "cpu":
-        log_partition, marginals = compiled.eisner_sums(arcs.detach(), lengths, single_root)
+        log_partition, marginals = sum_trees(arcs, lengths, single_root=single_root)
     else:
         log_partition, marginals = _marginals_torch(arcs, lengths, single_root, needs_gradient)
     require_trees(log_partition)
@@ -112,7 +111,7 @@ def eisner_entropy(
     arcs, lengths = _readable(arc_scores, lengths)
     if backend == "cpu":
         arcs = arcs.detach()
-        log_partition, marginals = compiled.eisner_sums(arcs, lengths, single_root)
+        log_partition, marginals = sum_trees(arcs, lengths, single_root=single_root)
         require_trees(log_partition)
         entropy, is_sharp = _entropy_of_marginals(log_partition, marginals, arcs, lengths)
         rest = (~is_sharp).nonzero()[:, 0]
@@ -155,8 +154,8 @@ def eisner_sample(
     require_sample_count(n_samples)
     arcs, words = _readable(arc_scores.detach(), lengths)
     seeds = draw_seeds(len(arcs), generator)
-    log_partition, heads = eisner_samples.eisner_sample(
-        arcs.cpu(), words.cpu(), n_samples, seeds, single_root
+    log_partition, heads = draw_trees(
+        arcs.cpu(), words.cpu(), n_samples=n_samples, seeds=seeds, single_root=single_root
     )
     require_trees(log_partition)
     return heads.to(arc_scores.device)
@@ -201,7 +200,7 @@ class _CompiledLogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, arcs, lengths, single_root):  # type: ignore[no-untyped-def]
-        log_partition, marginals = compiled.eisner_sums(arcs.detach(), lengths, single_root)
+        log_partition, marginals = sum_trees(arcs, lengths, single_root=single_root)
         ctx.save_for_backward(arcs, lengths, marginals)
         ctx.single_root = single_root
         return log_partition

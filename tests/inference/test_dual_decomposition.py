@@ -10,9 +10,9 @@ from gpuparse.inference import (
     dual_decomposition,
     dual_decomposition_labelled,
     reference_dual_decomposition,
+    threads,
 )
 from gpuparse.inference.integer_program import integer_program
-from gpuparse.inference.kernels.cpu import threads
 from tests.inference.crossing import MODELS, as_tensors, draw_parts, put_junk
 from tests.oracles.brute_force import all_trees, is_tree
 from tests.oracles.crossing_trees import (

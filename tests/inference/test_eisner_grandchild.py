@@ -11,8 +11,8 @@ from gpuparse.inference import (
     eisner_grandchild_labelled,
     eisner_sibling,
     reference_grandchild,
+    threads,
 )
-from gpuparse.inference.kernels.cpu import threads
 from tests.inference.decoders import IN_MAIN_MEMORY, search_with, skip_unless_it_reads
 from tests.oracles.brute_force import all_trees
 from tests.oracles.grandchildren import grandchild_parts_of, grandchild_tree_values

@@ -288,7 +288,7 @@ def test_threads_change_nothing(name, monkeypatch):
     monkeypatch.setattr(threads, "ThreadPoolExecutor", pool)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     monkeypatch.setattr(threads.run_in_threads, "__defaults__", (1,))
-    name_of_worth = "gpuparse.inference.kernels.cpu.eisner_sibling_kbest.WORTH_A_THREAD"
+    name_of_worth = "gpuparse.inference.native_charts.WORTH_A_THREAD"
     monkeypatch.setattr(name_of_worth, 3)
     together = search(name, batch, 5)
     assert pools == [3]
