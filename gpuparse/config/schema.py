@@ -125,7 +125,7 @@ class DataConfig:
     partial: bool = _choice(
         False,
         (True, False),
-        "Whether words of `data.train` may lack a head (`_`); only the others are learned from.",
+        "Whether words of `data.train` may lack a head (`_`); words with a head are learned from.",
     )
     single_root: bool | str = _choice(
         "auto",

@@ -1,4 +1,4 @@
-"""The next item is made while one is in use, errors come in their place, and nobody waits."""
+"""The next item is made while one is used; errors replace their item; stopping does not wait."""
 
 import threading
 from collections.abc import Iterator

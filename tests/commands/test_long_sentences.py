@@ -1,4 +1,4 @@
-"""Sentences too long for a model's search: what is said of them, in MISC and on standard error."""
+"""Sentences that are too long for a decoder: MISC and messages on standard error."""
 
 import numpy as np
 import pytest

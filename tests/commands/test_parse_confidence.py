@@ -1,4 +1,4 @@
-"""parse.py with probabilities, k best trees, least risk and heads that are kept; calibrate."""
+"""parse.py with probabilities, k-best trees, minimum Bayes risk and kept heads; calibrate."""
 
 import io
 import re

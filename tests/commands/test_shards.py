@@ -95,7 +95,7 @@ BLOCKS = [
 
 
 def copied(file, on_error: str, chunk: int, place: shards.Place) -> tuple[bytes, list[str]]:
-    """A run of sentences as it is read and written, and what is said of it."""
+    """A run of sentences as it is read and written, with the messages."""
     out, said = b"", []
     for treebank in stream_treebanks(
         file, "f", chunk_bytes=chunk, on_error=on_error, max_line=100,
