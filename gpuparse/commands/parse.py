@@ -11,8 +11,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
-import torch
-
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.parse_job import STANDARD, Job, Share
@@ -24,7 +22,6 @@ from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
 from gpuparse.files import replace_file
 from gpuparse.folder import load_parser, sum_of_folder
-from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.decode import DECODERS
 from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
 from gpuparse.parser import Parser
@@ -371,6 +368,13 @@ def _device(options: argparse.Namespace, decoder: str, tell: Callable[[str], Non
 
 def _is_compiled(backend: str, device: str) -> bool:
     """Whether native code parses; ConfigError if the backend cannot run on the device."""
+    if device == "cpu" and backend in ("auto", "cpu"):
+        return True
+    # Here, because native code needs no torch.
+    import torch
+
+    from gpuparse.inference.backends import choose_backend
+
     try:
         return choose_backend(backend, torch.device(device), has_kernels=True) == "cpu"
     except ScoreError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,7 +82,7 @@ def choose_device(wanted: str, say: Callable[[str], None]) -> str:
         "cpu" or "cuda".
     Raises:
         ConfigError: `cuda` does not work; or another word.
-    Cost: imports torch; the first use of CUDA takes seconds.
+    Cost: with a CUDA driver, imports torch; the first use of CUDA takes seconds.
     """
     if wanted not in ("auto", "cpu", "cuda"):
         raise ConfigError(f"device: expected auto, cpu or cuda, not {wanted!r}")
@@ -99,7 +101,9 @@ def choose_device(wanted: str, say: Callable[[str], None]) -> str:
 
 def _cuda_trouble() -> str:
     """Why CUDA cannot be used; empty if it can."""
-    import torch
+    if not _has_cuda_driver():
+        return "CUDA is not available"
+    import torch  # here, because a machine without a driver does not need it
 
     if not torch.cuda.is_available():
         return "CUDA is not available"
@@ -110,6 +114,20 @@ def _cuda_trouble() -> str:
     return ""
 
 
+def _has_cuda_driver() -> bool:
+    """Whether the CUDA driver is installed and sees a device; importing torch would take longer."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1" if sys.platform != "win32" else "nvcuda.dll")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    return (
+        driver.cuInit(0) == 0
+        and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+        and count.value > 0
+    )
+
+
 def limit_torch_threads(threads: int, *, compiled: bool) -> None:
     """Set the number of threads of torch, which uses all processors otherwise.
 
@@ -117,6 +135,8 @@ def limit_torch_threads(threads: int, *, compiled: bool) -> None:
         threads: number of threads of the command.
         compiled: whether native code does the work; torch then gets one thread.
     """
+    if compiled and "torch" not in sys.modules:
+        return  # native code needs no torch
     import torch
 
     torch.set_num_threads(1 if compiled else threads)

@@ -266,6 +266,7 @@ def test_cuda_that_is_there_but_does_not_work_is_told_apart(monkeypatch):
     def broken(*args, **kwargs):
         raise RuntimeError("CUDA error: no kernel image\nmore lines")
 
+    monkeypatch.setattr(resources, "_has_cuda_driver", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch, "ones", broken)
     with pytest.raises(ConfigError, match="does not work: CUDA error: no kernel image; use"):
