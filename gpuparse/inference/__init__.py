@@ -1,16 +1,15 @@
 """Tree search and sums over trees: score tensors in, trees and probabilities out."""
 
+from gpuparse.inference.approximate.dual_decomposition import (
+    dual_decomposition,
+    dual_decomposition_labelled,
+)
+from gpuparse.inference.approximate.loopy_belief_propagation import loopy_belief_propagation
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decode import DECODERS, Decoder, decode
-from gpuparse.inference.dual_decomposition import (
-    dual_decomposition,
-    dual_decomposition_labelled,
-)
 from gpuparse.inference.eisner import eisner
-from gpuparse.inference.eisner_grand_sibling import eisner_grand_sibling
-from gpuparse.inference.eisner_grandchild import eisner_grandchild, eisner_grandchild_labelled
 from gpuparse.inference.eisner_kbest import eisner_kbest
 from gpuparse.inference.eisner_sibling import eisner_sibling
 from gpuparse.inference.eisner_sibling_kbest import eisner_sibling_kbest
@@ -26,11 +25,15 @@ from gpuparse.inference.eisner_sums import (
     eisner_marginals,
     eisner_sample,
 )
-from gpuparse.inference.eisner_tri_sibling import eisner_tri_sibling
+from gpuparse.inference.higher_order import (
+    eisner_grand_sibling,
+    eisner_grandchild,
+    eisner_grandchild_labelled,
+    eisner_tri_sibling,
+)
 from gpuparse.inference.hill_climb import hill_climb
 from gpuparse.inference.integer_program import integer_program, integer_program_labelled
 from gpuparse.inference.label_marginals import arc_scores_of_labels, label_marginals
-from gpuparse.inference.loopy_belief_propagation import loopy_belief_propagation
 from gpuparse.inference.matrix_tree import (
     matrix_tree_entropy,
     matrix_tree_log_partition,

@@ -8,13 +8,15 @@ from typing import Any
 from torch import Tensor
 
 from gpuparse.errors import ConfigError, ScoreError
+from gpuparse.inference.approximate.dual_decomposition import dual_decomposition
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
-from gpuparse.inference.dual_decomposition import dual_decomposition
 from gpuparse.inference.eisner import eisner
-from gpuparse.inference.eisner_grand_sibling import eisner_grand_sibling
-from gpuparse.inference.eisner_grandchild import eisner_grandchild
 from gpuparse.inference.eisner_sibling import eisner_sibling
-from gpuparse.inference.eisner_tri_sibling import eisner_tri_sibling
+from gpuparse.inference.higher_order import (
+    eisner_grand_sibling,
+    eisner_grandchild,
+    eisner_tri_sibling,
+)
 from gpuparse.inference.hill_climb import hill_climb
 from gpuparse.inference.integer_program import integer_program
 from gpuparse.inference.multi_parent import multi_parent

@@ -46,6 +46,7 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ConfigError, GpuparseError, NoTreeError
+from gpuparse.inference.approximate.dual_decomposition import LimitedLabels
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.crossing_scores import (
@@ -55,7 +56,6 @@ from gpuparse.inference.crossing_scores import (
     classes_of_labels,
     crossing_tree_scores,
 )
-from gpuparse.inference.dual_decomposition import LimitedLabels
 from gpuparse.inference.scores import sibling_tree_scores, tree_scores
 from gpuparse.tensors import NO_HEAD
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from gpuparse import inference
-from gpuparse.inference import reference, reference_kbest, reference_third_order
+from gpuparse.inference import reference, reference_kbest
 from gpuparse.inference.backends import has_triton
+from gpuparse.inference.textbook import third_order
 
 HAS_GPU = torch.cuda.is_available()
 IN_MAIN_MEMORY = ["torch", "cpu"]
@@ -89,10 +90,10 @@ KBEST_ROWS = {
 
 THIRD_ORDER_ROWS = {
     "eisner_grand_sibling": Row(
-        inference.eisner_grand_sibling, reference_third_order.eisner_grand_sibling, projective=True
+        inference.eisner_grand_sibling, third_order.eisner_grand_sibling, projective=True
     ),
     "eisner_tri_sibling": Row(
-        inference.eisner_tri_sibling, reference_third_order.eisner_tri_sibling, projective=True
+        inference.eisner_tri_sibling, third_order.eisner_tri_sibling, projective=True
     ),
 }
 """Those that read parts of three arcs."""

@@ -9,10 +9,10 @@ from gpuparse.inference import (
     chu_liu_edmonds,
     dual_decomposition,
     dual_decomposition_labelled,
-    reference_dual_decomposition,
     threads,
 )
 from gpuparse.inference.integer_program import integer_program
+from gpuparse.inference.textbook import dual_decomposition as textbook_form
 from tests.inference.crossing import MODELS, as_tensors, draw_parts, put_junk
 from tests.oracles.brute_force import all_trees, is_tree
 from tests.oracles.crossing_trees import (
@@ -115,7 +115,7 @@ def test_torch_equals_the_textbook_and_what_both_certify_is_the_best(model, sing
             options = {"single_root": single_root, "max_iterations": 25}
             batch = torch.from_numpy(arcs[b : b + 1]), torch.tensor([n])
             try:
-                textbook = reference_dual_decomposition.dual_decomposition(
+                textbook = textbook_form.dual_decomposition(
                     arcs[b], granularity=1.0, **options,
                     **{name: scores[0] for name, scores in one.items()},
                 )  # fmt: skip

@@ -10,9 +10,9 @@ from gpuparse.inference import (
     eisner_grandchild,
     eisner_grandchild_labelled,
     eisner_sibling,
-    reference_grandchild,
     threads,
 )
+from gpuparse.inference.textbook import grandchild
 from tests.inference.decoders import IN_MAIN_MEMORY, search_with, skip_unless_it_reads
 from tests.oracles.brute_force import all_trees
 from tests.oracles.grandchildren import grandchild_parts_of, grandchild_tree_values
@@ -96,18 +96,16 @@ def test_textbook_equals_enumeration(single_root, n_labels):
             if value == -np.inf:
                 none += 1
                 with pytest.raises(NoTreeError):
-                    reference_grandchild.eisner_grandchild_labelled(
-                        *scores, single_root=single_root
-                    )
+                    grandchild.eisner_grandchild_labelled(*scores, single_root=single_root)
                 continue
-            heads, labels, score = reference_grandchild.eisner_grandchild_labelled(
+            heads, labels, score = grandchild.eisner_grandchild_labelled(
                 *scores, single_root=single_root
             )
             assert heads in trees
             assert score == value == value_of(scores, heads, labels)
             if n_labels == 1:
                 plain = [part[..., 0] for part in scores]
-                found = reference_grandchild.eisner_grandchild(*plain, single_root=single_root)
+                found = grandchild.eisner_grandchild(*plain, single_root=single_root)
                 assert found == (heads, score)
     assert none > 0
 
@@ -141,9 +139,7 @@ def test_every_backend_equals_the_textbook(single_root, backend, device, n_label
             ]
             try:
                 expected.append(
-                    reference_grandchild.eisner_grandchild_labelled(
-                        *scores, single_root=single_root
-                    )
+                    grandchild.eisner_grandchild_labelled(*scores, single_root=single_root)
                 )
             except NoTreeError:
                 continue
@@ -272,7 +268,7 @@ def test_equally_good_trees_are_chosen_by_the_documented_rule(backend):
     zeros = [torch.zeros_like(torch.from_numpy(part)) for part in zeros]
     options = dict(zip(KINDS, zeros[1:], strict=True))
     heads, _ = eisner_grandchild(zeros[0], torch.tensor([4]), backend=backend, **options)
-    expected, _ = reference_grandchild.eisner_grandchild(*(part[0].tolist() for part in zeros))
+    expected, _ = grandchild.eisner_grandchild(*(part[0].tolist() for part in zeros))
     assert heads[0].tolist() == expected
 
 

@@ -1,77 +1,17 @@
-"""Third-order Eisner with tri-sibling parts: the public function, and the batched torch form."""
+"""Third-order Eisner with tri-sibling parts in torch: all spans of one width at once."""
 
 import torch
 from torch import Tensor
 
-from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.batched.halves import Halves, Items, follow, spans_of_width
 from gpuparse.inference.higher_order_scores import (
     GRAND_SIBLING,
     TRI_SIBLING,
     Parts,
-    check_parts,
     parts_of_trees,
     read_part_cells,
 )
-from gpuparse.inference.native_projective import search_projective
-from gpuparse.inference.scores import read_cells, require_trees
-from gpuparse.inference.third_order_charts import Halves, Items, follow, spans_of_width
-
-
-def eisner_tri_sibling(
-    arc_scores: Tensor,
-    lengths: Tensor,
-    *,
-    sibling_scores: Tensor | None = None,
-    tri_sibling_scores: Tensor | None = None,
-    outermost_scores: Tensor | None = None,
-    end_scores: Tensor | None = None,
-    single_root: bool = False,
-    backend: str = "auto",
-) -> tuple[Tensor, Tensor]:
-    """Best projective tree of every sentence under parts of a head and three successive modifiers.
-
-    Args:
-        arc_scores, lengths, sibling_scores: as `eisner_grand_sibling` reads them.
-        tri_sibling_scores: (B, N, N, N, N), [b, h, m, s, t]: s is the inner sibling of m, t that of
-            s; t == h: there is none. For s == h, no sibling, only t == h is read.
-        outermost_scores: (B, N, N, N, N), [b, h, m, s, g]: m is the outermost modifier of h on its
-            side, s its inner sibling or h, g the head of h. Read for the s of siblings, and g
-            outside the span of h and m; for h == 0 only g == 0.
-        end_scores: (B, N, N), [b, h, m], of the same m. None, of these and those before: zeros. A
-            side without modifiers scores 0.
-        single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch" or "cpu" (compiled); both give the same trees and the same bits.
-
-    Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum over words 1..n of
-        (arc + sibling) + tri-sibling score, then the outermost pair's, then the end's, one by one.
-        Ties and the order of additions in the charts: as `reference_third_order` says.
-
-    Raises:
-        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
-        NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
-
-    Cost: as `eisner_grand_sibling`.
-    Source: Koo & Collins 2010, Model 2; single root: Carreras 2007, section 2.1;
-    differs: arcs and siblings have scores of their own, and an outermost modifier has one.
-    """
-    chosen = choose_backend(backend, arc_scores.device)
-    parts = check_parts(
-        arc_scores,
-        lengths,
-        sibling_scores=sibling_scores,
-        tri_sibling_scores=tri_sibling_scores,
-        outermost_scores=outermost_scores,
-        end_scores=end_scores,
-    )
-    if chosen == "cpu":
-        heads, scores = search_projective(
-            "eisner_tri_sibling_batch", parts, single_root=single_root
-        )
-    else:
-        heads, scores = eisner_tri_sibling_torch(parts, single_root=single_root)
-    require_trees(scores)
-    return heads, scores
+from gpuparse.inference.scores import read_cells
 
 
 def eisner_tri_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tensor, Tensor]:

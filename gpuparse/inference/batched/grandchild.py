@@ -1,145 +1,16 @@
-"""Eisner with siblings and grandchildren: the public functions, and the batched form in torch."""
+"""Eisner with siblings and grandchildren in torch: all spans of one width at once."""
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse import native
-from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.grandchild_scores import (
     KINDS,
-    check_grandchild_scores,
     grandchild_tree_scores,
     read_grandchild_cells,
 )
-from gpuparse.inference.kernels.cpu.threads import run_in_threads
-from gpuparse.inference.scores import require_trees
 from gpuparse.tensors import NO_HEAD
-
-
-def eisner_grandchild(
-    arc_scores: Tensor,
-    lengths: Tensor,
-    *,
-    sibling_scores: Tensor | None = None,
-    inner_grandchild_scores: Tensor | None = None,
-    outer_grandchild_scores: Tensor | None = None,
-    single_root: bool = False,
-    backend: str = "auto",
-) -> tuple[Tensor, Tensor]:
-    """Best projective tree of every sentence under scores of arcs, siblings and grandchildren.
-
-    Args:
-        arc_scores: score of head h -> modifier m, (B, N, N); -inf forbids. Column 0, the diagonal
-            and padding are never read. Integers are computed with as float64.
-        lengths: words of each sentence, int (B,), 0..N-1.
-        sibling_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of h between h and m that is
-            closest to m; c == h: there is none. None: zeros, as for the others.
-        inner_grandchild_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of m between h and m
-            that is furthest from m; c == m: there is none.
-        outer_grandchild_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of m furthest from m
-            on the side away from h; c == m: there is none.
-        single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch" or "cpu" (compiled); both give the same trees and the same bits.
-
-    Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum over the words, in
-        their order, of arc + sibling, inner and outer score, one by one. Ties and the order of
-        additions in the charts: as `reference_grandchild.eisner_grandchild_labelled` says.
-
-    Raises:
-        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
-        NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
-
-    Cost: O(n^4) time, O(n^3) memory a sentence; with at most k candidate heads (arcs that are not
-    forbidden) for each word, compiled, O(n^2 k^2) time and O(n^2 k) memory beside the scores.
-    Source: Carreras 2007, sections 2 and 2.1.
-    """
-    parts = sibling_scores, inner_grandchild_scores, outer_grandchild_scores
-    heads, _, scores = eisner_grandchild_labelled(
-        arc_scores[..., None],
-        lengths,
-        sibling_scores=None if parts[0] is None else parts[0][..., None],
-        inner_grandchild_scores=None if parts[1] is None else parts[1][..., None],
-        outer_grandchild_scores=None if parts[2] is None else parts[2][..., None],
-        single_root=single_root,
-        backend=backend,
-    )
-    return heads, scores
-
-
-def eisner_grandchild_labelled(
-    arc_scores: Tensor,
-    lengths: Tensor,
-    *,
-    sibling_scores: Tensor | None = None,
-    inner_grandchild_scores: Tensor | None = None,
-    outer_grandchild_scores: Tensor | None = None,
-    single_root: bool = False,
-    backend: str = "auto",
-) -> tuple[Tensor, Tensor, Tensor]:
-    """As `eisner_grandchild`, with scores for each label of an arc, and the best labels.
-
-    Args:
-        arc_scores: (B, N, N, L), L >= 1; -inf forbids the label for the arc.
-        sibling_scores, inner_grandchild_scores, outer_grandchild_scores: (B, N, N, N, L), by the
-            label of the arc h -> m.
-        lengths, single_root, backend: as there.
-
-    Returns:
-        heads, labels int64 (B, N), -1 where no word is; scores (B,). Among equally good labels the
-        first wins.
-
-    Raises:
-        ScoreError, NoTreeError: as there.
-
-    Cost: as there, times L but for memory.
-    Source: Carreras 2007, sections 2 and 2.1.
-    """
-    chosen = choose_backend(backend, arc_scores.device)
-    search = _search_compiled if chosen == "cpu" else eisner_grandchild_torch
-    parts = sibling_scores, inner_grandchild_scores, outer_grandchild_scores
-    checked = check_grandchild_scores(arc_scores, lengths, parts)
-    heads, labels, scores = search(*checked, single_root=single_root)
-    require_trees(scores)
-    return heads, labels, scores
-
-
-class _NativeScores(NamedTuple):
-    """`GrandchildScores` of native/api/higher.h: float (B, cells)."""
-
-    arc: np.ndarray
-    sibling: np.ndarray
-    inner: np.ndarray
-    outer: np.ndarray
-    n_labels: int
-
-
-def _search_compiled(
-    arc_scores: Tensor,
-    sibling_scores: Tensor,
-    inner_scores: Tensor,
-    outer_scores: Tensor,
-    lengths: Tensor,
-    *,
-    single_root: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    given = arc_scores, sibling_scores, inner_scores, outer_scores
-    cells, words = [scores.flatten(1).numpy() for scores in given], lengths.numpy()
-    heads, labels = np.empty((2, *arc_scores.shape[:2]), np.int64)
-    totals = np.empty(len(words), cells[0].dtype)
-
-    def search(part: slice) -> None:
-        scores = _NativeScores(*(of_batch[part] for of_batch in cells), arc_scores.shape[3])
-        native.call(
-            "eisner_grandchild_batch", scores, words[part], single_root, heads[part], labels[part],
-            totals[part],
-        )  # fmt: skip
-
-    run_in_threads(search, words, 4, torch.get_num_threads())
-    return torch.from_numpy(heads), torch.from_numpy(labels), torch.from_numpy(totals)
 
 
 class _Parts(NamedTuple):

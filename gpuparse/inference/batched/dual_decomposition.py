@@ -1,236 +1,25 @@
-"""Dual decomposition of non-projective trees with larger parts: the public functions, and torch."""
+"""Dual decomposition in torch, all sentences of a batch at once."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse import native
-from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference.backends import choose_backend, require_compiled
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.crossing_scores import (
     CrossingParts,
-    check_crossing_parts,
-    check_label_scores,
-    classes_of_labels,
     crossing_tree_scores,
     read_grandparent_cells,
 )
-from gpuparse.inference.higher_order_scores import native_scores
-from gpuparse.inference.kernels.cpu.threads import run_in_threads
-from gpuparse.inference.reference_dual_decomposition import (
-    GRAIN,
-    PATIENCE,
-    STEP_WITHOUT_A_TREE,
-)
 from gpuparse.inference.scores import read_cells, read_sibling_cells
+from gpuparse.inference.textbook.dual_decomposition import GRAIN, PATIENCE, STEP_WITHOUT_A_TREE
 from gpuparse.tensors import NO_HEAD
-
-MAX_ITERATIONS = 1000  # solutions of all sub-problems of a sentence
-
-
-def dual_decomposition(
-    arc_scores: Tensor,
-    lengths: Tensor,
-    *,
-    sibling_scores: Tensor | None = None,
-    grandparent_scores: Tensor | None = None,
-    grand_sibling_scores: Tensor | None = None,
-    end_scores: Tensor | None = None,
-    single_root: bool = False,
-    max_iterations: int = MAX_ITERATIONS,
-    granularity: float | None = None,
-    backend: str = "auto",
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The best tree of every sentence of a batch, crossing arcs allowed, mostly with a certificate.
-
-    Args:
-        arc_scores, lengths: as `chu_liu_edmonds` reads them.
-        sibling_scores, end_scores: as `eisner_sibling` reads them; None: zeros.
-        grandparent_scores: (B, N, N, N), [b, h, m, g], g the head of h, 0 for h = 0.
-        grand_sibling_scores: (B, N, N, N, N), [b, h, m, s, g], with both contexts.
-        single_root: exactly one modifier of the root; otherwise one or more.
-        max_iterations: solutions of all sub-problems of a sentence.
-        granularity: the scores of two trees are equal or differ by at least this much, so that a
-            bound nearer than this to a tree's score certifies it. None: 1 where all scores of a
-            sentence are whole, else 0: the bound must be reached but for rounding errors.
-        backend: "auto", "cpu" (compiled) or "torch".
-
-    Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), in the type of the scores:
-        sums in float64, over words 1, 2, ..., n, of ((arc + sibling) + grandparent) + grand-sibling
-        and the end; certified bool (B,): no tree scores more; iterations int64 (B,). Without a
-        certificate it is the best tree met. Among equally good trees, the one met first.
-        Backends search in different ways, so their certified trees have equal scores, and no more
-        is promised.
-
-    Raises:
-        ScoreError: as `check_crossing_parts`; a limit or granularity that is none; an unknown
-            backend.
-        NoTreeError: a sentence, named by its index, has no tree without forbidden parts, or none
-            was found within the iterations.
-
-    Cost: an iteration takes O(n^2) and, for A arcs of which up to k lead from a head to one side,
-    O(A k) times the heads of a word in models with grandparents. "cpu" branches where the bound
-    does not close, so that only the number of iterations keeps it from being exact; "torch" does
-    not, and takes O(n^4) memory a sentence.
-    Source: Koo, Rush, Collins, Jaakkola & Sontag 2010; differs: steps towards the best tree met
-    (Polyak 1969), trees repaired by hill climbing, arcs barred by bounds, branches.
-    """
-    chosen = choose_backend(backend, arc_scores.device)
-    _check_limits(max_iterations, granularity)
-    parts = check_crossing_parts(
-        arc_scores,
-        lengths,
-        sibling_scores=sibling_scores,
-        grandparent_scores=grandparent_scores,
-        grand_sibling_scores=grand_sibling_scores,
-        end_scores=end_scores,
-    )
-    limits = single_root, max_iterations, granularity
-    if chosen == "cpu":
-        heads, _, scores, certified, iterations = _decompose_compiled(parts, *limits)
-    else:
-        heads, scores, certified, iterations = dual_decomposition_torch(parts, *limits)
-    _require_found(scores, certified, max_iterations)
-    return heads, scores.to(parts.arc.dtype), certified, iterations
-
-
-def dual_decomposition_labelled(
-    arc_scores: Tensor,
-    label_scores: Tensor,
-    lengths: Tensor,
-    *,
-    limits: Sequence[Sequence[int] | set[int] | frozenset[int]],
-    sibling_scores: Tensor | None = None,
-    grandparent_scores: Tensor | None = None,
-    grand_sibling_scores: Tensor | None = None,
-    end_scores: Tensor | None = None,
-    single_root: bool = False,
-    max_iterations: int = MAX_ITERATIONS,
-    granularity: float | None = None,
-    backend: str = "auto",
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """`dual_decomposition` with labels, of which a head may have some no more than once.
-
-    The limits are a further sub-problem: for each head, the best modifiers and labels that keep
-    them. No tree is returned that breaks one; each tree met gets its best labels under the limits.
-
-    Args:
-        arc_scores, lengths, and all others not named here: as there, in main memory.
-        label_scores: (B, N, N, L), [b, h, m, l], added to the score of the arc; -inf forbids.
-        limits: sets of labels, each of which a head may give to at most one modifier, at most
-            `MOST_LIMITS`. A label may be in several sets.
-        backend: "auto" or "cpu".
-
-    Returns:
-        heads, as there; labels int64 (B, N), -1 at position 0 and in padding: the first among
-        equals; scores, labels' included; certified; iterations.
-
-    Raises:
-        ScoreError: as there; a label that does not exist; too many limits.
-        NoTreeError: as there; no tree keeps the limits, or none was found.
-
-    Cost: as there, and O(A L) besides; an iteration takes O(A 2^K D) more for K limits, D being the
-    different sets of limits that labels are under.
-    """
-    require_compiled("dual_decomposition_labelled", backend, arc_scores.device)
-    _check_limits(max_iterations, granularity)
-    parts = check_crossing_parts(
-        arc_scores,
-        lengths,
-        sibling_scores=sibling_scores,
-        grandparent_scores=grandparent_scores,
-        grand_sibling_scores=grand_sibling_scores,
-        end_scores=end_scores,
-    )
-    of_labels = check_label_scores(label_scores, parts)
-    class_of, masks = classes_of_labels(limits, of_labels.shape[3])
-    labels = LimitedLabels(of_labels.double().flatten(1).numpy(), class_of, masks)
-    found = _decompose_compiled(parts, single_root, max_iterations, granularity, labels)
-    heads, best_labels, scores, certified, iterations = found
-    _require_found(scores, certified, max_iterations)
-    dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
-    return heads, best_labels, scores.to(dtype), certified, iterations
-
-
-def _check_limits(max_iterations: int, granularity: float | None) -> None:
-    if max_iterations < 1:
-        raise ScoreError(f"max_iterations is {max_iterations}, expected a number from 1 on")
-    if granularity is not None and not 0 <= granularity < np.inf:
-        raise ScoreError(f"granularity is {granularity}, expected None or a number from 0 on")
-
-
-def _require_found(scores: Tensor, certified: Tensor, max_iterations: int) -> None:
-    """Raise NoTreeError for the first sentence whose score is -inf."""
-    missing = (scores == -torch.inf).nonzero()
-    if len(missing):
-        b = int(missing[0, 0])
-        what = "has no tree" if certified[b] else f"shows no tree in {max_iterations} iterations"
-        raise NoTreeError(
-            f"sentence {b} of the batch {what}: too many of its parts are forbidden (-inf)"
-        )
-
-
-class LimitedLabels(NamedTuple):
-    """Scores of labels, float64 (B, N N L), and limits: of native/api/higher.h."""
-
-    scores: np.ndarray
-    class_of: np.ndarray
-    masks: np.ndarray
-
-    def of_sentences(self, part: slice) -> "LimitedLabels":
-        """The labels of some sentences."""
-        return self._replace(scores=self.scores[part])
-
-
-class _DualLimits(NamedTuple):
-    """Limits of a search: of native/api/higher.h."""
-
-    single_root: bool
-    max_iterations: int
-    granularity: float
-    min_gain: float = 0.0
-
-
-def _decompose_compiled(
-    parts: CrossingParts,
-    single_root: bool,
-    max_iterations: int,
-    granularity: float | None,
-    labels: LimitedLabels | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Heads, labels (of no sentence without limits), scores in float64, certified, iterations."""
-    scores, words = native_scores(parts), parts.lengths.numpy()
-    limits = _DualLimits(
-        single_root, max_iterations, -1.0 if granularity is None else float(granularity)
-    )
-    shape = parts.arc.shape[:2]
-    heads, best_labels = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    totals, certified = np.empty(shape[0]), np.empty(shape[0], np.bool_)
-    iterations = np.empty(shape[0], np.int64)
-
-    def search(part: slice) -> None:
-        native.call(
-            "dual_decomposition_batch", scores.of_sentences(part),
-            None if labels is None else labels.of_sentences(part), words[part],
-            parts.has_grandparents, limits, heads[part], best_labels[part], totals[part],
-            certified[part], iterations[part],
-        )  # fmt: skip
-
-    run_in_threads(search, words, 3, torch.get_num_threads())
-    found = heads, best_labels, totals, certified, iterations
-    return tuple(torch.from_numpy(array) for array in found)
 
 
 def dual_decomposition_torch(
     parts: CrossingParts, single_root: bool, max_iterations: int, granularity: float | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`reference_dual_decomposition.dual_decomposition`, all sentences at once; the same results.
+    """`textbook.dual_decomposition`, all sentences at once; the same results.
 
     Returns:
         As `dual_decomposition`, scores in float64; a sentence for which no tree was met gets -inf.

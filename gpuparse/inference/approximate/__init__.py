@@ -1,0 +1,1 @@
+"""Searches without a guarantee of the best tree, and approximate marginals."""

@@ -1,0 +1,1 @@
+"""Algorithms in torch over whole batches, on any device."""

@@ -1,0 +1,1 @@
+"""Algorithms as plain loops over one sentence, for readers and tests."""
