@@ -320,7 +320,8 @@ def test_no_sentence_is_too_long_for_probabilities_and_several_trees() -> None:
     k_own, k_below = (find_k_best_trees(m, TEST, 3, probabilities=True) for m in (model, lower))
     assert np.array_equal(several.heads, np.where(is_lower, k_below.heads, k_own.heads))
     assert np.array_equal(
-        several.chances, np.where(found.orders == LOWER, k_below.chances, k_own.chances)
+        several.probabilities,
+        np.where(found.orders == LOWER, k_below.probabilities, k_own.probabilities),
     )
 
 
@@ -334,8 +335,8 @@ def test_words_in_a_chain_have_no_chances() -> None:
     assert (found.head_probabilities[long] == 0).all()
     assert np.array_equal(several.heads[0], found.heads)
     assert (several.heads[1][long] == -1).all()
-    assert (several.chances[:, found.orders == CHAIN] == 0).all()
-    assert (several.chances[0, found.orders == OWN] > 0).all()
+    assert (several.probabilities[:, found.orders == CHAIN] == 0).all()
+    assert (several.probabilities[0, found.orders == OWN] > 0).all()
 
 
 def test_known_heads_of_a_chain_stay() -> None:

@@ -12,7 +12,8 @@ import numpy as np
 from gpuparse.commands.predictions import written
 from gpuparse.config import SYNTHETIC, RunConfig
 from gpuparse.data.conll import check_trees, treebank_from_bytes
-from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
+from gpuparse.data.fault_codes import TreeFault
+from gpuparse.data.gold_trees import check_sentences
 from gpuparse.data.graphs import check_graphs, readable_graphs
 from gpuparse.data.guides import read_guides
 from gpuparse.data.misc_keys import IN_MISC, is_guide_file
@@ -121,7 +122,7 @@ def _well_formed(treebank: Treebank, single_root: bool, graphs: bool, partial: b
     """The sentences of a treebank that have a tree and a readable graph."""
     starts = treebank.word_starts
     faults, _ = check_sentences(treebank.heads, starts, single_root, partial)
-    sound = faults == WELL_FORMED
+    sound = faults == TreeFault.WELL_FORMED
     if graphs:
         sound &= readable_graphs(treebank)
     return treebank.only(sound)

@@ -23,7 +23,8 @@ from gpuparse.commands.shards import Counts, Place, Sharded
 from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import OnError, check_trees, stream_treebanks
-from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
+from gpuparse.data.fault_codes import TreeFault
+from gpuparse.data.gold_trees import check_sentences
 from gpuparse.data.guides import Guides
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.vocabulary import empty_columns
@@ -225,7 +226,7 @@ class Job:
         faults = check_trees(chunk, single_root=single_root, partial=True)
         starts = chunk.word_starts
         found, _ = check_sentences(chunk.heads, starts, single_root, True)
-        sound = found == WELL_FORMED
+        sound = found == TreeFault.WELL_FORMED
         if name in BEGINS_PROJECTIVE:
             for s in np.flatnonzero(sound).tolist():
                 heads = chunk.heads[starts[s] : starts[s + 1]]

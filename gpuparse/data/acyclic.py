@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from gpuparse import native
-from gpuparse.data.gold_trees import WELL_FORMED, check_sentences
+from gpuparse.data import plain
+from gpuparse.data.fault_codes import TreeFault
+from gpuparse.data.gold_trees import check_sentences
 from gpuparse.data.graphs import Graphs, add_arcs
 from gpuparse.data.scanner import DEPREL
 from gpuparse.data.treebank import Treebank, place
@@ -34,10 +35,12 @@ def acyclic(graphs: Graphs, treebank: Treebank) -> tuple[Graphs, int]:
     if graphs.n_words != treebank.n_words:
         raise ValueError(f"graphs of {graphs.n_words} words, a treebank of {treebank.n_words}")
     faults, _ = check_sentences(treebank.heads, treebank.word_starts, False, False)
-    if (faults != WELL_FORMED).any():
-        raise ValueError(f"the heads of sentence {np.argmax(faults != WELL_FORMED)} are no tree")
+    if (faults != TreeFault.WELL_FORMED).any():
+        raise ValueError(
+            f"the heads of sentence {np.argmax(faults != TreeFault.WELL_FORMED)} are no tree"
+        )
     kept, added = np.empty(len(graphs.heads), np.bool_), np.empty(treebank.n_words, np.int32)
-    native.call(
+    plain.call(
         "choose_acyclic_arcs", graphs.starts, graphs.heads, treebank.heads, treebank.word_starts,
         kept, added,
     )  # fmt: skip

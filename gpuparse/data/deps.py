@@ -8,17 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse import native
+from gpuparse.data import plain
 
-# What is wrong with an item; the codes are those of native/conll_columns.h.
-NO_FAULT = 0
-NO_COLON = 1
-NO_NUMBER = 2
-NO_RELATION = 3
-OUT_OF_RANGE = 4
-OWN_HEAD = 5
-
-# Columns of a row of faults: code as above; sentence; word of the treebank; offsets of the item.
+# Columns of a row of faults: a DepsFault; sentence; word of the treebank; offsets of the item.
 FAULT_CODE, FAULT_SENTENCE, FAULT_WORD, FAULT_START, FAULT_END = 0, 1, 2, 3, 4
 
 
@@ -37,14 +29,14 @@ def scan_deps(data: np.ndarray, columns: np.ndarray, word_starts: np.ndarray) ->
     """Find the arcs of all words.
 
     Args: data, columns, word_starts: as a Treebank has them.
-    Raises: ValueError where these do not fit each other. NativeError.
+    Raises: ValueError where these do not fit each other.
     Cost: linear in the bytes of DEPS.
     """
-    n_items = native.call("count_deps", data, columns)
+    n_items = plain.call("count_deps", data, columns)
     starts = np.empty(len(columns) + 1, np.int64)
     heads, spans = np.empty(n_items, np.int32), np.empty((n_items, 2), np.int64)
     faults, counts = np.empty((len(word_starts) - 1, 5), np.int64), np.empty(4, np.int64)
-    native.call("scan_deps", data, columns, word_starts, starts, heads, spans, faults, counts)
+    plain.call("scan_deps", data, columns, word_starts, starts, heads, spans, faults, counts)
     n_arcs, n_faults, n_from_empty, n_repeated = counts.tolist()
     return ScannedDeps(
         starts, heads[:n_arcs], spans[:n_arcs], faults[:n_faults], n_from_empty, n_repeated

@@ -2,18 +2,11 @@
 
 import numpy as np
 
-from gpuparse import native
+from gpuparse.data import plain
+from gpuparse.data.fault_codes import TreeFault
 from gpuparse.data.scanner import NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError
-
-WELL_FORMED = 0
-MISSING_HEAD = 1
-NO_NUMBER = 2
-OUT_OF_RANGE = 3
-SELF_HEAD = 4
-CYCLE = 5
-SEVERAL_ROOTS = 6
 
 SHOWN = 12  # words that a message lists at most
 
@@ -29,7 +22,7 @@ def check_sentences(
     """
     n_sentences = len(word_starts) - 1
     faults, words = np.empty(n_sentences, np.int32), np.empty(n_sentences, np.int32)
-    native.call("check_sentences", heads, word_starts, single_root, partial, faults, words)
+    plain.call("check_sentences", heads, word_starts, single_root, partial, faults, words)
     return faults, words
 
 
@@ -49,7 +42,7 @@ def check_trees(
     faults, words = check_sentences(treebank.heads, treebank.word_starts, single_root, partial)
     return [
         _tree_error(treebank, int(s), int(faults[s]), int(words[s]))
-        for s in np.flatnonzero(faults != WELL_FORMED)
+        for s in np.flatnonzero(faults != TreeFault.WELL_FORMED)
     ]
 
 
@@ -59,17 +52,17 @@ def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
     forms, heads = sentence.forms, sentence.heads
     n = len(heads)
     listed = [m]
-    if fault == MISSING_HEAD:
+    if fault == TreeFault.MISSING_HEAD:
         listed = [v for v in range(1, n + 1) if heads[v - 1] == NO_HEAD]
         what = f"no HEAD for {_words(listed, forms)}; annotate the sentence, or leave it out"
-    elif fault == NO_NUMBER:
+    elif fault == TreeFault.NO_NUMBER:
         head = treebank.column(int(treebank.word_starts[s]) + m - 1, 6)
         what = f"HEAD of {_words(listed, forms)} is {head!r}; write a number from 0 to {n}"
-    elif fault == OUT_OF_RANGE:
+    elif fault == TreeFault.OUT_OF_RANGE:
         what = f"HEAD of {_words(listed, forms)} is {heads[m - 1]}; the sentence has {n} words"
-    elif fault == SELF_HEAD:
+    elif fault == TreeFault.SELF_HEAD:
         what = f"{_words(listed, forms)} is its own head; give it another"
-    elif fault == CYCLE:
+    elif fault == TreeFault.CYCLE:
         listed = _cycle(heads, m)
         what = f"{_words(listed, forms)} form a cycle; attach one of them elsewhere"
     else:

@@ -6,6 +6,7 @@ import numpy as np
 
 from gpuparse.data import deps
 from gpuparse.data.batch import Batch, word_places
+from gpuparse.data.fault_codes import DepsFault
 from gpuparse.data.interner import Interner
 from gpuparse.data.scanner import DEPREL, DEPS
 from gpuparse.data.treebank import Treebank, place
@@ -14,13 +15,13 @@ from gpuparse.errors import DataError
 SHOWN = 40  # characters of a faulty item that a message quotes
 
 MESSAGES = {
-    deps.NO_COLON: "without a ':'; write head:relation, several joined by |, or _ for none"
+    DepsFault.NO_COLON: "without a ':'; write head:relation, several joined by |, or _ for none"
     " (CoNLL-X has no graphs, but PHEAD in this column)",
-    deps.NO_NUMBER: "whose head is no number; write a number from 0 to {n}, or i.j for an empty"
-    " node",
-    deps.NO_RELATION: "without a relation; write it behind the ':'",
-    deps.OUT_OF_RANGE: "whose head is not in the sentence; it has {n} words",
-    deps.OWN_HEAD: "but a word is not its own head; give it another, or leave the item out",
+    DepsFault.NO_NUMBER: "whose head is no number; write a number from 0 to {n}, or i.j for an"
+    " empty node",
+    DepsFault.NO_RELATION: "without a relation; write it behind the ':'",
+    DepsFault.OUT_OF_RANGE: "whose head is not in the sentence; it has {n} words",
+    DepsFault.OWN_HEAD: "but a word is not its own head; give it another, or leave the item out",
 }
 
 
@@ -224,7 +225,7 @@ def _item_error(treebank: Treebank, fault: np.ndarray) -> DataError:
     first = int(treebank.word_starts[s])
     item = treebank.data[start:end].tobytes().decode()
     quoted = repr(item if len(item) <= SHOWN else item[:SHOWN] + "...")
-    what = MESSAGES[code].format(n=int(treebank.word_starts[s + 1]) - first)
+    what = MESSAGES[DepsFault(code)].format(n=int(treebank.word_starts[s + 1]) - first)
     return DataError(
         place(treebank.source, int(treebank.lines[w]), treebank.sent_id(s))
         + f"DEPS of word {w - first + 1} ({treebank.column(w, 1)}) has the item {quoted}, {what}"

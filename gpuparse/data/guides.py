@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuparse import native
+from gpuparse.data import plain
 from gpuparse.data.conll import stream_treebanks
 from gpuparse.data.misc_items import as_key, scan_numbers
 from gpuparse.data.misc_keys import IN_MISC, is_guide_file
@@ -133,7 +133,7 @@ def _aligned(
             f" {treebank.source}:{treebank.lines[ours[s]]} it has {lengths[s]}; the file of guides"
             " needs the same words in the same sentences"
         )
-    word = native.call(
+    word = plain.call(
         "first_difference", treebank.data, treebank.columns[ours[0] : ours[-1]],
         other.data, other.columns[theirs[0] : theirs[-1]], FORM,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse import native
+from gpuparse.data import plain
 
 EMPTY = -1
 UNKNOWN = -1
@@ -53,14 +53,14 @@ class Interner:
 
         Args: data (uint8), starts and ends (K,) offsets into it.
         Returns: (K,) int32.
-        Raises: ValueError where an offset lies outside of data. NativeError.
+        Raises: ValueError where an offset lies outside of data.
         Cost: about 20 ns a string of few bytes.
         """
         first_bytes, last_bytes, ids = _offsets(data, starts, ends)
         with self._lock:
             done, size = 0, np.array([self._size])
             while True:
-                done = native.call(
+                done = plain.call(
                     "add_strings", data, first_bytes, last_bytes, self._table, done, size, ids
                 )
                 self._size = int(size[0])
@@ -76,7 +76,7 @@ class Interner:
         Args, returns, raises and cost: as intern. Nothing is changed.
         """
         first_bytes, last_bytes, ids = _offsets(data, starts, ends)
-        native.call("find_strings", data, first_bytes, last_bytes, self._table, ids)
+        plain.call("find_strings", data, first_bytes, last_bytes, self._table, ids)
         return ids
 
     def string(self, i: int) -> bytes:
@@ -93,7 +93,7 @@ class Interner:
         table.hashes[: self._size] = old.hashes[: self._size]
         table.ends[: self._size + 1] = old.ends[: self._size + 1]
         table.pool[:n_used] = old.pool[:n_used]
-        native.call("fill_slots", table, self._size)
+        plain.call("fill_slots", table, self._size)
         self._table = table
 
 

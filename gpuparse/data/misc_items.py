@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gpuparse import native
+from gpuparse.data import plain
 from gpuparse.data.misc_keys import SEPARATORS, is_key
 from gpuparse.data.writer import Items, joined_names
 
@@ -19,7 +19,7 @@ def scan_numbers(data: np.ndarray, columns: np.ndarray, key: np.ndarray) -> np.n
     Args: data, columns: as a Treebank has them. key: of `as_key`.
     """
     numbers = np.empty(len(columns), np.int32)
-    native.call("scan_misc_numbers", data, columns, key, numbers)
+    plain.call("scan_misc_numbers", data, columns, key, numbers)
     return numbers
 
 

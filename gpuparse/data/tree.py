@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuparse import native
+from gpuparse.data import plain
 
 
 def is_tree(heads: Sequence[int] | np.ndarray) -> bool:
@@ -15,7 +15,7 @@ def is_tree(heads: Sequence[int] | np.ndarray) -> bool:
 
     Args: heads (n,). Returns: True for n = 0 too. Cost: linear.
     """
-    return bool(native.call("check_tree", _as_heads(heads)))
+    return bool(plain.call("check_tree", _as_heads(heads)))
 
 
 def is_projective(heads: Sequence[int] | np.ndarray) -> bool:
@@ -41,7 +41,7 @@ def nonprojective_arcs(
     trees = _as_heads(heads)
     starts = np.array([0, len(trees)]) if word_starts is None else word_starts
     marks = np.zeros(len(trees), np.bool_)
-    wrong = native.call("mark_nonprojective", trees, np.ascontiguousarray(starts, np.int64), marks)
+    wrong = plain.call("mark_nonprojective", trees, np.ascontiguousarray(starts, np.int64), marks)
     if wrong >= 0:
         raise ValueError(f"the heads of sentence {wrong} are not a tree")
     return marks

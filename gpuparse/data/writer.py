@@ -1,10 +1,10 @@
-"""Copying a treebank's bytes with columns replaced, in native code."""
+"""Copying a treebank's bytes with columns replaced."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse import native
+from gpuparse.data import plain
 
 
 class Names(NamedTuple):
@@ -58,12 +58,12 @@ def replace_columns(
         data, columns: as a Treebank has them.
         dropped: (F, 2) spans to leave out, in order and apart from all words.
     Raises:
-        ValueError: arrays do not fit each other. NativeError.
+        ValueError: arrays do not fit each other.
     Cost: one copy of the bytes.
     """
-    size = native.call("replaced_size", data, replacing)
+    size = plain.call("replaced_size", data, replacing)
     text = np.empty(size + len(end), np.uint8)
-    used = native.call("replace_columns", data, columns, dropped, replacing, text)
+    used = plain.call("replace_columns", data, columns, dropped, replacing, text)
     text[used : used + len(end)] = np.frombuffer(end, np.uint8)
     return text[: used + len(end)].tobytes()
 

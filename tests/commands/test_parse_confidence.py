@@ -123,7 +123,7 @@ def test_several_trees_of_each_sentence(trained, model, call):
                 *treebank.comments(s),
                 f"# rank = {k + 1}",
                 f"# score = {found.scores[k, s]:.6f}",
-                f"# probability = {found.chances[k, s]:.4f}",
+                f"# probability = {found.probabilities[k, s]:.4f}",
             ]
             if k == 0:
                 assert block.misc == read(best)[s].misc
