@@ -62,7 +62,8 @@ class DeviceParser:
         backend: "torch" or "gpu".
     """
 
-    def __init__(self, scored: Scored, device: torch.device, backend: str) -> None:
+    def __init__(self, scored: Scored, device: torch.device | str, backend: str) -> None:
+        device = torch.device(device)
         self._scored, self._device = scored, device
         self._decoder = DECODERS[scored.decoder]
         self.budget = device_budget(device)
