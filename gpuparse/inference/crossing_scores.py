@@ -22,7 +22,7 @@ from gpuparse.inference.scores import (
 )
 from gpuparse.tensors import word_mask
 
-MOST_LIMITS = 10  # sets of labels: the work grows with 2 to that number
+MOST_LIMITS = 10  # sets of labels: the work doubles with each
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def check_crossing_parts(
     grand_sibling_scores: Tensor | None = None,
     end_scores: Tensor | None = None,
 ) -> CrossingParts:
-    """`check_scores` for decoders of crossing arcs that read larger parts too.
+    """`check_scores` for decoders of crossing arcs that read higher-order parts too.
 
     Args:
         arc_scores, lengths: as there; sibling_scores, end_scores: as `check_sibling_scores`.
@@ -90,8 +90,8 @@ def check_crossing_parts(
     dtype = arc.dtype
     for part in given:
         dtype = torch.promote_types(dtype, part.dtype)
-    larger = [_as(part, dtype) for part in (sibling, grandparent, grand_sibling, end)]
-    return CrossingParts(arc.to(dtype), words, *larger)
+    others = [_as(part, dtype) for part in (sibling, grandparent, grand_sibling, end)]
+    return CrossingParts(arc.to(dtype), words, *others)
 
 
 def _as(part: Tensor | None, dtype: torch.dtype) -> Tensor | None:

@@ -50,11 +50,11 @@ def check_parts(
     tri_sibling_scores: Tensor | None = None,
     outermost_scores: Tensor | None = None,
 ) -> Parts:
-    """`check_sibling_scores` for decoders that read larger parts too; None: zeros.
+    """`check_sibling_scores` for decoders that read higher-order parts too; None: zeros.
 
     Args:
         arc_scores, lengths, sibling_scores, end_scores: as there.
-        grandparent_scores: (B, N, N, N), [b, h, m, g]: g is the head of h; read where g stands
+        grandparent_scores: (B, N, N, N), [b, h, m, g]: g is the head of h; read where g is
             outside the span of h and m, and g == 0 for h == 0.
         grand_sibling_scores: (B, N, N, N, N), [b, h, m, s, g]: s as for siblings, g as above.
         tri_sibling_scores: (B, N, N, N, N), [b, h, m, s, t]: t is the inner sibling of s, t == h:
@@ -62,8 +62,8 @@ def check_parts(
         outermost_scores: (B, N, N, N, N), [b, h, m, s, g], read like those of grand-siblings.
 
     Returns:
-        The scores, detached and contiguous, in the widest type of all. Scores of larger parts are
-        -inf or at most a 1/(8n + 8)-th of the largest float, so that no sum overflows.
+        The scores, detached and contiguous, in the widest type of all. Scores of higher-order
+        parts are -inf or at most a 1/(8n + 8)-th of the largest float, so that no sum overflows.
 
     Raises:
         ScoreError: a wrong shape, type, device or length, or an unusable value that is read.
@@ -77,17 +77,17 @@ def check_parts(
     arc, sibling, end, lengths = check_sibling_scores(
         arc_scores, sibling_scores, lengths, end_scores
     )
-    larger = {
+    others = {
         "grandparent": _shaped(grandparent_scores, "grandparent_scores", arc, 1),
         "grand_sibling": _shaped(grand_sibling_scores, "grand_sibling_scores", arc, 2),
         "tri_sibling": _shaped(tri_sibling_scores, "tri_sibling_scores", arc, 2),
         "outermost": _shaped(outermost_scores, "outermost_scores", arc, 2),
     }
     dtype = arc.dtype
-    for scores in larger.values():
+    for scores in others.values():
         dtype = dtype if scores is None else torch.promote_types(dtype, scores.dtype)
     checked = {}
-    for name, scores in larger.items():
+    for name, scores in others.items():
         if scores is not None:
             scores = scores.to(dtype).contiguous()
             _require_usable(scores, lengths, name)

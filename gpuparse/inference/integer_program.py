@@ -1,4 +1,4 @@
-"""Exact trees with larger parts, crossing arcs allowed, as integer programs: public functions.
+"""Exact trees with higher-order parts, crossing arcs allowed, by integer programs.
 
 A variable x[h, m] in {0, 1} says that h is the head of m. z[h, m, s] in [0, 1] says besides that s
 is the inner sibling of m, or that there is none (s == h). The sum of all parts that hold is highest
@@ -62,7 +62,7 @@ from gpuparse.tensors import NO_HEAD
 LARGEST_COST = 1024.0  # of a variable, all scaled alike; the solver's tolerances are absolute, 1e-6
 FRACTION = 1e-5  # x is whole if no variable is further from 0 and 1
 CAPACITY = 10**6  # of an arc with x = 1, where cuts are looked for
-SOLVED, OUT_OF_TIME, INFEASIBLE = 0, 1, 2  # the solver's marks
+SOLVED, OUT_OF_TIME, INFEASIBLE = 0, 1, 2  # the solver's states
 
 
 def integer_program(
@@ -90,7 +90,7 @@ def integer_program(
 
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as of `eisner_sibling`, or
-        of `chu_liu_edmonds` without larger parts, or of `dual_decomposition` with grandparents;
+        of `chu_liu_edmonds` without other parts, or of `dual_decomposition` with grandparents;
         optimal bool (B,): the tree is the best one.
         Where the time ran out it is merely some tree, which may even have forbidden parts and the
         score -inf. Trees whose scores differ by less than about 1e-8 of the largest difference
@@ -541,7 +541,7 @@ def _solve(
 
 
 def _optimum(program: _Program, is_whole: bool, deadline: float) -> tuple[int, np.ndarray | None]:
-    """The solver's mark and the variables that must be whole; None if it met none.
+    """The solver's state and the variables that must be whole; None if it met none.
 
     Raises:
         GpuparseError: the solver gave up.

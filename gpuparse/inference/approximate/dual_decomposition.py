@@ -1,4 +1,4 @@
-"""Dual decomposition of non-projective trees with larger parts: the public functions, and torch."""
+"""Dual decomposition of non-projective trees with higher-order parts: the public functions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

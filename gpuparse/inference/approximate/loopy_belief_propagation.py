@@ -1,12 +1,17 @@
 """Approximate marginals of second-order models with crossing arcs, by loopy belief propagation.
 
-The variables are the arcs. One factor sees all of them: it is 1 for trees, 0 for anything else, and
-its messages come from the matrix-tree theorem. Each head has a factor for its modifiers on either
-side, the chain of siblings with its end, whose messages come from sums forwards and backwards. Each
-pair of an arc and the one above has a factor of its own for the part of the grandparent.
+What it is for: exact marginals of non-projective trees exist for the first order alone (the
+matrix-tree theorem). With scores of siblings or grandparents they are intractable, and these are an
+approximation: to compare probabilities of arcs with those of the first order, and as a peer of dual
+decomposition, which finds best trees and no marginals. No run config uses it.
 
-A message to an arc is the logarithm of how much more a factor likes it to be there than not, what
-the factor itself has heard from the arc left out. Nothing is subtracted that could cancel.
+The variables are the arcs. One factor reads all of them: it is 1 for trees and 0 for anything
+else, and its messages come from the matrix-tree theorem. Each head has a factor for its modifiers
+on either side, the chain of siblings with its end, whose messages come from sums forwards and
+backwards. Each pair of an arc and the arc above it has a factor for the grandparent part.
+
+A message to an arc is the log-odds of the arc in the factor, without the message from the arc to
+that factor. Nothing is subtracted that could cancel.
 """
 
 from dataclasses import dataclass
@@ -20,7 +25,7 @@ from gpuparse.inference.crossing_scores import CrossingParts, check_crossing_par
 from gpuparse.inference.matrix_tree import matrix_tree_marginals
 from gpuparse.inference.scores import read_cells, read_sibling_cells
 
-TOLERANCE = 1e-6  # of marginals: who moves less from one iteration to the next has converged
+TOLERANCE = 1e-6  # a sentence has converged whose marginals change by less in an iteration
 STRONGEST = 500.0  # messages are cut off here, those of forbidden parts too
 
 
@@ -35,17 +40,17 @@ def loopy_belief_propagation(
     damping: float = 0.3,
     single_root: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """About the probability of every arc, trees being drawn by exp(score of arcs and larger parts).
+    """Approximate probability of every arc in trees drawn by exp(score of arcs and other parts).
 
-    Exact where no two factors share two arcs, as without larger parts; good where these say little
-    beside the arcs.
+    Exact where no two factors share two arcs, as without parts of two arcs; close where the scores
+    of these are small beside those of arcs.
 
     Args:
         arc_scores, lengths: as `matrix_tree_marginals` reads them, in nats.
         sibling_scores, end_scores: as `eisner_sibling` reads them; None: zeros.
         grandparent_scores: (B, N, N, N), [b, h, m, g], g the head of h, 0 for h = 0; None: zeros.
-        iterations: at most so many; a sentence whose marginals no longer move by 1e-6 stops.
-        damping: how much of every old message stays, from 0 on, below 1.
+        iterations: the most; a sentence stops when no marginal changes by 1e-6.
+        damping: the weight of the old message in the new one, from 0 on, below 1.
         single_root: exactly one modifier of the root; otherwise one or more.
 
     Returns:

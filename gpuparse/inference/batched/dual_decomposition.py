@@ -75,7 +75,7 @@ class _Parts:
 
 
 class _Descent:
-    """Prices of a batch on their way down, and the best trees met.
+    """Lagrange multipliers of a batch in their descent, and the best trees met.
 
     u, v: (B, N, N), as in the textbook. heads: (B, N), best: (B,), the best trees. lowest: (B,),
     the lowest bound; pace, stalled: (B,). is_proven: bool (B,).
@@ -118,8 +118,10 @@ class _Descent:
     def step(self, single_root: bool) -> Tensor:
         """One iteration; bool (B,): which sentences are finished."""
         parts = self.parts
-        prices = (self.u + self.v).masked_fill(~parts.allowed, -torch.inf)
-        heads, bound = chu_liu_edmonds_torch(prices, parts.scores.lengths, single_root=single_root)
+        multipliers = (self.u + self.v).masked_fill(~parts.allowed, -torch.inf)
+        heads, bound = chu_liu_edmonds_torch(
+            multipliers, parts.scores.lengths, single_root=single_root
+        )
         totals, as_modifiers, as_heads = self._solve_automata()
         bound = bound + totals
         scores = crossing_tree_scores(parts.scores, heads)

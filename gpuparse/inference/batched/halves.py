@@ -1,9 +1,9 @@
 """What both third-order searches have in common in their torch forms: halves, and the way back.
 
 C[b, g, h, e] is the best half of h up to e while g is the head of h; S[b, h, i, j] the best pair of
-halves between the modifiers i < j of h. Cells of g, h and e that no tree has hold -inf or what
-nobody reads. All spans of one width are filled at once: h and e (K,) are their two ends, once with
-the left and once with the right one as the head.
+halves between the modifiers i < j of h. Cells of g, h and e that no tree has are -inf or never
+read. All spans of one width are filled at once: h and e (K,) are their two ends, once with the left
+and once with the right one as the head.
 """
 
 from collections.abc import Callable

@@ -12,7 +12,7 @@ from gpuparse.inference.reference import chu_liu_edmonds
 
 FORBIDDEN = float("-inf")
 PATIENCE = 4  # iterations without a lower bound after which steps are halved
-GRAIN = 2.0**-20  # prices are multiples of this, so that sums of whole scores and prices are exact
+GRAIN = 2.0**-20  # multipliers are multiples of this: sums with whole scores are exact
 STEP_WITHOUT_A_TREE = 1.0  # where no tree has been met yet
 
 Part = Callable[[int, int, int, int], float]
@@ -32,9 +32,10 @@ def dual_decomposition(
 ) -> tuple[list[int], float, bool, int]:
     """The best tree met, and whether it is certainly the best one.
 
-    u[h][m] is what an arc costs as a modifier of h, v[h][m] what it costs as the head of m: the
-    tree earns both. u and v begin with a half and minus a quarter of the arc's score (u alone with
-    a half where there are no grandparents, and then the automata choose no heads).
+    The Lagrange multiplier u[h][m] is subtracted where the automaton of h takes m as a modifier,
+    v[h][m] where the automaton of m takes h as its head; the tree adds both. u and v begin with a
+    half and minus a quarter of the arc's score (u alone with a half where there are no
+    grandparents, and then the automata choose no heads).
 
     Args:
         The scores as of `gpuparse.inference.dual_decomposition`, of one sentence; None: zeros.
@@ -68,10 +69,10 @@ def dual_decomposition(
     v = {a: (-0.5 * u[a] if has_grandparents else 0.0) for a in arcs}
     best, best_heads, lowest, pace, stalled = FORBIDDEN, [-1] * (n + 1), float("inf"), 1.0, 0
     for iteration in range(1, max_iterations + 1):
-        prices = [[FORBIDDEN] * (n + 1) for _ in nodes]
+        multipliers = [[FORBIDDEN] * (n + 1) for _ in nodes]
         for h, m in arcs:
-            prices[h][m] = u[h, m] + v[h, m]
-        heads, bound = chu_liu_edmonds(prices, single_root=single_root)
+            multipliers[h][m] = u[h, m] + v[h, m]
+        heads, bound = chu_liu_edmonds(multipliers, single_root=single_root)
         as_modifiers, as_heads = set[tuple[int, int]](), set[tuple[int, int]]()
         for h in nodes:
             total, g, modifiers = _best_automaton(h, n, has_grandparents, arcs, part, end, u, v)
@@ -120,7 +121,7 @@ def _best_automaton(
     u: dict[tuple[int, int], float],
     v: dict[tuple[int, int], float],
 ) -> tuple[float, int, list[int]]:
-    """The score, head and modifiers that h likes best: the first head of all that are as good."""
+    """The best score of h with its head and modifiers; of equally good heads the first."""
     candidates = [g for g in range(n + 1) if (g, h) in v] if has_grandparents and h > 0 else [0]
     best, chosen, modifiers = FORBIDDEN, candidates[0] if candidates else 0, []
     for g in candidates:
