@@ -8,7 +8,8 @@ second table exists. A call checks each argument against its declaration:
     native.call("eisner_batch", scores, lengths, single_root, heads)
 
 - `f64_2` takes a C-contiguous array of float64 of two axes, `out_f64_2` one that is writable too,
-  `any_1` any type of number. None is an empty array. An array is never converted or copied.
+  `any_1` any type of number. None is an empty array; an array without elements has
+  the address NULL. An array is never converted or copied.
 - `i64_2` takes also an array of records whose fields all are int64: one row a record.
 - `const Plan* plan` takes an object with attributes named as the struct's fields (a named tuple,
   a dataclass), None, or what `struct("Plan", object)` made of one, which is converted only once.
@@ -454,9 +455,10 @@ def _array_type(name: str, rank: int, is_output: bool, where: str) -> tuple[Any,
         flags = value.flags
         if not (flags.carray if is_output else flags.c_contiguous and flags.aligned):
             raise ValueError(f"{where}: {needed}; copy it with numpy.ascontiguousarray")
+        address = _address(value) if value.size else None
         if wanted is None:
-            return made(_address(value), _CODES[dtype], *shape)
-        return made(_address(value), *shape)
+            return made(address, _CODES[dtype], *shape)
+        return made(address, *shape)
 
     return made, convert
 

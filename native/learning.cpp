@@ -72,22 +72,36 @@ GPUPARSE(int64_t) learn_graph_labels(const Sentences* sentences, const LabelPlan
     return learn_labels_of_graphs(learner, heads, *graphs, seen);
 }
 
-GPUPARSE(void) hildreth(f64_2 gram, f64_1 missing, double cap, double ridge, out_f64_1 steps) {
-    hildreth_steps(missing.n0, gram.data, missing.data, cap, ridge, steps.data);
+GPUPARSE(int64_t) hildreth(f64_2 gram, f64_1 missing, double cap, double ridge, out_f64_1 steps) {
+    const int64_t k = missing.n0;
+    if (gram.n0 != k || (k && gram.n1 != k) || steps.n0 != k) return BAD_SHAPE;
+    hildreth_steps(k, gram.data, missing.data, cap, ridge, steps.data);
+    return OK;
 }
 
-GPUPARSE(void) hildreth_rows(i64_1 starts, i64_1 rows, i32_1 counts, f64_1 missing, double cap,
-                             double tolerance, out_f64_1 steps, out_f64_1 change) {
+GPUPARSE(int64_t) hildreth_rows(i64_1 starts, i64_1 rows, i32_1 counts, f64_1 missing, double cap,
+                                double tolerance, out_f64_1 steps, out_f64_1 change) {
+    const int64_t k = missing.n0;
+    if (starts.n0 != k + 1 || steps.n0 != k || rows.n0 != counts.n0 || starts.data[0] < 0 ||
+        starts.data[k] > rows.n0)
+        return BAD_SHAPE;
+    for (int64_t j = 0; j < k; ++j)
+        if (starts.data[j] > starts.data[j + 1]) return BAD_SHAPE;
+    for (int64_t i = 0; i < rows.n0; ++i)
+        if (rows.data[i] < 0 || rows.data[i] >= change.n0) return BAD_SHAPE;
     const SparseConstraints all{missing.n0, starts.data, rows.data, counts.data, missing.data};
     hildreth_sparse_steps(all, cap, tolerance, steps.data, change.data);
+    return OK;
 }
 
 GPUPARSE(int64_t) find_update_steps(const UpdateRule* rule, f64_1 costs, f64_1 margins, f64_2 gram,
                                     out_f64_1 steps) {
+    const int64_t k = costs.n0;
+    if (margins.n0 != k || gram.n0 != k || (k && gram.n1 != k) || steps.n0 != k) return BAD_SHAPE;
     Arena arena;
-    double* missing = arena.take<double>(costs.n0);
+    double* missing = arena.take<double>(k);
     if (!missing) return NO_MEMORY;
-    find_steps(rule->rule, costs.n0, costs.data, margins.data, gram.data, rule->max_step, missing,
+    find_steps(rule->rule, k, costs.data, margins.data, gram.data, rule->max_step, missing,
                steps.data);
     return OK;
 }

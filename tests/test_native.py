@@ -150,6 +150,7 @@ def test_large_arrays_by_value_arrive(small):
     values, flags = np.zeros((2, 3, 4, 5)), np.zeros((6, 7), dtype=bool)
     assert small.sum_large(values, flags, 3, np.zeros(8, dtype=np.uint64)) == 27 * 3 + 8
     assert small.sum_large(None, None, np.int32(3), None) == 1000
+    assert small.sum_large(np.zeros((2, 0, 4, 5)), None, 1, None) == 1011
 
 
 def test_structs_are_passed(small):

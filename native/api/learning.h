@@ -83,11 +83,11 @@ GPUPARSE(int64_t) learn_graph_labels(const Sentences* sentences, const LabelPlan
     int64_t seen, out_f32_1 weights, out_f32_1 sums);
 
 // Hildreth's method, of one problem of k constraints: fill steps (k,). See native/hildreth.h.
-GPUPARSE(void) hildreth(f64_2 gram, f64_1 missing, double cap, double ridge, out_f64_1 steps);
+GPUPARSE(int64_t) hildreth(f64_2 gram, f64_1 missing, double cap, double ridge, out_f64_1 steps);
 
 // The same of constraints over few rows: constraint j has counts[e] at rows[e] for e from starts[j]
 // to starts[j + 1]. steps, change: in place.
-GPUPARSE(void) hildreth_rows(i64_1 starts, i64_1 rows, i32_1 counts, f64_1 missing, double cap,
+GPUPARSE(int64_t) hildreth_rows(i64_1 starts, i64_1 rows, i32_1 counts, f64_1 missing, double cap,
     double tolerance, out_f64_1 steps, out_f64_1 change);
 
 // The steps of k found structures of one sentence: fill steps (k,). See native/updates.h.

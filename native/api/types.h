@@ -2,7 +2,8 @@
 // them; the other headers in this folder declare functions and structs over them.
 //
 // An array is C-contiguous. Its struct has the address of the values and one size an axis.
-// `f64_2` is read only, `out_f64_2` is written to. A missing array has the address NULL and sizes 0.
+// `f64_2` is read only, `out_f64_2` is written to. An array without elements
+// has the address NULL; a missing array has sizes 0, too.
 #pragma once
 
 #include <stddef.h>
