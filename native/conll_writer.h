@@ -139,7 +139,9 @@ private:
 
     void pass_span() {
         copy_to(dropped_.data[2 * span_]);
-        done_ = dropped_.data[2 * span_ + 1];
+        int64_t end = dropped_.data[2 * span_ + 1];
+        if (end < done_) out_.is_full = true;
+        done_ = end;
         ++span_;
     }
 
