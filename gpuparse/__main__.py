@@ -26,7 +26,6 @@ COMMANDS = {
         "gpuparse.commands.reliability",
         "compare a parsed file's probabilities with the share of correct words",
     ),
-    "compile": ("gpuparse.commands.kernels", "compile all kernels now, once after installation"),
     "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
     "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),
     "config": ("gpuparse.commands.config", "check a config file, or print all keys"),

@@ -156,8 +156,7 @@ def test_cuda_brings_the_libraries_and_asks_for_the_driver():
 def image(tmp_path):
     """What the image holds, but for the packages."""
     root = tmp_path / "image"
-    (root / "kernels" / "some").mkdir(parents=True)
-    (root / "kernels" / "some" / "kernel.nbi").write_text("compiled")
+    root.mkdir()
     (root / "COMMIT").write_text(f"{COMMIT}\n")
     shutil.copytree(ROOT / "gpuparse", root / "gpuparse", ignore=shutil.ignore_patterns("__pyc*"))
     shutil.copy(ROOT / "docker" / "entry.sh", root)
@@ -208,14 +207,11 @@ def test_train_and_parse_are_the_commands(image):
     assert "no-config.yaml" in missing.stderr
 
 
-def test_compiled_kernels_go_where_they_can_be_added_to(image):
+def test_compiled_gpu_code_goes_where_it_can_be_written(image):
     cache = image.parent / "cache"
-    assert enter(image, "--version", GPUPARSE_CACHE=str(cache)).returncode == 0
-    assert (cache / "kernels" / "some" / "kernel.nbi").read_text() == "compiled"
-    (cache / "kernels" / "some" / "kernel.nbi").write_text("compiled again")
-    assert enter(image, "--version", GPUPARSE_CACHE=str(cache)).returncode == 0
-    assert (cache / "kernels" / "some" / "kernel.nbi").read_text() == "compiled again"
-    assert [path.name for path in cache.iterdir()] == ["kernels"], "nothing half-done is left"
+    for _ in range(2):
+        assert enter(image, "--version", GPUPARSE_CACHE=str(cache)).returncode == 0
+        assert cache.is_dir()
 
 
 def test_without_such_a_place_nothing_is_run(image):

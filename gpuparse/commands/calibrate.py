@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from gpuparse.commands.console import exit_codes, say, silent
 from gpuparse.commands.evaluate import whole_number
 from gpuparse.commands.gold import read_gold
-from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.resources import limit_torch_threads, thread_count
 from gpuparse.data.guides import read_guides
 from gpuparse.errors import ConfigError
@@ -38,17 +36,16 @@ def main(arguments: Sequence[str]) -> int:
     if not options.force:
         _check_output(target, is_other=options.output is not None)
     tell = silent if options.quiet else say
-    with nullcontext() if options.quiet else compilation_announced():
-        threads = thread_count(options.threads)
-        limit_torch_threads(threads, compiled=True)
-        model = load_parser(Path(options.model))
-        gold = read_gold(
-            options.gold, on_error=options.on_error, single_root=False, graphs=False, tell=tell
-        ).treebank
-        guides = None if options.guide is None else read_guides(gold, options.guide)
-        fitted, before, after = fit_units(model, gold, guides=guides, threads=threads)
-        with lock_folder(target):
-            save_parser(fitted, target)
+    threads = thread_count(options.threads)
+    limit_torch_threads(threads, compiled=True)
+    model = load_parser(Path(options.model))
+    gold = read_gold(
+        options.gold, on_error=options.on_error, single_root=False, graphs=False, tell=tell
+    ).treebank
+    guides = None if options.guide is None else read_guides(gold, options.guide)
+    fitted, before, after = fit_units(model, gold, guides=guides, threads=threads)
+    with lock_folder(target):
+        save_parser(fitted, target)
     tell(f"{target}: {fits_as_text(before, after)}")
     return 0
 

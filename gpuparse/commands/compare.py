@@ -21,7 +21,6 @@ from gpuparse.commands.evaluate import (
     scores_as_json,
     whole_number,
 )
-from gpuparse.commands.kernels import compilation_announced
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import ConfigError
 from gpuparse.evaluation.comparison import Comparison
@@ -51,22 +50,21 @@ def main(arguments: Sequence[str]) -> int:
     check_standard_input([options.gold, *names])
     if len(names) > len(ascii_uppercase):
         raise ConfigError(f"{len(names)} systems; at most {len(ascii_uppercase)} can be compared")
-    with compilation_announced():
-        gold, *systems = (read_treebank(file) for file in (options.gold, *names))
-        ignored = ignored_words(gold, options)
-        scores = [score_treebanks(gold, system, ignored=ignored) for system in systems]
-        first, *rest = systems
-        comparisons = [
-            compare_treebanks(
-                gold,
-                first,
-                system,
-                ignored=ignored,
-                resamples=options.resamples,
-                seed=options.seed,
-            )
-            for system in rest
-        ]
+    gold, *systems = (read_treebank(file) for file in (options.gold, *names))
+    ignored = ignored_words(gold, options)
+    scores = [score_treebanks(gold, system, ignored=ignored) for system in systems]
+    first, *rest = systems
+    comparisons = [
+        compare_treebanks(
+            gold,
+            first,
+            system,
+            ignored=ignored,
+            resamples=options.resamples,
+            seed=options.seed,
+        )
+        for system in rest
+    ]
     if options.json:
         result = _as_json(names, scores, comparisons, options.resamples, options.seed)
         json.dump(result, sys.stdout, indent=2, ensure_ascii=False)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from gpuparse.commands.console import exit_codes
-from gpuparse.commands.kernels import compilation_announced
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
@@ -59,15 +58,14 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_args(arguments)
     check_standard_input([options.gold, options.system])
-    with compilation_announced():
-        gold, system = read_treebank(options.gold), read_treebank(options.system)
-        ignored = ignored_words(gold, options)
-        if options.graphs:
-            graphs = score_treebank_graphs(gold, system, options.graphs, ignored=ignored)
-            as_json, as_text = graph_scores_as_json(graphs), graph_scores_as_text(graphs)
-        else:
-            scores = score_treebanks(gold, system, ignored=ignored)
-            as_json, as_text = scores_as_json(scores), scores_as_text(scores)
+    gold, system = read_treebank(options.gold), read_treebank(options.system)
+    ignored = ignored_words(gold, options)
+    if options.graphs:
+        graphs = score_treebank_graphs(gold, system, options.graphs, ignored=ignored)
+        as_json, as_text = graph_scores_as_json(graphs), graph_scores_as_text(graphs)
+    else:
+        scores = score_treebanks(gold, system, ignored=ignored)
+        as_json, as_text = scores_as_json(scores), scores_as_text(scores)
     if options.json:
         json.dump(as_json, sys.stdout, indent=2, ensure_ascii=False)
         print()

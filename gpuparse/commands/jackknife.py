@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy as np
 from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.gold import check_treebanks, guides_of, read_gold
-from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.resources import limit_torch_threads, thread_count
 from gpuparse.commands.train import templates_of, trainer_options
 from gpuparse.config import RunConfig, load_config
@@ -52,17 +50,16 @@ def main(arguments: Sequence[str]) -> int:
     check_treebanks(config)
     n_threads = thread_count(config.threads)
     limit_torch_threads(n_threads, compiled=True)
-    with nullcontext() if options.quiet else compilation_announced():
-        treebank = read_gold(
-            config.data.train, on_error=config.data.on_error,
-            single_root=config.data.single_root is True,
-            graphs=DECODERS[config.decoder].gives_graphs, tell=tell, partial=config.data.partial,
-        ).treebank  # fmt: skip
-        parser = _Parser(
-            treebank, guides_of(config, "train", treebank), templates, labels,
-            trainer_options(config),
-        )  # fmt: skip
-        heads = _jackknifed(parser, _folds(len(treebank), options.folds), n_threads, options.quiet)
+    treebank = read_gold(
+        config.data.train, on_error=config.data.on_error,
+        single_root=config.data.single_root is True,
+        graphs=DECODERS[config.decoder].gives_graphs, tell=tell, partial=config.data.partial,
+    ).treebank  # fmt: skip
+    parser = _Parser(
+        treebank, guides_of(config, "train", treebank), templates, labels,
+        trainer_options(config),
+    )  # fmt: skip
+    heads = _jackknifed(parser, _folds(len(treebank), options.folds), n_threads, options.quiet)
     right = 100 * (heads == treebank.heads)[treebank.heads >= 0].mean()
     with replace_file(options.output, force=options.force) as file:
         file.write(with_misc(treebank, {options.key: heads.astype("S")}))

@@ -7,12 +7,11 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from gpuparse.commands.console import Progress, exit_codes, say, silent
-from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.parse_job import STANDARD, Job, Share
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.commands.shards import Recipe, Sharded, wanted_shards
@@ -55,41 +54,40 @@ def main(arguments: Sequence[str]) -> int:
     outputs = _outputs(files, options.output, force=options.force or options.shard is not None)
     _check_shard(options)
     tell = silent if options.quiet else say
-    with nullcontext() if options.quiet else compilation_announced():
-        threads, model = thread_count(options.threads), _model(options, tell)
-        device = _device(options, model.search_decoder, tell)
-        is_compiled = _is_compiled(options.backend, device)
-        limit_torch_threads(threads, compiled=is_compiled)
-        job = Job(
-            model=model,
-            guide=options.guide,
-            probabilities=options.probabilities,
-            least_risk=options.mbr,
-            k=options.kbest,
-            keep_heads=options.keep_heads,
-            batch_size=options.batch_size or default_batch_size(device),
-            max_cells=options.max_cells,
-            threads=threads,
-            device=device,
-            backend=options.backend,
-            is_compiled=is_compiled,
-            on_error=options.on_error,
-            max_line=options.max_line,
-            allow_missing=options.allow_missing,
-            tell=tell,
-        )
-        if options.output:
-            os.makedirs(options.output, exist_ok=True)
-        failed = 0
-        sharded = _sharded(options, job, outputs) if options.shard else None
-        with Progress("parsing", quiet=options.quiet) as progress:
-            if sharded is not None:
-                failed = job.parse_shards(sharded, progress)
-            else:
-                share = Share(_total(files))
-                for file, output in zip(files, outputs, strict=True):
-                    with _opened(file) as source, _writer(output, options.force) as target:
-                        failed += job.parse(source, file, target, progress, share).faults
+    threads, model = thread_count(options.threads), _model(options, tell)
+    device = _device(options, model.search_decoder, tell)
+    is_compiled = _is_compiled(options.backend, device)
+    limit_torch_threads(threads, compiled=is_compiled)
+    job = Job(
+        model=model,
+        guide=options.guide,
+        probabilities=options.probabilities,
+        least_risk=options.mbr,
+        k=options.kbest,
+        keep_heads=options.keep_heads,
+        batch_size=options.batch_size or default_batch_size(device),
+        max_cells=options.max_cells,
+        threads=threads,
+        device=device,
+        backend=options.backend,
+        is_compiled=is_compiled,
+        on_error=options.on_error,
+        max_line=options.max_line,
+        allow_missing=options.allow_missing,
+        tell=tell,
+    )
+    if options.output:
+        os.makedirs(options.output, exist_ok=True)
+    failed = 0
+    sharded = _sharded(options, job, outputs) if options.shard else None
+    with Progress("parsing", quiet=options.quiet) as progress:
+        if sharded is not None:
+            failed = job.parse_shards(sharded, progress)
+        else:
+            share = Share(_total(files))
+            for file, output in zip(files, outputs, strict=True):
+                with _opened(file) as source, _writer(output, options.force) as target:
+                    failed += job.parse(source, file, target, progress, share).faults
     if failed:
         # Not silenced by --quiet: it explains the exit code.
         kept = ", or their heads cannot be kept," if options.keep_heads else ""

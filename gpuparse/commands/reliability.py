@@ -15,7 +15,6 @@ from gpuparse.commands.evaluate import (
     ignored_words,
     whole_number,
 )
-from gpuparse.commands.kernels import compilation_announced
 from gpuparse.data.conll import read_treebank
 from gpuparse.evaluation.probabilities import HEAD
 from gpuparse.evaluation.reliability import Reliability
@@ -44,16 +43,15 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_args(arguments)
     check_standard_input([options.gold, options.system])
-    with compilation_announced():
-        gold, system = read_treebank(options.gold), read_treebank(options.system)
-        ignored = ignored_words(gold, options)
-        found = measure_reliability_of_treebanks(
-            gold,
-            system,
-            ignored=ignored,
-            bins=options.bins,
-            equal_counts=options.equal_counts,
-        )
+    gold, system = read_treebank(options.gold), read_treebank(options.system)
+    ignored = ignored_words(gold, options)
+    found = measure_reliability_of_treebanks(
+        gold,
+        system,
+        ignored=ignored,
+        bins=options.bins,
+        equal_counts=options.equal_counts,
+    )
     without = gold.n_words - found["heads"].count - (0 if ignored is None else int(ignored.sum()))
     if without:
         say(f"{options.system}: {without} words without {HEAD} are not counted")

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import exit_codes, say, silent
-from gpuparse.commands.kernels import compilation_announced
 from gpuparse.commands.paper_files import load_tables
 from gpuparse.commands.paper_runs import Work
 from gpuparse.commands.paper_tables import table_as_text
@@ -34,11 +33,10 @@ def main(arguments: Sequence[str]) -> int:
     unknown = [name for name in options.only if name not in paper.tables]
     if unknown:
         raise ConfigError(f"--only {unknown[0]}: expected one of {', '.join(paper.tables)}")
-    with compilation_announced(tell):
-        work = Work(paper.only(options.only or list(paper.tables)), tell, quiet=options.quiet)
-        work.look_at_treebanks(named=bool(options.only))
-        work.look_at_models(force=options.force)
-        results = work.results(force=options.force)
+    work = Work(paper.only(options.only or list(paper.tables)), tell, quiet=options.quiet)
+    work.look_at_treebanks(named=bool(options.only))
+    work.look_at_models(force=options.force)
+    results = work.results(force=options.force)
     if options.json:
         json.dump(work.as_json(results), sys.stdout, indent=2, ensure_ascii=False)
         print()

@@ -6,7 +6,6 @@ import argparse
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
@@ -29,11 +28,6 @@ from gpuparse.commands.gold import (
     guides_of,
     parsed,
     read_gold,
-)
-from gpuparse.commands.kernels import (
-    compilation_announced,
-    kernels_clocked,
-    parsing_compiled_aside,
 )
 from gpuparse.commands.processes import check_same, joined_processes
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
@@ -80,11 +74,9 @@ def main(arguments: Sequence[str]) -> int:
     config = load_config(options.config, [*options.overrides, *asked])
     with joined_processes() as processes:
         quiet = options.quiet or not processes.is_first
-        announced = nullcontext() if quiet else compilation_announced()
-        with announced, parsing_compiled_aside(config.decoder):
-            run = Run(config, silent if quiet else say, quiet=quiet, processes=processes)
-            run.train(resume=options.resume, force=options.force)
-            run.test()
+        run = Run(config, silent if quiet else say, quiet=quiet, processes=processes)
+        run.train(resume=options.resume, force=options.force)
+        run.test()
     return 0
 
 
@@ -307,10 +299,9 @@ class Run:
     def _timed(self, events: Iterator[learning.Progress]) -> Iterator[learning.Progress]:
         """The events; the CPU time that passes before each is added to `learning_seconds`."""
         while True:
-            with kernels_clocked() as getting_kernels:
-                began = time.process_time()
-                event = next(events, None)
-                self.learning_seconds += time.process_time() - began - getting_kernels()
+            began = time.process_time()
+            event = next(events, None)
+            self.learning_seconds += time.process_time() - began
             if event is None:
                 return
             yield event
