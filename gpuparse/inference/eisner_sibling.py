@@ -42,7 +42,7 @@ def eisner_sibling(
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of arc, sibling
         and end score of each word, added one by one in the order of the words. Ties and the order
-        of additions in the charts: as `reference.eisner_sibling` says.
+        of additions in the charts: as `gpuparse.charts.eisner_sibling` says.
 
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.

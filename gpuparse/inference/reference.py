@@ -9,178 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuparse.errors import NoTreeError
+from gpuparse.inference.textbook.projective import (
+    Cube,
+    Matrix,
+    sibling_tree_score,
+    tree_score,
+)
 from gpuparse.tensors import NO_HEAD
 
-Matrix = Sequence[Sequence[Any]]
-Cube = Sequence[Matrix]
 FORBIDDEN = float("-inf")
-
-
-def eisner(arc_scores: Matrix, *, single_root: bool = False) -> tuple[list[int], Any]:
-    """Best projective tree by Eisner's algorithm.
-
-    Args:
-        arc_scores: (n+1, n+1), score of head h -> modifier m; column 0 and diagonal are not read.
-        single_root: exactly one modifier of the root; otherwise one or more.
-
-    Returns:
-        heads (n+1), -1 at the root, and the sum of the tree's arcs in the order of the words.
-        Among equally good splits the smallest r wins in every span, then the smallest root word.
-
-    Raises:
-        NoTreeError: forbidden arcs leave no tree.
-
-    Cost: O(n^3).
-    Source: McDonald, Crammer & Pereira 2005, section 2.2 and figure 2; single root: Carreras 2007,
-    section 2.1.
-    """
-    n = len(arc_scores) - 1
-    first = 1 if single_root else 0
-    spans = range(n + 1)
-    # C_R[i][j]: complete, head i; C_L: complete, head j. I_R, I_L: incomplete, with the arc i, j.
-    I_R, I_L, C_R, C_L = ([[_zero(arc_scores)] * (n + 1) for _ in spans] for _ in range(4))
-    split_I, split_R, split_L = ([[0] * (n + 1) for _ in spans] for _ in range(3))
-    for w in range(1, n + 1 - first):
-        for i in range(first, n + 1 - w):
-            j = i + w
-            best, r = _first_best([(C_R[i][r] + C_L[r + 1][j], r) for r in range(i, j)])
-            split_I[i][j] = r
-            I_R[i][j] = best + arc_scores[i][j]
-            I_L[i][j] = best + arc_scores[j][i] if i > 0 else FORBIDDEN
-            C_R[i][j], split_R[i][j] = _first_best(
-                [(I_R[i][r] + C_R[r][j], r) for r in range(i + 1, j + 1)]
-            )
-            C_L[i][j], split_L[i][j] = _first_best(
-                [(C_L[i][r] + I_L[r][j], r) for r in range(i, j)]
-            )
-    heads = [NO_HEAD] * (n + 1)
-    if n == 0:
-        return heads, _zero(arc_scores)
-    if single_root:
-        best, m = _first_best(
-            [(C_L[1][m] + C_R[m][n] + arc_scores[0][m], m) for m in range(1, n + 1)]
-        )
-        heads[m] = 0
-        agenda = [(1, m, False), (m, n, True)]
-    else:
-        best = C_R[0][n]
-        agenda = [(0, n, True)]
-    if best == FORBIDDEN:
-        raise NoTreeError("no projective tree: too many arcs are forbidden")
-    while agenda:
-        i, j, is_right = agenda.pop()
-        if i == j:
-            continue
-        if is_right:
-            r = split_R[i][j]
-            heads[r] = i
-            agenda.append((r, j, True))
-            start, end = i, r
-        else:
-            r = split_L[i][j]
-            heads[r] = j
-            agenda.append((i, r, False))
-            start, end = r, j
-        r = split_I[start][end]
-        agenda += [(start, r, True), (r + 1, end, False)]
-    return heads, _tree_score(arc_scores, heads)
-
-
-def eisner_sibling(
-    arc_scores: Matrix,
-    sibling_scores: Cube,
-    end_scores: Matrix | None = None,
-    *,
-    single_root: bool = False,
-) -> tuple[list[int], Any]:
-    """Best projective tree under scores of arcs, of siblings and of ends.
-
-    Args:
-        arc_scores: (n+1, n+1), score of head h -> modifier m; column 0 and diagonal are not read.
-        sibling_scores: (n+1, n+1, n+1), [h][m][s]: s is the modifier of h just inside m on the same
-            side, or h if there is none; other cells are not read.
-        end_scores: (n+1, n+1), [h][m]: m is the outermost modifier of h on its side; None: all 0.
-        single_root: exactly one modifier of the root; otherwise one or more.
-
-    Returns:
-        heads (n+1), -1 at the root, and `sibling_tree_score`. Among equally good choices no inner
-        sibling wins, then the smallest r or k in every span, then the smallest root word.
-
-    Raises:
-        NoTreeError: forbidden parts leave no tree.
-
-    Cost: O(n^3).
-    Source: McDonald & Pereira 2006, section 2.2 and figure 3; single root: Carreras 2007, section
-    2.1; differs: arc scores are kept apart, and a modifier has a score for being the last one.
-    """
-    arc, sib, n = arc_scores, sibling_scores, len(arc_scores) - 1
-    end = _zeros(arc) if end_scores is None else end_scores
-    first = 1 if single_root else 0
-    spans = range(n + 1)
-    # Charts and splits as in `eisner`; S: between two successive modifiers i and j of one head.
-    I_R, I_L, C_R, C_L, S = ([[_zero(arc)] * (n + 1) for _ in spans] for _ in range(5))
-    split_S, split_R, split_L = ([[0] * (n + 1) for _ in spans] for _ in range(3))
-    sibling: dict[tuple[int, int], int] = {}  # of the modifier m of h: [h, m]
-    for w in range(1, n + 1 - first):
-        for i in range(first, n + 1 - w):
-            j = i + w
-            S[i][j], split_S[i][j] = _first_best(
-                [(C_R[i][r] + C_L[r + 1][j], r) for r in range(i, j)]
-            )
-            none = [(C_L[i + 1][j] + sib[i][j][i], i)]
-            inner = [(I_R[i][k] + (S[k][j] + sib[i][j][k]), k) for k in range(i + 1, j)]
-            best, sibling[i, j] = _first_best(none + inner)
-            I_R[i][j] = best + arc[i][j]
-            I_L[i][j] = FORBIDDEN
-            if i > 0:
-                none = [(C_R[i][j - 1] + sib[j][i][j], j)]
-                inner = [((S[i][k] + sib[j][i][k]) + I_L[k][j], k) for k in range(i + 1, j)]
-                best, sibling[j, i] = _first_best(none + inner)
-                I_L[i][j] = best + arc[j][i]
-            C_R[i][j], split_R[i][j] = _first_best(
-                [((I_R[i][r] + end[i][r]) + C_R[r][j], r) for r in range(i + 1, j + 1)]
-            )
-            # No word has the root as a modifier, and no cell of end says what it would score.
-            lefts = [I_L[r][j] + end[j][r] if r > 0 else FORBIDDEN for r in range(i, j)]
-            C_L[i][j], split_L[i][j] = _first_best(
-                [(C_L[i][i + d] + left, i + d) for d, left in enumerate(lefts)]
-            )
-    heads = [NO_HEAD] * (n + 1)
-    if n == 0:
-        return heads, _zero(arc)
-    if single_root:
-        best, m = _first_best(
-            [
-                (C_L[1][m] + C_R[m][n] + (sib[0][m][0] + end[0][m]) + arc[0][m], m)
-                for m in range(1, n + 1)
-            ]
-        )
-        heads[m] = 0
-        agenda = [(1, m, False), (m, n, True)]
-    else:
-        best = C_R[0][n]
-        agenda = [(0, n, True)]
-    if best == FORBIDDEN:
-        raise NoTreeError("no projective tree: too many parts are forbidden")
-    while agenda:
-        i, j, is_right = agenda.pop()
-        if i == j:
-            continue
-        if is_right:
-            h, m = i, split_R[i][j]
-            agenda.append((m, j, True))
-        else:
-            h, m = j, split_L[i][j]
-            agenda.append((i, m, False))
-        heads[m] = h
-        while sibling[h, m] != h:
-            s = sibling[h, m]
-            i, j = min(s, m), max(s, m)
-            r = split_S[i][j]
-            agenda += [(i, r, True), (r + 1, j, False)]
-            heads[s], m = h, s
-        agenda.append((h + 1, m, False) if h < m else (m, h - 1, True))
-    return heads, sibling_tree_score(arc_scores, sibling_scores, heads, end)
 
 
 def chu_liu_edmonds(arc_scores: Matrix, *, single_root: bool = False) -> tuple[list[int], Any]:
@@ -257,7 +94,7 @@ def chu_liu_edmonds(arc_scores: Matrix, *, single_root: bool = False) -> tuple[l
     heads = [NO_HEAD] + [source[m] for m in range(1, n + 1)]
     if single_root and heads.count(0) > 1:
         raise NoTreeError("no tree with a single root word: too many arcs are forbidden")
-    return heads, _tree_score(arc_scores, heads)
+    return heads, tree_score(arc_scores, heads)
 
 
 def _best_source(row: list[Any], single_root: bool) -> tuple[Any, int]:
@@ -281,28 +118,9 @@ def _zero(arc_scores: Matrix) -> Any:
     return type(arc_scores[0][0])(0)
 
 
-def _tree_score(arc_scores: Matrix, heads: list[int]) -> Any:
-    """Sum of the arcs into words 1, 2, ..., n, added from the left."""
-    total = _zero(arc_scores)
-    for m in range(1, len(heads)):
-        total += arc_scores[heads[m]][m]
-    return total
-
-
 def _zeros(arc_scores: Matrix) -> Matrix:
     """A matrix of the size of the scores."""
     return [[_zero(arc_scores)] * len(arc_scores) for _ in arc_scores]
-
-
-def sibling_tree_score(
-    arc_scores: Matrix,
-    sibling_scores: Cube,
-    heads: Sequence[int],
-    end_scores: Matrix | None = None,
-) -> Any:
-    """Sum over words 1, 2, ..., n of arc, sibling and end score, one by one from the left."""
-    arcs = {(h, m) for m, h in enumerate(heads) if m > 0}
-    return sibling_graph_score(arc_scores, sibling_scores, arcs, end_scores)
 
 
 def hill_climb(

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from gpuparse import inference
-from gpuparse.inference import reference, reference_kbest
+from gpuparse.inference import reference
 from gpuparse.inference.backends import has_triton
-from gpuparse.inference.textbook import third_order
+from gpuparse.inference.textbook import projective, third_order
 
 HAS_GPU = torch.cuda.is_available()
 IN_MAIN_MEMORY = ["torch", "cpu"]
@@ -69,21 +69,21 @@ class Row:
 
 
 ROWS = {
-    "eisner": Row(inference.eisner, reference.eisner, projective=True),
+    "eisner": Row(inference.eisner, projective.eisner, projective=True),
     "chu_liu_edmonds": Row(inference.chu_liu_edmonds, reference.chu_liu_edmonds, projective=False),
 }
 
 SIBLING_ROWS = {
-    "eisner_sibling": Row(inference.eisner_sibling, reference.eisner_sibling, projective=True),
+    "eisner_sibling": Row(inference.eisner_sibling, projective.eisner_sibling, projective=True),
     "hill_climb": Row(inference.hill_climb, reference.hill_climb, projective=False),
     "multi_parent": Row(inference.multi_parent, reference.multi_parent, projective=False),
 }
 """Those that read sibling scores too."""
 
 KBEST_ROWS = {
-    "eisner_kbest": Row(inference.eisner_kbest, reference_kbest.eisner_kbest, projective=True),
+    "eisner_kbest": Row(inference.eisner_kbest, projective.eisner_kbest, projective=True),
     "eisner_sibling_kbest": Row(
-        inference.eisner_sibling_kbest, reference_kbest.eisner_sibling_kbest, projective=True
+        inference.eisner_sibling_kbest, projective.eisner_sibling_kbest, projective=True
     ),
 }
 """Those that find several trees, each named after the decoder of the best one."""

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import eisner, eisner_sibling, reference, threads
+from gpuparse.inference import eisner, eisner_sibling, threads
 from gpuparse.inference.kernels.cpu.eisner_sibling import (
     eisner_sibling_sentence,
     make_sibling_scratch,
 )
 from gpuparse.inference.kernels.cpu.siblings import DenseSiblings
+from gpuparse.inference.textbook import projective
 from tests.inference.decoders import (
     BACKENDS,
     QUICK_BACKENDS,
@@ -71,9 +72,9 @@ def test_textbook_equals_enumeration(single_root):
         for arc, sibling, end, value in zip(arcs, siblings, ends, best, strict=True):
             if value == -np.inf:
                 with pytest.raises(NoTreeError):
-                    reference.eisner_sibling(arc, sibling, end, single_root=single_root)
+                    projective.eisner_sibling(arc, sibling, end, single_root=single_root)
                 continue
-            heads, score = reference.eisner_sibling(arc, sibling, end, single_root=single_root)
+            heads, score = projective.eisner_sibling(arc, sibling, end, single_root=single_root)
             assert heads in trees
             assert score == value == value_of(heads, arc, sibling, end)
 
@@ -85,7 +86,7 @@ def test_the_textbook_without_ends_equals_enumeration(single_root):
         arcs, siblings = integer_scores(rng, 20, n), integer_siblings(rng, 20, n)
         best = best_sibling_values(arcs, siblings, projective=True, single_root=single_root)
         for arc, sibling, value in zip(arcs, siblings, best, strict=True):
-            assert reference.eisner_sibling(arc, sibling, single_root=single_root)[1] == value
+            assert projective.eisner_sibling(arc, sibling, single_root=single_root)[1] == value
 
 
 @every_root
@@ -112,7 +113,7 @@ def test_every_backend_equals_the_textbook(single_root, backend, device, kind):
             nodes = slice(length + 1)
             try:
                 expected.append(
-                    reference.eisner_sibling(
+                    projective.eisner_sibling(
                         arcs[b, nodes, nodes],
                         siblings[b, nodes, nodes, nodes],
                         ends[b, nodes, nodes],

@@ -6,6 +6,7 @@ import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import reference
+from gpuparse.inference.textbook import projective
 from tests.inference.decoders import HAS_GPU, TRITON
 from tests.strategies import integer_scores, integer_siblings, with_junk
 
@@ -21,8 +22,8 @@ pytestmark = TRITON
 DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 SEARCHES = {
-    "eisner": (eisner, reference.eisner),
-    "eisner_sibling": (eisner_sibling, reference.eisner_sibling),
+    "eisner": (eisner, projective.eisner),
+    "eisner_sibling": (eisner_sibling, projective.eisner_sibling),
     "chu_liu_edmonds": (chu_liu_edmonds, reference.chu_liu_edmonds),
 }
 every_search = pytest.mark.parametrize("name", SEARCHES)

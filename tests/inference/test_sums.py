@@ -24,7 +24,6 @@ from gpuparse.inference import (
     eisner_sibling_marginals,
     eisner_sibling_sample,
     label_marginals,
-    reference_sums,
 )
 from gpuparse.inference.kernels.cpu.eisner_sibling_sums import (
     eisner_sibling_marginals_sentence,
@@ -35,6 +34,7 @@ from gpuparse.inference.kernels.cpu.eisner_sums import (
     make_eisner_sums_scratch,
 )
 from gpuparse.inference.kernels.cpu.siblings import DenseSiblings
+from gpuparse.inference.textbook import projective
 from tests.inference.siblings import dense, factored_siblings
 from tests.oracles.brute_force import (
     all_trees,
@@ -101,17 +101,15 @@ def test_textbook_equals_enumeration(single_root):
     for n in range(1, 6):
         scores, values, _ = draw_arcs(rng, 20, n, single_root)
         for matrix, expected in zip(scores, sums_of_values(values).log_partition, strict=True):
-            found = reference_sums.eisner_log_partition(matrix, single_root=single_root)
+            found = projective.eisner_log_partition(matrix, single_root=single_root)
             assert found == pytest.approx(expected, abs=1e-10)
         parts, values, _ = draw_siblings(rng, 20, n, single_root)
         for b, expected in enumerate(sums_of_values(values).log_partition):
             of_sentence = [part[b] for part in parts]
-            found = reference_sums.eisner_sibling_log_partition(
-                *of_sentence, single_root=single_root
-            )
+            found = projective.eisner_sibling_log_partition(*of_sentence, single_root=single_root)
             assert found == pytest.approx(expected, abs=1e-10)
     nothing = np.full((3, 3), -np.inf)
-    assert reference_sums.eisner_log_partition(nothing, single_root=single_root) == -np.inf
+    assert projective.eisner_log_partition(nothing, single_root=single_root) == -np.inf
 
 
 @every_root

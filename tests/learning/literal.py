@@ -10,6 +10,7 @@ import numpy as np
 
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.inference import reference
+from gpuparse.inference.textbook import projective
 from gpuparse.learning.trainer import Options, Trainer
 from gpuparse.parser import Parser
 from tests.named_rows import lines_of_labels, rows_of_trees
@@ -142,7 +143,7 @@ class Literal:
             def climb(
                 arcs: np.ndarray, siblings: np.ndarray, ends: np.ndarray
             ) -> list[tuple[int, ...]]:
-                heads, _ = reference.eisner_sibling(arcs, siblings, ends, single_root=single_root)
+                heads, _ = projective.eisner_sibling(arcs, siblings, ends, single_root=single_root)
                 heads, *_ = reference.hill_climb(
                     arcs, siblings, heads, end_scores=ends, min_gain=options.min_gain,
                     single_root=single_root,

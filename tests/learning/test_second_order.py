@@ -13,6 +13,7 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.features import plan as plan_module
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.inference import reference
+from gpuparse.inference.textbook import projective
 from gpuparse.learning import trainer as trainer_module
 from gpuparse.learning.difference import make_difference
 from gpuparse.learning.trainer import Options, Progress, Trainer
@@ -193,7 +194,7 @@ class Literal:
             wrong=every - gold if options.cost_augmented else set(),
             right=gold if options.cost_augmented and self.graphs else set(),
         )  # fmt: skip
-        heads, best = reference.eisner_sibling(arcs, siblings, ends, single_root=single_root)
+        heads, best = projective.eisner_sibling(arcs, siblings, ends, single_root=single_root)
         if n < 5:
             most = brute_force.best_sibling_values(
                 arcs[np.newaxis], siblings[np.newaxis], ends[np.newaxis], projective=True,

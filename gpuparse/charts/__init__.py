@@ -1,0 +1,1 @@
+"""The charts: a page each, with the items and rules that all engines follow."""

@@ -1,0 +1,167 @@
+"""The language in which the pages of this folder state their charts.
+
+A chart is a list of rules, one a line:
+
+    C_R(i,j) = I_R(i,r) C_R(r,j)   for i < r <= j
+    C_R(i,i) = 1
+
+To the left stands an item: a kind and its positions. To the right stands one way to derive it: a
+product of items and of scores, for every split r within bounds. A name that stands to the left of
+no rule is a score. Products are computed from the left, those in brackets first. Rules of the same
+item are alternatives. A rule that ends in `if 0 < i` holds only where that is true.
+
+Ties: an item prefers the first of its rules, and within a rule the smallest split. Among k best
+trees, derivations of equal value are in the order of rule, split, and the ranks of the items of the
+product from left to right.
+
+Positions may carry further words: C(g,h,e) is a half whose head h has the head g.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Index(NamedTuple):
+    """A position: a variable plus a number, or a number alone (variable "")."""
+
+    variable: str
+    offset: int
+
+    def at(self, values: dict[str, int]) -> int:
+        """The position, given the values of variables."""
+        return values.get(self.variable, 0) + self.offset
+
+
+class Factor(NamedTuple):
+    """An item or a score."""
+
+    name: str
+    positions: tuple[Index, ...]
+
+
+class Product(NamedTuple):
+    """Factors and products in brackets, from left to right; without any it is one."""
+
+    factors: tuple["Factor | Product", ...]
+
+    def flat(self) -> list[Factor]:
+        """All factors, without brackets."""
+        found: list[Factor] = []
+        for factor in self.factors:
+            found += factor.flat() if isinstance(factor, Product) else [factor]
+        return found
+
+
+class Split(NamedTuple):
+    """The variable of a split and its first and last value."""
+
+    variable: str
+    first: Index
+    last: Index
+
+
+class Rule(NamedTuple):
+    """One way to derive an item.
+
+    factors: those of the product, without brackets. holds: low < high is needed, None for always.
+    """
+
+    item: Factor
+    product: Product
+    factors: tuple[Factor, ...]
+    split: Split | None
+    holds: tuple[Index, Index] | None
+
+    def split_values(self, values: dict[str, int]) -> range:
+        """The splits for given positions of the item; one where there is no split."""
+        if self.holds and not self.holds[0].at(values) < self.holds[1].at(values):
+            return range(0)
+        if self.split is None:
+            return range(1)
+        return range(self.split.first.at(values), self.split.last.at(values) + 1)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The rules of a chart.
+
+    rules: as text. trees: the item of all trees of the words 1..n under the root 0. single_root:
+    the product for trees with one root word m, which is the item TREE(n). arc: the score whose
+    first two positions are the head and the modifier of an arc.
+    """
+
+    rules: str
+    trees: str
+    single_root: str
+    arc: str = "arc"
+    by_item: dict[str, tuple[Rule, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        lines = [line for line in self.rules.splitlines() if line.strip()]
+        rules = [_parse_rule(line) for line in [*lines, f"TREE(n) = {self.single_root}"]]
+        rules.append(_parse_rule(f"FOREST(n) = {self.trees}"))
+        grouped: dict[str, tuple[Rule, ...]] = {}
+        for rule in rules:
+            grouped[rule.item.name] = (*grouped.get(rule.item.name, ()), rule)
+        object.__setattr__(self, "by_item", grouped)
+
+    def top(self, single_root: bool) -> str:
+        """The name of the item of all trees, whose one position is n."""
+        return "TREE" if single_root else "FOREST"
+
+
+_FACTOR = re.compile(r"\s*(?:(\w+)\(([^()]*)\)|([()]))")
+_CHAIN = re.compile(r"(\S+)\s*(<=?)\s*(\w+)\s*(<=?)\s*(\S+)")
+
+
+def _parse_rule(line: str) -> Rule:
+    head, _, rest = line.partition("=")
+    rest, _, condition = rest.partition(" if ")
+    text, _, bounds = rest.partition(" for ")
+    holds = None
+    if condition:
+        low, _, high = condition.partition("<")
+        holds = _parse_index(low), _parse_index(high)
+    split = None
+    if bounds:
+        chain = _CHAIN.fullmatch(bounds.strip())
+        if chain is None:
+            raise ValueError(f"not a split: {bounds!r}")
+        low, after, variable, before, high = chain.groups()
+        first, last = _parse_index(low), _parse_index(high)
+        split = Split(
+            variable,
+            first._replace(offset=first.offset + (after == "<")),
+            last._replace(offset=last.offset - (before == "<")),
+        )
+    product = _parse_product(text)
+    return Rule(_parse_product(head).flat()[0], product, tuple(product.flat()), split, holds)
+
+
+def _parse_product(text: str) -> Product:
+    """A product such as `I_R(i,k) (S(k,j) sib(i,j,k))`, or 1."""
+    if text.strip() == "1":
+        return Product(())
+    stack: list[list[Factor | Product]] = [[]]
+    end = 0
+    while text[end:].strip():
+        found = _FACTOR.match(text, end)
+        if found is None:
+            raise ValueError(f"not a product: {text[end:]!r}")
+        end = found.end()
+        name, positions, bracket = found.groups()
+        if name:
+            stack[-1].append(Factor(name, tuple(map(_parse_index, positions.split(",")))))
+        elif bracket == "(":
+            stack.append([])
+        else:
+            inner = Product(tuple(stack.pop()))
+            stack[-1].append(inner)
+    (factors,) = stack
+    return Product(tuple(factors))
+
+
+def _parse_index(text: str) -> Index:
+    variable, number = re.fullmatch(r"\s*([a-z]?)\s*([+-]?\s*\d+)?\s*", text).groups()  # type: ignore[union-attr]
+    return Index(variable, int((number or "0").replace(" ", "")))
