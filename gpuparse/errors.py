@@ -1,8 +1,8 @@
-"""What can go wrong, one class a kind; each knows the exit code that the commands end with."""
+"""Errors of the package, each with the exit code of commands."""
 
 
 class GpuparseError(Exception):
-    """Any error this package raises on purpose; its text says what is wrong and what to do."""
+    """Any error that this package raises on purpose; its text says what is wrong and what to do."""
 
     exit_code = 1
 
@@ -14,25 +14,25 @@ class ConfigError(GpuparseError):
 
 
 class DataError(GpuparseError):
-    """Input text that cannot be used; the text begins with file:line."""
+    """Input that cannot be used; the text begins with file:line."""
 
     exit_code = 3
 
 
 class ModelError(GpuparseError):
-    """A model folder that is missing, damaged, or made by something else."""
+    """A model folder that is missing, damaged, or of another program."""
 
     exit_code = 4
 
 
 class ResourceError(GpuparseError):
-    """Memory, disk or a device ran out."""
+    """Out of memory, disk space or device memory."""
 
     exit_code = 5
 
 
 class ScoreError(GpuparseError, ValueError):
-    """Score tensors whose shape, type or values no decoder accepts."""
+    """Score tensors with a wrong shape, type or value."""
 
     exit_code = 3
 

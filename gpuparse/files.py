@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and folders with one writer."""
+"""Files written completely or not at all, and folders with one writer."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _RANDOM = 8  # hexadecimal digits in it
 def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when it is complete.
 
-    Written under a temporary name in the same folder, flushed to the disk, then renamed; removed
-    again if the block is left by an exception. A symbolic link is followed, not replaced; a pipe
-    or device is written to as it is. The file's mode is the ordinary one (0666 less the umask).
+    It is written under a temporary name in the same folder, flushed to disk and renamed; after an
+    exception it is removed. A symbolic link is followed, not replaced; a pipe or device is written
+    to directly. The file has the ordinary mode (0666 minus the umask).
 
     Args:
         path: where the file shall stand.
-        force: whether a file that stands there already may be replaced.
+        force: whether an existing file may be replaced.
     Yields:
         The binary file to write to.
     Raises:
-        ConfigError: a file stands there and `force` is false, or a folder does.
+        ConfigError: the file exists and `force` is false, or it is a folder.
         OSError: the folder is missing or not writable, or the disk is full.
     Cost: one fsync of the file and one of its folder.
     """
@@ -73,9 +73,9 @@ def _sync_folder(folder: str) -> None:
 
 @contextmanager
 def lock_folder(folder: str | Path) -> Iterator[None]:
-    """Be the only process that writes into a folder, which is made if it is missing.
+    """Be the only process that writes into a folder, which is made if necessary.
 
-    The lock is the kernel's (flock on `.lock`): it ends with the process, however that ends.
+    The lock is that of the operating system (flock on `.lock`): it ends with the process.
 
     Args:
         folder: the folder.
@@ -93,10 +93,10 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
 
 @contextmanager
 def lock_file(path: str | Path) -> Iterator[None]:
-    """Be the only process that writes a file, which need not be there.
+    """Be the only process that writes a file, which need not exist.
 
-    What killed processes left of it, under the temporary names of `replace_file`, is removed. The
-    lock is as of `lock_folder`, on `.NAME.lock` beside the file.
+    Temporary files of `replace_file` that killed processes left are removed. The lock is like that
+    of `lock_folder`, on `.NAME.lock` beside the file.
 
     Args:
         path: the file.
@@ -106,7 +106,7 @@ def lock_file(path: str | Path) -> Iterator[None]:
     """
     folder, name = os.path.split(os.path.abspath(path))
     with _locked(os.path.join(folder, f".{name}.lock"), path):
-        if len(name) <= _WHOLE_NAME:  # else it could be another file's
+        if len(name) <= _WHOLE_NAME:  # otherwise it could be that of another file
             pattern = f".{glob.escape(name)}.{_RANDOM * '[0-9a-f]'}.part"
             for left in glob.glob(os.path.join(glob.escape(folder), pattern)):
                 os.unlink(left)

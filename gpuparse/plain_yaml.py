@@ -1,4 +1,4 @@
-"""YAML as plain data: nothing in a file can surprise its reader or exhaust its memory."""
+"""YAML as plain data, with limits on size and depth, and without YAML 1.1's implicit types."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpuparse.errors import ConfigError
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 16
 
-# What a scalar without quotes can be, first match wins: YAML 1.2's core schema without its octal
-# and hexadecimal numbers, .inf and .nan. YAML 1.1, which PyYAML speaks, reads `no` as false, 010
-# as 8 and 1:30 as 90.
+# Types of a scalar without quotes, first match wins: the core schema of YAML 1.2 without octal and
+# hexadecimal numbers, .inf and .nan. YAML 1.1, the version of PyYAML, reads `no` as false, 010 as 8
+# and 1:30 as 90.
 _PLAIN_SCALARS = (
     ("tag:yaml.org,2002:null", r"~|null|Null|NULL|", "~nN\0"),
     ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -31,14 +31,14 @@ _PLAIN_SCALARS = (
 
 @dataclass(frozen=True)
 class PlainYaml:
-    """What a file holds, and where: `lines[("learning", "epochs")]` is a line number from 1."""
+    """The content of a file, and the line of each key: `lines[("learning", "epochs")]`, from 1."""
 
     value: Any
     lines: dict[tuple[str, ...], int]
 
 
 def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    """The table that PyYAML looks scalars up in, by their first character ("" when empty)."""
+    """The table of PyYAML for the type of a scalar, by its first character ("" if empty)."""
     table: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     for tag, pattern, firsts in _PLAIN_SCALARS:
         for first in firsts.replace("\0", "") + ("\0" if "\0" in firsts else ""):
@@ -59,7 +59,7 @@ class _Loader(yaml.SafeLoader):
             )
         if event.tag is not None:
             raise yaml.MarkedYAMLError(
-                problem=f"the tag {event.tag!r} is refused; only plain values may stand here",
+                problem=f"the tag {event.tag!r} is refused; only plain values are allowed",
                 problem_mark=event.start_mark,
             )
         self.depth = getattr(self, "depth", 0) + 1
@@ -77,21 +77,21 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 problem = "a key must be one plain word"
             elif key.value in first_at:
-                problem = f"the key {key.value!r} stands already in line {first_at[key.value]}"
+                problem = f"the key {key.value!r} is already in line {first_at[key.value]}"
             else:
                 first_at[key.value] = key.start_mark.line + 1
                 continue
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-        # Keys are words, whatever their look: `no: x` has the key "no", `1: x` the key "1".
+        # Keys are text: `no: x` has the key "no", `1: x` the key "1".
         return {key.value: self.construct_object(value, deep=True) for key, value in node.value}
 
     def construct_plain_int(self, node: yaml.ScalarNode) -> int | str:
-        # Python refuses to convert thousands of digits; nobody means such a number.
+        # Python refuses to convert thousands of digits.
         return int(node.value) if len(node.value) <= 30 else node.value
 
 
 class _Dumper(yaml.SafeDumper):
-    # The reader's own table: what it would take for a number gets quotes.
+    # The table of the reader: text that it would read as a number gets quotes.
     yaml_implicit_resolvers = _resolvers()
 
 
@@ -113,7 +113,7 @@ def parse_yaml(text: str, source: str) -> PlainYaml:
     Cost: O(length).
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
-        raise ConfigError(f"{source}: longer than {MAX_BYTES} bytes; no file of ours is")
+        raise ConfigError(f"{source}: longer than {MAX_BYTES} bytes")
     try:
         loader = _Loader(text)
         try:
@@ -153,7 +153,7 @@ def read_yaml(path: str | Path) -> PlainYaml:
 
 
 def dump_yaml(value: Any) -> str:
-    """Write plain data as YAML that `parse_yaml` reads back as it was, always in the same form.
+    """Write plain data as YAML that `parse_yaml` reads back unchanged, always in the same form.
 
     Args:
         value: mappings, lists, text, numbers, true, false and None; keys keep their order.

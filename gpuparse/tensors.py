@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 
 NO_HEAD = -1
-"""What stands in `heads` at position 0 and in padding."""
+"""The value of `heads` at position 0 and in padding."""
 
 
 def word_mask(lengths: Tensor, n_nodes: int) -> Tensor:
-    """True where a word stands: not at the root, not in padding.
+    """The positions of words, without the root and padding.
 
     Args:
         lengths: words of each sentence, int (B,).

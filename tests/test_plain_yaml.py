@@ -60,8 +60,8 @@ def test_keys_are_words_and_have_lines():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("seed: 1\nseed: 2\n", "run.yaml:2: the key 'seed' stands already in line 1"),
-        ("data: {a: 1, a: 2}\n", "the key 'a' stands already"),
+        ("seed: 1\nseed: 2\n", "run.yaml:2: the key 'seed' is already in line 1"),
+        ("data: {a: 1, a: 2}\n", "the key 'a' is already"),
         ("a: &x 1\nb: *x\n", "run.yaml:1: anchors"),
         ("a: *x\n", "run.yaml:1: anchors"),
         ("a: !!python/object:os.system x\n", "the tag 'tag:yaml.org,2002:python/object"),

@@ -1,8 +1,7 @@
 """Distributions over dependency trees with the interface of torch-struct, on our algorithms.
 
-`DependencyCRF` (projective trees) and `NonProjectiveDependencyCRF` (all trees) take what the
-classes of torch-struct 0.5 with these names take and answer in its layout, so that a changed import
-is all it needs:
+`DependencyCRF` (projective trees) and `NonProjectiveDependencyCRF` (all trees) have the arguments
+and the layout of the classes of torch-struct 0.5, so only the import changes:
 
     from gpuparse.interop.torch_struct import DependencyCRF, NonProjectiveDependencyCRF
 
@@ -16,19 +15,19 @@ Where these differ from torch-struct 0.5, on purpose:
   they may be -inf and are never written to. A sentence that -inf leaves without a tree is an error
   (`NoTreeError`) that names it.
 - `multiroot` belongs to the object: two distributions in one program do not change each other.
-- What lies beyond `lengths` is never read, NaN included; events are 0 there.
-- `topk` and `kmax`: where there are fewer than k trees, the events left over are 0 and their scores
-  -inf; torch-struct puts trees there that are none, with scores of about -1e9.
-- Non-projective partition and marginals add no 1e-5 to the exponentials, shift nothing and subtract
-  nothing: right for scores of any size.
-- Non-projective trees have everything that projective ones have: `argmax`, `max`, `topk`, `kmax`,
+- Padding beyond `lengths` is never read, NaN included; events are 0 there.
+- `topk` and `kmax`: if there are fewer than k trees, the remaining events are 0 and their scores
+  -inf; torch-struct returns invalid trees with scores of about -1e9.
+- Non-projective partition and marginals add no 1e-5 to the exponentials and are right for scores of
+  any size.
+- Non-projective trees have all methods of projective ones: `argmax`, `max`, `topk`, `kmax`,
   `log_prob`, `entropy`, `sample`, `count`, labels.
 - `argmax` and `topk` have no gradient; `max` and `kmax` have. `sample` takes any shape and gives
   exact, independent trees.
-- `count`, `cross_entropy` and `kl`, which fail there on current torch, work.
-- `gumbel_crf` and the attribute `struct` are not there.
+- `count`, `cross_entropy` and `kl` work; in torch-struct they fail on current torch.
+- `gumbel_crf` and the attribute `struct` do not exist.
 
-As there, `log_prob` takes every event for a tree and checks nothing.
+As in torch-struct, `log_prob` does not check that events are trees.
 """
 
 import math
@@ -286,10 +285,10 @@ class _TreeDistribution(Distribution):
         scores = self.log_potentials.to(torch.float64).nan_to_num(-torch.inf, neginf=-torch.inf)
         # Where no label is possible no tree has the arc, and any label will do.
         is_possible = (scores > -torch.inf).any(3, keepdim=True)
-        chances = torch.where(is_possible, scores, 0.0).softmax(3).flatten(0, 2)
-        if not len(chances):
-            return chances.reshape(n_samples, *scores.shape)
-        drawn = torch.multinomial(chances, max(n_samples, 1), replacement=True)[:, :n_samples]
+        probabilities = torch.where(is_possible, scores, 0.0).softmax(3).flatten(0, 2)
+        if not len(probabilities):
+            return probabilities.reshape(n_samples, *scores.shape)
+        drawn = torch.multinomial(probabilities, max(n_samples, 1), replacement=True)[:, :n_samples]
         labels = drawn.T.reshape(n_samples, *scores.shape[:3])
         return torch.nn.functional.one_hot(labels, self._n_labels)
 

@@ -226,7 +226,7 @@ def test_faulty_templates(text: str, message: str) -> None:
             "has the keys name, distance, arc, sibling, end, guide",
         ),
         ("arc: {\n", "a.yaml"),
-        ("arc: []\narc: []\n", "stands already in line 1"),
+        ("arc: []\narc: []\n", "is already in line 1"),
     ],
 )
 def test_faulty_sets(text: str, message: str) -> None:
