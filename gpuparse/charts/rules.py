@@ -10,7 +10,11 @@ product of items and of scores, for every split r within bounds. A name that sta
 no rule is a score. Products are computed from the left, those in brackets first. Rules of the same
 item are alternatives. A rule that ends in `if 0 < i` holds only where that is true.
 
-Ties: an item prefers the first of its rules, and within a rule the smallest split. Among k best
+Splits are taken in the order in which they are written: `for i < r <= j` from the smallest,
+`for j > r >= i` from the largest. A capital letter stands for a size that is no position, such as
+the number of labels.
+
+Ties: an item prefers the first of its rules, and within a rule the first split. Among k best
 trees, derivations of equal value are in the order of rule, split, and the ranks of the items of the
 product from left to right.
 
@@ -54,11 +58,12 @@ class Product(NamedTuple):
 
 
 class Split(NamedTuple):
-    """The variable of a split and its first and last value."""
+    """The variable of a split, its first and last value, and 1 or -1 from one to the next."""
 
     variable: str
     first: Index
     last: Index
+    step: int
 
 
 class Rule(NamedTuple):
@@ -79,7 +84,8 @@ class Rule(NamedTuple):
             return range(0)
         if self.split is None:
             return range(1)
-        return range(self.split.first.at(values), self.split.last.at(values) + 1)
+        step = self.split.step
+        return range(self.split.first.at(values), self.split.last.at(values) + step, step)
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ class Chart:
 
 
 _FACTOR = re.compile(r"\s*(?:(\w+)\(([^()]*)\)|([()]))")
-_CHAIN = re.compile(r"(\S+)\s*(<=?)\s*(\w+)\s*(<=?)\s*(\S+)")
+_CHAIN = re.compile(r"(\S+)\s*([<>]=?)\s*(\w+)\s*([<>]=?)\s*(\S+)")
 
 
 def _parse_rule(line: str) -> Rule:
@@ -128,12 +134,16 @@ def _parse_rule(line: str) -> Rule:
         chain = _CHAIN.fullmatch(bounds.strip())
         if chain is None:
             raise ValueError(f"not a split: {bounds!r}")
-        low, after, variable, before, high = chain.groups()
-        first, last = _parse_index(low), _parse_index(high)
+        begin, after, variable, before, end = chain.groups()
+        if after[0] != before[0]:
+            raise ValueError(f"not a split: {bounds!r}")
+        step = 1 if after[0] == "<" else -1
+        first, last = _parse_index(begin), _parse_index(end)
         split = Split(
             variable,
-            first._replace(offset=first.offset + (after == "<")),
-            last._replace(offset=last.offset - (before == "<")),
+            first._replace(offset=first.offset + step * (len(after) == 1)),
+            last._replace(offset=last.offset - step * (len(before) == 1)),
+            step,
         )
     product = _parse_product(text)
     return Rule(_parse_product(head).flat()[0], product, tuple(product.flat()), split, holds)
@@ -163,5 +173,5 @@ def _parse_product(text: str) -> Product:
 
 
 def _parse_index(text: str) -> Index:
-    variable, number = re.fullmatch(r"\s*([a-z]?)\s*([+-]?\s*\d+)?\s*", text).groups()  # type: ignore[union-attr]
+    variable, number = re.fullmatch(r"\s*([a-zA-Z]?)\s*([+-]?\s*\d+)?\s*", text).groups()  # type: ignore[union-attr]
     return Index(variable, int((number or "0").replace(" ", "")))

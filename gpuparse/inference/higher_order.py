@@ -48,7 +48,7 @@ def eisner_grand_sibling(
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum over words 1..n of
         ((arc + sibling) + grandparent) + grand-sibling score, and then the end's, one by one. Ties
-        and the order of additions in the charts: as `textbook.third_order` says.
+        and the order of additions in the charts: as `gpuparse.charts.grand_sibling` says.
 
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
@@ -104,7 +104,7 @@ def eisner_tri_sibling(
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum over words 1..n of
         (arc + sibling) + tri-sibling score, then the outermost pair's, then the end's, one by one.
-        Ties and the order of additions in the charts: as `textbook.third_order` says.
+        Ties and the order of additions in the charts: as `gpuparse.charts.grand_sibling` says.
 
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
@@ -173,7 +173,7 @@ def eisner_grandchild(
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum over the words, in
         their order, of arc + sibling, inner and outer score, one by one. Ties and the order of
-        additions in the charts: as `textbook.grandchild` says.
+        additions: as `gpuparse.charts.grandchild` says.
 
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.

@@ -10,7 +10,7 @@ from torch import Tensor
 from gpuparse import inference
 from gpuparse.inference import reference
 from gpuparse.inference.backends import has_triton
-from gpuparse.inference.textbook import projective, third_order
+from gpuparse.inference.textbook import higher_order, projective
 
 HAS_GPU = torch.cuda.is_available()
 IN_MAIN_MEMORY = ["torch", "cpu"]
@@ -90,10 +90,10 @@ KBEST_ROWS = {
 
 THIRD_ORDER_ROWS = {
     "eisner_grand_sibling": Row(
-        inference.eisner_grand_sibling, third_order.eisner_grand_sibling, projective=True
+        inference.eisner_grand_sibling, higher_order.eisner_grand_sibling, projective=True
     ),
     "eisner_tri_sibling": Row(
-        inference.eisner_tri_sibling, third_order.eisner_tri_sibling, projective=True
+        inference.eisner_tri_sibling, higher_order.eisner_tri_sibling, projective=True
     ),
 }
 """Those that read parts of three arcs."""

@@ -12,18 +12,25 @@ Positions = tuple[int, ...]
 Scores = Mapping[str, Callable[..., Any]]
 """By the name of the score, a function of its positions."""
 FORBIDDEN = float("-inf")
+NO_SIZES: Mapping[str, int] = {}
 
 
 class Derivation(NamedTuple):
-    """One way to derive an item: its value, what orders it among equals, and its arcs (h, m)."""
+    """One way to derive an item: its value, its order among equals, and its arcs (h, m, ...)."""
 
     value: Any
     rank: tuple[int, ...]
-    arcs: tuple[tuple[int, int], ...]
+    arcs: tuple[Positions, ...]
 
 
 def k_best(
-    chart: Chart, scores: Scores, n: int, k: int | None, *, single_root: bool = False
+    chart: Chart,
+    scores: Scores,
+    n: int,
+    k: int | None,
+    *,
+    single_root: bool = False,
+    sizes: Mapping[str, int] = NO_SIZES,
 ) -> list[Derivation]:
     """The k best trees of n words, best first; all of them where k is None.
 
@@ -31,6 +38,7 @@ def k_best(
 
     Args:
         scores: forbidden parts are -inf. Values are added as the rules say, in their type.
+        sizes: by capital letter.
 
     Returns:
         Derivations without forbidden parts; their order is that of `gpuparse.charts.rules`.
@@ -42,7 +50,7 @@ def k_best(
 
     def best_of(name: str, at: Positions) -> list[Derivation]:
         if (name, at) not in lists:
-            found = [made for way in _ways(chart, name, at) for made in derivations(*way)]
+            found = [made for way in _ways(chart, name, at, sizes) for made in derivations(*way)]
             found.sort(key=lambda made: (-made.value, made.rank))
             lists[name, at] = found[:k]
         return lists[name, at]
@@ -54,7 +62,7 @@ def k_best(
             if factor.name in chart.by_item:
                 items.append(best_of(factor.name, at))
             elif factor.name == chart.arc:
-                arcs.append((at[0], at[1]))
+                arcs.append(at)
         for ranks in product(*(range(len(of_item)) for of_item in items)):
             ahead = 1  # so many combinations of the same lists come before this one
             for rank in ranks:
@@ -72,7 +80,14 @@ def k_best(
     return best_of(chart.top(single_root), (n,))
 
 
-def log_partition(chart: Chart, scores: Scores, n: int, *, single_root: bool = False) -> float:
+def log_partition(
+    chart: Chart,
+    scores: Scores,
+    n: int,
+    *,
+    single_root: bool = False,
+    sizes: Mapping[str, int] = NO_SIZES,
+) -> float:
     """Logarithm of the sum of exp(score) over all trees of n words; -inf if there is none.
 
     Nothing is shifted or scaled here: scores must be small.
@@ -87,7 +102,7 @@ def log_partition(chart: Chart, scores: Scores, n: int, *, single_root: bool = F
     def sum_of(name: str, at: Positions) -> float:
         if (name, at) not in sums:
             total = 0.0
-            for rule, _, values in _ways(chart, name, at):
+            for rule, _, values in _ways(chart, name, at, sizes):
                 items = (
                     sum_of(factor.name, _positions(factor, values))
                     for factor in rule.factors
@@ -103,7 +118,7 @@ def log_partition(chart: Chart, scores: Scores, n: int, *, single_root: bool = F
 
 def heads_of(tree: Derivation, n: int) -> list[int]:
     """The head of each word, -1 at the root."""
-    head_of = {m: h for h, m in tree.arcs}
+    head_of = {arc[1]: arc[0] for arc in tree.arcs}
     return [NO_HEAD] + [head_of[m] for m in range(1, n + 1)]
 
 
@@ -116,11 +131,13 @@ def never_rising(scores: Sequence[Any]) -> list[Any]:
     return [min(scores[: t + 1]) for t in range(len(scores))]
 
 
-def _ways(chart: Chart, name: str, at: Positions) -> Iterator[tuple[Rule, int, dict[str, int]]]:
+def _ways(
+    chart: Chart, name: str, at: Positions, sizes: Mapping[str, int] = NO_SIZES
+) -> Iterator[tuple[Rule, int, dict[str, int]]]:
     """All rules and splits that derive an item: the rule, the number of the way, its variables."""
     number = 0
     for rule in chart.by_item[name]:
-        values: dict[str, int] = {}
+        values = dict(sizes)
         if all(
             values.setdefault(index.variable, position) == position
             for index, position in zip(rule.item.positions, at, strict=True)
