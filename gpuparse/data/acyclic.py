@@ -1,4 +1,4 @@
-"""What is left of a treebank's graphs when they may have no cycles."""
+"""Acyclic subgraphs of a treebank's graphs."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ NONE = -1
 
 
 def acyclic(graphs: Graphs, treebank: Treebank) -> tuple[Graphs, int]:
-    """Graphs made acyclic: arcs are taken in the following order so long as no cycle arises.
+    """Acyclic graphs: arcs are added in this order, each unless it closes a cycle.
 
     1. Arcs from a word's HEAD. A word without any arc is given that from its HEAD.
     2. The other arcs, those of words without an arc from their HEAD first, then by modifier and by
@@ -56,7 +56,7 @@ def acyclic(graphs: Graphs, treebank: Treebank) -> tuple[Graphs, int]:
 
 
 def _require_relations(treebank: Treebank, words: np.ndarray) -> None:
-    """DataError where the DEPREL of one of the words cannot stand in DEPS."""
+    """DataError if the DEPREL of one of the words cannot be written in DEPS."""
     for w in words:
         label = treebank.column(int(w), DEPREL)
         if not label or "|" in label:

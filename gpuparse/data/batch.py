@@ -1,4 +1,4 @@
-"""Sentences as integers: the last thing that knows words."""
+"""Sentences as arrays of integer ids."""
 
 from dataclasses import dataclass
 

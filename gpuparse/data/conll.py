@@ -1,8 +1,8 @@
 """Reading and writing CoNLL-X and CoNLL-U files, losslessly.
 
-A file is kept as its bytes; reading finds where the words lie in them, and writing copies the
-bytes with HEAD and DEPREL, for graphs DEPS, or items of MISC exchanged. All else comes back as it
-was: comments, multiword ranges, empty nodes, the kind of line end.
+A file is kept as its bytes; reading finds the byte offsets of the words, and writing copies the
+bytes with other HEAD and DEPREL, DEPS for graphs, or items of MISC. All else is preserved:
+comments, multiword ranges, empty nodes, line ends.
 """
 
 import sys
@@ -48,9 +48,9 @@ def read_treebank(
 
     Args:
         path: the file; "-" is standard input.
-        on_error: what to do with a sentence that cannot be read. "fail": raise. "skip": leave it
-            out, of the output of write_predictions too. "keep": leave its words out and let its
-            bytes pass through write_predictions. Both note it in `faults`.
+        on_error: what to do with a malformed sentence. "fail": raise. "skip": drop it, also from
+            the output of write_predictions. "keep": drop its words and pass its bytes through
+            write_predictions. Both record it in `faults`.
         max_line: longest line allowed, in bytes.
     Returns: the treebank, possibly of no sentences.
     Raises: DataError, whose text begins with file:line.
@@ -142,8 +142,8 @@ def write_predictions(
 def with_misc(treebank: Treebank, items: Mapping[str, Sequence[str] | np.ndarray]) -> bytes:
     """The treebank's bytes with items `KEY=value` in MISC, all other columns and items untouched.
 
-    An item with the same key is replaced where it stands (further ones go); otherwise the new item
-    comes last, or in the place of `_`.
+    The first item with the same key is replaced (further ones are removed); otherwise the new item
+    is added at the end, or replaces `_`.
 
     Args:
         items: for each key the values of all words: W texts, or an array (W,) of bytes ("S"); an
@@ -169,8 +169,8 @@ def write_graph_predictions(
     """The treebank's bytes with other heads, relations and graphs, and if given items of MISC.
 
     DEPS becomes the arcs of the word, `head:relation` joined by `|`, ascending by head. Its items
-    whose head is an empty node are kept and stand where their numbers belong (8, 8.1, 9); all
-    others go. A word with neither has `_`. The lines of empty nodes stay as they are.
+    whose head is an empty node are kept, in the order of their numbers (8, 8.1, 9); all other items
+    are removed. A word with neither has `_`. Rows of empty nodes are unchanged.
 
     Args:
         heads, labels, label_ids, misc: as in write_predictions.

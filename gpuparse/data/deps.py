@@ -1,4 +1,4 @@
-"""The DEPS column: where the arcs of every word stand in the bytes.
+"""The DEPS column: byte offsets of the arcs of every word.
 
 DEPS is `_` or items `head:relation` joined by `|`. The relation begins behind the first `:` and may
 hold further ones. The head is a number, or `i.j` for an empty node.

@@ -7,9 +7,8 @@
     │ ╭──► a    det
     ╰─┴──► cat  obj
 
-Each head has one upright line, further left than those of its modifiers; a branch with an arrow
-leads from it to each modifier. So a word's head is the word that the line on the far left of its
-row belongs to. Where a branch passes behind another head's line, the arcs cross.
+Each head has one vertical line, further left than those of its modifiers; a branch with an arrow
+leads from it to each modifier. If a branch passes behind the line of another head, the arcs cross.
 """
 
 import unicodedata
@@ -84,7 +83,7 @@ def _character_width(character: str) -> int:
 
 
 def _printable(text: str) -> str:
-    """The text without what would move the cursor or turn the writing direction."""
+    """The text without characters that move the cursor or change the writing direction."""
     return "".join(
         UNPRINTABLE
         if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")

@@ -1,4 +1,4 @@
-"""What the scanner's fault codes mean, in words a user can act on."""
+"""Error messages for the fault codes of the scanner."""
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def fault_error(
 
 
 def _column_count(line: bytes, found: int) -> str:
-    """What to say of a line that has not ten columns."""
+    """The message about a line without ten columns."""
     columns = "1 column" if found == 1 else f"{found} columns"
     if not line.strip():
         return f"a line of blanks ({columns}); a blank line must be empty"

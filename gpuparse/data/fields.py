@@ -1,4 +1,4 @@
-"""What templates can ask of a word: fields, each a function of one column's string."""
+"""Fields of a word that templates can read, each a function of one column's string."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ _SLICE = re.compile(r"(form|lower|lemma)\[(?::(?P<first>[1-9])|-(?P<last>[1-9]):
 
 
 def is_field(name: str) -> bool:
-    """Whether `name` is a field (`pos` stands for cpos or fpos, as `data.pos` says)."""
+    """Whether `name` is a field (`pos` is cpos or fpos, as `data.pos` says)."""
     return (
         name in _COLUMNS
         or name == "pos"
@@ -23,7 +23,7 @@ def column(field: str) -> int:
 
 
 def reader(field: str) -> Callable[[str], str | None]:
-    """The function from a column's string to the field's value; None where there is none.
+    """The function from a column's string to the field's value, or None if it has no value.
 
     `_` is no value except as a form. A slice is a value only for words longer than it
     (McDonald, Crammer & Pereira 2005, section 2.4: "if the word is longer than 5 characters").

@@ -1,4 +1,4 @@
-"""Are the trees in a treebank trees? The check before training and evaluation."""
+"""Checks of gold trees before training and evaluation."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from gpuparse.data.scanner import NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError
 
-SHOWN = 12  # words that a message lists at most
+SHOWN = 12  # most words that a message lists
 
 
 def check_sentences(
@@ -18,7 +18,7 @@ def check_sentences(
 
     Args:
         heads: int32 (W,). word_starts: int64 (S + 1,).
-        single_root, partial: as of `check_trees`.
+        single_root, partial: as in `check_trees`.
     """
     n_sentences = len(word_starts) - 1
     faults, words = np.empty(n_sentences, np.int32), np.empty(n_sentences, np.int32)
@@ -32,8 +32,8 @@ def check_trees(
     """Finds the sentences whose HEAD column is not a tree.
 
     Args:
-        single_root: exactly one word may hang from 0.
-        partial: words without a head (`_`) are allowed; the others must form no cycle.
+        single_root: exactly one word may be attached to the root.
+        partial: words without a head (`_`) are allowed; heads must not form a cycle.
     Returns: one error for each such sentence, in order, for its first fault: a missing head, a
         head that is no number or not in the sentence, a word that is its own head, a cycle,
         several roots. Every tree without cycles has a root.

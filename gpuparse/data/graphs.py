@@ -156,12 +156,12 @@ def add_arcs(graphs: Graphs, treebank: Treebank, words: np.ndarray, heads: np.nd
 
 
 def has_secondary(graphs: Graphs) -> bool:
-    """Has any word more than one head?"""
+    """Whether any word has more than one head."""
     return bool(np.diff(graphs.starts).max(initial=0) > 1)
 
 
 def primary_relations(graphs: Graphs, treebank: Treebank) -> list[str | None]:
-    """What DEPREL says where the graph has a relation: `nmod` for `nmod:of`, say.
+    """The DEPREL that belongs to each relation of the graphs, such as `nmod` for `nmod:of`.
 
     Args:
         graphs: of the treebank.
@@ -169,7 +169,7 @@ def primary_relations(graphs: Graphs, treebank: Treebank) -> list[str | None]:
     Returns:
         For each relation of graphs.names the most frequent DEPREL of the words whose arc from
         their HEAD has that relation; among equally frequent ones the first in the file. None where
-        the relation stands on no such arc.
+        no such arc has the relation.
     Cost: linear in words and arcs, and a table of all pairs of relations.
     """
     modifiers = graphs.modifiers()

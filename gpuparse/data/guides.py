@@ -1,6 +1,6 @@
-"""Guides: the heads that another parser proposes for the words of a treebank.
+"""Guides: heads predicted by another parser for the words of a treebank.
 
-They stand in MISC under a key, or are the HEAD column of a second file with the same words.
+They are in MISC under a key, or in the HEAD column of a second file with the same words.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Guides:
     """Guide heads for a treebank that is read in pieces, one after the other.
 
     Args:
-        source: as of read_guides.
+        source: as in read_guides.
     """
 
     def __init__(self, source: str) -> None:
@@ -92,7 +92,7 @@ class Guides:
         )
 
     def missing_in(self, treebank: Treebank) -> str:
-        """What to say of a treebank in which no word has a guide."""
+        """The message about a treebank in which no word has a guide."""
         if self._pieces is None:
             key = self.source.removeprefix(IN_MISC)
             return f"{treebank.source}: no word has a guide, {key}=HEAD in MISC (column 10)"
@@ -152,7 +152,7 @@ def _aligned(
 def _check(
     heads: np.ndarray, treebank: Treebank, first: int, other: Treebank, other_first: int, count: int
 ) -> None:
-    """DataError for the first guide that is no head, at its place in the treebank it stands in."""
+    """DataError for the first guide that is not a head, with its file and line."""
     starts = treebank.word_starts[first : first + count + 1] - treebank.word_starts[first]
     lengths = np.diff(starts)
     numbers = np.arange(len(heads)) - np.repeat(starts[:-1], lengths) + 1

@@ -1,8 +1,8 @@
 """Strings to dense ids: a hash table over bytes, in native code.
 
-A dictionary of Python would need an object for every word of a corpus; this one reads the words
-where they lie in the file's bytes. Hashes only choose the place to look: equality is of bytes, and
-ids are given in order of first appearance, so nothing depends on the hash function.
+A Python dictionary would need an object per word of a corpus; this table reads the words in the
+file's bytes. Strings are compared by their bytes, and ids are given in order of first appearance,
+so nothing depends on the hash function.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""The MISC column: items `KEY=value` joined by `|`, read as numbers and made ready to write."""
+"""The MISC column: items `KEY=value` joined by `|`, read as numbers and prepared for writing."""
 
 from collections.abc import Mapping, Sequence
 

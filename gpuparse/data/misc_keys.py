@@ -1,4 +1,4 @@
-"""Keys of MISC, and sources of guides, which may name one; light, for configs are read fast."""
+"""Keys of MISC, and sources of guides, which may name a key."""
 
 from gpuparse.errors import ConfigError
 
@@ -7,7 +7,7 @@ SEPARATORS = "\t\n\r|"  # what neither a key nor a value may have in it
 
 
 def is_key(name: str) -> bool:
-    """Whether a name can stand before the `=` of an item."""
+    """Whether a name can be the key of an item."""
     return name not in ("", "_") and not any(c in SEPARATORS + " =\0" for c in name)
 
 
@@ -15,7 +15,7 @@ def is_guide_file(source: str) -> bool:
     """Whether a source of guides, `misc:KEY` or a path, names a file.
 
     Raises:
-        ConfigError: it names a key of MISC that cannot be one.
+        ConfigError: it names an impossible key of MISC.
     """
     if not source.startswith(IN_MISC):
         return True

@@ -1,4 +1,4 @@
-"""The scanner in plain Python: for machines without native code, and what tests compare it with."""
+"""The scanner in plain Python, for machines without native code and as the oracle of tests."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A treebank with each of its sentences several times, told apart by comments."""
+"""A treebank with several copies of each sentence, which differ in comments."""
 
 from collections.abc import Sequence
 from dataclasses import replace

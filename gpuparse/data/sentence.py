@@ -1,4 +1,4 @@
-"""One sentence as its readers know it: lists of strings, made when asked for."""
+"""One sentence as lists of strings, made on demand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Sentence:
     """View of one sentence of a treebank; word i (1..n) is at index i - 1 of every list.
 
-    It holds no text of its own: a list is cut from the treebank's bytes each time it is asked for.
+    It has no text of its own: each list is made from the treebank's bytes on access.
     """
 
     __slots__ = ("index", "treebank")

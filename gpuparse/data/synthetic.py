@@ -1,8 +1,8 @@
-"""A treebank out of nothing: sentences of a small English-like grammar, with their trees.
+"""A generated treebank: sentences of a small English-like grammar, with their trees.
 
 Relations are those of Universal Dependencies. Words with two heads (subjects and objects shared by
 coordinated verbs, coordinated nouns, subjects of infinitives) have both in DEPS. Some trees are
-non-projective: relative clauses that stand after the verb (`A man arrived who wore a hat`), and
+non-projective: relative clauses after the verb (`A man arrived who wore a hat`), and
 questions about a word of a clause below (`What did Anna say that the dog ate?`).
 """
 
@@ -29,8 +29,8 @@ def generate(n_sentences: int, seed: int) -> bytes:
     """Text of a treebank in CoNLL-U, made by this package's own grammar.
 
     Args:
-        n_sentences: how many; what they are does not depend on it.
-        seed: another seed, other sentences.
+        n_sentences: number of sentences; a longer treebank begins with a shorter one.
+        seed: seed of the random numbers.
     Returns: the file's bytes, the same on every platform and version of Python.
     Cost: some 10 microseconds a word.
     """
@@ -66,7 +66,7 @@ class _SentenceGrammar(PhraseGrammar):
 
     def statement(self) -> tuple[Phrase, str]:
         """`The old man saw a dog.` `On Monday, Anna met a sailor.`"""
-        if not self.chance(0.15):
+        if not self.happens(0.15):
             return self.clause(2), "."
         clause = self.clause(1, "Past")
         time = self.time(clause.head)
@@ -82,7 +82,7 @@ class _SentenceGrammar(PhraseGrammar):
         subject_words = subject.under(first.head, "nsubj")
         sentence = [*subject_words, *first.words]
         lemmas = [verb.lemma]
-        n_verbs = 3 if self.chance(0.2) else 2
+        n_verbs = 3 if self.happens(0.2) else 2
         while len(lemmas) < n_verbs:
             verb = self.verb_for(subject.head)
             if verb.lemma in lemmas:
@@ -131,7 +131,7 @@ class _SentenceGrammar(PhraseGrammar):
         form = self.pick(("when", "because", "while", "although", "after", "before"))
         link = Word(form, form, "SCONJ", "IN").under(below.head, "mark")
         clause = [link, *below.under(main.head, "advcl")]
-        if self.chance(0.5):
+        if self.happens(0.5):
             return Phrase(main.head, [*main.words, *clause]), "."
         comma = mark(",").under(below.head, "punct")
         return Phrase(main.head, [*clause, comma, *main.words]), "."
@@ -140,9 +140,9 @@ class _SentenceGrammar(PhraseGrammar):
         """`The doctor thinks that the child is tired.`"""
         subject = self.noun_phrase(("person",), "Nom", 1)
         group = self.verb_group(self.pick(words.SAYING), subject.head, None)
-        below = self.clause(1) if self.chance(0.75) else self.quality()[0]
+        below = self.clause(1) if self.happens(0.75) else self.quality()[0]
         clause = below.under(group.head, "ccomp")
-        if self.chance(0.7):
+        if self.happens(0.7):
             clause = [Word("that", "that", "SCONJ", "IN").under(below.head, "mark"), *clause]
         sentence = [*subject.under(group.head, "nsubj"), *group.words, *clause]
         return Phrase(group.head, sentence), "."
@@ -168,7 +168,7 @@ class _SentenceGrammar(PhraseGrammar):
         receiver = self.noun_phrase(("person",), "Acc", 0)
         given = self.noun_phrase(verb.objects, "Acc", 1)
         after = [*receiver.under(group.head, "iobj"), *given.under(group.head, "obj")]
-        if self.chance(0.45):
+        if self.happens(0.45):
             to = self.prepositional("to", receiver)
             after = [*given.under(group.head, "obj"), *to.under(group.head, "obl")]
         sentence = [*subject.under(group.head, "nsubj"), *group.words, *after]
@@ -178,12 +178,12 @@ class _SentenceGrammar(PhraseGrammar):
         """`The soup was very hot.` `Anna is a doctor.`"""
         kind = self.pick(("person", "person", "animal", "food", "text", "thing", "place"))
         subject = self.noun_phrase((kind,), "Nom", 1)
-        if kind == "person" and subject.head.number == "Sing" and self.chance(0.3):
+        if kind == "person" and subject.head.number == "Sing" and self.happens(0.3):
             predicate = self.common_noun("person", singular=True)
         else:
             adjective = self.adjective(kind)
             before = []
-            if self.chance(0.4):
+            if self.happens(0.4):
                 before = [adverb(self.pick(words.DEGREES)).under(adjective, "advmod")]
             predicate = Phrase(adjective, [*before, adjective])
         be = self.auxiliary(finite(words.BE, subject.head, self.tense()), predicate.head, "cop")
@@ -198,7 +198,7 @@ class _SentenceGrammar(PhraseGrammar):
         main = participle(verb)
         be = self.auxiliary(finite(words.BE, patient.head, self.tense()), main, "aux:pass")
         after = []
-        if self.chance(0.65):
+        if self.happens(0.65):
             agent = self.prepositional("by", self.noun_phrase(verb.subjects, "Acc", 1))
             after = agent.under(main, "obl:agent")
         elif verb.places:
@@ -216,7 +216,7 @@ class _SentenceGrammar(PhraseGrammar):
 
     def late_relative(self) -> tuple[Phrase, str]:
         """`A man arrived yesterday who wore a hat.` Its arc crosses the verb's: non-projective."""
-        if self.chance(0.5):
+        if self.happens(0.5):
             verb = self.pick(words.INTRANSITIVE)
             noun = self.common_noun("person", indefinite=True)
             main = finite(verb, noun.head, "Past")
@@ -234,7 +234,7 @@ class _SentenceGrammar(PhraseGrammar):
     def question_word(self, verb: words.Verb) -> Phrase:
         """`what`, `who` or `which book`, as an object of the verb."""
         kind = self.pick(verb.objects)
-        if self.chance(0.35):
+        if self.happens(0.35):
             phrase = self.common_noun(kind, singular=True)
             which = Word("which", "which", "DET", "WDT", "PronType=Int")
             return Phrase(phrase.head, [which.under(phrase.head, "det"), phrase.head])
@@ -253,13 +253,13 @@ class _SentenceGrammar(PhraseGrammar):
         main = finite(verb, below.head, "Past").under(say, "ccomp")
         that = [Word("that", "that", "SCONJ", "IN").under(main, "mark")]
         sentence = [*asked.under(main, "obj"), did, *subject.under(say, "nsubj"), say]
-        sentence += [*(that if self.chance(0.5) else []), *below.under(main, "nsubj"), main]
+        sentence += [*(that if self.happens(0.5) else []), *below.under(main, "nsubj"), main]
         return Phrase(say, sentence), "?"
 
     def near_question(self) -> tuple[Phrase, str]:
         """`Which book did the student read?` `Who opened the door?`"""
         verb = self.pick(words.TRANSITIVE)
-        if self.chance(0.4):
+        if self.happens(0.4):
             who = Word("who", "who", "PRON", "WP", "PronType=Int")
             predicate = self.predicate(verb, who, 2, "Past")
             return Phrase(
@@ -285,10 +285,10 @@ class _SentenceGrammar(PhraseGrammar):
         verb = self.pick(words.TRANSITIVE)
         main = Word(verb.lemma, verb.lemma, "VERB", "VB", "Mood=Imp|VerbForm=Fin")
         before = []
-        if self.chance(0.5):
+        if self.happens(0.5):
             before = [Word("please", "please", "INTJ", "UH").under(main, "discourse")]
         sentence = [*before, main, *self.complements(verb, main, 2)]
-        return Phrase(main, sentence), "!" if self.chance(0.6) else "."
+        return Phrase(main, sentence), "!" if self.happens(0.6) else "."
 
 
 # Share of each rule among the sentences; together 1.

@@ -1,4 +1,4 @@
-"""Phrases of the synthetic treebank: nouns, verbs and what hangs from them, drawn by chance."""
+"""Phrases of the synthetic treebank: nouns and verbs with their modifiers, drawn at random."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
@@ -107,15 +107,15 @@ def finite(verb: Verb, subject: Word, tense: str) -> Word:
 
 
 class PhraseGrammar:
-    """Rules for phrases: each is a method, and chance decides among its ways."""
+    """Rules for phrases: each is a method that chooses at random among its forms."""
 
     def __init__(self, draw: Callable[[], float]) -> None:
-        self.draw = draw  # from 0 to 1; the only source of chance
+        self.draw = draw  # uniform from 0 to 1; the only source of randomness
 
     def tense(self) -> str:
-        return "Past" if self.chance(0.65) else "Pres"
+        return "Past" if self.happens(0.65) else "Pres"
 
-    def chance(self, share: float) -> bool:
+    def happens(self, share: float) -> bool:
         return self.draw() < share
 
     def pick(self, items: Sequence[Item]) -> Item:
@@ -150,7 +150,7 @@ class PhraseGrammar:
 
     def common_noun(self, kind: str, *, singular: bool = False, indefinite: bool = False) -> Phrase:
         """Determiner, adjectives and a noun of the kind: `the old man`, `three red boxes`."""
-        plural = not singular and self.chance(0.3)
+        plural = not singular and self.happens(0.3)
         form, other = self.pick(words.NOUNS[kind])
         number, tag = ("Plur", "NNS") if plural else ("Sing", "NN")
         noun = Word(other if plural else form, form, "NOUN", tag, f"Number={number}")
@@ -162,7 +162,7 @@ class PhraseGrammar:
         before = [
             _adjective(self.pick(group)).under(noun, "amod")
             for group in words.ADJECTIVES[kind]
-            if self.chance(0.25)
+            if self.happens(0.25)
         ]
         determiner = self.determiner(noun, (before[0] if before else noun).form, indefinite)
         return Phrase(noun, [*([determiner] if determiner else []), *before, noun])
@@ -172,7 +172,7 @@ class PhraseGrammar:
         form = self.pick(words.NAMES)
         first = Word(form, form, "PROPN", "NNP", "Number=Sing")
         first.kind = "person"
-        if self.chance(0.75):
+        if self.happens(0.75):
             return Phrase(first, [first])
         form = self.pick(words.SURNAMES)
         last = Word(form, form, "PROPN", "NNP", "Number=Sing").under(first, "flat")
@@ -180,7 +180,7 @@ class PhraseGrammar:
 
     def pronoun(self, case: str) -> Phrase:
         """A personal pronoun, case Nom or Acc."""
-        # Objects are in the third person, so that nobody "sees me" who is "I".
+        # Objects are in the third person, to avoid sentences such as "I see me".
         choice = words.PRONOUNS if case == "Nom" else words.PRONOUNS[3:]
         subject, other, lemma, person, number, gender = self.pick(choice)
         feats = f"Case={case}|" + (f"Gender={gender}|" if gender else "")
@@ -213,9 +213,9 @@ class PhraseGrammar:
         if kind in ("text", "song"):
             theme = self.common_noun(self.pick(("animal", "person", "place")))
             return self.prepositional("about", theme)
-        if kind == "food" or (kind == "person" and self.chance(0.4)):
+        if kind == "food" or (kind == "person" and self.happens(0.4)):
             return self.place("from")
-        if kind not in words.FEATURES or (kind != "person" and self.chance(0.4)):
+        if kind not in words.FEATURES or (kind != "person" and self.happens(0.4)):
             return self.prepositional("of", self.common_noun("person", singular=True))
         return self.prepositional("with", self.tool(self.pick(words.FEATURES[kind])))
 
@@ -243,7 +243,7 @@ class PhraseGrammar:
         The second phrase is the first again where there is only one.
         """
         first = self.noun_phrase(kinds, case, depth)
-        if depth == 0 or first.head.upos == "PRON" or not self.chance(0.09):
+        if depth == 0 or first.head.upos == "PRON" or not self.happens(0.09):
             return first, first
         second = self.noun_phrase((first.head.kind,), case, 0)
         if second.head.upos == "PRON" or second.head.lemma == first.head.lemma:
@@ -286,7 +286,7 @@ class PhraseGrammar:
             main, auxiliary = gerund(verb), finite(words.BE, subject, past)
         else:
             main, auxiliary = participle(verb), finite(words.HAVE, subject, past)
-        if self.chance(0.1):
+        if self.happens(0.1):
             return self.negated(main, auxiliary)
         return Phrase(main, [self.auxiliary(auxiliary, main), main])
 
@@ -296,7 +296,7 @@ class PhraseGrammar:
 
     def negated(self, main: Word, auxiliary: Word) -> Phrase:
         """`did not see`, or `did n't see` as one token with two words in it."""
-        contracted = auxiliary.form in CONTRACTED and self.chance(0.7)
+        contracted = auxiliary.form in CONTRACTED and self.happens(0.7)
         negation = Word("n't" if contracted else "not", "not", "PART", "RB", "Polarity=Neg")
         auxiliary.joined = auxiliary.glued = contracted or auxiliary.form == "can"
         return Phrase(main, [self.auxiliary(auxiliary, main), negation.under(main, "advmod"), main])
@@ -315,7 +315,7 @@ class PhraseGrammar:
         elif depth > 0 and at < 0.4 and verb.places:
             after = self.place(self.pick(verb.places)).under(main, "obl")
         elif depth > 0 and at < 0.4 and noun.upos == "NOUN" and noun is both[0].words[-1]:
-            complement = self.place("in") if self.chance(0.4) else self.noun_complement(noun)
+            complement = self.place("in") if self.happens(0.4) else self.noun_complement(noun)
             after = complement.under(noun, "nmod")
         return [*self.take_part(both, main, "obj"), *after]
 
@@ -337,9 +337,9 @@ class PhraseGrammar:
         """What follows the verb: its object, or a place."""
         if verb.objects:
             return self.object_of(verb, main, depth)
-        if verb.places and self.chance(0.55):
+        if verb.places and self.happens(0.55):
             return self.place(self.pick(verb.places)).under(main, "obl")
-        if self.chance(0.35):
+        if self.happens(0.35):
             return [adverb(self.pick(words.MANNER)).under(main, "advmod")]
         return []
 
@@ -348,17 +348,17 @@ class PhraseGrammar:
         group = self.verb_group(verb, subject, tense)
         main = group.head
         before = group.words[:-1]
-        if self.chance(0.1):
+        if self.happens(0.1):
             manner = self.pick(words.MANNER if before else words.OFTEN)
             before.append(adverb(manner).under(main, "advmod"))
         after = self.complements(verb, main, depth)
         in_past = "Tense=Past" in (before[0] if before else main).feats
-        if depth > 0 and in_past and self.chance(0.18):
+        if depth > 0 and in_past and self.happens(0.18):
             after.extend(self.time(main))
         return Phrase(main, [*before, main, *after])
 
     def any_verb(self) -> Verb:
-        return self.pick(words.TRANSITIVE if self.chance(0.72) else words.INTRANSITIVE)
+        return self.pick(words.TRANSITIVE if self.happens(0.72) else words.INTRANSITIVE)
 
     def verb_for(self, subject: Word) -> Verb:
         """A verb whose subject can be of the subject's kind."""
@@ -381,7 +381,7 @@ class PhraseGrammar:
         form = self.pick(("who", "who", "that") if who else ("that", "that", "which"))
         pronoun = Word(form, form, "PRON", "WP" if form == "who" else "WDT", "PronType=Rel")
         pronoun.number, pronoun.kind = noun.number, noun.kind
-        if noun.kind in ("person", "animal") and self.chance(0.65):
+        if noun.kind in ("person", "animal") and self.happens(0.65):
             predicate = self.predicate(self.verb_for(pronoun), pronoun, depth)
             pronoun.under(predicate.head, "nsubj")
             return Phrase(predicate.head, [pronoun, *predicate.words])

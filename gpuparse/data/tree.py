@@ -11,7 +11,7 @@ from gpuparse.data import plain
 
 
 def is_tree(heads: Sequence[int] | np.ndarray) -> bool:
-    """Does every word have a head in 0..n, and every chain of heads end in 0?
+    """Whether every word has a head in 0..n and every chain of heads ends in 0.
 
     Args: heads (n,). Returns: True for n = 0 too. Cost: linear.
     """
@@ -19,21 +19,21 @@ def is_tree(heads: Sequence[int] | np.ndarray) -> bool:
 
 
 def is_projective(heads: Sequence[int] | np.ndarray) -> bool:
-    """Has the tree no non-projective arc? As nonprojective_arcs."""
+    """Whether the tree has no non-projective arc; see nonprojective_arcs."""
     return not nonprojective_arcs(heads).any()
 
 
 def nonprojective_arcs(
     heads: Sequence[int] | np.ndarray, word_starts: np.ndarray | None = None
 ) -> np.ndarray:
-    """Which words hang from their head by a non-projective arc.
+    """The words with a non-projective arc from their head.
 
     An arc from h to m is non-projective if some word between them is not below h. Arcs from 0 never
     are.
 
     Args:
-        heads: (n,); a word without a head (negative) hangs from nothing.
-        word_starts: (S + 1,) where heads holds many sentences one after the other, as in Treebank.
+        heads: (n,); negative for a word without a head.
+        word_starts: (S + 1,) if heads has several sentences one after the other, as in Treebank.
     Returns: bool (n,).
     Raises: ValueError where the heads of a sentence are not a tree.
     Cost: the sum of the lengths of the arcs, at most.
@@ -48,10 +48,10 @@ def nonprojective_arcs(
 
 
 def nesting_order(heads: Sequence[int] | np.ndarray) -> np.ndarray:
-    """The order of the words in which the tree nests: no arc crosses another.
+    """The projective order of the words of a tree.
 
-    Before a word stand the words below its modifiers that were to its left, after it those below
-    its modifiers to the right; modifiers on one side of their head keep their order.
+    The left modifiers of a word and their descendants come before it, the right modifiers and
+    their descendants after it; modifiers on one side of their head keep their order.
 
     Args:
         heads: (n,) heads of a tree.
@@ -83,8 +83,7 @@ def reordered(heads: Sequence[int] | np.ndarray, order: np.ndarray) -> np.ndarra
 
     Args:
         heads: (n,). order: (n,) the numbers of the words, 1..n, in their new order.
-    Returns: (n,) int64 heads; the head of the word that now stands at k + 1 at k. A negative head
-        stays.
+    Returns: (n,) int64 heads in the new order and numbering. A negative head stays.
     Cost: linear.
     """
     tree = np.asarray(heads, np.int64)
@@ -95,7 +94,7 @@ def reordered(heads: Sequence[int] | np.ndarray, order: np.ndarray) -> np.ndarra
 
 
 def n_roots(heads: Sequence[int] | np.ndarray) -> int:
-    """Number of words that hang from 0."""
+    """Number of words attached to the root."""
     return int(np.count_nonzero(_as_heads(heads) == 0))
 
 

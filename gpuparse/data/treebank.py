@@ -1,4 +1,4 @@
-"""A treebank in memory: the bytes of a CoNLL file and the table of where its words lie in them."""
+"""A treebank in memory: the bytes of a CoNLL file and the byte offsets of its words."""
 
 import re
 from collections.abc import Iterator
@@ -95,7 +95,7 @@ def find_sent_id(lines: bytes) -> str:
 
 
 def place(source: str, line: int, sent_id: str) -> str:
-    """How every message about data begins: file:line and, if known, the sentence's name."""
+    """The beginning of a message about data: file:line and, if known, the sentence's name."""
     return f"{source}:{line}: " + (f"sent_id {sent_id}: " if sent_id else "")
 
 

@@ -1,4 +1,4 @@
-"""Strings to value ids, one vocabulary a field, and treebanks to batches."""
+"""Strings to value ids, one vocabulary per field, and treebanks to batches."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,12 +11,12 @@ from gpuparse.data.fields import attributes, column, reader
 from gpuparse.data.interner import Interner
 
 _FORM, _COARSE, _FINE, _FEATS = 1, 3, 4, 5
-MAX_FINE_TAGS = 64  # above this a fine tag set is too sparse to serve as `pos`
-_CACHE_LIMIT = 1 << 20  # distinct strings of a column kept before the cache starts afresh
+MAX_FINE_TAGS = 64  # a larger fine tag set is too sparse for `pos`
+_CACHE_LIMIT = 1 << 20  # distinct strings of a column in the cache before it is cleared
 
 
 class Vocabularies:
-    """The frozen values of each field: what a model knows of its training treebank's words.
+    """The frozen values of each field that occurred in training.
 
     Args:
         values: for each field its known values, in the order of their ids from FIRST_VALUE.
@@ -125,8 +125,8 @@ def seen_attributes(treebank: Treebank) -> list[str]:
 class Encoder:
     """Treebanks to batches under frozen vocabularies.
 
-    A string is looked at in Python once, when it is first met; after that a word costs one
-    look-up a column.
+    A string is processed in Python once, at its first occurrence; after that a word costs one
+    look-up per column.
     """
 
     def __init__(self, vocabularies: Vocabularies) -> None:
