@@ -13,7 +13,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.decoder_choice import with_decoder
 from gpuparse.errors import ConfigError
 from gpuparse.folder import load_parser
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
 from gpuparse.scoring.exact import CrossingParts, best_tree, tree_score
 

@@ -9,7 +9,7 @@ import numpy as np
 from gpuparse.data.batch import Batch, incomplete, word_places
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
-from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
+from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.parser import NOTHING_KNOWN, Parser, Predictions, by_token
 from gpuparse.scoring.admission import MAX_CELLS, run_in_parts
 from gpuparse.scoring.confidence import (
@@ -20,7 +20,6 @@ from gpuparse.scoring.confidence import (
     find_label_marginals,
     find_tree_marginals,
 )
-from gpuparse.scoring.cpu_confidence import SUMS
 from gpuparse.scoring.engines import choose_engine
 from gpuparse.scoring.found import Found
 from gpuparse.scoring.long_sentences import CHAIN, LOWER, OWN, write_chains
@@ -259,10 +258,11 @@ def require_sums(parser: Parser, device: str = "cpu", backend: str = "cpu") -> N
     Raises:
         ConfigError: there are none, or not there.
     """
-    if parser.search_decoder not in SUMS:
+    if not DECODERS[parser.search_decoder].has("marginals", "native"):
         raise ConfigError(
             f"decoder {parser.search_decoder}: there are no exact sums over what it searches, and"
-            f" so no probabilities; train a model with one of {', '.join(SUMS)}"
+            f" so no probabilities; train a model with one of"
+            f" {', '.join(with_quantity('marginals', 'native'))}"
         )
     if choose_engine(parser.search_decoder, device, backend) != "cpu":
         raise ConfigError(
@@ -274,10 +274,10 @@ def require_sums(parser: Parser, device: str = "cpu", backend: str = "cpu") -> N
 def _require_k_best(parser: Parser, k: int) -> None:
     if k < 1:
         raise ConfigError(f"{k} best trees: at least 1 is needed")
-    if parser.search_decoder not in K_BEST:
+    if not DECODERS[parser.search_decoder].has("k_best", "native"):
         raise ConfigError(
             f"decoder {parser.search_decoder} finds one tree only: several best ones are found by"
-            f" {', '.join(K_BEST)}; train a model with one of these"
+            f" {', '.join(with_quantity('k_best', 'native'))}; train a model with one of these"
         )
 
 

@@ -7,7 +7,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.larger_plan import compile_larger
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.crossing_scores import MOST_LIMITS, classes_of_labels
-from gpuparse.inference.decode import DECODERS, Decoder
+from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.parser import Parser
 from gpuparse.scoring.scored import LabelLimits
 
@@ -37,7 +37,7 @@ def with_decoder(parser: Parser, name: str, *, force: bool = False) -> Parser:
     if pruner:  # so that among the arcs left there is a tree of the other kind
         pruner = pruner._replace(decoder=DECODERS[name].of_arcs)
     compiled = None
-    if DECODERS[name].reads_larger == (parser.plan.larger is not None):
+    if DECODERS[name].is_higher_order == (parser.plan.larger is not None):
         compiled = parser.plans
     return replace(parser, search_decoder=name, pruner=pruner, compiled=compiled)
 

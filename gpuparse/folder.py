@@ -18,7 +18,7 @@ from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.plan import LINE, compile_arcs, compile_plan
 from gpuparse.features.templates import PARTS, dump_set, parse_set
 from gpuparse.files import replace_file
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, are_scales
 from gpuparse.scoring.feature_map import hashed_map
 from gpuparse.scoring.pruning import Pruner
@@ -109,7 +109,7 @@ def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
     pruner = None
     if "pruner" in tensors:
         least = features.rows.rows + compile_arcs(templates, vocabularies).dense_lines * LINE
-        if not decoder.reads_larger or len(tensors["pruner"]) != least:
+        if not decoder.is_higher_order or len(tensors["pruner"]) != least:
             raise ValueError("its pruner does not belong to it")
         pruner = Pruner(
             Weights(tensors["pruner"]),

@@ -20,7 +20,7 @@ from gpuparse.features.label_plan import LabelPlan, compile_labels
 from gpuparse.features.larger_plan import CHILDREN, LargerPlan, compile_larger
 from gpuparse.features.plan import ArcPlan, Plan, compile_joint_labels, compile_plan
 from gpuparse.features.templates import TemplateSet
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.scoring.admission import MAX_CELLS, PartSize, default_batch_size
 from gpuparse.scoring.cpu_joint import JointLabels
 from gpuparse.scoring.engines import choose_engine
@@ -134,7 +134,7 @@ class Parser:
         """What the templates compile to."""
         if self.compiled is not None:
             return self.compiled
-        larger = DECODERS[self.search_decoder].reads_larger
+        larger = DECODERS[self.search_decoder].is_higher_order
         trees = compile_plan(self.templates, self.vocabularies, larger=larger)
         if self.label_templates is None or self.label_weights is None:
             return Plans(trees, None, None)

@@ -10,7 +10,7 @@ import torch
 from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.decoder_choice import with_decoder
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, Predictions
 from gpuparse.scoring import admission
 from gpuparse.scoring.admission import (

@@ -16,7 +16,7 @@ from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.templates import TemplateSet
 from gpuparse.folder import WEIGHTS, load_parser, save_parser
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.pruning import PruningOptions
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser

@@ -27,7 +27,7 @@ from gpuparse.folder import (
     load_parser,
     save_parser,
 )
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Options, Trainer
 from gpuparse.parser import Parser
 from tests.graphs_by_place import acyclic_graph, with_deps
@@ -542,7 +542,7 @@ def test_another_decoder_is_refused_unless_forced(
 
 
 # Those beyond the second order are in test_larger_models.py.
-UP_TO_SECOND = [name for name, decoder in DECODERS.items() if not decoder.reads_larger]
+UP_TO_SECOND = [name for name, decoder in DECODERS.items() if not decoder.is_higher_order]
 
 
 @pytest.mark.parametrize("own", UP_TO_SECOND)

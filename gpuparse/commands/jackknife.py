@@ -24,7 +24,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet
 from gpuparse.files import replace_file
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Options, Trainer
 
 

@@ -35,7 +35,7 @@ from gpuparse.evaluation.treebanks import (
 )
 from gpuparse.files import replace_file
 from gpuparse.folder import WEIGHTS, load_parser
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import check_rule
 
 

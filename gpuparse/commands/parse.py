@@ -21,11 +21,9 @@ from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
 from gpuparse.files import replace_file
 from gpuparse.folder import load_parser, sum_of_folder
-from gpuparse.inference.decode import DECODERS
-from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
+from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.parser import Parser
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
-from gpuparse.scoring.cpu_confidence import SUMS
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -246,15 +244,15 @@ def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Parser:
     name, decoder = model.search_decoder, DECODERS[model.search_decoder]
     asked = {"--probabilities": options.probabilities, "--mbr": options.mbr}
     for option in (option for option, is_asked in asked.items() if is_asked):
-        if name not in SUMS:
+        if not decoder.has("marginals", "native"):
             raise ConfigError(
                 f"{option}: decoder {name} has no exact sums, and so no probabilities; train a"
-                f" model with decoder={' or '.join(SUMS)}"
+                f" model with decoder={' or '.join(with_quantity('marginals', 'native'))}"
             )
-    if options.kbest and name not in K_BEST:
+    if options.kbest and not decoder.has("k_best", "native"):
         raise ConfigError(
             f"--kbest: decoder {name} finds one tree only; train a model with"
-            f" decoder={' or '.join(K_BEST)}"
+            f" decoder={' or '.join(with_quantity('k_best', 'native'))}"
         )
     if options.keep_heads and decoder.gives_graphs:
         raise ConfigError(
@@ -347,7 +345,7 @@ def _size(text: str) -> int:
 def _device(options: argparse.Namespace, decoder: str, tell: Callable[[str], None]) -> str:
     asked = {
         "--probabilities": options.probabilities, "--mbr": options.mbr, "--kbest": options.kbest,
-        f"decoder {decoder}": DECODERS[decoder].reads_larger,
+        f"decoder {decoder}": DECODERS[decoder].is_higher_order,
     }  # fmt: skip
     for option in (option for option, is_asked in asked.items() if is_asked):
         if options.device == "cuda" or options.backend in ("torch", "gpu"):

@@ -29,7 +29,7 @@ from gpuparse.data.guides import Guides
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import DataError
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.projectivize import unkeepable
 from gpuparse.parser import Parser
 from gpuparse.scoring.device import Sent
@@ -42,11 +42,6 @@ SHORT = 30  # words; a shorter text may have neither lemmas nor features
 TAGS = (3, 4)
 FORM = 1
 MANY = 12  # most words that a message lists
-# Decoders that need a projective tree with all kept heads.
-BEGINS_PROJECTIVE = (
-    *(name for name, decoder in DECODERS.items() if decoder.is_projective),
-    "hill_climb",
-)
 
 
 class Share:
@@ -227,7 +222,7 @@ class Job:
         starts = chunk.word_starts
         found, _ = check_sentences(chunk.heads, starts, single_root, True)
         sound = found == TreeFault.WELL_FORMED
-        if name in BEGINS_PROJECTIVE:
+        if DECODERS[name].needs_projective_tree:
             for s in np.flatnonzero(sound).tolist():
                 heads = chunk.heads[starts[s] : starts[s + 1]]
                 words = unkeepable(heads, single_root=single_root) if (heads >= 0).any() else []

@@ -41,13 +41,12 @@ from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
 from gpuparse.folder import load_parser, save_parser
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning import trainer as learning
 from gpuparse.learning.mixing import ALONE, Processes
 from gpuparse.learning.pruning import Pruned, PruningOptions
 from gpuparse.learning.units import fit_units
 from gpuparse.parser import Parser
-from gpuparse.scoring.cpu_confidence import SUMS
 
 MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose
 _UNREACHABLE = {
@@ -152,7 +151,7 @@ class Run:
         Raises:
             ConfigError: it is, with device cuda.
         """
-        is_larger = DECODERS[config.decoder].reads_larger
+        is_larger = DECODERS[config.decoder].is_higher_order
         if is_larger and config.device == "cuda":
             raise ConfigError(
                 f"device cuda: decoder {config.decoder} is native code on the CPU: choose device"
@@ -334,7 +333,7 @@ class Run:
 
     def _calibrated(self, model: Parser) -> Parser:
         """The model with its temperatures fitted to data.dev, if it has probabilities."""
-        if self.dev is None or self.config.decoder not in SUMS:
+        if self.dev is None or not DECODERS[self.config.decoder].has("marginals", "native"):
             return model
         model, before, after = fit_units(
             model, self.dev, guides=self.guides["dev"], threads=self.threads

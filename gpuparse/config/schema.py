@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from gpuparse.data.misc_keys import IN_MISC
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.plain_yaml import dump_yaml
 
 MAX_INT32 = 2**31 - 1
@@ -328,17 +329,7 @@ class RunConfig:
     )
     decoder: str = _choice(
         "eisner",
-        (
-            "eisner",
-            "chu_liu_edmonds",
-            "eisner_sibling",
-            "hill_climb",
-            "multi_parent",
-            "eisner_grandchild",
-            "eisner_grand_sibling",
-            "eisner_tri_sibling",
-            "dual_decomposition",
-        ),
+        tuple(DECODERS),
         "Search algorithm. First order: `eisner` (projective), `chu_liu_edmonds` (non-projective)."
         " Second order: `eisner_sibling` (projective), `hill_climb` (non-projective),"
         " `multi_parent` (graphs in which a word may have several heads), `eisner_grandchild`"

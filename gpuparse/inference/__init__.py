@@ -1,48 +1,58 @@
-"""Tree search and sums over trees: score tensors in, trees and probabilities out."""
+"""Tree search and sums over trees: score tensors in, trees and probabilities out.
 
-from gpuparse.inference.approximate.dual_decomposition import (
-    dual_decomposition,
-    dual_decomposition_labelled,
-)
-from gpuparse.inference.approximate.loopy_belief_propagation import loopy_belief_propagation
-from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
-from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
-from gpuparse.inference.constraints import constrain
-from gpuparse.inference.decode import DECODERS, Decoder, decode
-from gpuparse.inference.eisner import eisner
-from gpuparse.inference.eisner_kbest import eisner_kbest
-from gpuparse.inference.eisner_sibling import eisner_sibling
-from gpuparse.inference.eisner_sibling_kbest import eisner_sibling_kbest
-from gpuparse.inference.eisner_sibling_sums import (
-    eisner_sibling_entropy,
-    eisner_sibling_log_partition,
-    eisner_sibling_marginals,
-    eisner_sibling_sample,
-)
-from gpuparse.inference.eisner_sums import (
-    eisner_entropy,
-    eisner_log_partition,
-    eisner_marginals,
-    eisner_sample,
-)
-from gpuparse.inference.higher_order import (
-    eisner_grand_sibling,
-    eisner_grandchild,
-    eisner_grandchild_labelled,
-    eisner_tri_sibling,
-)
-from gpuparse.inference.hill_climb import hill_climb
-from gpuparse.inference.integer_program import integer_program, integer_program_labelled
-from gpuparse.inference.label_marginals import arc_scores_of_labels, label_marginals
-from gpuparse.inference.matrix_tree import (
-    matrix_tree_entropy,
-    matrix_tree_log_partition,
-    matrix_tree_marginals,
-    matrix_tree_sample,
-)
-from gpuparse.inference.minimum_bayes_risk import minimum_bayes_risk
-from gpuparse.inference.multi_parent import multi_parent
-from gpuparse.inference.scores import Parse, Scores
+A name is imported when it is first asked for: the table of decoders needs no torch.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpuparse.inference.approximate.dual_decomposition import (
+        dual_decomposition,
+        dual_decomposition_labelled,
+    )
+    from gpuparse.inference.approximate.loopy_belief_propagation import loopy_belief_propagation
+    from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
+    from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
+    from gpuparse.inference.constraints import constrain
+    from gpuparse.inference.decode import decode
+    from gpuparse.inference.decoders import DECODERS, Decoder, with_quantity
+    from gpuparse.inference.eisner import eisner
+    from gpuparse.inference.eisner_kbest import eisner_kbest
+    from gpuparse.inference.eisner_sibling import eisner_sibling
+    from gpuparse.inference.eisner_sibling_kbest import eisner_sibling_kbest
+    from gpuparse.inference.eisner_sibling_sums import (
+        eisner_sibling_entropy,
+        eisner_sibling_log_partition,
+        eisner_sibling_marginals,
+        eisner_sibling_sample,
+    )
+    from gpuparse.inference.eisner_sums import (
+        eisner_entropy,
+        eisner_log_partition,
+        eisner_marginals,
+        eisner_sample,
+    )
+    from gpuparse.inference.higher_order import (
+        eisner_grand_sibling,
+        eisner_grandchild,
+        eisner_grandchild_labelled,
+        eisner_tri_sibling,
+    )
+    from gpuparse.inference.hill_climb import hill_climb
+    from gpuparse.inference.integer_program import integer_program, integer_program_labelled
+    from gpuparse.inference.label_marginals import arc_scores_of_labels, label_marginals
+    from gpuparse.inference.matrix_tree import (
+        matrix_tree_entropy,
+        matrix_tree_log_partition,
+        matrix_tree_marginals,
+        matrix_tree_sample,
+    )
+    from gpuparse.inference.minimum_bayes_risk import minimum_bayes_risk
+    from gpuparse.inference.multi_parent import multi_parent
+    from gpuparse.inference.scores import Parse, Scores
 
 __all__ = [
     "DECODERS",
@@ -83,4 +93,68 @@ __all__ = [
     "matrix_tree_sample",
     "minimum_bayes_risk",
     "multi_parent",
+    "with_quantity",
 ]
+
+_NAMES = {
+    "approximate.dual_decomposition": ("dual_decomposition", "dual_decomposition_labelled"),
+    "approximate.loopy_belief_propagation": ("loopy_belief_propagation",),
+    "chu_liu_edmonds": ("chu_liu_edmonds",),
+    "chu_liu_edmonds_kbest": ("chu_liu_edmonds_kbest",),
+    "constraints": ("constrain",),
+    "decode": ("decode",),
+    "decoders": ("DECODERS", "Decoder", "with_quantity"),
+    "eisner": ("eisner",),
+    "eisner_kbest": ("eisner_kbest",),
+    "eisner_sibling": ("eisner_sibling",),
+    "eisner_sibling_kbest": ("eisner_sibling_kbest",),
+    "eisner_sibling_sums": (
+        "eisner_sibling_entropy",
+        "eisner_sibling_log_partition",
+        "eisner_sibling_marginals",
+        "eisner_sibling_sample",
+    ),
+    "eisner_sums": ("eisner_entropy", "eisner_log_partition", "eisner_marginals", "eisner_sample"),
+    "higher_order": (
+        "eisner_grand_sibling",
+        "eisner_grandchild",
+        "eisner_grandchild_labelled",
+        "eisner_tri_sibling",
+    ),
+    "hill_climb": ("hill_climb",),
+    "integer_program": ("integer_program", "integer_program_labelled"),
+    "label_marginals": ("arc_scores_of_labels", "label_marginals"),
+    "matrix_tree": (
+        "matrix_tree_entropy",
+        "matrix_tree_log_partition",
+        "matrix_tree_marginals",
+        "matrix_tree_sample",
+    ),
+    "minimum_bayes_risk": ("minimum_bayes_risk",),
+    "multi_parent": ("multi_parent",),
+    "scores": ("Parse", "Scores"),
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+
+
+class _Room(ModuleType):
+    """The package; where a module has the name of its public function, the function is meant."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Room
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -97,6 +97,8 @@ def require_compiled(name: str, backend: str, device: torch.device) -> None:
         backend: "auto" or "cpu".
         device: where the scores are.
     """
+    if choose_backend(backend, device) == "torch" and backend == "auto" and device.type == "cpu":
+        native.library()  # raises NativeError, which says what to do
     if choose_backend(backend, device) != "cpu":
         raise ScoreError(
             f"{name} is there for tensors in main memory and the backend 'cpu' only, not for "

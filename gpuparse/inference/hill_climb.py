@@ -8,9 +8,9 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.eisner_sibling import eisner_sibling
-from gpuparse.inference.scores import Lengths, check_sibling_scores, rows_of_parts
+from gpuparse.inference.backends import require_compiled
+from gpuparse.inference.native_charts import find_best
+from gpuparse.inference.scores import Lengths, check_sibling_scores, require_trees, rows_of_parts
 from gpuparse.inference.threads import run_in_threads
 from gpuparse.tensors import NO_HEAD, word_mask
 
@@ -33,6 +33,7 @@ def hill_climb(
     max_changes: int | None = None,
     min_gain: float = 0.0,
     single_root: bool = False,
+    backend: str = "auto",
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A good tree of every sentence of a batch, crossing arcs allowed; not always the best one.
 
@@ -49,6 +50,7 @@ def hill_climb(
         max_changes: most changes of a sentence; None: no limit.
         min_gain: a change is made only if it raises the score by more than this, at least 0.
         single_root: exactly one modifier of the root; otherwise one or more.
+        backend: "auto" or "cpu" (native); there is no other form.
 
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as of `eisner_sibling`;
@@ -64,7 +66,7 @@ def hill_climb(
     Source: McDonald & Pereira 2006, section 2.3 and figure 4; differs: end scores, and a least gain
     as in Bohnet (2010).
     """
-    choose_backend("cpu", arc_scores.device)
+    require_compiled("hill_climb", backend, arc_scores.device)
     limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)
@@ -107,10 +109,10 @@ def starting_trees(
         ScoreError, NoTreeError: as `hill_climb`.
     """
     if start is None:
-        heads, _ = eisner_sibling(
-            arc_scores, sibling_scores, lengths, end_scores=end_scores, single_root=single_root,
-            backend="cpu",
-        )  # fmt: skip
+        heads, scores = find_best(
+            arc_scores, sibling_scores, end_scores, lengths, single_root=single_root
+        )
+        require_trees(scores)
         return heads
     if start.shape != arc_scores.shape[:2]:
         expected = tuple(arc_scores.shape[:2])

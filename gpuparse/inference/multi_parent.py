@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from gpuparse import native
-from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.backends import require_compiled
 from gpuparse.inference.hill_climb import (
     ChangeLimits,
     change_limit,
@@ -29,6 +29,7 @@ def multi_parent(
     max_changes: int | None = None,
     min_gain: float = 0.0,
     single_root: bool = False,
+    backend: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """A good graph of every sentence of a batch, without cycles and with a head for every word.
 
@@ -47,6 +48,7 @@ def multi_parent(
         max_changes: most changes of a sentence; None: no limit.
         min_gain: a change is made only if it raises the score by more than this, at least 0.
         single_root: exactly one modifier of the root; otherwise one or more.
+        backend: "auto" or "cpu" (native); there is no other form.
 
     Returns:
         arcs bool (B, N, N), [b, h, m]; scores (B,), the sum of arc and sibling score of all arcs,
@@ -59,7 +61,7 @@ def multi_parent(
     of the few changes that have to be tested for cycles.
     Source: McDonald & Pereira 2006, section 3; differs: end scores, and a least gain.
     """
-    choose_backend("cpu", arc_scores.device)
+    require_compiled("multi_parent", backend, arc_scores.device)
     limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)

@@ -17,7 +17,7 @@ from gpuparse.errors import ResourceError
 from gpuparse.features.plan import Plan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.constraints import constrain
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.device_difference import (
     Differences,
     by_row,
@@ -164,9 +164,9 @@ class DeviceLearner:
     def _decoded(self, lengths: Tensor, arcs: Tensor, others: Sequence[Tensor]) -> Tensor:
         how = {"single_root": self._course.single_root, "backend": self._backend}
         if not others:
-            return self._decoder.search(arcs, lengths, **how)[0]
+            return self._decoder.function()(arcs, lengths, **how)[0]
         siblings, ends = others
-        return self._decoder.search(arcs, siblings, lengths, end_scores=ends, **how)[0]
+        return self._decoder.function()(arcs, siblings, lengths, end_scores=ends, **how)[0]
 
     def _completed(
         self, lengths: Tensor, arcs: Tensor, others: Sequence[Tensor], gold: Tensor

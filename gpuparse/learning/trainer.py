@@ -24,8 +24,7 @@ from gpuparse.features.label_plan import compile_labels
 from gpuparse.features.larger_plan import CHILDREN
 from gpuparse.features.plan import LINE, check_exact_keys, compile_joint_labels, compile_plan
 from gpuparse.features.templates import PARTS, TemplateSet
-from gpuparse.inference.decode import DECODERS
-from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
+from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.learning.difference import Difference, make_difference
 from gpuparse.learning.mixing import ALONE, Counts, Learn, Mixing, Processes, Table
 from gpuparse.learning.on_device import DeviceLearner
@@ -121,15 +120,15 @@ def check_rule(options: Options) -> None:
             " every shard; choose feature_map.kind=hashed"
         )
     rule, decoder = RULES[options.rule], DECODERS[options.decoder]
-    if decoder.reads_larger:
+    if decoder.is_higher_order:
         _check_larger(options)
     what = f"learning.rule {options.rule}"
     if options.k > 1 and not rule.takes_k_best:
         raise ConfigError(f"{what}: learning.k is {options.k}, and it learns from one tree only")
-    if options.k > 1 and options.decoder not in K_BEST:
+    if options.k > 1 and not decoder.has("k_best"):
         raise ConfigError(
             f"learning.k is {options.k}, and decoder {options.decoder} finds one tree only: choose"
-            f" one of {', '.join(K_BEST)}"
+            f" one of {', '.join(with_quantity('k_best'))}"
         )
     if rule.needs_max_step and options.max_step is None:
         raise ConfigError(f"{what}: learning.max_step must be given")
@@ -175,7 +174,7 @@ def _check_backend(options: Options) -> None:
     on_device = [
         name
         for name, decoder in DECODERS.items()
-        if decoder.has_backends and not decoder.reads_larger
+        if decoder.has("best", "torch") and not decoder.is_higher_order
     ]
     rules = [name for name, rule in RULES.items() if rule.searches]
     wanted = [
@@ -302,7 +301,8 @@ class Trainer:
             pos_column = choose_pos_column(treebank, options.pos)
             vocabularies = Vocabularies.build(treebank, sorted(fields), pos_column)
         self._vocabularies = vocabularies
-        self._plan = compile_plan(self._arcs, self._vocabularies, larger=self._decoder.reads_larger)
+        is_higher_order = self._decoder.is_higher_order
+        self._plan = compile_plan(self._arcs, self._vocabularies, larger=is_higher_order)
         self._batch = Encoder(self._vocabularies).encode(treebank)
         if guides is not None:
             self._batch = self._batch.guided(guides)
@@ -337,7 +337,7 @@ class Trainer:
     @property
     def _pruning(self) -> PruningOptions | None:
         """How to prune, if arcs are pruned."""
-        return self.options.pruning if self._decoder.reads_larger else None
+        return self.options.pruning if self._decoder.is_higher_order else None
 
     def _by_place(self, by_word: np.ndarray) -> np.ndarray:
         """(T,) int64 by place from (W,) by word, -1 elsewhere."""
@@ -380,7 +380,7 @@ class Trainer:
         moved = np.arange(len(heads))
         projective = self._decoder.is_projective
         # To complete a tree it climbs from the best projective one that has all known heads.
-        climbs = self.options.decoder == "hill_climb"
+        climbs = self._decoder.starts_from is not None and not self._decoder.gives_graphs
         for start, n in zip(self._batch.starts.tolist(), self._batch.lengths.tolist(), strict=True):
             words = slice(start + 1, start + n + 1)
             tree = heads[words]
@@ -809,7 +809,7 @@ class _ArcLearner:
     @property
     def _solves(self) -> bool:
         """Whether trees are found by integer programs, which compiled code cannot call."""
-        return self._trainer._decoder.is_program
+        return False
 
     def _solve(self, mini: Batch) -> None:
         """Find the trees of a batch by integer programs."""

@@ -60,7 +60,7 @@ def find_tree_marginals(
 
     Args:
         batch: B sentences.
-        scorer: of a decoder in `cpu_confidence.SUMS`.
+        scorer: of a decoder that has marginals.
         scales: nats of one point of a tree's score, and of a label's.
         known: (T,) heads by token that all trees have, -1 for none; empty: nothing is known.
         heads, labels: (K, T) int64 by token, -1 where nothing is asked.
@@ -117,7 +117,7 @@ def find_k_best(
     """Fill in the K best trees of every sentence, and their labels if found with the trees.
 
     Args:
-        scorer: of a decoder in `K_BEST`.
+        scorer: of a decoder that has k best trees.
         known: as of `find_tree_marginals`.
         heads, labels: (K, T) int64 by token, filled in where there are as many trees.
     Returns:

@@ -4,7 +4,6 @@ Nothing waits for the device between the first copy and the last: ids go there o
 sentences of a batch, trees are written down there by place, and come back together.
 """
 
-import importlib
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
@@ -16,11 +15,8 @@ from torch import Tensor
 from gpuparse.data.batch import Batch
 from gpuparse.errors import NoTreeError
 from gpuparse.inference.backends import MOST_NODES
-from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.constraints import constrain
-from gpuparse.inference.decode import DECODERS
-from gpuparse.inference.eisner import eisner_torch
-from gpuparse.inference.eisner_sibling import eisner_sibling_torch
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.multi_parent import primary_heads
 from gpuparse.scoring.admission import CPU_BUDGET, Admission, PartSize
 from gpuparse.scoring.arcs import arc_scores
@@ -36,13 +32,6 @@ GPU_SHARE = 16  # bytes of a device's free memory for each cell of a batch
 GPU_BUDGET = 1 << 28  # cells of a batch at most: more does not make it any faster
 
 Result = TypeVar("Result")
-
-# On checked scores, and without waiting for the device.
-TORCH_SEARCH: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
-    "eisner": eisner_torch,
-    "eisner_sibling": eisner_sibling_torch,
-    "chu_liu_edmonds": chu_liu_edmonds_torch,
-}
 
 
 class Sent(NamedTuple):
@@ -223,14 +212,12 @@ class DeviceParser:
     def trees(self, batch: TensorBatch, parts: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """What the decoder finds under scores, on the device, and (B,) what it scores."""
         scored, single_root = self._scored, self._scored.single_root
-        if self._decoder.has_backends:
-            search = TORCH_SEARCH[scored.decoder]
-            if self._kernels:
-                search = _kernel(scored.decoder)
+        if self._decoder.has("best", "torch"):
+            search = self._decoder.tensor_function("triton" if self._kernels else "torch")
             return search(*parts, batch.lengths, single_root=single_root)
         # By single changes, one after the other, in main memory.
         in_memory = [part.cpu() for part in (*parts, batch.lengths)]
-        found, values, *_ = self._decoder.search(
+        found, values, *_ = self._decoder.function()(
             in_memory[0], in_memory[1], in_memory[3], end_scores=in_memory[2],
             single_root=single_root, min_gain=scored.min_gain,
         )  # fmt: skip
@@ -261,11 +248,6 @@ class DeviceParser:
             labels = best[b, h, m]
         order = torch.argsort(places[b, m], stable=True)
         return GraphArcs(*(x[order].cpu().numpy() for x in (places[b, m], h, labels)))
-
-
-def _kernel(decoder: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The Triton form of a decoder, imported when it is first asked for."""
-    return getattr(importlib.import_module(f"gpuparse.inference.kernels.gpu.{decoder}"), decoder)
 
 
 def device_budget(device: torch.device) -> int:

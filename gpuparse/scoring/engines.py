@@ -2,7 +2,7 @@
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 
 
 def choose_engine(decoder: str, device: str, backend: str) -> str:
@@ -15,7 +15,7 @@ def choose_engine(decoder: str, device: str, backend: str) -> str:
     Raises:
         ScoreError: an unknown backend, or one that cannot run this decoder there.
     """
-    if DECODERS[decoder].reads_larger:
+    if DECODERS[decoder].is_higher_order:
         if device != "cpu" or backend not in ("auto", "cpu"):
             raise ScoreError(
                 f"decoder {decoder} parses in native code, on the CPU: give device cpu, and backend"

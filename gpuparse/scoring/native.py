@@ -10,19 +10,8 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import Plan
+from gpuparse.inference.decoders import DECODERS
 
-# In the order of `DecoderNumber` in native/decode.h.
-DECODERS = (
-    "eisner",
-    "chu_liu_edmonds",
-    "eisner_sibling",
-    "hill_climb",
-    "multi_parent",
-    "eisner_grandchild",
-    "eisner_grand_sibling",
-    "eisner_tri_sibling",
-    "dual_decomposition",
-)
 MAX_ITERATIONS = 1000  # solutions of all sub-problems of a dual decomposition
 _NONE = np.zeros(0, np.int64)
 
@@ -93,7 +82,7 @@ def make_scorer(plan: Plan, weights: np.ndarray, rows: Any, joint: Any = None) -
 
 def make_search(decoder: str, **options: Any) -> native.Struct:
     """A search by the name of its decoder; options: the other fields of `Search`."""
-    return native.struct("Search", Search(DECODERS.index(decoder), **options))
+    return native.struct("Search", Search(DECODERS[decoder].number, **options))
 
 
 def sentences_of(batch: Batch, known: np.ndarray = _NONE) -> native.Struct:

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.data.batch import Batch
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.scoring.admission import run_in_parts
 from gpuparse.scoring.confidence import require_all
 from gpuparse.scoring.found import Found, GraphArcs, arcs_of_cells, found_graphs

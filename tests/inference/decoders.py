@@ -110,7 +110,9 @@ KBEST = {"chu_liu_edmonds_kbest"}
 GRANDCHILD = {"eisner_grandchild", "eisner_grandchild_labelled"}
 """Those that read scores of grandchildren too, whose tests are in a file of their own."""
 
-NOT_DECODERS = {"DECODERS", "Decoder", "Parse", "Scores", "constrain", "decode"}
+NOT_DECODERS = {
+    "DECODERS", "Decoder", "Parse", "Scores", "constrain", "decode", "with_quantity",
+}  # fmt: skip
 """Public names of `gpuparse.inference` that search for nothing themselves."""
 
 SUMS = {

@@ -1,6 +1,8 @@
 """Enumeration -> textbook loops -> torch -> compiled, Triton: each rung equals the one below."""
 
+import re
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +10,6 @@ import torch
 
 from gpuparse import inference
 from gpuparse.errors import NoTreeError
-from gpuparse.inference.kernels.cpu.search import SCRATCH
 from tests.inference.decoders import (
     BACKENDS,
     DUAL,
@@ -36,20 +37,27 @@ every_backend = pytest.mark.parametrize("backend", BACKENDS)
 
 def test_every_public_decoder_has_a_row():
     rows = ROWS | SIBLING_ROWS
-    elsewhere = GRANDCHILD | DUAL | {"ilp"}
+    elsewhere = GRANDCHILD | DUAL
     assert set(inference.DECODERS) <= set(rows | THIRD_ORDER_ROWS) | elsewhere
     assert set(rows | THIRD_ORDER_ROWS) <= set(inference.DECODERS)
     others = KBEST_ROWS | THIRD_ORDER_ROWS
     elsewhere |= NOT_DECODERS | KBEST | PROGRAMS | SUMS
     assert set(inference.__all__) - elsewhere == set(rows | others)
     assert {name.removesuffix("_kbest") for name in KBEST_ROWS} <= set(rows)
-    assert list(SCRATCH) == list(inference.DECODERS)
     for name, row in (rows | THIRD_ORDER_ROWS).items():
         decoder = inference.DECODERS[name]
-        assert decoder.search is row.search
+        assert decoder.function("best") is row.search
         assert decoder.is_projective == row.projective
         assert decoder.reads_siblings == (name not in ROWS)
-        assert decoder.reads_larger == (name in THIRD_ORDER_ROWS)
+        assert decoder.is_higher_order == (name in THIRD_ORDER_ROWS)
+
+
+def test_the_table_has_the_numbers_of_native_code():
+    header = (Path(__file__).parents[2] / "native" / "decode.h").read_text()
+    numbers = header.partition("enum DecoderNumber")[2].partition("{")[2].partition("}")[0]
+    names = re.findall(r"BY_(\w+)", re.sub(r"//.*", "", numbers))
+    assert [name.lower() for name in names] == list(inference.DECODERS)
+    assert [decoder.number for decoder in inference.DECODERS.values()] == list(range(len(names)))
 
 
 def test_the_enumerator_finds_the_known_numbers_of_trees():

@@ -185,15 +185,15 @@ def test_decode_by_name():
     }
     scores = Scores(**drawn | {"lengths": torch.tensor([5, 4])})
     for name, decoder in DECODERS.items():
-        backend = "torch" if decoder.has_backends else "cpu"
+        backend = "torch" if decoder.has("best", "torch") else "cpu"
         parse = decode(name, scores, single_root=True, backend=backend)
         assert isinstance(parse, Parse)
         larger = {f"{field}_scores": getattr(scores, field) for field in decoder.reads}
         read = (scores.arc, scores.lengths)
-        if decoder.reads_siblings and not decoder.reads_larger:
+        if decoder.order == 2:
             read = (scores.arc, larger.pop("sibling_scores"), scores.lengths)
-        backends = {"backend": backend} if decoder.has_backends else {}
-        found, values, *_ = decoder.search(*read, single_root=True, **larger, **backends)
+        search = decoder.function("best")
+        found, values, *_ = search(*read, single_root=True, backend=backend, **larger)
         assert parse.scores.equal(values)
         for field in set(drawn) - {"arc", "lengths", "sibling"}:  # each is read, or is not
             without = decode(
@@ -210,5 +210,7 @@ def test_decode_by_name():
         decode("best", scores)
     with pytest.raises(ScoreError, match="eisner_sibling reads sibling scores, and there are none"):
         decode("eisner_sibling", Scores(scores.arc, scores.lengths))
-    with pytest.raises(ScoreError, match="hill_climb runs on the CPU only"):
+    with pytest.raises(
+        ScoreError, match="hill_climb does not run on the backend 'torch'"
+    ):
         decode("hill_climb", scores, backend="torch")

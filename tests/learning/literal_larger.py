@@ -16,7 +16,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder
 from gpuparse.features.larger_plan import CHILDREN
 from gpuparse.features.templates import LARGER_PARTS, TemplateSet, parse_set
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Options
 from gpuparse.parser import Parser
 from gpuparse.scoring.joint import label_map

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpuparse.inference.kernels.cpu.search_k_best import K_BEST
+from gpuparse.inference.decoders import with_quantity
 from gpuparse.learning import trainer as trainer_module
 from gpuparse.learning.difference import Difference, make_difference
 from tests.learning.literal import (
@@ -20,7 +20,7 @@ from tests.learning.literal import (
 from tests.oracles.online_k_best import cost_of, features_of, find
 from tests.samples import fingerprint, random_sentences, treebank_of
 
-DECODERS = list(K_BEST)
+DECODERS = with_quantity("k_best")
 LENGTHS = [4, 3, 5, 1, 4, 2, 5, 3]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuparse.errors import ConfigError
-from gpuparse.inference.decode import DECODERS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 from tests.learning.literal import (
     FIRST_ORDER,

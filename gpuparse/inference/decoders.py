@@ -1,0 +1,247 @@
+"""The table of decoders: what each reads, what it finds, and what is known of its trees, and where.
+
+This is the one place that says which quantities exist for which decoder on which engine. Commands,
+the parser, the learner and the tests ask the table. It imports no torch: functions are named here
+and imported when they are asked for.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+Engine = Literal["native", "torch", "triton"]
+Quantity = Literal["best", "k_best", "log_partition", "marginals", "entropy", "samples"]
+
+ENGINES: Mapping[str, Engine] = MappingProxyType(
+    {"cpu": "native", "torch": "torch", "gpu": "triton"}
+)
+"""Backend, as public functions take it -> the engine that it chooses."""
+
+SIBLING_PARTS = ("sibling", "end")
+GRAND_PARTS = ("grandparent", "grand_sibling")
+CHILD_PARTS = ("head_child", "inner_grandchild", "outer_grandchild")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A quantity of a decoder: the public function, as module:name, and the engines it runs on."""
+
+    function: str
+    engines: tuple[Engine, ...]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A decoder and what it needs and gives.
+
+    name: in configs, and of the public function that finds the best trees.
+    trees: the kind of trees among which it searches.
+    forms: by quantity. `best` is (arc_scores, lengths, *, single_root, backend) -> (heads, scores,
+    ...); one of the second order takes sibling_scores after arc_scores, and the keyword end_scores;
+    a higher-order one takes all scores but those of arcs by keyword.
+    parts: the part kinds, as template sets name them, that it reads; needs: at least one of these
+    must have templates. reads: the fields of `Scores`, besides `arc`, that hold their scores.
+    certifies: it says which trees are known to be the best ones, and keeps limits on labels.
+    starts_from: the decoder whose tree it improves, where it does.
+    """
+
+    name: str
+    trees: Literal["projective", "all", "graphs"]
+    forms: Mapping[Quantity, Form]
+    parts: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    certifies: bool = False
+    starts_from: str | None = None
+
+    def has(self, quantity: Quantity, engine: Engine | None = None) -> bool:
+        """Whether a quantity exists, on this engine or, for None, on any."""
+        form = self.forms.get(quantity)
+        return form is not None and (engine is None or engine in form.engines)
+
+    def function(self, quantity: Quantity = "best") -> Callable[..., Any]:
+        """The public function of a quantity that exists."""
+        module, name = self.forms[quantity].function.split(":")
+        found: Callable[..., Any] = getattr(
+            importlib.import_module(f"gpuparse.inference.{module}"), name
+        )
+        return found
+
+    def tensor_function(self, engine: Engine) -> Callable[..., Any]:
+        """The search on checked scores of any device, which does not wait for the device.
+
+        Args:
+            engine: "torch" or "triton"; `has("best", engine)`. The order is at most 2.
+        """
+        module = f"kernels.gpu.{self.name}" if engine == "triton" else self.name
+        name = self.name if engine == "triton" else f"{self.name}_torch"
+        found: Callable[..., Any] = getattr(
+            importlib.import_module(f"gpuparse.inference.{module}"), name
+        )
+        return found
+
+    @property
+    def number(self) -> int:
+        """As native/decode.h counts them."""
+        return list(DECODERS).index(self.name)
+
+    @property
+    def is_projective(self) -> bool:
+        """Whether its trees have no crossing arcs."""
+        return self.trees == "projective"
+
+    @property
+    def gives_graphs(self) -> bool:
+        """Whether arcs come instead of heads, since a word may have several."""
+        return self.trees == "graphs"
+
+    @property
+    def needs_projective_tree(self) -> bool:
+        """Whether it fails where no projective tree exists: it finds one, or starts from one."""
+        return self.is_projective or self.starts_from is not None
+
+    @property
+    def reads_siblings(self) -> bool:
+        """Whether it reads scores of two modifiers of one head."""
+        return "sibling" in self.reads
+
+    @property
+    def is_higher_order(self) -> bool:
+        """Whether it reads parts other than arcs, siblings and ends."""
+        return not set(self.parts) <= set(SIBLING_PARTS)
+
+    @property
+    def reads_larger(self) -> bool:
+        """The old name of `is_higher_order`."""
+        return self.is_higher_order
+
+    @property
+    def reads_children(self) -> bool:
+        """Whether it reads scores of an arc with the children around it."""
+        return set(CHILD_PARTS) <= set(self.parts)
+
+    @property
+    def order(self) -> int:
+        """1 for arcs, 2 for siblings, 3 for higher orders."""
+        if self.is_higher_order:
+            return 3
+        return 2 if self.reads_siblings else 1
+
+    @property
+    def of_arcs(self) -> str:
+        """The first-order decoder that finds the same kind of trees."""
+        return "eisner" if self.is_projective else "chu_liu_edmonds"
+
+
+def with_quantity(quantity: Quantity, engine: Engine | None = None) -> tuple[str, ...]:
+    """Names of the decoders that have a quantity, on this engine or, for None, on any."""
+    return tuple(name for name, decoder in DECODERS.items() if decoder.has(quantity, engine))
+
+
+def _forms(**forms: tuple[str, str]) -> Mapping[Quantity, Form]:
+    """Forms from quantity=(module:function, engines); "n", "t" and "g" are the engines."""
+    letters: dict[str, Engine] = {"n": "native", "t": "torch", "g": "triton"}
+    made: dict[Any, Form] = {
+        quantity: Form(function, tuple(letters[letter] for letter in engines))
+        for quantity, (function, engines) in forms.items()
+    }
+    return MappingProxyType(made)
+
+
+_OF_SIBLINGS: dict[str, Any] = {
+    "parts": SIBLING_PARTS,
+    "needs": ("sibling",),
+    "reads": SIBLING_PARTS,
+}
+
+_TABLE = (
+    Decoder(
+        "eisner",
+        "projective",
+        _forms(
+            best=("eisner:eisner", "ntg"),
+            k_best=("eisner_kbest:eisner_kbest", "n"),
+            log_partition=("eisner_sums:eisner_log_partition", "nt"),
+            marginals=("eisner_sums:eisner_marginals", "nt"),
+            entropy=("eisner_sums:eisner_entropy", "nt"),
+            samples=("eisner_sums:eisner_sample", "n"),
+        ),
+    ),
+    Decoder(
+        "chu_liu_edmonds",
+        "all",
+        _forms(
+            best=("chu_liu_edmonds:chu_liu_edmonds", "ntg"),
+            k_best=("chu_liu_edmonds_kbest:chu_liu_edmonds_kbest", "n"),
+            log_partition=("matrix_tree:matrix_tree_log_partition", "nt"),
+            marginals=("matrix_tree:matrix_tree_marginals", "nt"),
+            entropy=("matrix_tree:matrix_tree_entropy", "t"),
+            samples=("matrix_tree:matrix_tree_sample", "n"),
+        ),
+    ),
+    Decoder(
+        "eisner_sibling",
+        "projective",
+        _forms(
+            best=("eisner_sibling:eisner_sibling", "ntg"),
+            k_best=("eisner_sibling_kbest:eisner_sibling_kbest", "n"),
+            log_partition=("eisner_sibling_sums:eisner_sibling_log_partition", "nt"),
+            marginals=("eisner_sibling_sums:eisner_sibling_marginals", "nt"),
+            entropy=("eisner_sibling_sums:eisner_sibling_entropy", "t"),
+            samples=("eisner_sibling_sums:eisner_sibling_sample", "n"),
+        ),
+        **_OF_SIBLINGS,
+    ),
+    Decoder(
+        "hill_climb",
+        "all",
+        _forms(best=("hill_climb:hill_climb", "n")),
+        starts_from="eisner_sibling",
+        **_OF_SIBLINGS,
+    ),
+    Decoder(
+        "multi_parent",
+        "graphs",
+        _forms(best=("multi_parent:multi_parent", "n")),
+        starts_from="eisner_sibling",
+        **_OF_SIBLINGS,
+    ),
+    Decoder(
+        "eisner_grandchild",
+        "projective",
+        _forms(best=("higher_order:eisner_grandchild", "nt")),
+        parts=("sibling", *CHILD_PARTS),
+        needs=CHILD_PARTS,
+        reads=("sibling", "inner_grandchild", "outer_grandchild"),
+    ),
+    Decoder(
+        "eisner_grand_sibling",
+        "projective",
+        _forms(best=("higher_order:eisner_grand_sibling", "nt")),
+        parts=(*SIBLING_PARTS, *GRAND_PARTS),
+        needs=GRAND_PARTS,
+        reads=(*SIBLING_PARTS, *GRAND_PARTS),
+    ),
+    Decoder(
+        "eisner_tri_sibling",
+        "projective",
+        _forms(best=("higher_order:eisner_tri_sibling", "nt")),
+        parts=(*SIBLING_PARTS, *GRAND_PARTS, "tri_sibling"),
+        needs=("tri_sibling",),
+        reads=(*SIBLING_PARTS, "tri_sibling", "outermost"),
+    ),
+    Decoder(
+        "dual_decomposition",
+        "all",
+        _forms(best=("approximate.dual_decomposition:dual_decomposition", "nt")),
+        parts=(*SIBLING_PARTS, *GRAND_PARTS),
+        needs=("sibling", *GRAND_PARTS),
+        reads=(*SIBLING_PARTS, *GRAND_PARTS),
+        certifies=True,
+    ),
+)
+
+DECODERS: Mapping[str, Decoder] = MappingProxyType({decoder.name: decoder for decoder in _TABLE})
+"""By name, in the order of native/decode.h."""
