@@ -13,7 +13,7 @@ namespace gpuparse {
 // In the order of gpuparse/inference/decoders.py.
 enum DecoderNumber : int64_t {
     BY_EISNER, BY_CHU_LIU_EDMONDS, BY_EISNER_SIBLING, BY_HILL_CLIMB, BY_MULTI_PARENT,
-    BY_EISNER_GRANDCHILD, BY_EISNER_GRAND_SIBLING, BY_EISNER_TRI_SIBLING, BY_DUAL,
+    BY_EISNER_GRANDCHILD, BY_EISNER_GRAND_SIBLING, BY_EISNER_TRI_SIBLING, BY_DUAL_DECOMPOSITION,
     DECODERS
 };
 
@@ -30,7 +30,7 @@ inline bool can_decode(const Search& search, const Scorer& scorer) {
         case BY_EISNER_GRANDCHILD:
         case BY_EISNER_GRAND_SIBLING:
         case BY_EISNER_TRI_SIBLING:
-        case BY_DUAL:
+        case BY_DUAL_DECOMPOSITION:
             return scorer.plan->higher != nullptr;
     }
     return false;
@@ -92,7 +92,7 @@ Certificate find_tree(View2<const double> arcs, const SentenceScores<W>& scores,
         case BY_EISNER_GRANDCHILD:
         case BY_EISNER_GRAND_SIBLING:
         case BY_EISNER_TRI_SIBLING:
-        case BY_DUAL:
+        case BY_DUAL_DECOMPOSITION:
             return search_higher_order(arcs, scores.parts, higher_order_search(search), n, arena, heads,
                                        labels);
     }
