@@ -2,6 +2,7 @@
 #pragma once
 #include "api/parsing.h"
 #include "chu_liu_edmonds.h"
+#include "decoder_numbers.h"
 #include "eisner.h"
 #include "higher_order.h"
 #include "hill_climb.h"
@@ -9,13 +10,6 @@
 #include "sentence_scores.h"
 
 namespace gpuparse {
-
-// In the order of gpuparse/inference/decoders.py.
-enum DecoderNumber : int64_t {
-    BY_EISNER, BY_CHU_LIU_EDMONDS, BY_EISNER_SIBLING, BY_HILL_CLIMB, BY_MULTI_PARENT,
-    BY_EISNER_GRANDCHILD, BY_EISNER_GRAND_SIBLING, BY_EISNER_TRI_SIBLING, BY_DUAL_DECOMPOSITION,
-    DECODERS
-};
 
 // Whether a scorer has the parts that a decoder reads.
 inline bool can_decode(const Search& search, const Scorer& scorer) {
@@ -38,12 +32,7 @@ inline bool can_decode(const Search& search, const Scorer& scorer) {
 
 inline HigherOrderSearch higher_order_search(const Search& search) {
     HigherOrderSearch higher;
-    switch (search.decoder) {
-        case BY_EISNER_GRANDCHILD: higher.decoder = BY_GRANDCHILDREN; break;
-        case BY_EISNER_GRAND_SIBLING: higher.decoder = BY_GRAND_SIBLINGS; break;
-        case BY_EISNER_TRI_SIBLING: higher.decoder = BY_TRI_SIBLINGS; break;
-        default: higher.decoder = BY_DUAL_DECOMPOSITION;
-    }
+    higher.decoder = search.decoder;
     higher.single_root = search.single_root;
     higher.min_gain = search.min_gain;
     higher.max_iterations = search.max_iterations;

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "decoder_numbers.h"
 #include "dual_decomposition.h"
 #include "grand_sibling.h"
 #include "grandchild.h"
@@ -25,16 +26,9 @@
 
 namespace gpuparse {
 
-enum HigherOrderDecoder : int64_t {
-    BY_GRAND_SIBLINGS,
-    BY_TRI_SIBLINGS,
-    BY_GRANDCHILDREN,
-    BY_DUAL_DECOMPOSITION
-};
-
 // What is fixed for a batch. The last four are of dual decomposition alone.
 struct HigherOrderSearch {
-    HigherOrderDecoder decoder;
+    int64_t decoder;                // a `DecoderNumber`
     bool single_root;
     double min_gain = 0.0;          // of trees with crossing arcs, see prefer_projective()
     int64_t max_iterations = 1000;  // solutions of all sub-problems
@@ -164,11 +158,11 @@ inline Certificate search_higher_order(View2<const double> scores, const Provide
         find_candidates(allowed_arcs(scores, parts.allowed, n, arena), n, arena);
     if (arena.failed()) return {};
     switch (search.decoder) {
-    case BY_GRAND_SIBLINGS:
+    case BY_EISNER_GRAND_SIBLING:
         return {search_grand_siblings(scores, parts, c, search.single_root, arena, heads), true, 0};
-    case BY_TRI_SIBLINGS:
+    case BY_EISNER_TRI_SIBLING:
         return {search_tri_siblings(scores, parts, c, search.single_root, arena, heads), true, 0};
-    case BY_GRANDCHILDREN:
+    case BY_EISNER_GRANDCHILD:
         return {search_grandchildren(scores, parts, c, search.single_root, arena, heads, labels), true,
                 0};
     case BY_DUAL_DECOMPOSITION:

@@ -84,7 +84,7 @@ class Decoder:
 
     @property
     def number(self) -> int:
-        """As native/decode.h counts them."""
+        """As native/decoder_numbers.h counts them."""
         return list(DECODERS).index(self.name)
 
     @property
@@ -244,4 +244,4 @@ _TABLE = (
 )
 
 DECODERS: Mapping[str, Decoder] = MappingProxyType({decoder.name: decoder for decoder in _TABLE})
-"""By name, in the order of native/decode.h."""
+"""By name, in the order of native/decoder_numbers.h."""

@@ -1,0 +1,21 @@
+// The numbers of decoders.
+#pragma once
+
+#include <stdint.h>
+
+namespace gpuparse {
+
+// In the order of the table in gpuparse/inference/decoders.py.
+enum DecoderNumber : int64_t {
+    BY_EISNER,
+    BY_CHU_LIU_EDMONDS,
+    BY_EISNER_SIBLING,
+    BY_HILL_CLIMB,
+    BY_MULTI_PARENT,
+    BY_EISNER_GRANDCHILD,
+    BY_EISNER_GRAND_SIBLING,
+    BY_EISNER_TRI_SIBLING,
+    BY_DUAL_DECOMPOSITION
+};
+
+}  // namespace gpuparse
