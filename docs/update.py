@@ -1,11 +1,34 @@
 """Write the generated tables of the documentation: `python -m docs.update`."""
 
 from pathlib import Path
+from typing import get_args
 
 from gpuparse.commands.config import schema_table
+from gpuparse.inference.decoders import DECODERS, Quantity
 
 PAGES = Path(__file__).parent
-TABLES = {("configuration.md", "keys"): schema_table}
+
+
+def quantities_table() -> str:
+    """The quantities of each decoder and their engines, as a Markdown table."""
+    quantities = get_args(Quantity)
+    rows = [
+        f"| decoder | {' | '.join(name.replace('_', ' ') for name in quantities)} |",
+        "| --- " * (len(quantities) + 1) + "|",
+    ]
+    for name, decoder in DECODERS.items():
+        cells = [
+            ", ".join(decoder.forms[quantity].engines) if decoder.has(quantity) else ""
+            for quantity in quantities
+        ]
+        rows.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+TABLES = {
+    ("configuration.md", "keys"): schema_table,
+    ("confidence.md", "quantities"): quantities_table,
+}
 
 
 def with_table(text: str, name: str, table: str) -> str:
