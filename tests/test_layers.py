@@ -1,6 +1,7 @@
 """The house keeps its one direction: every import goes down a level or stays in its folder."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,16 @@ def test_a_wrong_import_is_found(module, source, fault):
 )
 def test_a_right_import_passes(module, source):
     assert faults(PACKAGE / module, source) == []
+
+
+def test_the_map_names_every_room_and_its_level():
+    text = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*`) \| (-?\d) \|", text, re.MULTILINE)
+    levels = {
+        room.removesuffix("/").removesuffix(".py"): int(level)
+        for rooms, level in rows
+        for room in re.findall(r"`([\w./]+)`", rooms)
+    }
+    there = {room_of(path) for path in MODULES} - {"__init__", "__main__", "compiled"}
+    assert levels == {room: level for room, level in LEVELS.items() if room in there}
+    assert len(text.splitlines()) <= 100
