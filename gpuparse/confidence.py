@@ -88,8 +88,7 @@ def parse_with_confidence(
                 these, tree_scorer(of_order), scales(of_order), given, found.heads[None],
                 found.labels[None], marginals, least_risk=least_risk,
             )  # fmt: skip
-            if least_risk:
-                of_order.native.label_trees(these, found)
+            of_order.native.label_trees(these, found)
             if probabilities:
                 _add_label_marginals(of_order, these, found, marginals.labels[0])
             return len(part)
