@@ -32,9 +32,9 @@ class KBest:
     heads: (k, W) int32, -1 where a sentence has fewer trees. labels: (k, W) int32, or None.
     scores: (k, S) float64 in nats, without a constant; of the labels too, if they are found with
     the trees. -inf where there is no such tree. head_probabilities, label_probabilities: (k, W) as
-    of Predictions. probabilities: (k, S) of the trees: exp of their scores less the logarithm of
-    the sum over all trees. orders: as of Predictions; a sentence that was not searched has one
-    tree, of score 0.
+    of Predictions. probabilities: (k, S) of the trees: exp of their scores minus the
+    log-partition. orders: as in Predictions; a sentence that was not searched has one tree, of
+    score 0.
     """
 
     heads: np.ndarray
@@ -59,13 +59,13 @@ def parse_with_confidence(
     threads: int = 1,
     progress: Callable[[int], None] = lambda sentences: None,
 ) -> Predictions:
-    """`Parser.parse` in native code, with probabilities, or for the trees of least risk.
+    """`Parser.parse` in native code, with probabilities, or for minimum Bayes risk trees.
 
     Args:
-        probabilities: whether those of heads and labels are asked for, given what is known.
+        probabilities: whether to compute those of heads and labels, given the known heads.
         least_risk: whether the trees shall be those with the most heads expected to be right
             (minimum Bayes risk), instead of the best ones; projective if those are.
-        the others: as of `Parser.parse`.
+        Other arguments: as in `Parser.parse`.
     Raises:
         ConfigError: there are no sums over the decoder's trees. Others as `Parser.parse`.
     Cost: as `Parser.parse`, and the sums over all trees.
@@ -164,7 +164,7 @@ def find_k_best_trees(
 
     Args:
         k: at least 1.
-        the others: as of `parse_with_confidence`.
+        Other arguments: as in `parse_with_confidence`.
     Raises:
         ConfigError: no k best trees, or no sums, of this decoder; as `Parser.parse`.
         NoTreeError: as `Parser.parse`.

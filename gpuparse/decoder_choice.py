@@ -74,8 +74,8 @@ def _objection(parser: Parser, mine: Decoder, other: Decoder) -> str:
         parts = " and ".join(ignored).replace("_", " ")
         order = "" if other.parts else "is of the first order and "
         return (
-            f"{order}does not read the model's {parts} scores, without which the others are but a"
-            " part of what was learned"
+            f"{order}does not read the model's {parts} scores, which were learned together with"
+            " the other scores"
         )
     return ""
 

@@ -252,7 +252,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
 
 
 def _is_primary(primary: object, labels: object, decoder: object) -> bool:
-    """Whether parsers of graphs with labels, and they alone, say what stands on primary arcs."""
+    """Whether exactly the parsers of graphs with labels have DEPRELs of primary arcs."""
     is_needed = decoder in DECODERS and DECODERS[str(decoder)].gives_graphs and bool(labels)
     if not (is_needed and isinstance(primary, list) and isinstance(labels, list)):
         return primary is None and not is_needed

@@ -217,7 +217,7 @@ class Parser:
         """The sentences of a treebank as one batch; not for several threads at once.
 
         Args:
-            guides: as of `parse`.
+            guides: as in `parse`.
         Raises:
             ConfigError: as `parse` for guides.
         """
@@ -276,11 +276,11 @@ class Parser:
         return self.predict(batch, given, max_cells, find)
 
     def predict(self, batch: Batch, known: np.ndarray, max_cells: int, find: Find) -> Predictions:
-        """What `find` finds with this parser, and with lower orders for longer sentences.
+        """The results of `find` with this parser, and with lower orders for longer sentences.
 
         Args:
             batch: of a whole treebank. known: (T,) heads by token, or empty.
-            max_cells: as of `parse`.
+            max_cells: as in `parse`.
         """
         orders = self.orders(batch, max_cells)
         if orders.any():

@@ -57,7 +57,8 @@ def check_crossing_parts(
     """`check_scores` for decoders of crossing arcs that read higher-order parts too.
 
     Args:
-        arc_scores, lengths: as there; sibling_scores, end_scores: as `check_sibling_scores`.
+        arc_scores, lengths: as in `check_scores`; sibling_scores, end_scores: as in
+            `check_sibling_scores`.
         grandparent_scores: (B, N, N, N), [b, h, m, g], g the head of h; read where g is neither h
             nor m, and g == 0 for h == 0.
         grand_sibling_scores: (B, N, N, N, N), [b, h, m, s, g]: s as for siblings, g as above.

@@ -59,8 +59,8 @@ def eisner_torch(
     """`eisner` on checked scores, all sentences and all starts of one width at once.
 
     Charts are stored by diagonal, `[b, width, start]`. The right-hand operand of a split shrinks as
-    the left-hand one grows; charts that stand there are kept upside down, `[b, nodes - width,
-    start]`, so that both are plain strided views.
+    the left-hand one grows; its charts are stored in reverse, `[b, nodes - width, start]`, so that
+    both are plain strided views.
 
     Returns:
         As `eisner`; a sentence without a tree gets the score -inf.

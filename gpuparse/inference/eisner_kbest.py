@@ -20,19 +20,19 @@ def eisner_kbest(
 
     Args:
         arc_scores, lengths: as `eisner` reads them, in main memory.
-        k: how many trees, at least 1.
+        k: number of trees, at least 1.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto" or "cpu" (compiled), which are the same: there is no torch form.
 
     Returns:
         heads int64 (B, k, N), -1 at position 0 and in padding; scores (B, k). All trees of a
-        sentence differ. Where it has fewer than k, the others have heads -1 and score -inf; the
-        empty sentence has one tree, of score 0. The first tree and its score are those of `eisner`.
-        The order is that of the charts: every item orders its derivations by value, then by the
-        smallest split, then by the rank of the left part in its own item, then by that of the right
-        part; a single root word counts as a split. A larger k only adds trees. Scores are summed in
-        the order of the words; where that puts one a rounding error above the one before, it is
-        given as that one, so that scores never rise.
+        sentence differ. If it has fewer than k, the remaining rows have heads -1 and score -inf;
+        the empty sentence has one tree, of score 0. The first tree and its score are those of
+        `eisner`. The order is that of the charts: every item orders its derivations by value, then
+        by the smallest split, then by the rank of the left part in its own item, then by that of
+        the right part; a single root word counts as a split. A larger k only adds trees. Scores are
+        summed in the order of the words; where that puts one a rounding error above the one before,
+        it is given as that one, so that scores never rise.
 
     Raises:
         ScoreError: as `eisner`; tensors on another device or another backend; a wrong k.

@@ -23,14 +23,14 @@ def eisner_sibling_kbest(
     Args:
         arc_scores, sibling_scores, lengths, end_scores: as `eisner_sibling` reads them, in main
             memory.
-        k: how many trees, at least 1.
+        k: number of trees, at least 1.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto" or "cpu" (compiled), which are the same: there is no torch form.
 
     Returns:
-        heads int64 (B, k, N) and scores (B, k) as of `eisner_kbest`, exact, the first those of
-        `eisner_sibling`. Ties as there; the split of an arc is its inner sibling, and having none
-        comes before all others.
+        heads int64 (B, k, N) and scores (B, k) as in `eisner_kbest`, exact, the first those of
+        `eisner_sibling`. Ties as in `eisner_kbest`; the split of an arc is its inner sibling, and
+        no sibling comes first.
 
     Raises:
         ScoreError: as `eisner_sibling`; tensors on another device or another backend; a wrong k.

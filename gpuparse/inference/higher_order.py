@@ -162,7 +162,7 @@ def eisner_grandchild(
             and padding are never read. Integers are computed with as float64.
         lengths: words of each sentence, int (B,), 0..N-1.
         sibling_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of h between h and m that is
-            closest to m; c == h: there is none. None: zeros, as for the others.
+            closest to m; c == h: there is none. None: zeros.
         inner_grandchild_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of m between h and m
             that is furthest from m; c == m: there is none.
         outer_grandchild_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of m furthest from m
@@ -212,16 +212,16 @@ def eisner_grandchild_labelled(
         arc_scores: (B, N, N, L), L >= 1; -inf forbids the label for the arc.
         sibling_scores, inner_grandchild_scores, outer_grandchild_scores: (B, N, N, N, L), by the
             label of the arc h -> m.
-        lengths, single_root, backend: as there.
+        lengths, single_root, backend: as in `eisner_grandchild`.
 
     Returns:
-        heads, labels int64 (B, N), -1 where no word is; scores (B,). Among equally good labels the
-        first wins.
+        heads, labels int64 (B, N), -1 at position 0 and in padding; scores (B,). Among equally good
+        labels the first wins.
 
     Raises:
-        ScoreError, NoTreeError: as there.
+        ScoreError, NoTreeError: as `eisner_grandchild`.
 
-    Cost: as there, times L but for memory.
+    Cost: L times that of `eisner_grandchild`, with the same memory.
     Source: Carreras 2007, sections 2 and 2.1.
     """
     chosen = choose_backend(backend, arc_scores.device)

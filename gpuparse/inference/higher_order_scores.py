@@ -53,7 +53,7 @@ def check_parts(
     """`check_sibling_scores` for decoders that read higher-order parts too; None: zeros.
 
     Args:
-        arc_scores, lengths, sibling_scores, end_scores: as there.
+        arc_scores, lengths, sibling_scores, end_scores: as in `check_sibling_scores`.
         grandparent_scores: (B, N, N, N), [b, h, m, g]: g is the head of h; read where g is
             outside the span of h and m, and g == 0 for h == 0.
         grand_sibling_scores: (B, N, N, N, N), [b, h, m, s, g]: s as for siblings, g as above.

@@ -53,7 +53,7 @@ def hill_climb(
         backend: "auto" or "cpu" (native); there is no other form.
 
     Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as of `eisner_sibling`;
+        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as from `eisner_sibling`;
         the number of changes int64 (B,). No score is below that of its start. Gains are differences
         of floats, so a change is made only if the sum of the whole tree rises too.
 
@@ -99,11 +99,11 @@ def starting_trees(
     start: Tensor | None,
     single_root: bool,
 ) -> Tensor:
-    """The trees to start from, int64 (B, N), in memory of their own.
+    """The trees to start from, int64 (B, N), in new memory.
 
     Args:
         arc_scores, sibling_scores, end_scores, lengths: checked.
-        start, single_root: as of `hill_climb`.
+        start, single_root: as in `hill_climb`.
 
     Raises:
         ScoreError, NoTreeError: as `hill_climb`.

@@ -89,8 +89,9 @@ def integer_program(
         time_limit: seconds on the clock for each sentence; None: no limit.
 
     Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as of `eisner_sibling`, or
-        of `chu_liu_edmonds` without other parts, or of `dual_decomposition` with grandparents;
+        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as from
+        `eisner_sibling`, `chu_liu_edmonds` without other parts, or `dual_decomposition` with
+        grandparents;
         optimal bool (B,): the tree is the best one.
         Where the time ran out it is merely some tree, which may even have forbidden parts and the
         score -inf. Trees whose scores differ by less than about 1e-8 of the largest difference
@@ -142,14 +143,15 @@ def integer_program_labelled(
     single_root: bool = False,
     time_limit: float | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`integer_program` with labels, of which a head may have some no more than once.
+    """`integer_program` with labels, and sets of labels that a head may give at most once.
 
     Args:
-        label_scores, limits: as `dual_decomposition_labelled` reads them; all others as there.
+        label_scores, limits: as in `dual_decomposition_labelled`; other arguments as in
+            `integer_program`.
 
     Returns:
         heads; labels int64 (B, N), -1 at position 0, in padding, and everywhere where the time ran
-        out and the limits leave the tree no labels; scores, as of `dual_decomposition_labelled`;
+        out and the limits leave the tree no labels; scores, as from `dual_decomposition_labelled`;
         optimal.
 
     Raises:

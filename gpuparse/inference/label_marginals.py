@@ -45,7 +45,7 @@ def label_marginals(arc_marginals: Tensor, label_scores: Tensor) -> Tensor:
     Args:
         arc_marginals: (B, N, N), under arc scores to which `arc_scores_of_labels(label_scores)` was
             added.
-        label_scores: (B, N, N, L), as there.
+        label_scores: (B, N, N, L), as in `arc_scores_of_labels`.
 
     Returns:
         float64 (B, N, N, L): sums over labels are the arc marginals; 0 where an arc's is 0,

@@ -67,7 +67,7 @@ def matrix_tree_marginals(
     """The probability of every arc, trees being drawn by exp(score); differentiable.
 
     Args:
-        arc_scores, lengths, single_root, backend: as of `matrix_tree_log_partition`.
+        arc_scores, lengths, single_root, backend: as in `matrix_tree_log_partition`.
 
     Returns:
         float64 (B, N, N), [b, h, m]; 0 where no score is read. Each word's column sums to 1, and
@@ -76,8 +76,10 @@ def matrix_tree_marginals(
     Raises:
         ScoreError, NoTreeError: as `matrix_tree_log_partition`.
 
-    Cost: O(n^3) a sentence, about 1.3 n^3 multiplications; see there for scores that lie far apart.
-    Source: as there; the walks of Wilson 1996 give the marginals without subtractions.
+    Cost: O(n^3) a sentence, about 1.3 n^3 multiplications; see `matrix_tree_log_partition` for
+    scores that lie far apart.
+    Source: that of `matrix_tree_log_partition`; the walks of Wilson 1996 give the marginals without
+    subtractions.
     """
     chosen = choose_backend(backend, arc_scores.device)
     scores, words = _checked(arc_scores, lengths)
@@ -95,7 +97,7 @@ def matrix_tree_entropy(
     """Entropy of the distribution over trees, each drawn by exp(score); differentiable.
 
     Args:
-        arc_scores, lengths, single_root, backend: as of `matrix_tree_log_partition`.
+        arc_scores, lengths, single_root, backend: as in `matrix_tree_log_partition`.
 
     Returns:
         float64 (B,) in nats.
@@ -126,7 +128,7 @@ def matrix_tree_sample(
     """Independent random trees, each with a probability proportional to exp(score); exact.
 
     Args:
-        arc_scores, lengths, single_root: as of `matrix_tree_log_partition`.
+        arc_scores, lengths, single_root: as in `matrix_tree_log_partition`.
         n_samples: trees of each sentence.
         generator: on the CPU; None: torch's own. One int64 is drawn from it for each sentence of
             the batch, in order. Tree s of sentence b depends on the scores of the sentence, on the
@@ -137,8 +139,8 @@ def matrix_tree_sample(
         The work is done on the CPU.
 
     Raises:
-        ScoreError: as there, or a negative n_samples.
-        NoTreeError: as there.
+        ScoreError: as `matrix_tree_log_partition`, or a negative n_samples.
+        NoTreeError: as `matrix_tree_log_partition`.
 
     Cost: O(n^3) a sentence and typically O(n^2) a tree, at the worst O(n^3).
     Source: native/matrix_tree_sample.h; differs from Wilson 1996, whose walks may take

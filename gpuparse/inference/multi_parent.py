@@ -35,7 +35,7 @@ def multi_parent(
 
     From the start on, the change is made that raises the score most, again and again, until none
     raises it: one head of a word is replaced by a word that is not yet its head, or such a word
-    becomes a head beside the others; no cycle may arise. The root is never an additional head and
+    becomes a further head; no cycle may arise. The root is never an additional head and
     replaces only the head of a word that has no other. With a single root it replaces none.
     Siblings of an arc are taken among all modifiers of its head. Among equal gains the smallest
     modifier wins, then the smallest new head, then a replacement, of the smallest head.

@@ -33,7 +33,7 @@ class _Batch:
         return [*scores, self.lengths[part]]
 
     def worth(self, cost: int) -> int:
-        """Operations for which one more thread pays, where each costs so many of a search."""
+        """Operations for which one more thread pays, if each costs `cost` steps of a search."""
         # Each step of a search with siblings costs about three times as much as one without.
         return WORTH_A_THREAD // (cost if len(self.arrays) == 1 else 3 * cost)
 

@@ -12,10 +12,10 @@ def chu_liu_edmonds_kbest(
 ) -> tuple[list[list[int]], list[Any]]:
     """The k best trees, best first.
 
-    The best tree of all splits the others by the first word that has another head than there: part
-    m holds the trees that agree with it before word m, and not at m. The best of the best trees of
-    all parts comes next, and splits its part in the same way, from the word m on at which the part
-    was made; and so on.
+    The best tree splits all other trees by the first word with a different head: set m has the
+    trees that agree with it before word m, and not at m. The best of the best trees of all sets is
+    next, and splits its set in the same way, from the word m on at which the set was made; and so
+    on.
 
     Args:
         arc_scores: (n+1, n+1), score of head h -> modifier m; column 0 and diagonal are not read.

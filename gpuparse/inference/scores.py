@@ -120,16 +120,16 @@ def check_sibling_scores(
     """`check_scores` for decoders that read sibling and end scores too.
 
     Args:
-        arc_scores, lengths: as there. sibling_scores: (B, N, N, N), under the same rules; read are
-            the cells [b, h, m, s] of words m with h < s < m, m < s < h or s == h. end_scores:
-            (B, N, N), read like those of arcs; None: zeros. If the types differ, all are used as
-            the widest one.
+        arc_scores, lengths: as in `check_scores`. sibling_scores: (B, N, N, N), under the same
+            rules; read are the cells [b, h, m, s] of words m with h < s < m, m < s < h or s == h.
+            end_scores: (B, N, N), read like those of arcs; None: zeros. If the types differ, all
+            are used as the widest one.
 
     Returns:
         arc, sibling and end scores and lengths, as `Scores` has them; the scores in one type.
 
     Raises:
-        ScoreError: as there.
+        ScoreError: as `check_scores`.
 
     Cost: O(B N^3).
     """

@@ -105,28 +105,28 @@ def dual_decomposition_labelled(
     granularity: float | None = None,
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """`dual_decomposition` with labels, of which a head may have some no more than once.
+    """`dual_decomposition` with labels, and sets of labels that a head may give at most once.
 
     The limits are a further sub-problem: for each head, the best modifiers and labels that keep
     them. No tree is returned that breaks one; each tree met gets its best labels under the limits.
 
     Args:
-        arc_scores, lengths, and all others not named here: as there, in main memory.
+        Arguments not named here: as in `dual_decomposition`, in main memory.
         label_scores: (B, N, N, L), [b, h, m, l], added to the score of the arc; -inf forbids.
         limits: sets of labels, each of which a head may give to at most one modifier, at most
             `MOST_LIMITS`. A label may be in several sets.
         backend: "auto" or "cpu".
 
     Returns:
-        heads, as there; labels int64 (B, N), -1 at position 0 and in padding: the first among
+        heads; labels int64 (B, N), -1 at position 0 and in padding: the first among
         equals; scores, labels' included; certified; iterations.
 
     Raises:
-        ScoreError: as there; a label that does not exist; too many limits.
-        NoTreeError: as there; no tree keeps the limits, or none was found.
+        ScoreError: as `dual_decomposition`; a label that does not exist; too many limits.
+        NoTreeError: as `dual_decomposition`; no tree keeps the limits, or none was found.
 
-    Cost: as there, and O(A L) besides; an iteration takes O(A 2^K D) more for K limits, D being the
-    different sets of limits that labels are under.
+    Cost: that of `dual_decomposition` and O(A L); an iteration takes O(A 2^K D) more, for K limits
+    and D different sets of limits that labels are under.
     """
     require_compiled("dual_decomposition_labelled", backend, arc_scores.device)
     _check_limits(max_iterations, granularity)

@@ -145,7 +145,7 @@ class _Messages:
         return _Messages(of_chains, up, down)
 
     def where(self, which: Tensor, others: "_Messages") -> "_Messages":
-        """These in the sentences which (B,), and the others elsewhere."""
+        """These messages in the sentences `which` (B,), `others` in the remaining ones."""
         of_chains = torch.where(which[:, None, None], self.of_chains, others.of_chains)
         if self.up is None or self.down is None or others.up is None or others.down is None:
             return _Messages(of_chains, None, None)
@@ -217,7 +217,7 @@ def _messages(factors: _Factors, arcs: Tensor, old: _Messages) -> _Messages:
 
 
 def _of_chains(arcs: Tensor, siblings: Tensor, ends: Tensor) -> Tensor:
-    """Messages (B, N, N) to the arcs h -> m with h < m; 0 for the others.
+    """Messages (B, N, N) to the arcs h -> m with h < m; 0 for other arcs.
 
     Args:
         arcs: (B, N, N), what the arcs tell, -inf if forbidden; siblings: (B, N, N, N), -inf where

@@ -50,7 +50,7 @@ def eisner_grandchild_torch(
     """`eisner_grandchild_labelled` on checked scores: all spans of one width at once.
 
     Returns:
-        As there; a sentence without a tree gets the score -inf.
+        As `eisner_grandchild_labelled`; a sentence without a tree gets the score -inf.
     """
     heads = torch.full_like(arc_scores[..., 0, 0], NO_HEAD, dtype=torch.int64)
     labels = heads.clone()

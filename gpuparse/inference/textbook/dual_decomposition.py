@@ -38,7 +38,7 @@ def dual_decomposition(
     grandparents, and then the automata choose no heads).
 
     Args:
-        The scores as of `gpuparse.inference.dual_decomposition`, of one sentence; None: zeros.
+        The scores of `gpuparse.inference.dual_decomposition` for one sentence; None: zeros.
 
     Returns:
         heads (n + 1), -1 at the root; its score; certified; iterations.

@@ -18,7 +18,7 @@ from gpuparse.inference.kernels.gpu.launch import (
     row_length,
 )
 
-# What stands in `place` for words that are not on the path, and in `parent` of no member.
+# Values of `place` for words that are not on the path, and of `parent` for non-members.
 FREE, ATTACHED, NO_PARENT = tl.constexpr(-1), tl.constexpr(-2), tl.constexpr(-1)
 
 LANES_A_WARP, MOST_WARPS = 128, 8  # one warp finds a number or a maximum without waiting
@@ -30,7 +30,8 @@ def chu_liu_edmonds(
     """`gpuparse.inference.chu_liu_edmonds` on usable scores; does not synchronise.
 
     Returns:
-        As there; a sentence without a tree gets the score -inf and no heads.
+        As `gpuparse.inference.chu_liu_edmonds`; a sentence without a tree gets the score -inf and
+        no heads.
     """
     heads, scores = new_trees(arc_scores)
     n_batch, n_nodes = heads.shape
@@ -77,7 +78,7 @@ def chu_liu_edmonds_kernel(
     STRIDE: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
-    """Best trees of the sentences program, program + programs, ...; arguments as there.
+    """Best trees of the sentences program, program + programs, ...; arguments as above.
 
     rows: (programs, N x STRIDE + 2 x LANES); paths: (programs, LANES).
     """

@@ -39,10 +39,10 @@ def eisner(
     """`gpuparse.inference.eisner` on scores that are known to be usable; does not synchronise.
 
     Args:
-        lanes: starts that a program looks at at once; None: as many as suit N.
+        lanes: starts that a program computes at once; None: chosen by N.
 
     Returns:
-        As there; a sentence without a tree gets the score -inf and no heads.
+        As `gpuparse.inference.eisner`; a sentence without a tree gets the score -inf and no heads.
     """
     heads, scores = new_trees(arc_scores)
     n_batch, n_nodes = heads.shape

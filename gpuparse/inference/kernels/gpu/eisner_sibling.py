@@ -43,10 +43,11 @@ def eisner_sibling(
     """`gpuparse.inference.eisner_sibling` on usable scores of one type; does not synchronise.
 
     Args:
-        lanes: starts that a program looks at at once; None: as many as suit N.
+        lanes: starts that a program computes at once; None: chosen by N.
 
     Returns:
-        As there; a sentence without a tree gets the score -inf and no heads.
+        As `gpuparse.inference.eisner_sibling`; a sentence without a tree gets the score -inf and no
+        heads.
     """
     heads, scores = new_trees(arc_scores)
     n_batch, n_nodes = heads.shape
@@ -90,7 +91,7 @@ def eisner_sibling_kernel(
     STRIDE: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
-    """Best trees of the sentences program, program + programs, ...; arguments as there.
+    """Best trees of the sentences program, program + programs, ...; arguments as above.
 
     charts: (programs, N x PLANES x STRIDE, and PARTS x STRIDE for the parts of the tree's score);
     splits: (programs, N x SPLIT_PLANES x STRIDE).
