@@ -1,0 +1,91 @@
+"""Projective search beyond the second order: microseconds a sentence, and times the first order."""
+
+import argparse
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.registry import Report, median_times
+from gpuparse.inference import (
+    eisner,
+    eisner_grand_sibling,
+    eisner_grandchild,
+    eisner_grandchild_labelled,
+    eisner_tri_sibling,
+)
+
+GATE = ("tests/inference/test_third_order.py", "tests/inference/test_eisner_grandchild.py")
+WORDS = (10, 25, 40)
+HEADS = (None, 8, 4)
+"""Candidates for the head of a word; None: all."""
+LABELS = 5
+CELLS = 6_000_000
+"""Most scores of one part kind in a batch."""
+CHILDREN = ("sibling_scores", "inner_grandchild_scores", "outer_grandchild_scores")
+
+
+def run(options: argparse.Namespace) -> Report:
+    """Time public functions, after checking that the backends agree."""
+    rows = []
+    for n in WORDS:
+        n_batch = max(1, min(64, CELLS // (n + 1) ** 4))
+        rng = np.random.default_rng(n)
+        parts = {words: _draw(rng, n_batch, n, words) for words in (2, 3, 4)}
+        with_labels = _draw(rng, n_batch, n, 3)[..., None].expand(-1, -1, -1, -1, LABELS)
+        lengths = torch.full((n_batch,), n)
+        for k in HEADS:
+            arcs = _prune(rng, parts[2], k)
+            searches: dict[str, Any] = {
+                "eisner": eisner,
+                "grandchild": partial(eisner_grandchild, **dict.fromkeys(CHILDREN, parts[3])),
+                "labels": partial(
+                    eisner_grandchild_labelled, **dict.fromkeys(CHILDREN, with_labels.contiguous())
+                ),
+                "grand-sibling": partial(
+                    eisner_grand_sibling, grandparent_scores=parts[3], grand_sibling_scores=parts[4]
+                ),
+                "tri-sibling": partial(
+                    eisner_tri_sibling, tri_sibling_scores=parts[4], outermost_scores=parts[4]
+                ),
+            }
+            calls = {}
+            for name, search in searches.items():
+                of_arcs = arcs[..., None].expand(-1, -1, -1, LABELS) if name == "labels" else arcs
+                call = partial(search, of_arcs, lengths, backend="cpu")
+                again = search(of_arcs[:1], lengths[:1], backend="torch", **_first(search, n_batch))
+                if not call()[0][:1].equal(again[0]):
+                    raise AssertionError(f"the backends disagree on {name} with {k} heads a word")
+                calls[name] = call
+            seconds = median_times(calls, options)
+            micro = {name: time / n_batch * 1e6 for name, time in seconds.items()}
+            rows.append([str(n), "all" if k is None else str(k), *micro.values()])
+    columns = ["n", "heads", "eisner", "grandchild", f"{LABELS} labels", "grand-sib", "tri-sib"]
+    notes = [
+        f"float32, normal random scores, {options.threads} thread(s), median of {options.repeats} "
+        "rounds; public functions in native code, checks and dense scores of all parts included.",
+    ]
+    return Report("Higher-order search, microseconds a sentence", columns, rows, notes)
+
+
+def _draw(rng: np.random.Generator, n_batch: int, n: int, words: int) -> Tensor:
+    return torch.from_numpy(rng.standard_normal((n_batch, *[n + 1] * words), np.float32))
+
+
+def _first(search: Any, n_batch: int) -> dict[str, Tensor]:
+    """The scores of the first sentence, by keyword."""
+    given = getattr(search, "keywords", {})
+    return {name: scores[:1] for name, scores in given.items() if len(scores) == n_batch}
+
+
+def _prune(rng: np.random.Generator, arcs: Tensor, k: int | None) -> Tensor:
+    """Scores of k heads of each word at random, the word before it among them; -inf for others."""
+    if k is None:
+        return arcs
+    order = rng.random(arcs.shape)
+    n = arcs.shape[1] - 1
+    order[:, np.arange(n), np.arange(1, n + 1)] = -1
+    order[:, np.arange(n + 1), np.arange(n + 1)] = 2
+    return arcs.masked_fill(torch.from_numpy(order.argsort(1).argsort(1) >= k), -torch.inf)
