@@ -3,13 +3,14 @@
 Other than in projective trees, the head of a head may stand anywhere but at the modifier.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.inference.scores import (
     as_float,
@@ -70,23 +71,26 @@ def check_crossing_parts(
     """
     checked = check_scores(arc_scores, lengths)
     arc, words = checked.arc, checked.lengths
+    n_nodes = arc.shape[1]
     sibling, end = None, None
     if sibling_scores is not None:
         arc, sibling, end, words = check_sibling_scores(
             arc_scores, sibling_scores, lengths, end_scores
         )
     elif end_scores is not None:
-        end = _checked(end_scores, "end_scores", arc, words, read_cells(words, arc.shape[1]))
-    reads_grandparent = read_grandparent_cells(words, arc.shape[1])
+        end = _checked(end_scores, "end_scores", arc, words, 2, lambda: read_cells(words, n_nodes))
     grandparent, grand_sibling = None, None
     if grandparent_scores is not None:
         grandparent = _checked(
-            grandparent_scores, "grandparent_scores", arc, words, reads_grandparent
-        )
+            grandparent_scores, "grandparent_scores", arc, words, 3,
+            lambda: read_grandparent_cells(words, n_nodes),
+        )  # fmt: skip
     if grand_sibling_scores is not None:
-        reads_sibling = read_sibling_cells(words, arc.shape[1])
-        read = reads_sibling[..., None] & reads_grandparent[:, :, :, None]
-        grand_sibling = _checked(grand_sibling_scores, "grand_sibling_scores", arc, words, read)
+        grand_sibling = _checked(
+            grand_sibling_scores, "grand_sibling_scores", arc, words, 4,
+            lambda: read_sibling_cells(words, n_nodes)[..., None]
+            & read_grandparent_cells(words, n_nodes)[:, :, :, None],
+        )  # fmt: skip
     given = [part for part in (sibling, grandparent, grand_sibling, end) if part is not None]
     dtype = arc.dtype
     for part in given:
@@ -109,17 +113,27 @@ def read_grandparent_cells(lengths: Tensor, n_nodes: int) -> Tensor:
     return read_cells(lengths, n_nodes)[..., None] & is_part & is_node[:, None, None]
 
 
-def _checked(scores: Tensor, name: str, arc: Tensor, lengths: Tensor, read: Tensor) -> Tensor:
-    """The scores, detached; read: bool, in the shape that they must have."""
-    if scores.shape != read.shape or scores.device != arc.device:
+def _checked(
+    scores: Tensor,
+    name: str,
+    arc: Tensor,
+    lengths: Tensor,
+    n_axes: int,
+    read: Callable[[], Tensor],
+) -> Tensor:
+    """The scores, detached; read: makes a bool tensor of their shape, true for cells that count."""
+    shape = (len(arc), *[arc.shape[1]] * n_axes)
+    if scores.shape != shape or scores.device != arc.device:
         raise ScoreError(
             f"{name} has shape {tuple(scores.shape)} on {scores.device}, expected "
-            f"{tuple(read.shape)} on {arc.device}"
+            f"{shape} on {arc.device}"
         )
     scores = as_float(scores, name).detach()
     limit = torch.finfo(scores.dtype).max / (8 * (lengths + 1)).to(scores.dtype)
+    if scores.device.type == "cpu" and not _any_suspicious(scores, lengths, limit):
+        return scores
     limit = limit.view(-1, *[1] * (scores.dim() - 1))
-    bad = (read & ~((scores == -torch.inf) | (scores.abs() <= limit))).nonzero()
+    bad = (read() & ~((scores == -torch.inf) | (scores.abs() <= limit))).nonzero()
     if len(bad):
         b, *place = bad[0].tolist()
         raise ScoreError(
@@ -128,6 +142,15 @@ def _checked(scores: Tensor, name: str, arc: Tensor, lengths: Tensor, read: Tens
             f"{limit[b].item():.3g}"
         )
     return scores
+
+
+def _any_suspicious(scores: Tensor, lengths: Tensor, limit: Tensor) -> bool:
+    """Whether any number is unusable, be it read or not; so that masks are made only then."""
+    found = np.empty(len(scores), np.bool_)
+    rows = scores.contiguous().flatten(2).numpy()
+    limits = limit.double().numpy()
+    native.call("find_suspicious_sentences", rows, lengths.numpy(), limits, found)
+    return bool(found.any())
 
 
 def crossing_tree_scores(parts: CrossingParts, heads: Tensor) -> Tensor:
