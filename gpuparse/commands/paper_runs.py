@@ -41,7 +41,7 @@ from gpuparse.learning.trainer import check_rule
 
 @dataclass(frozen=True)
 class Trained:
-    """What is kept beside a model: what it was made of, and how long that took.
+    """The origin and training time of a model, in a file beside its folder.
 
     weights: SHA-256 of its weights file. learning_seconds: as `Run` counts them.
     """
@@ -52,9 +52,9 @@ class Trained:
 
     @classmethod
     def read(cls, model: Path) -> Trained | None:
-        """What is kept beside a model; None if nothing is, or it is of another model."""
+        """The record of a model; None if there is none, or it is of another model."""
         try:
-            facts = json.loads(_kept_beside(model).read_text(encoding="utf-8"))
+            facts = json.loads(_record_of(model).read_text(encoding="utf-8"))
             trained = cls(
                 Origin(**facts["origin"]), facts["weights"], float(facts["learning_seconds"])
             )
@@ -63,11 +63,11 @@ class Trained:
         return trained if trained.weights == _weights_sha256(model) else None
 
     def write(self, model: Path) -> None:
-        with replace_file(_kept_beside(model), force=True) as file:
+        with replace_file(_record_of(model), force=True) as file:
             file.write((json.dumps(dataclasses.asdict(self), indent=1) + "\n").encode())
 
 
-def _kept_beside(model: Path) -> Path:
+def _record_of(model: Path) -> Path:
     return model.with_name(f"{model.name}.json")
 
 
@@ -183,11 +183,11 @@ class Work:
         if trained is None:
             raise ConfigError(
                 f"{folder}: holds a model that this command did not train; give --force to train"
-                " it anew, or name another output"
+                " it again, or name another output"
             )
         changed = differences(trained.origin, run.origin(self._sha256[name]))
         if changed:
-            changed.append("give --force to train it anew, or name another output")
+            changed.append("give --force to train it again, or name another output")
             raise ConfigError("\n".join(f"{folder}: {line}" for line in changed))
         self._ready[name] = trained
 

@@ -12,18 +12,18 @@ from gpuparse.evaluation.comparison import Disagreement
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
 
-PAPER = "paper"  # what a paper's figures are called where the file gives them no name
+PAPER = "paper"  # the name of a paper's figures if the file gives none
 Figure = int | float | str | None
 _HERE = "here"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a system is measured by.
+    """The scores of a system.
 
-    trees: scores of its HEAD column. graphs: of its arcs against the gold graphs, where a table
-    asks for them. learning_seconds: CPU time, as `Run` counts it. right: (W,) bool, the words that
-    count and have the right head.
+    trees: scores of its HEAD column. graphs: of its arcs against the gold graphs, if a table needs
+    them. learning_seconds: CPU time, as in `Run`. right: (W,) bool, the scored words with the right
+    head.
     """
 
     trees: TreeScores
@@ -34,7 +34,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Measure:
-    """What a table may show: its title, the value, and whether that is counted over graphs."""
+    """A column of a table: its title, its value, and whether it is measured over graphs."""
 
     title: str
     value: Callable[[Result], float | None]
@@ -78,8 +78,7 @@ class Row:
 class Table:
     """A table: the rows' systems measured by the columns, which are keys of MEASURES.
 
-    compare: pairs of rows whose heads McNemar's test is put to. transposed: whether the systems
-    stand side by side.
+    compare: pairs of rows that McNemar's test compares. transposed: whether systems are columns.
     """
 
     title: str
@@ -137,13 +136,13 @@ def _comparison_as_json(first: Row, second: Row, results: dict[str, Result]) -> 
 
 
 def table_as_text(table: Table, results: dict[str, Result]) -> str:
-    """A table to read: figures with two decimals, the paper's beside them as they are given.
+    """A table as text: our figures with two decimals, the paper's as they are given.
 
     Args:
         table: the table.
         results: of each of its systems.
     Returns:
-        Lines; "-" for what is not known.
+        The lines; "-" for an unknown figure.
     """
     lines = [table.title, ""]
     lines += (_side_by_side if table.transposed else _one_below_the_other)(table, results)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Half of the last digit of a probability with four decimals: 1.0000 may stand for 1 - LEAST, so the
+# Half of the last digit of a probability with four decimals: 1.0000 may mean 1 - LEAST, so the
 # log loss of an error at 1.0000 is -ln(LEAST), not infinite.
 LEAST = 0.00005
 LEAST_CERTAIN = (1, 5, 10, 20)  # percent of the words
