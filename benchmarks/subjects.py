@@ -3,12 +3,19 @@
 import argparse
 from dataclasses import replace
 
+from gpuparse.config.schema import (
+    DataConfig,
+    FeatureMapConfig,
+    LabelsConfig,
+    LearningConfig,
+    PruningConfig,
+    RunConfig,
+)
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import load_templates
-from gpuparse.learning.pruning import PruningOptions
-from gpuparse.learning.trainer import Options, Trainer
+from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 
 GENERATED = "4000 generated sentences"
@@ -42,26 +49,16 @@ def read_subject(path: str | None) -> Treebank:
 
 def options_for(
     n_rows: int, *, epochs: int, decoder: str = "eisner", cost_augmented: bool = True
-) -> Options:
+) -> RunConfig:
     """A run as in the shipped configs."""
-    return Options(
+    return RunConfig(
+        output="model",
         decoder=decoder,
-        min_gain=0.5,
-        single_root=None,
-        pos="auto",
-        map_kind="hashed",
-        map_rows=n_rows,
-        rule="mira",
-        epochs=epochs,
-        batch_size=1,
-        cost_augmented=cost_augmented,
-        max_step=None,
-        shuffle=True,
-        unreachable="oracle",
-        seed=1,
-        label_rows=1 << 20,
-        label_epochs=1,
-        pruning=PruningOptions(threshold=0.001, max_heads=10, epochs=2, folds=2),
+        data=DataConfig(train="train.conllu"),
+        feature_map=FeatureMapConfig(rows=n_rows),
+        learning=LearningConfig(epochs=epochs, cost_augmented=cost_augmented),
+        labels=LabelsConfig(rows=1 << 20, epochs=1),
+        pruning=PruningConfig(threshold=0.001, max_heads=10, epochs=2, folds=2),
     )
 
 
@@ -81,7 +78,7 @@ def trained_model(
     label_templates = load_templates(labels) if labels else None
     options = options_for(n_rows, epochs=2, decoder=decoder)
     if labels == "joint-labels":
-        options = replace(options, joint_labels=True, label_rows=n_rows)
+        options = replace(options, labels=replace(options.labels, kind="joint", rows=n_rows))
     trainer = Trainer(treebank, load_templates(features), label_templates, options)
     for _ in trainer.learn():
         pass

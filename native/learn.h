@@ -6,6 +6,7 @@
 // nothing but its own changes.
 #pragma once
 #include "api/learning.h"
+#include "confidence.h"
 #include "decode.h"
 #include "difference.h"
 #include "part_rows.h"
@@ -13,10 +14,6 @@
 namespace gpuparse {
 
 constexpr int64_t NO_TREE = -1;  // a sentence has no tree: its scores are not finite
-
-#ifndef HAS_K_BEST
-inline int64_t find_k_best_trees(const SentenceScores<float>&, const Search&, int64_t, Arena&, View2<int64_t>) { return 0; }
-#endif
 
 // A sentence of a batch: its number, the token of its root, and its words.
 struct SentencePlace { int64_t b, start, n; };

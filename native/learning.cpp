@@ -1,5 +1,6 @@
 // Exported functions of learning.
 #include "learn.h"
+#include "learn_conditional.h"
 #include "learn_factored.h"
 #include "learn_labels.h"
 
@@ -46,6 +47,23 @@ GPUPARSE(int64_t) learn_factored(const Sentences* sentences, const Scorer* score
         if (!learn_factored_sentence(*sentences, *scorer, place, gold.data + place.start,
                                      rule->max_step, seen + b, rows, weights, arena, *wrong.data))
             return NO_MEMORY;
+    }
+    return OK;
+}
+
+GPUPARSE(int64_t) learn_conditional(const Sentences* sentences, const Scorer* scorer,
+                                    const Search* search, const UpdateRule* rule, i64_1 gold,
+                                    const LearnedTables* tables, int64_t seen, out_f64_1 wrong) {
+    if (!is_float(*scorer)) return BAD_TYPE;
+    Arena arena;
+    LearnedWeights weights = weights_of(*tables);
+    for (int64_t b = 0; b < sentences->starts.n0; b++) {
+        ArenaMark mark(arena);
+        const SentencePlace place{b, sentences->starts.data[b], sentences->lengths.data[b]};
+        const int64_t status =
+            learn_conditional_sentence(*sentences, *scorer, *search, *rule, place, gold, seen + b,
+                                       weights, arena, *wrong.data);
+        if (status != OK) return status;
     }
     return OK;
 }
@@ -104,4 +122,30 @@ GPUPARSE(int64_t) find_update_steps(const UpdateRule* rule, f64_1 costs, f64_1 m
     find_steps(rule->rule, k, costs.data, margins.data, gram.data, rule->max_step, missing,
                steps.data);
     return OK;
+}
+
+GPUPARSE(int64_t) list_tree_difference(i64_1 gold, i64_1 found, i64_1 gold_labels,
+                                       i64_1 found_labels, bool siblings, const HigherPlan* higher,
+                                       const HigherPlan* children, out_i64_2 parts) {
+    const int64_t n = gold.n0 - 1;
+    const bool has_labels = gold_labels.n0 > 0;
+    if (found.n0 != gold.n0 || parts.n1 != 7 || n < 1) return BAD_SHAPE;
+    if (has_labels && (gold_labels.n0 != gold.n0 || found_labels.n0 != gold.n0)) return BAD_SHAPE;
+    Arena arena;
+    PartList list;
+    if (!start_part_list(list, n, 1, arena)) return NO_MEMORY;
+    const TreePair trees{n, gold.data, found.data, has_labels ? gold_labels.data : nullptr,
+                         has_labels ? found_labels.data : nullptr};
+    const ListedKinds kinds{siblings, higher ? higher->family_start.data : nullptr,
+                            higher && higher->only_last,
+                            children ? children->family_start.data : nullptr};
+    list_differing_parts(trees, kinds, 0, list);
+    if (arena.failed()) return NO_MEMORY;
+    for (int64_t p = 0; p < list.count && p < parts.n0; p++) {
+        const Part& part = list.parts[p];
+        const int64_t row[] = {part.kind,   part.h,     part.m,       part.third,
+                               part.fourth, part.label, list.signs[p]};
+        memcpy(parts.data + 7 * p, row, sizeof(row));
+    }
+    return list.count;
 }

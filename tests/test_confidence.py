@@ -16,7 +16,7 @@ from gpuparse.features.templates import parse_set
 from gpuparse.folder import load_parser, save_parser
 from gpuparse.inference import minimum_bayes_risk
 from gpuparse.learning.projectivize import unkeepable
-from gpuparse.learning.units import fit_units
+from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import TorchScorer, arc_scores
 from gpuparse.scoring.joint import label_map
@@ -32,9 +32,9 @@ KINDS = {
     "eisner": {},
     "matrix tree": {"decoder": "chu_liu_edmonds", "single_root": True},
     "siblings": {"decoder": "eisner_sibling"},
-    "joint": {"joint_labels": True, "label_templates": JOINT},
+    "joint": {"labels_kind": "joint", "label_templates": JOINT},
     "joint, siblings": {
-        "decoder": "eisner_sibling", "joint_labels": True, "label_templates": JOINT,
+        "decoder": "eisner_sibling", "labels_kind": "joint", "label_templates": JOINT,
     },
 }  # fmt: skip
 SHORT = random_sentences(7, 12, 4)
@@ -311,7 +311,7 @@ def test_decoders_without_sums():
     for call in (
         lambda: parse_with_confidence(climber, TEST, probabilities=True),
         lambda: parse_with_confidence(climber, TEST, least_risk=True),
-        lambda: fit_units(climber, TEST),
+        lambda: fit_temperatures(climber, TEST),
     ):
         with pytest.raises(ConfigError, match="no exact sums"):
             call()
@@ -343,7 +343,7 @@ def test_other_refusals():
     assert several.label_probabilities is None
     blank = [[[*word[:6], "_", *word[7:]] for word in words] for words in SHORT]
     with pytest.raises(DataError, match="no word has a head"):
-        fit_units(model, treebank_of(blank))
+        fit_temperatures(model, treebank_of(blank))
 
 
 @pytest.mark.parametrize("kind", ["eisner", "joint"])
@@ -351,14 +351,14 @@ def test_fitted_units_are_the_likeliest(kind):
     raw = trained(**KINDS[kind])
     # Partly known: of trees that are drawn by chance alone, it is best to be sure of nothing.
     treebank = treebank_of(TRAIN[:15] + random_sentences(900, 30, 9))
-    fitted, before, after = fit_units(raw, treebank)
+    fitted, before, after = fit_temperatures(raw, treebank)
     assert fitted.is_calibrated
     assert after.heads + after.labels < before.heads + before.labels
 
     def loss(model):
-        return fit_units(model, treebank)[1]
+        return fit_temperatures(model, treebank)[1]
 
-    again = fit_units(fitted, treebank)[0]
+    again = fit_temperatures(fitted, treebank)[0]
     assert again.arc_scale == pytest.approx(fitted.arc_scale, rel=0.03)
     assert again.label_scale == pytest.approx(fitted.label_scale, rel=0.03)
     for factor in (0.8, 1.25):
@@ -368,7 +368,7 @@ def test_fitted_units_are_the_likeliest(kind):
         of_labels = loss(fitted.with_scales(fitted.arc_scale, fitted.label_scale * factor))
         assert of_labels.labels >= after.labels
         assert of_labels.heads == after.heads
-    assert fit_units(raw, treebank, threads=3)[0].arc_scale == fitted.arc_scale
+    assert fit_temperatures(raw, treebank, threads=3)[0].arc_scale == fitted.arc_scale
 
 
 def test_heads_that_no_projective_tree_keeps():

@@ -14,7 +14,7 @@ from gpuparse.commands.paper_files import load_tables
 from gpuparse.config import RunConfig, known_keys, load_config, parse_config
 from gpuparse.features.templates import TemplateSet, load_templates
 from gpuparse.folder import load_parser
-from gpuparse.learning.trainer import check_rule
+from gpuparse.learning.checks import check_learning
 from gpuparse.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
@@ -159,7 +159,7 @@ def test_the_commands_of_a_paper_are_right(path, monkeypatch):
         for config in paper.systems.values():
             templates = load_templates(config.features)
             assert has_what_it_needs(templates, config.decoder)
-            check_rule(train.trainer_options(config))
+            check_learning(config)
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=name)

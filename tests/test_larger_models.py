@@ -11,28 +11,29 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from gpuparse.confidence import find_k_best_trees, parse_with_confidence
+from gpuparse.config.schema import PruningConfig
 from gpuparse.data.tree import is_projective
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.templates import TemplateSet
 from gpuparse.folder import WEIGHTS, load_parser, save_parser
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.pruning import PruningOptions
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from gpuparse.scoring.admission import CHAIN, LOWER, OWN, PartSize, sentence_cells
 from gpuparse.scoring.weights import Weights
 from tests.learning.literal import JOINT, OPTIONS, learned, toy_treebank, with_random_weights
 from tests.learning.literal_larger import ALL, WITH_CHILDREN, Literal, Weigh
+from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 
-PRUNING = PruningOptions(threshold=0.001, max_heads=3, epochs=2, folds=2)
+PRUNING = PruningConfig(threshold=0.001, max_heads=3, epochs=2, folds=2)
 TRAIN = random_sentences(80, 25, 8, projective=False)
 TEST = treebank_of(random_sentences(81, 30, 10))
 
 
 def trained(decoder: str, *, templates: TemplateSet = ALL, map_rows: int = 1 << 18) -> Parser:
-    options = replace(
+    options = changed(
         OPTIONS, decoder=decoder, map_rows=map_rows, label_rows=1 << 12, pruning=PRUNING
     )
     return learned(Trainer(treebank_of(TRAIN), templates, JOINT, options)).model(16, "seed: 1\n")
@@ -45,7 +46,7 @@ def model(request: pytest.FixtureRequest) -> Parser:
 
 def as_numbers(model: Parser, sentences: list[Sentence], trees: np.ndarray) -> list[float]:
     """What the heads (W,) of some sentences score under a model, by the text of its templates."""
-    literal = Literal(sentences, replace(OPTIONS, decoder="dual_decomposition"), model)
+    literal = Literal(sentences, changed(OPTIONS, decoder="dual_decomposition"), model)
     weigh = Weigh({"arcs": model.arcs.array})
     values, first = [], 0
     for b, words in enumerate(sentences):
@@ -215,8 +216,8 @@ def test_a_model_of_siblings_alone_can_be_searched_by_the_second_order() -> None
 @pytest.mark.parametrize("single_root", [False, True])
 def test_labels_with_children_are_those_of_the_best_labelled_tree(single_root: bool) -> None:
     """All heads and all labels of up to three words are tried."""
-    options = replace(
-        OPTIONS, decoder="eisner_grandchild", joint_labels=True, map_rows=1 << 22,
+    options = changed(
+        OPTIONS, decoder="eisner_grandchild", labels_kind="joint", map_rows=1 << 22,
         label_rows=1 << 18, single_root=single_root,
     )  # fmt: skip
     sentences = toy_treebank("eisner", 6, [3, 2, 3, 1, 3, 3, 2, 3], single_root=single_root)
@@ -246,8 +247,8 @@ def test_labels_with_children_are_those_of_the_best_labelled_tree(single_root: b
 @pytest.mark.parametrize("min_gain", [0.0, 20_000.0, 1e9])
 def test_trees_under_limits_are_the_best_ones(min_gain: float) -> None:
     """All heads and all labels of up to four words are tried; crossing arcs cost min_gain."""
-    options = replace(
-        OPTIONS, decoder="dual_decomposition", joint_labels=True, map_rows=1 << 22,
+    options = changed(
+        OPTIONS, decoder="dual_decomposition", labels_kind="joint", map_rows=1 << 22,
         label_rows=1 << 18,
     )  # fmt: skip
     sentences = toy_treebank("chu_liu_edmonds", 7, [4, 3, 4, 1, 4, 4, 2, 4, 4])

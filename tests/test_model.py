@@ -28,10 +28,11 @@ from gpuparse.folder import (
     save_parser,
 )
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.trainer import Options, Trainer
+from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.oracles import brute_force
+from tests.runs import run_config
 from tests.samples import Sentence, random_sentences, row, template_set_text, treebank_of
 
 FILES = [CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS]
@@ -70,17 +71,17 @@ def trained(
     labels: bool = True, bits: int = 16, sentences: list[Sentence] = TRAIN,
     templates: TemplateSet = ARCS, label_templates: TemplateSet = LABELS, **change: object,
 ) -> Parser:  # fmt: skip
-    """A model of little training; `change` are Options that differ from the usual."""
+    """A model of little training; change: keys that differ from the usual."""
     options = {
-        "decoder": "eisner", "min_gain": 0.5, "single_root": None, "pos": "auto",
-        "map_kind": "hashed", "map_rows": 1 << 16, "rule": "mira", "epochs": 2,
+        "decoder": "eisner", "min_gain": 0.5, "single_root": "auto", "pos": "auto",
+        "map_rows": 1 << 16, "rule": "mira", "epochs": 2,
         "batch_size": 1, "cost_augmented": False, "max_step": None, "shuffle": True,
         "unreachable": "oracle", "seed": 1, "label_rows": 1 << 12, "label_epochs": 1,
     } | change  # fmt: skip
     second_stage = label_templates if labels else None
     if options["single_root"]:
         sentences = [words for words in sentences if [word[6] for word in words].count("0") == 1]
-    trainer = Trainer(treebank_of(sentences), templates, second_stage, Options(**options))
+    trainer = Trainer(treebank_of(sentences), templates, second_stage, run_config(**options))
     for _ in trainer.learn():
         pass
     return trainer.model(bits, "seed: 1\n")

@@ -15,7 +15,7 @@ from gpuparse.data.guides import read_guides
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder
 from gpuparse.folder import WEIGHTS, load_parser, save_parser
-from gpuparse.learning.units import Fit, fit_units
+from gpuparse.learning.temperatures import Fit, fit_temperatures
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         options.gold, on_error=options.on_error, single_root=False, graphs=False, tell=tell
     ).treebank
     guides = None if options.guide is None else read_guides(gold, options.guide)
-    fitted, before, after = fit_units(model, gold, guides=guides, threads=threads)
+    fitted, before, after = fit_temperatures(model, gold, guides=guides, threads=threads)
     with lock_folder(target):
         save_parser(fitted, target)
     tell(f"{target}: {fits_as_text(before, after)}")

@@ -16,7 +16,7 @@ from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.gold import check_treebanks, guides_of, read_gold
 from gpuparse.commands.resources import limit_torch_threads, thread_count
-from gpuparse.commands.train import templates_of, trainer_options
+from gpuparse.commands.train import templates_of
 from gpuparse.config import RunConfig, load_config
 from gpuparse.data.conll import with_misc
 from gpuparse.data.misc_keys import is_key
@@ -25,7 +25,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.trainer import Options, Trainer
+from gpuparse.learning.trainer import Trainer
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     ).treebank  # fmt: skip
     parser = _Parser(
         treebank, guides_of(config, "train", treebank), templates, labels,
-        trainer_options(config),
+        config,
     )  # fmt: skip
     heads = _jackknifed(parser, _folds(len(treebank), options.folds), n_threads, options.quiet)
     right = 100 * (heads == treebank.heads)[treebank.heads >= 0].mean()
@@ -137,9 +137,9 @@ class _Parser:
         guides: np.ndarray | None,
         templates: TemplateSet,
         labels: TemplateSet | None,
-        options: Options,
+        config: RunConfig,
     ) -> None:
-        self.treebank, self.options = treebank, options
+        self.treebank, self.config = treebank, config
         self._guides, self._templates, self._labels = guides, templates, labels
         self.stopped = threading.Event()
 
@@ -150,7 +150,7 @@ class _Parser:
         words = np.repeat(is_in, np.diff(self.treebank.word_starts))
         guides = self._guides
         trainer = Trainer(
-            self.treebank.only(~is_in), self._templates, self._labels, self.options,
+            self.treebank.only(~is_in), self._templates, self._labels, self.config,
             guides=None if guides is None else guides[~words],
         )  # fmt: skip
         done = 0
@@ -168,7 +168,7 @@ class _Parser:
 def _jackknifed(parser: _Parser, folds: list[slice], n_threads: int, quiet: bool) -> np.ndarray:
     """(W,) heads, those of a fold from a parser trained on the other folds."""
     treebank = parser.treebank
-    total = parser.options.epochs * (len(folds) - 1) * len(treebank)
+    total = parser.config.learning.epochs * (len(folds) - 1) * len(treebank)
     lock = threading.Lock()
     pool = ThreadPoolExecutor(min(n_threads, len(folds)))
     with Progress("jackknife, learning", total=total, quiet=quiet) as progress:

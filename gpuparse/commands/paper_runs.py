@@ -22,7 +22,7 @@ from gpuparse.commands.console import silent
 from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
 from gpuparse.commands.paper_files import Paper
 from gpuparse.commands.paper_tables import Result, Table, table_as_json
-from gpuparse.commands.train import Run, templates_of, trainer_options
+from gpuparse.commands.train import Run, templates_of
 from gpuparse.config import RunConfig
 from gpuparse.data.graphs import check_graphs, missing_graphs
 from gpuparse.data.treebank import Treebank
@@ -36,7 +36,7 @@ from gpuparse.evaluation.treebanks import (
 from gpuparse.files import replace_file
 from gpuparse.folder import WEIGHTS, load_parser
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.trainer import check_rule
+from gpuparse.learning.checks import check_learning
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Work:
             data = dataclasses.replace(config.data, test=self.paper.test)
             try:
                 templates_of(dataclasses.replace(config, data=data))
-                check_rule(trainer_options(config))
+                check_learning(config)
             except ConfigError as error:
                 errors.append(f"system {name}: {error}")
         if errors:

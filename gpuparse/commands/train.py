@@ -6,7 +6,7 @@ import argparse
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 from gpuparse.commands.calibrate import fits_as_text
@@ -42,10 +42,12 @@ from gpuparse.features.templates import TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
 from gpuparse.folder import load_parser, save_parser
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning import trainer as learning
+from gpuparse.learning import events
+from gpuparse.learning.checks import check_learning
 from gpuparse.learning.mixing import ALONE, Processes
-from gpuparse.learning.pruning import Pruned, PruningOptions
-from gpuparse.learning.units import fit_units
+from gpuparse.learning.stages.pruning import Pruned
+from gpuparse.learning.temperatures import fit_temperatures
+from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 
 MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose
@@ -54,7 +56,6 @@ _UNREACHABLE = {
     "reorder": "learned from with their words in a projective order",
     "none": "learned from, although the decoder cannot build them",
 }
-_SINGLE_ROOT = {"auto": None, True: True, False: False}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -201,7 +202,7 @@ class Run:
             f" {time.monotonic() - started:.1f} s in all"
         )
 
-    def _learn_along(self, trainer: learning.Trainer, origin: Origin, *, resume: bool) -> None:
+    def _learn_along(self, trainer: Trainer, origin: Origin, *, resume: bool) -> None:
         """Learn in a process that is not the first."""
         check_same(origin.sha256, self.processes)
         if resume:
@@ -209,7 +210,7 @@ class Run:
         for _ in trainer.learn():
             pass
 
-    def _share_state(self, trainer: learning.Trainer) -> None:
+    def _share_state(self, trainer: Trainer) -> None:
         """Let all processes continue from the state of the first one."""
         state = trainer.state()
         for array in state.values():
@@ -240,10 +241,10 @@ class Run:
         )
         return gold
 
-    def _trainer(self, treebank: Treebank) -> learning.Trainer:
+    def _trainer(self, treebank: Treebank) -> Trainer:
         config = self.config
-        trainer = learning.Trainer(
-            treebank, self.arcs, self.labels, trainer_options(config), threads=self.threads,
+        trainer = Trainer(
+            treebank, self.arcs, self.labels, config, threads=self.threads,
             guides=self.guides["train"], processes=self.processes, device=self.device,
         )  # fmt: skip
         roots = "one root a tree" if trainer.single_root else "any number of roots"
@@ -255,7 +256,7 @@ class Run:
             self.tell(f"{trainer.n_unreachable:,} non-projective training trees {done}")
         return trainer
 
-    def _learn(self, trainer: learning.Trainer, origin: Origin) -> None:
+    def _learn(self, trainer: Trainer, origin: Origin) -> None:
         epochs = {
             "pruning": self.config.pruning.folds + 1,
             "arcs": self.config.learning.epochs,
@@ -295,7 +296,7 @@ class Run:
             " candidates (in trees that the pruning parser has not seen)"
         )
 
-    def _timed(self, events: Iterator[learning.Progress]) -> Iterator[learning.Progress]:
+    def _timed(self, events: Iterator[events.Progress]) -> Iterator[events.Progress]:
         """The events; the CPU time that passes before each is added to `learning_seconds`."""
         while True:
             began = time.process_time()
@@ -305,13 +306,13 @@ class Run:
                 return
             yield event
 
-    def _mistakes(self, event: learning.Progress) -> str:
+    def _mistakes(self, event: events.Progress) -> str:
         rate = 100 * event.wrong / event.words
         if self.graphs:
             return f"{rate:.2f} wrong or missing arcs per 100 words"
         return f"{100 - rate:.2f}% of the words right"
 
-    def _say_dev(self, trainer: learning.Trainer, stage: str) -> None:
+    def _say_dev(self, trainer: Trainer, stage: str) -> None:
         # After every epoch: parsing the development treebank is far cheaper than an epoch.
         names, scores = self._measures, self._dev_scores(trainer.model(16))
         with_labels = f", {names[1]} {scores[1]:.2f}" if stage == "labels" else ""
@@ -335,7 +336,7 @@ class Run:
         """The model with its temperatures fitted to data.dev, if it has probabilities."""
         if self.dev is None or not DECODERS[self.config.decoder].has("marginals", "native"):
             return model
-        model, before, after = fit_units(
+        model, before, after = fit_temperatures(
             model, self.dev, guides=self.guides["dev"], threads=self.threads
         )
         self.tell(f"dev: probabilities calibrated, {fits_as_text(before, after)}")
@@ -345,7 +346,7 @@ class Run:
         guides = self.guides[part]
         return parsed(model, treebank, guides=guides, threads=self.threads, device=self.device)
 
-    def _bits(self, trainer: learning.Trainer) -> int:
+    def _bits(self, trainer: Trainer) -> int:
         """Bits per stored weight: 8 if the score on data.dev does not fall."""
         wanted = self.config.weights.bits
         if isinstance(wanted, int):
@@ -379,8 +380,8 @@ class Run:
 
 
 def _rest_of_epoch(
-    first: learning.Progress, events: Iterator[learning.Progress]
-) -> Iterator[learning.Progress]:
+    first: events.Progress, events: Iterator[events.Progress]
+) -> Iterator[events.Progress]:
     """The events of an epoch from the first one to its end; no further event is requested."""
     yield first
     while not first.epoch_is_over:
@@ -395,7 +396,7 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
         ConfigError: a set cannot be read or lacks templates that the config needs; keys do not fit
             together.
     """
-    learning.check_rule(trainer_options(config))
+    check_learning(config)
     if config.data.partial and DECODERS[config.decoder].gives_graphs:
         raise ConfigError(
             f"data.partial: decoder {config.decoder} learns from whole graphs: choose a decoder of"
@@ -444,27 +445,3 @@ def _check_guides(config: RunConfig, *, has_templates: bool) -> None:
 def _sha256(arcs: TemplateSet, labels: TemplateSet | None) -> str:
     text = dump_set(arcs) + (dump_set(labels) if labels else "")
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def trainer_options(config: RunConfig) -> learning.Options:
-    """The options of the trainer: keys of the same name, and a few that have other names there."""
-    given = {f.name: getattr(config, f.name) for f in fields(config)} | asdict(config.learning)
-    given |= {
-        "backend": config.backend,
-        "single_root": _SINGLE_ROOT[config.data.single_root],
-        "pos": config.data.pos,
-        "map_kind": "hashed",
-        "map_rows": config.feature_map.rows,
-        "label_rows": config.labels.rows,
-        "label_epochs": config.labels.epochs,
-        "joint_labels": config.labels.kind == "joint",
-        "pruning": _pruning_options(config),
-    }
-    return learning.Options(**{f.name: given[f.name] for f in fields(learning.Options)})
-
-
-def _pruning_options(config: RunConfig) -> PruningOptions | None:
-    pruning = config.pruning
-    if pruning.max_heads is None:
-        return None
-    return PruningOptions(pruning.threshold, pruning.max_heads, pruning.epochs, pruning.folds)

@@ -10,6 +10,7 @@ import torch
 from torch import distributed
 
 from gpuparse.errors import ConfigError, ResourceError
+from gpuparse.learning.averaging import Table
 
 _DEALING = 2  # what is drawn for, beside the orders of the two stages
 
@@ -20,17 +21,6 @@ class Counts(NamedTuple):
     done: int
     wrong: int
     words: int
-
-
-class Table(NamedTuple):
-    """Weights (R,), and the sums (R,) that their average is made of; both float32, contiguous.
-
-    To `weighted` each change of the weights is added times the number of sentences before it, so
-    that after n sentences the mean over them is weights - weighted / n.
-    """
-
-    weights: np.ndarray
-    weighted: np.ndarray
 
 
 Learn = Callable[[np.ndarray, int], Iterator[Counts]]

@@ -1,6 +1,6 @@
 """Online learning of trees in torch, on any device: mini-batches are searched, compared, learned.
 
-The same course as the compiled `online.py` with mini-batches: all trees of a mini-batch are found
+As native code learns mini-batches: all trees of a mini-batch are found
 with the same weights, and then its sentences are learned from one after the other, each step
 computed with the weights of that moment. Here the steps come from the matrix of the products of all
 differences (`device_difference.py`), and the weights are moved once a mini-batch.
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse.config import RunConfig
 from gpuparse.data.batch import MARGIN, Batch
 from gpuparse.errors import ResourceError
 from gpuparse.features.plan import Plan
@@ -32,8 +33,7 @@ from gpuparse.learning.device_parts import (
     ends_that_differ,
     siblings_that_differ,
 )
-from gpuparse.learning.online import Course
-from gpuparse.learning.updates import steps_in_turn
+from gpuparse.learning.updates import steps_in_turn, update_rule
 from gpuparse.scoring.admission import Admission, PartSize
 from gpuparse.scoring.device import DeviceParser, or_no_memory
 from gpuparse.scoring.feature_map import FeatureMap
@@ -53,9 +53,9 @@ class DeviceLearner:
         batch: all sentences, in main memory.
         gold: (T,) int64 heads by place, -1 for what is no word and where gold says nothing.
         plan, features: the compiled templates and a hashed map.
-        weights, weighted: as `learn_sentences` has them, float32 (rows, 1) and (rows,).
-        decoder: eisner, chu_liu_edmonds or eisner_sibling.
-        course: what stays fixed.
+        weights, weighted: float32 (rows, 1) and (rows,).
+        config: of the run; its decoder is eisner, chu_liu_edmonds or eisner_sibling.
+        single_root: whether every tree has exactly one modifier of the root.
         device: where the work is done.
         backend: "torch", "gpu" (Triton kernels), or "auto", which takes the kernels on a GPU.
         max_cells: at a time, as `sentence_cells` counts them; a mini-batch is searched in several
@@ -75,8 +75,8 @@ class DeviceLearner:
         weights: Weights,
         weighted: np.ndarray,
         *,
-        decoder: str,
-        course: Course,
+        config: RunConfig,
+        single_root: bool,
         device: str,
         backend: str = "auto",
         max_cells: int = MAX_CELLS,
@@ -87,7 +87,8 @@ class DeviceLearner:
         self._is_partial = int((gold >= 0).sum()) < int(batch.lengths.sum())
         self._plan, self._features, self._weights = plan, features, weights
         self._kept_weighted = weighted
-        self._decoder, self._course = DECODERS[decoder], course
+        self._decoder, self._rule = DECODERS[config.decoder], update_rule(config)
+        self._single_root = single_root
         self._max_cells, self._rows_at_once = max_cells, rows_at_once
         # The table that scores are summed from on this device; in main memory, `weights` itself.
         self._table = weights.bag(self._values.device, 1).weight.detach()
@@ -98,8 +99,8 @@ class DeviceLearner:
         in_torch = backend == "auto" and where.type == "cpu"
         self._backend = choose_backend("torch" if in_torch else backend, where, has_kernels=True)
         scored = Scored(
-            plan, features, weights, None, None, None, None, decoder, course.single_root,
-            course.min_gain,
+            plan, features, weights, None, None, None, None, config.decoder, single_root,
+            config.min_gain,
         )  # fmt: skip
         self._parser = DeviceParser(scored, where, self._backend)
 
@@ -155,14 +156,14 @@ class DeviceLearner:
         """(B, N) heads of the tree found, and of the tree that is learned towards."""
         arcs, *others = self._parser.scores(batch, self._parser.sums(batch.values))
         target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
-        if self._course.cost > 0.0:
+        if self._rule.cost > 0.0:
             # A wrong head costs so much; where gold says nothing, all heads do.
             nodes = torch.arange(arcs.shape[1], device=arcs.device)
-            arcs += self._course.cost * (gold.unsqueeze(1) != nodes.unsqueeze(1))
+            arcs += self._rule.cost * (gold.unsqueeze(1) != nodes.unsqueeze(1))
         return self._decoded(batch.lengths, arcs, others), target
 
     def _decoded(self, lengths: Tensor, arcs: Tensor, others: Sequence[Tensor]) -> Tensor:
-        how = {"single_root": self._course.single_root, "backend": self._backend}
+        how = {"single_root": self._single_root, "backend": self._backend}
         if not others:
             return self._decoder.function()(arcs, lengths, **how)[0]
         siblings, ends = others
@@ -206,14 +207,13 @@ class DeviceLearner:
 
     def _move(self, differences: Differences, costs: Tensor, seen: int) -> None:
         """Take the steps of all sentences of a mini-batch."""
-        n, column, course = len(costs), by_row(differences), self._course
+        n, column = len(costs), by_row(differences)
         before = margins(differences, self._table[:, 0], n)
         with_each_other = products(differences, column, n)
         # The steps follow from one another, and from B^2 numbers: in main memory.
         small = torch.cat([with_each_other, before.unsqueeze(0), costs.double().unsqueeze(0)])
         *gram, of_weights, of_mistakes = small.cpu().numpy()
-        steps = np.zeros(n)
-        steps_in_turn(course.rule, of_mistakes, of_weights, np.stack(gram), course.cap, steps)
+        steps = steps_in_turn(self._rule, of_mistakes, of_weights, np.stack(gram))
         # The second line is for the average: `seen` as in the compiled learner.
         sizes = torch.from_numpy(np.stack([steps, steps * (seen + np.arange(n))]))
         moved, counted = change(differences, column, sizes.to(self._values.device)).float()

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from gpuparse.inference.kernels.cpu.eisner import eisner_sentence
-from gpuparse.inference.kernels.cpu.search import make_search_scratch
+from gpuparse import native
 
 
 def nearest_projective(heads: np.ndarray, *, single_root: bool = False) -> np.ndarray:
@@ -32,12 +31,7 @@ def nearest_projective(heads: np.ndarray, *, single_root: bool = False) -> np.nd
         while ancestor > 0:
             ancestor = heads[ancestor - 1]
             scores[ancestor, m] += 1
-    found = np.zeros(n + 1, np.int64)
-    scratch = make_search_scratch("eisner", n)
-    assert scratch.floats is not None
-    assert scratch.stack is not None
-    eisner_sentence(scores, n, single_root, scratch.floats, scratch.stack, found)
-    return found[1:]
+    return _best_tree(scores, single_root)[0]
 
 
 def unkeepable(heads: np.ndarray, *, single_root: bool = False) -> list[int]:
@@ -68,8 +62,12 @@ def _has_projective(heads: np.ndarray, single_root: bool) -> bool:
     for m in np.flatnonzero(heads >= 0) + 1:
         scores[:, m] = -np.inf
         scores[heads[m - 1], m] = 0.0
-    scratch = make_search_scratch("eisner", n)
-    assert scratch.floats is not None
-    assert scratch.stack is not None
-    found = np.zeros(n + 1, np.int64)
-    return eisner_sentence(scores, n, single_root, scratch.floats, scratch.stack, found)
+    return _best_tree(scores, single_root)[1] > -np.inf
+
+
+def _best_tree(scores: np.ndarray, single_root: bool) -> tuple[np.ndarray, float]:
+    """The heads (n,) of the best projective tree under scores (n + 1, n + 1), and its score."""
+    heads = np.zeros((1, len(scores)), np.int64)
+    lengths, total = np.array([len(scores) - 1]), np.empty(1)
+    native.call("eisner_batch", scores[np.newaxis], lengths, single_root, heads, total)
+    return heads[0, 1:], float(total[0])

@@ -7,22 +7,22 @@
     mira-factored       every arc beside a gold arc       the smallest that meets all
     conditional         all trees, by their probability   up the gradient of the gold tree's
 
-The first three are `find_steps`. A constraint says that gold is to score at least its cost above
-one wrong tree. The last two see no search: `online_factored`, `online_conditional`.
+A constraint says that gold is to score at least its cost more than one wrong tree. The last two
+rules search for no tree. Native code has all rules (native/updates.h); the steps of the first three
+for one constraint a sentence are here too, for the torch engine.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse.compiled import compiled
-from gpuparse.learning.hildreth import hildreth
+from gpuparse.config import RunConfig
 
 PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, FACTORED, CONDITIONAL = range(5)
 
 
 class Rule(NamedTuple):
-    """What a rule of the config is, and what it needs."""
+    """The number of a rule in native code, and what it needs."""
 
     number: int
     takes_k_best: bool
@@ -39,63 +39,62 @@ RULES = {
 }
 
 
-@compiled
-def step_size(rule, cost, margin, squared_norm, cap):
+class UpdateRule(NamedTuple):
+    """The rule of a run: the struct UpdateRule of native/api/learning.h.
+
+    cost: what a mistake adds to the scores that are searched with, 0 for plain search.
+    max_step: C, the aggressiveness: the largest step allowed; infinity for none.
+    """
+
+    rule: int
+    cost: float
+    max_step: float
+
+
+def update_rule(config: RunConfig) -> UpdateRule:
+    """The update rule of a run."""
+    learning = config.learning
+    return UpdateRule(
+        RULES[learning.rule].number, float(learning.cost_augmented), learning.max_step or np.inf
+    )
+
+
+def step_size(rule: UpdateRule, cost: float, margin: float, squared_norm: float) -> float:
     """How far to move along f(x, gold) - f(x, found), of one constraint.
 
     Args:
-        rule: PERCEPTRON: one whole step (Collins 2002). PASSIVE_AGGRESSIVE: number II of Crammer et
-            al. (2006). All others: the smallest step after which gold scores at least `cost` above
-            what was found (McDonald & Pereira 2006, section 4), with a cap passive-aggressive I.
-        cost: what the mistakes cost, in words.
+        rule: perceptron: one whole step (Collins 2002). Passive-aggressive: number II of Crammer et
+            al. (2006). MIRA: the smallest step after which gold scores at least `cost` above what
+            was found (McDonald & Pereira 2006, section 4); with a largest step it is number I.
+        cost: of the mistakes, in words.
         margin: score of gold minus score of what was found, before the step.
         squared_norm: squared length of the difference of the feature vectors.
-        cap: C, the aggressiveness: the largest step allowed; infinity for none.
     Returns:
         The step, 0 where nothing is to be changed.
     """
     if squared_norm == 0.0:
         return 0.0
-    if rule == PERCEPTRON:
+    if rule.rule == PERCEPTRON:
         return 1.0 if cost > 0.0 else 0.0
-    if rule == PASSIVE_AGGRESSIVE:
-        return np.float64(max(0.0, (cost - margin) / (squared_norm + 0.5 / cap)))
-    return np.float64(min(cap, max(0.0, (cost - margin) / squared_norm)))
+    if rule.rule == PASSIVE_AGGRESSIVE:
+        return max(0.0, (cost - margin) / (squared_norm + 0.5 / rule.max_step))
+    return min(rule.max_step, max(0.0, (cost - margin) / squared_norm))
 
 
-@compiled
-def find_steps(rule, costs, margins, gram, cap, steps):
-    """As `step_size` for K constraints together: fill steps[j].
+def steps_in_turn(
+    rule: UpdateRule, costs: np.ndarray, margins: np.ndarray, gram: np.ndarray
+) -> np.ndarray:
+    """The steps of B sentences one after the other, (B,) float64.
 
-    Args:
-        rule: PERCEPTRON looks at the first alone. MIRA: McDonald, Crammer & Pereira (2005), section
-            2.3.1, each step at most `cap`; PASSIVE_AGGRESSIVE: violations squared cost `cap`.
-        costs, margins, steps: (K,) float64.
-        gram: (K, K) float64: products of the differences of the feature vectors.
-    """
-    if len(costs) == 1 or rule == PERCEPTRON:
-        steps[:] = 0.0
-        steps[0] = step_size(rule, costs[0], margins[0], gram[0, 0], cap)
-    elif rule == PASSIVE_AGGRESSIVE:
-        hildreth(gram, costs - margins, np.inf, 0.5 / cap, steps)
-    else:
-        hildreth(gram, costs - margins, cap, 0.0, steps)
-
-
-@compiled
-def steps_in_turn(rule, costs, margins, gram, cap, steps):
-    """As `step_size` for B sentences one after the other: fill steps[b].
-
-    Each step sees the weights that the steps before it have moved.
+    Each step is computed with the weights that the steps before it have moved.
 
     Args:
-        rule, cap: as there.
-        costs, margins, steps: (B,) float64; the margins before any step.
+        costs, margins: (B,) float64; the margins before any step.
         gram: (B, B) float64: products of the differences of the feature vectors.
     Cost: O(B^2).
     """
+    steps, now = np.zeros(len(costs)), margins.copy()
     for b in range(len(costs)):
-        margin = margins[b]
-        for a in range(b):
-            margin += steps[a] * gram[b, a]
-        steps[b] = step_size(rule, costs[b], margin, gram[b, b], cap)
+        steps[b] = step_size(rule, float(costs[b]), float(now[b]), float(gram[b, b]))
+        now[b + 1 :] += steps[b] * gram[b + 1 :, b]
+    return steps

@@ -60,6 +60,13 @@ GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
 GPUPARSE(int64_t) learn_factored(const Sentences* sentences, const Scorer* scorer,
     const UpdateRule* rule, i64_1 gold, const LearnedTables* tables, int64_t seen, out_f64_1 wrong);
 
+// As learn_batch, by gradient steps of the conditional log-likelihood of the length rule->max_step;
+// with a cost, softmax-margin (Gimpel & Smith 2010). search: eisner or chu_liu_edmonds, whose trees
+// are summed over. wrong: words whose gold arc has at most half the probability.
+GPUPARSE(int64_t) learn_conditional(const Sentences* sentences, const Scorer* scorer,
+    const Search* search, const UpdateRule* rule, i64_1 gold, const LearnedTables* tables,
+    int64_t seen, out_f64_1 wrong);
+
 // Arcs of gold graphs: the word at token t has the heads arc_heads[arc_starts[t] : arc_starts[t + 1]].
 // gold: the label of each arc, -1 for an arc that is passed over. may_be_primary: of each label,
 // whether arcs from primary heads may have it.
@@ -93,3 +100,11 @@ GPUPARSE(int64_t) hildreth_rows(i64_1 starts, i64_1 rows, i32_1 counts, f64_1 mi
 // The steps of k found structures of one sentence: fill steps (k,). See native/updates.h.
 GPUPARSE(int64_t) find_update_steps(const UpdateRule* rule, f64_1 costs, f64_1 margins, f64_2 gram,
     out_f64_1 steps);
+
+// The parts in which two trees differ: of each the kind, h, m, third, fourth and label as of `Part` in
+// native/part_list.h, and 1 if only gold has it or -1 if gold lacks it. Heads and labels, or none, are
+// at 1..n. higher, children: plans of the listed kinds, those of children with labels, or NULL.
+// Returns how many parts there are; parts beyond the size of `parts` are not written.
+GPUPARSE(int64_t) list_tree_difference(i64_1 gold, i64_1 found, i64_1 gold_labels,
+    i64_1 found_labels, bool siblings, const HigherPlan* higher, const HigherPlan* children,
+    out_i64_2 parts);

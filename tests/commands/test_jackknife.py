@@ -59,8 +59,7 @@ def by_hand(folder) -> np.ndarray:
         others = b"".join(s + b"\r\n\r\n" for s in sentences[:first] + sentences[last:])
         fold = b"".join(s + b"\r\n\r\n" for s in sentences[first:last])
         templates, _ = train.templates_of(config)
-        options = train.trainer_options(config)
-        trainer = Trainer(treebank_from_bytes(others, "others"), templates, None, options)
+        trainer = Trainer(treebank_from_bytes(others, "others"), templates, None, config)
         for _ in trainer.learn():
             pass
         heads.append(trainer.model(16).parse(treebank_from_bytes(fold, "fold")).heads)

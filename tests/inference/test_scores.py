@@ -210,7 +210,5 @@ def test_decode_by_name():
         decode("best", scores)
     with pytest.raises(ScoreError, match="eisner_sibling reads sibling scores, and there are none"):
         decode("eisner_sibling", Scores(scores.arc, scores.lengths))
-    with pytest.raises(
-        ScoreError, match="hill_climb does not run on the backend 'torch'"
-    ):
+    with pytest.raises(ScoreError, match="hill_climb does not run on the backend 'torch'"):
         decode("hill_climb", scores, backend="torch")

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuparse.config import RunConfig
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.inference import reference
 from gpuparse.inference.textbook import projective
-from gpuparse.learning.trainer import Options, Trainer
+from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from tests.named_rows import lines_of_labels, rows_of_trees
 from tests.oracles import online_k_best as oracle
@@ -19,6 +20,7 @@ from tests.oracles.arc_features import arc_features, known_values
 from tests.oracles.online_parts import Weights
 from tests.oracles.sibling_features import end_features, sibling_features
 from tests.rows import end_parts, sibling_parts, silence
+from tests.runs import run_config
 from tests.samples import (
     Sentence,
     any_heads,
@@ -28,10 +30,10 @@ from tests.samples import (
     treebank_of,
 )
 
-OPTIONS = Options(
-    decoder="eisner", min_gain=0.0, single_root=False, pos="coarse", map_kind="hashed",
-    map_rows=1 << 22, rule="mira", epochs=2, batch_size=1, cost_augmented=False, max_step=None,
-    shuffle=True, unreachable="oracle", seed=1, label_rows=1 << 18, label_epochs=1,
+OPTIONS = run_config(
+    decoder="eisner", min_gain=0.0, single_root=False, pos="coarse", map_rows=1 << 22,
+    rule="mira", epochs=2, batch_size=1, cost_augmented=False, max_step=None, shuffle=True,
+    unreachable="oracle", seed=1, label_rows=1 << 18, label_epochs=1,
 )  # fmt: skip
 ARC = [
     "h.form m.form", "h.pos m.pos direction distance", "m.form direction",
@@ -84,7 +86,7 @@ def with_random_weights(trainer: Trainer, seed: int) -> dict[str, np.ndarray]:
     rng, model, state = np.random.default_rng(seed), trainer.model(16), trainer.state()
     start = rng.normal(0, 0.5, len(state["arcs"])).astype(np.float32)
     start = {"arcs": silence(start, model.plan, model.features)[:, np.newaxis]}
-    if trainer.options.joint_labels:
+    if trainer.config.labels.kind == "joint":
         start["labels"] = rng.normal(0, 0.5, state["labels"].shape).astype(np.float32)
         start["labels"][:, len(model.labels) :] = 0  # what makes up a line
     trainer.restore(state | {name: array.copy() for name, array in start.items()})
@@ -99,10 +101,22 @@ class Averages(NamedTuple):
     wrong: list[int]  # in each epoch
 
 
+def seen_orders(options: RunConfig, count: int) -> list[list[int]]:
+    """The order of every epoch: as documented, drawn from seed, stage and epoch."""
+    orders = []
+    for epoch in range(options.learning.epochs):
+        order = np.arange(count)
+        if options.learning.shuffle:
+            seeds = np.random.SeedSequence([options.seed, 0, epoch])
+            order = np.random.Generator(np.random.PCG64(seeds)).permutation(count)
+        orders.append(order.tolist())
+    return orders
+
+
 class Literal:
     """The literal algorithm over the oracles' features."""
 
-    def __init__(self, sentences: list[Sentence], options: Options) -> None:
+    def __init__(self, sentences: list[Sentence], options: RunConfig) -> None:
         self.rows, self.options = sentences, options
         self.names = sorted({w[7] for s in sentences for w in s}, key=self._first_place)
         known = known_values(sentences, ["form", "pos"], 3)
@@ -121,7 +135,7 @@ class Literal:
                     continue
                 arc = arc_features(ARC, sentence, h, m, known, 3, buckets)
                 features[h, m] = Counter({("arc", *name): k for name, k in arc.items()})
-                if self.options.joint_labels:
+                if self.options.labels.kind == "joint":
                     labels[h, m] = arc_features(LABEL, sentence, h, m, known, 3, buckets)
         if self.options.decoder in READS_SIBLINGS:
             for part in sibling_parts(n):
@@ -131,13 +145,13 @@ class Literal:
                 of_part = end_features(END, sentence, part, known, 3, buckets)
                 features[part] = Counter({("ends", *name): 1 for name in of_part})
         heads = tuple(oracle.UNKNOWN if w[6] == "_" else int(w[6]) for w in sentence)
-        if not self.options.joint_labels:
+        if self.options.labels.kind != "joint":
             return oracle.Sentence(features, oracle.Tree(heads))
         gold = tuple(oracle.UNKNOWN if w[6] == "_" else self.names.index(w[7]) for w in sentence)
         return oracle.Sentence(features, oracle.Tree(heads, gold), labels, len(self.names))
 
     def _search(self) -> oracle.Search:
-        options, single_root = self.options, bool(self.options.single_root)
+        options, single_root = self.options, bool(self.options.data.single_root)
         if options.decoder == "hill_climb":
 
             def climb(
@@ -150,14 +164,14 @@ class Literal:
                 )  # fmt: skip
                 return [tuple(int(h) for h in heads[1:])]
 
-            return oracle.Search(climb, climb, options.cost_augmented)
+            return oracle.Search(climb, climb, options.learning.cost_augmented)
         best, one = (
             oracle.k_best_by_enumeration(
                 k, projective=options.decoder in PROJECTIVE, single_root=single_root
             )
-            for k in (options.k, 1)
+            for k in (options.learning.k, 1)
         )
-        return oracle.Search(best, one, options.cost_augmented)
+        return oracle.Search(best, one, options.learning.cost_augmented)
 
     def rows_in(self, model: Parser) -> dict:
         return rows_of_trees(model, self.rows, [s.features for s in self.sentences])
@@ -166,20 +180,12 @@ class Literal:
         return lines_of_labels(model, self.rows, [s.labels for s in self.sentences])
 
     def orders(self) -> list[list[int]]:
-        """As documented, drawn from seed, stage and epoch."""
-        return [
-            np.random.Generator(
-                np.random.PCG64(np.random.SeedSequence([self.options.seed, 0, epoch]))
-            )
-            .permutation(len(self.sentences))
-            .tolist()
-            for epoch in range(self.options.epochs)
-        ]
+        return seen_orders(self.options, len(self.sentences))
 
     def named(self, model: Parser, weights: dict[str, np.ndarray]) -> Weights:
         """Weights by the names of their features."""
         found = {name: float(weights["arcs"][r, 0]) for name, r in self.rows_in(model).items()}
-        if self.options.joint_labels:
+        if self.options.labels.kind == "joint":
             found |= {
                 (name, label): float(weights["labels"][line, label])
                 for name, line in self.lines_in(model).items()
@@ -189,14 +195,14 @@ class Literal:
 
     def average(self, model: Parser, start: dict[str, np.ndarray]) -> Averages:
         average, wrong = oracle.averaged_weights(
-            self.sentences, self.search, self.orders(), rule=self.options.rule,
-            start=self.named(model, start), cap=self.options.max_step or np.inf,
-            batch_size=self.options.batch_size,
+            self.sentences, self.search, self.orders(), rule=self.options.learning.rule,
+            start=self.named(model, start), cap=self.options.learning.max_step or np.inf,
+            batch_size=self.options.learning.batch_size,
         )  # fmt: skip
         arcs = start["arcs"][:, 0].astype(np.float64)
         for name, found in self.rows_in(model).items():
             arcs[found] = average[name]
-        if not self.options.joint_labels:
+        if self.options.labels.kind != "joint":
             return Averages(arcs, None, wrong)
         labels = start["labels"].astype(np.float64)
         for name, line in self.lines_in(model).items():
@@ -207,11 +213,11 @@ class Literal:
 
 
 def trainer_of(
-    sentences: list[Sentence], options: Options = OPTIONS, *, threads: int = 1,
+    sentences: list[Sentence], options: RunConfig = OPTIONS, *, threads: int = 1,
     labels: TemplateSet | None = None,
 ) -> Trainer:  # fmt: skip
     templates = templates_for(options.decoder)
-    labels = JOINT if options.joint_labels else labels
+    labels = JOINT if options.labels.kind == "joint" else labels
     return Trainer(treebank_of(sentences), templates, labels, options, threads)
 
 
@@ -223,16 +229,16 @@ def learned(trainer: Trainer) -> Trainer:
 
 def average_of(trainer: Trainer, wrong: list[int]) -> Averages:
     state = trainer.state()
-    seen = trainer.options.epochs * len(trainer._batch)
+    seen = trainer.config.learning.epochs * len(trainer.gold.batch)
     arcs = state["arcs"][:, 0] - state["arcs_weighted"] / seen
     labels = None
-    if trainer.options.joint_labels:
+    if trainer.config.labels.kind == "joint":
         labels = state["labels"] - state["labels_weighted"].reshape(state["labels"].shape) / seen
     return Averages(arcs, labels, wrong)
 
 
 def assert_the_average_is_literal(
-    options: Options, draw: Callable[[int], list[Sentence]], *, moved: int = 60
+    options: RunConfig, draw: Callable[[int], list[Sentence]], *, moved: int = 60
 ) -> None:
     """Learn from random weights on, and compare all of them with the twin's.
 
@@ -250,11 +256,11 @@ def assert_the_average_is_literal(
     found = average_of(trainer, wrong)
     assert np.count_nonzero(np.abs(expected.arcs - start["arcs"][:, 0]) > 1e-4) > moved
     np.testing.assert_allclose(found.arcs, expected.arcs, atol=2e-5)
-    if options.joint_labels:
+    if options.labels.kind == "joint":
         assert expected.labels is not None
         assert np.count_nonzero(np.abs(expected.labels - start["labels"]) > 1e-4) > moved // 3
         np.testing.assert_allclose(found.labels, expected.labels, atol=2e-5)
     # Later the cost of trees that were learned from may make up for their margin to the point.
-    compared = 1 if options.cost_augmented else options.epochs
+    compared = 1 if options.learning.cost_augmented else options.learning.epochs
     assert wrong[:compared] == expected.wrong[:compared]
     assert wrong[0] > 0

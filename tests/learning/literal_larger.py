@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from gpuparse.config import RunConfig
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder
 from gpuparse.features.larger_plan import CHILDREN
 from gpuparse.features.templates import LARGER_PARTS, TemplateSet, parse_set
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.trainer import Options
 from gpuparse.parser import Parser
 from gpuparse.scoring.joint import label_map
 from gpuparse.scoring.larger import larger_rows
@@ -69,7 +69,7 @@ class Tree(NamedTuple):
 class Literal:
     """Sentences with the features of all their trees, and the algorithm."""
 
-    def __init__(self, sentences: list[Sentence], options: Options, model: Parser) -> None:
+    def __init__(self, sentences: list[Sentence], options: RunConfig, model: Parser) -> None:
         self.sentences, self.options, self.model = sentences, options, model
         self.templates: TemplateSet = model.templates
         self.known = known_values(sentences, ["form", "pos"], 3)
@@ -118,7 +118,7 @@ class Literal:
     def trees(self) -> list[list["Found"]]:
         """Every tree of each sentence."""
         projective = DECODERS[self.options.decoder].is_projective
-        single_root = bool(self.options.single_root)
+        single_root = bool(self.options.data.single_root)
         return [
             [self.tree(b, heads) for heads in all_trees(len(words), projective, single_root)[:, 1:]]
             for b, words in enumerate(self.sentences)
@@ -220,8 +220,8 @@ class Literal:
     def learn(self, start: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[int]]:
         """The mean of the weights after each sentence, and the mistakes of each epoch."""
         options, weigh, total, wrong = self.options, Weigh(start), Counter(), []
-        cost, size, seen = float(options.cost_augmented), options.batch_size, 0
-        for epoch in range(options.epochs):
+        cost, size, seen = float(options.learning.cost_augmented), options.learning.batch_size, 0
+        for epoch in range(options.learning.epochs):
             seeds = np.random.SeedSequence([options.seed, 0, epoch])
             order = np.random.Generator(np.random.PCG64(seeds)).permutation(len(self.sentences))
             wrong.append(0)
@@ -248,8 +248,8 @@ class Literal:
         difference.subtract(self.rows_of(b, found))
         if mistakes:
             vector = np.array(list(difference.values()), np.float64)
-            cap = self.options.max_step or np.inf
-            size = step(self.options.rule, mistakes, weigh.sum(difference), vector, cap)
+            cap = self.options.learning.max_step or np.inf
+            size = step(self.options.learning.rule, mistakes, weigh.sum(difference), vector, cap)
             for row, times in difference.items():
                 weigh.moved[row] += size * times
 

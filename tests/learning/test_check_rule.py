@@ -1,12 +1,12 @@
-"""Options that do not go together are refused, each with what to do."""
-
-from dataclasses import replace
+"""Keys that do not go together are refused, each with what to do."""
 
 import pytest
 
 from gpuparse.errors import ConfigError
-from gpuparse.learning.trainer import Trainer, check_rule
+from gpuparse.learning.checks import check_learning
+from gpuparse.learning.trainer import Trainer
 from tests.learning.literal import JOINT, OPTIONS, SECOND_ORDER, toy_treebank
+from tests.runs import changed
 from tests.samples import treebank_of
 
 WRONG = [
@@ -17,31 +17,31 @@ WRONG = [
     ({"k": 2, "decoder": "multi_parent"}, "decoder multi_parent finds one tree only"),
     ({"rule": "passive-aggressive"}, "passive-aggressive: learning.max_step must be given"),
     ({"rule": "conditional"}, "conditional: learning.max_step must be given"),
-    ({"joint_labels": True, "decoder": "multi_parent"}, "decoder multi_parent.*second-stage"),
+    ({"labels_kind": "joint", "decoder": "multi_parent"}, "decoder multi_parent.*second-stage"),
     ({"rule": "mira-factored", "decoder": "eisner_sibling"}, "of the first order.*choose eisner"),
     ({"rule": "conditional", "max_step": 1.0, "decoder": "hill_climb"}, "of the first order"),
-    ({"rule": "mira-factored", "joint_labels": True}, "does not learn labels.kind joint"),
+    ({"rule": "mira-factored", "labels_kind": "joint"}, "does not learn labels.kind joint"),
     ({"rule": "mira-factored", "batch_size": 2}, "learning.batch_size must be 1"),
     ({"rule": "conditional", "max_step": 1.0, "batch_size": 2}, "learning.batch_size must be 1"),
     ({"rule": "mira-factored", "cost_augmented": True}, "learning.cost_augmented must be false"),
 ]  # fmt: skip
 RIGHT = [
     {},
-    {"rule": "mira", "k": 20, "decoder": "eisner_sibling", "joint_labels": True, "batch_size": 8},
+    {"rule": "mira", "k": 20, "decoder": "eisner_sibling", "labels_kind": "joint", "batch_size": 8},
     {"rule": "mira", "k": 2, "decoder": "chu_liu_edmonds"},
     {"rule": "passive-aggressive", "max_step": 0.1, "k": 5, "decoder": "eisner"},
     {"rule": "conditional", "max_step": 0.1, "cost_augmented": True},
     {"rule": "mira-factored", "decoder": "chu_liu_edmonds"},
     {"rule": "perceptron", "decoder": "multi_parent", "cost_augmented": True},
-    {"decoder": "hill_climb", "joint_labels": True},
+    {"decoder": "hill_climb", "labels_kind": "joint"},
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), WRONG)
 def test_what_does_not_go_together_is_refused(change: dict, message: str) -> None:
-    options = replace(OPTIONS, **change)
+    options = changed(OPTIONS, **change)
     with pytest.raises(ConfigError, match=message):
-        check_rule(options)
+        check_learning(options)
     sentences = toy_treebank("eisner", 1, [3])
     with pytest.raises(ConfigError, match=message):
         Trainer(treebank_of(sentences), SECOND_ORDER, JOINT, options)
@@ -49,4 +49,4 @@ def test_what_does_not_go_together_is_refused(change: dict, message: str) -> Non
 
 @pytest.mark.parametrize("change", RIGHT)
 def test_what_goes_together_is_not(change: dict) -> None:
-    check_rule(replace(OPTIONS, **change))
+    check_learning(changed(OPTIONS, **change))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.compiled import compiled
 from gpuparse.learning.device_difference import (
     Differences,
     by_row,
@@ -23,43 +22,28 @@ from gpuparse.learning.device_parts import (
     ends_that_differ,
     siblings_that_differ,
 )
-from gpuparse.learning.parts import (
-    ARC,
-    LEFT_END,
-    RIGHT_END,
-    SIBLINGS,
-    Trees,
-    list_parts,
-    make_part_list,
+from gpuparse.learning.updates import (
+    MIRA,
+    PASSIVE_AGGRESSIVE,
+    PERCEPTRON,
+    UpdateRule,
+    steps_in_turn,
 )
-from gpuparse.learning.updates import MIRA, PASSIVE_AGGRESSIVE, PERCEPTRON, steps_in_turn
-from tests.learning.test_parts import siblings_plan
+from tests.learning.test_parts import ARC, LEFT_END, RIGHT_END, SIBLINGS, listed
 from tests.samples import any_heads
 
 ROWS = 40
 
 
-@compiled
-def _listed(structures, siblings, start, n, listed):
-    return list_parts(structures, siblings, None, None, start, n, listed)
-
-
 def listed_one_by_one(gold: np.ndarray, found: np.ndarray) -> list[tuple[int, ...]]:
-    """Kind, head, modifier, third word and sign of what the compiled code lists."""
-    n, plan = len(gold) - 1, siblings_plan()
-    listed = make_part_list(n, 1, graphs=False, siblings=True)
-    trees = Trees(gold, found[np.newaxis], None, None, gold, None, None)
-    count = _listed(trees, plan, 0, n, listed)
-    parts = []
-    for (kind, h, m, third, _), (sign,) in zip(
-        listed.parts[:count].tolist(), listed.signs[:count].tolist(), strict=True
-    ):
-        parts.append((kind, h, m, third, sign))
-    return sorted(part for part in parts if part[-1])
+    """Kind, head, modifier, third word and sign of the parts that native code lists."""
+    no_labels = np.zeros(0, np.int64)
+    parts = listed((gold, no_labels), (found, no_labels), siblings=True)
+    return sorted((kind, h, m, third, sign) for kind, h, m, third, _, _, sign in parts if sign)
 
 
 def rows_of(parts: Parts, b: int, kinds: tuple[int, int]) -> list[tuple[int, ...]]:
-    """As the compiled code has them; of ends the kind says the side."""
+    """As native code has them; of ends the kind says the side."""
     is_end = kinds[0] != kinds[1]
     return [
         (kinds[third], h, m, 0, sign) if is_end else (kinds[0], h, m, third, sign)
@@ -68,14 +52,14 @@ def rows_of(parts: Parts, b: int, kinds: tuple[int, int]) -> list[tuple[int, ...
     ]
 
 
-def test_parts_are_those_that_the_compiled_code_lists(device: torch.device) -> None:
+def test_parts_are_those_that_native_code_lists(device: torch.device) -> None:
     draw, longest = random.Random(1), 12
     pairs = []
     for n in [1, 1, 2, 2, 3, 3, 4, *[draw.randint(5, longest) for _ in range(60)]]:
         gold, found = any_heads(draw, n), any_heads(draw, n)
         if draw.random() < 0.3:  # alike but for a few words
             found = [g if draw.random() < 0.8 else f for g, f in zip(gold, found, strict=True)]
-        pairs.append([np.array([-1, *heads]) for heads in (gold, found)])
+        pairs.append([np.array([-1, *heads], np.int64) for heads in (gold, found)])
     padded = np.full((2, len(pairs), longest + 3), -1)
     for b, pair in enumerate(pairs):
         padded[:, b, : len(pair[0])] = pair
@@ -169,8 +153,8 @@ def test_steps_in_turn_are_those_of_moved_weights(rule: int, cap: float) -> None
         matrix[3] = 0
         rng = np.random.default_rng(seed)
         weights, costs = rng.normal(size=ROWS), rng.integers(0, 4, n).astype(float)
-        steps = np.zeros(n)
-        steps_in_turn(rule, costs, matrix @ weights, matrix @ matrix.T, cap, steps)
+        of_rule = UpdateRule(rule, 0.0, cap)
+        steps = steps_in_turn(of_rule, costs, matrix @ weights, matrix @ matrix.T)
         for b in range(n):
             norm, lacking = matrix[b] @ matrix[b], costs[b] - matrix[b] @ weights
             if norm == 0:

@@ -1,14 +1,10 @@
 """Factored constraints: what holds after a step, and that the step is the smallest."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from gpuparse.learning import online_factored
-from gpuparse.learning import trainer as trainer_module
-from gpuparse.learning.trainer import Options
+from gpuparse.config import RunConfig
 from tests.learning.literal import (
     OPTIONS,
     Literal,
@@ -18,9 +14,10 @@ from tests.learning.literal import (
     with_random_weights,
     without_heads,
 )
-from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
+from tests.runs import changed
+from tests.samples import Sentence
 
-FACTORED = replace(OPTIONS, rule="mira-factored")
+FACTORED = changed(OPTIONS, rule="mira-factored")
 
 
 def smallest_change(constraints: np.ndarray, missing: np.ndarray) -> np.ndarray:
@@ -65,7 +62,7 @@ def literal_average(
     return total / seen, wrong
 
 
-def compared(options: Options, sentences: list[Sentence]) -> None:
+def compared(options: RunConfig, sentences: list[Sentence]) -> None:
     trainer = trainer_of(sentences, options)
     start = with_random_weights(trainer, 5)["arcs"][:, 0].astype(np.float64)
     literal = Literal(sentences, options)
@@ -73,7 +70,7 @@ def compared(options: Options, sentences: list[Sentence]) -> None:
     at = list(names.values())
     average, wrong = literal_average(literal, names, start[at])
     events = list(trainer.learn())
-    state, seen = trainer.state(), options.epochs * len(sentences)
+    state, seen = trainer.state(), options.learning.epochs * len(sentences)
     found = state["arcs"][:, 0] - state["arcs_weighted"] / seen
     expected = start.copy()
     expected[at] = average
@@ -87,14 +84,14 @@ def compared(options: Options, sentences: list[Sentence]) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.4], ids=["whole", "partial"])
 def test_the_average_is_that_of_the_smallest_changes(decoder: str, share: float) -> None:
     sentences = toy_treebank(decoder, 1, [6, 4, 1, 5, 3])
-    compared(replace(FACTORED, decoder=decoder), without_heads(sentences, share, 2))
+    compared(changed(FACTORED, decoder=decoder), without_heads(sentences, share, 2))
 
 
 @pytest.mark.parametrize("max_step", [None, 0.01])
 def test_after_a_sentence_every_gold_arc_is_1_above_the_others(max_step: float | None) -> None:
     """Unless steps are capped: then none is longer."""
     for seed in range(6):
-        options = replace(FACTORED, epochs=1, max_step=max_step)
+        options = changed(FACTORED, epochs=1, max_step=max_step)
         sentences = toy_treebank("eisner", 20 + seed, [8])
         trainer = trainer_of(sentences, options)
         start = with_random_weights(trainer, seed)
@@ -119,31 +116,3 @@ def test_after_a_sentence_every_gold_arc_is_1_above_the_others(max_step: float |
         else:
             assert min(margins) < 0.9
             assert moved.max() <= max_step * len(margins) * 2
-
-
-def test_memory_that_must_grow_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    sentences = random_sentences(73, 12, 8)
-    whole = fingerprint(learned(trainer_of(sentences, FACTORED)).model(16))
-    capacities = []
-
-    def small_at_first(plan: object, n: int, capacity: int) -> online_factored.Constraints:
-        capacities.append(capacity >> 14)
-        return online_factored.make_constraints(plan, n, capacities[-1])
-
-    monkeypatch.setattr(trainer_module, "make_constraints", small_at_first)
-    assert fingerprint(learned(trainer_of(sentences, FACTORED)).model(16)) == whole
-    assert capacities[:6] == [4 << k for k in range(6)]
-
-
-@pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds"])
-def test_hashed_without_collisions_equals_exact(decoder: str) -> None:
-    sentences = random_sentences(71, 25, 9)
-    hashed, exact = (
-        learned(trainer_of(sentences, replace(FACTORED, decoder=decoder, map_kind=kind))).model(16)
-        for kind in ("hashed", "exact")
-    )
-    ours, theirs = (np.sort(m.arcs.array[m.arcs.array != 0]) for m in (hashed, exact))
-    assert len(ours) > 200
-    assert np.array_equal(ours, theirs)
-    fresh = treebank_of(random_sentences(72, 30, 10))
-    assert hashed.parse(fresh).heads.tolist() == exact.parse(fresh).heads.tolist()

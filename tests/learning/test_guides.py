@@ -1,30 +1,30 @@
 """Learning with guides against the literal algorithm, and what must not change its result."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from gpuparse import inference
+from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.guides import read_guides
 from gpuparse.data.tree import nesting_order, reordered
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.folder import load_parser, save_parser
-from gpuparse.learning.trainer import Options, Trainer
+from gpuparse.learning.trainer import Trainer
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.guides import guide_scores
 from gpuparse.scoring.weights import Weights, quantised
+from tests.learning.literal import seen_orders
 from tests.learning.test_trainer import (
     OPTIONS,
     fingerprint,
     gold_heads,
     rearranged,
-    seen_orders,
 )
 from tests.oracles.online import averaged_weights
 from tests.rows import rows_of_arcs
+from tests.runs import changed
 from tests.samples import Sentence, random_sentences, template_set_text, text_of, treebank_of
 from tests.scoring.test_guides import random_guides
 
@@ -49,7 +49,7 @@ def guides_of(sentences: list[Sentence], seed: int = 3) -> np.ndarray:
 
 
 def trained(
-    options: Options, guides: np.ndarray | None, sentences: list[Sentence] = SENTENCES,
+    options: RunConfig, guides: np.ndarray | None, sentences: list[Sentence] = SENTENCES,
     templates: TemplateSet = TEMPLATES, threads: int = 1,
 ) -> Trainer:  # fmt: skip
     trainer = Trainer(treebank_of(sentences), templates, None, options, threads, guides)
@@ -60,12 +60,11 @@ def trained(
 
 @pytest.mark.parametrize(
     "change",
-    [{}, {"map_kind": "exact"}, {"batch_size": 4}, {"map_kind": "exact", "batch_size": 4},
-     {"cost_augmented": True, "rule": "perceptron"}],
-    ids=["hashed", "exact", "batches", "exact, batches", "cost"],
-)  # fmt: skip
+    [{}, {"batch_size": 4}, {"cost_augmented": True, "rule": "perceptron"}],
+    ids=["plain", "batches", "cost"],
+)
 def test_the_average_is_the_literal_one(change: dict) -> None:
-    options, guides = replace(OPTIONS, **change), guides_of(SENTENCES)
+    options, guides = changed(OPTIONS, **change), guides_of(SENTENCES)
     model = trained(options, guides).model(16)
     batch = model.encode(treebank_of(SENTENCES), guides)
     features, plan, gold = model.features, model.plan, gold_heads(SENTENCES)
@@ -85,20 +84,19 @@ def test_the_average_is_the_literal_one(change: dict) -> None:
         alone, table = batch.select(np.array([sentence])), Weights(weights[:, np.newaxis])
         scores = arc_scores(alone, plan.arcs, features, table, backend="cpu").double()
         scores += guide_scores(alone, plan.guide, features, table, backend="cpu")
-        if options.cost_augmented:
+        if options.learning.cost_augmented:
             scores += 1
             for m, h in enumerate(gold[sentence], start=1):
                 scores[0, h, m] -= 1
         return inference.eisner(scores, alone.lengths)[0][0, 1:].tolist()
 
     average = averaged_weights(
-        rows, gold, features.n_rows, predict, seen_orders(options, SENTENCES), rule=options.rule,
-        batch_size=options.batch_size,
+        rows, gold, features.n_rows, predict, seen_orders(options, len(SENTENCES)),
+        rule=options.learning.rule, batch_size=options.learning.batch_size,
     )  # fmt: skip
     expected = quantised(average.astype(np.float32), 16)[0].astype(int)
     found = model.arcs.array[:, 0].astype(int)
-    # Row 0 of an exact map stands for features that were never in a difference.
-    assert np.abs(found - expected)[features.is_exact :].max() <= 1
+    assert np.abs(found - expected).max() <= 1
     of_guides = np.unique(
         [row for arcs in rows for found_rows in arcs.values() for row in found_rows]
     )
@@ -106,13 +104,12 @@ def test_the_average_is_the_literal_one(change: dict) -> None:
 
 
 @pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling", "hill_climb"])
-@pytest.mark.parametrize("map_kind", ["hashed", "exact"])
-def test_guides_are_followed_on_both_backends(decoder: str, map_kind: str) -> None:
+def test_guides_are_followed_on_both_backends(decoder: str) -> None:
     """Guides that are always right, and sentences whose words say nothing: heads are the guides."""
     sentences = random_sentences(5, 40, 8)
     guides = np.concatenate(gold_heads(sentences))
     templates = SECOND_ORDER if decoder != "eisner" else TEMPLATES
-    options = replace(OPTIONS, decoder=decoder, map_kind=map_kind, epochs=4)
+    options = changed(OPTIONS, decoder=decoder, epochs=4)
     model = trained(options, guides, sentences, templates).model(16)
     other = random_sentences(6, 40, 8)
     gold = np.concatenate(gold_heads(other))
@@ -127,10 +124,9 @@ def test_guides_are_followed_on_both_backends(decoder: str, map_kind: str) -> No
     assert (blind == gold).mean() < 0.6
 
 
-@pytest.mark.parametrize("map_kind", ["hashed", "exact"])
-def test_threads_and_resuming_change_nothing(map_kind: str) -> None:
+def test_threads_and_resuming_change_nothing() -> None:
     guides = guides_of(SENTENCES)
-    options = replace(OPTIONS, batch_size=4, map_kind=map_kind)
+    options = changed(OPTIONS, batch_size=4)
     whole = trained(options, guides)
     assert fingerprint(trained(options, guides, threads=3).model(16)) == fingerprint(
         whole.model(16)
@@ -147,8 +143,7 @@ def test_threads_and_resuming_change_nothing(map_kind: str) -> None:
     assert fingerprint(second.model(16)) == fingerprint(whole.model(16))
 
 
-@pytest.mark.parametrize("map_kind", ["hashed", "exact"])
-def test_guides_of_misc_and_of_a_file_make_the_same_model(map_kind: str, tmp_path) -> None:
+def test_guides_of_misc_and_of_a_file_make_the_same_model(tmp_path) -> None:
     guides = guides_of(SENTENCES)
     texts = ["" if h < 0 else str(h) for h in guides.tolist()]
     in_misc = treebank_from_bytes(with_misc(treebank_of(SENTENCES), {"Other": texts}), "misc")
@@ -156,7 +151,7 @@ def test_guides_of_misc_and_of_a_file_make_the_same_model(map_kind: str, tmp_pat
     for word, text in zip((w for s in parsed for w in s), texts, strict=True):
         word[6] = text or "_"
     (tmp_path / "guides.conllu").write_text(text_of(parsed))
-    options = replace(OPTIONS, map_kind=map_kind)
+    options = changed(OPTIONS)
     models = []
     for treebank, source in (
         (in_misc, "misc:Other"),
@@ -209,7 +204,7 @@ def test_rearranged_words_take_their_guides_with_them() -> None:
         start += len(sentence)
     nested = [rearranged(sentence) for sentence in crossing]
     assert sum(a != b for a, b in zip(crossing, nested, strict=True)) > 10
-    options = replace(OPTIONS, unreachable="reorder", map_kind="exact")
+    options = changed(OPTIONS, unreachable="reorder")
     ours = trained(options, guides, crossing)
     same = trained(options, np.concatenate(moved), nested)
     assert fingerprint(ours.model(16)) == fingerprint(same.model(16))

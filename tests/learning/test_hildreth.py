@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from gpuparse.learning.hildreth import hildreth, hildreth_rows
+from gpuparse import native
 from tests.oracles.quadratic import smallest_steps
 
 N_PROBLEMS, N_FEATURES = 1500, 7
@@ -38,7 +38,7 @@ def problems(k: int, seed: int, *, singular: bool, n_features: int = N_FEATURES)
 def solved(given: Problems, cap: float, ridge: float) -> np.ndarray:
     steps = np.full(given.missing.shape, np.nan)
     for gram, missing, found in zip(given.gram, given.missing, steps, strict=True):
-        hildreth(gram, missing, cap, ridge, found)
+        native.call("hildreth", gram, missing, cap, ridge, found)
     return steps
 
 
@@ -85,9 +85,9 @@ def test_the_conditions_of_karush_kuhn_and_tucker_hold(k: int, cap: float, ridge
 
 def test_constraints_that_contradict_one_another_end_with_finite_steps() -> None:
     steps = np.zeros(2)
-    hildreth(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones(2), np.inf, 0.0, steps)
+    native.call("hildreth", np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones(2), np.inf, 0.0, steps)
     assert np.isfinite(steps).all()
-    hildreth(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones(2), 0.25, 0.0, steps)
+    native.call("hildreth", np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones(2), 0.25, 0.0, steps)
     assert steps.tolist() == [0.25, 0.25]
 
 
@@ -100,11 +100,21 @@ def test_rows_give_the_change_that_the_gram_matrix_gives(cap: float, goes_on: bo
     for problem, (differences, missing) in enumerate(
         zip(given.differences, given.missing, strict=True)
     ):
-        firsts, rows = np.nonzero(differences)
+        firsts, rows = map(np.ascontiguousarray, np.nonzero(differences))
         starts = np.searchsorted(firsts, np.arange(7))
         counts = differences[firsts, rows].astype(np.int32)
         steps, found = np.zeros(6), np.zeros(N_FEATURES)
         for known in (3, 6) if goes_on else (6,):
-            hildreth_rows(starts, rows, counts, missing[:known], cap, 1e-10, steps, found)
+            native.call(
+                "hildreth_rows",
+                starts[: known + 1],
+                rows,
+                counts,
+                missing[:known],
+                cap,
+                1e-10,
+                steps[:known],
+                found,
+            )
         np.testing.assert_allclose(found, expected[problem], atol=1e-6)
         np.testing.assert_allclose(found, steps @ differences, atol=1e-9)

@@ -1,21 +1,24 @@
 """Mixing the weights of shards: against the definition, and in any number of processes."""
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from gpuparse.config import RunConfig
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import parse_set
 from gpuparse.learning.mixing import ALONE, Counts, Mixing, Processes, Table
-from gpuparse.learning.trainer import Options, Trainer, _ArcLearner
+from gpuparse.learning.stages.arcs import learn_arcs
+from gpuparse.learning.trainer import Trainer
+from tests.runs import changed, run_config
 from tests.samples import random_sentences, template_set_text, treebank_of
 
 WIDTH = 5
-OPTIONS = Options(
-    decoder="eisner", single_root=False, pos="coarse", map_kind="hashed", map_rows=1 << 12,
+OPTIONS = run_config(
+    decoder="eisner", single_root=False, pos="coarse", map_rows=1 << 12,
     rule="mira", epochs=2, batch_size=1, cost_augmented=False, max_step=None, shuffle=True,
     unreachable="oracle", seed=1, label_rows=1 << 10, label_epochs=2, shards=3,
 )  # fmt: skip
@@ -138,7 +141,7 @@ def test_the_number_of_processes_changes_no_bit(count):
         assert max(c.done for c in events) == n
 
 
-def trained(options: Options, labels=LABELS) -> Trainer:
+def trained(options: RunConfig, labels=LABELS) -> Trainer:
     trainer = Trainer(treebank_of(SENTENCES), TEMPLATES, labels, options)
     for _ in trainer.learn():
         pass
@@ -146,24 +149,24 @@ def trained(options: Options, labels=LABELS) -> Trainer:
 
 
 def test_an_epoch_is_the_mean_of_what_each_shard_learns():
-    mixed = trained(replace(OPTIONS, epochs=1), None)
-    trainer = Trainer(treebank_of(SENTENCES), TEMPLATES, None, replace(OPTIONS, shards=1))
-    learner, ends = _ArcLearner(trainer, None), []
+    mixed = trained(changed(OPTIONS, epochs=1), None)
+    trainer = Trainer(treebank_of(SENTENCES), TEMPLATES, None, changed(OPTIONS, shards=1))
+    engine, ends = trainer.arc_engine(), []
     for members in shards_of(len(SENTENCES), 3, OPTIONS.seed):
-        trainer._weights.array[:] = 0
-        order = np.array([s for s in trainer._order(0, 0).tolist() if s in members])
-        for _ in trainer._learn_arcs(learner, order, 0):
+        trainer.weights.array[:] = 0
+        order = np.array([s for s in trainer.order("arcs", 0).tolist() if s in members])
+        for _ in learn_arcs(engine, trainer.gold.arc_batch, order, 0, batch_size=1):
             pass
-        ends.append(trainer._weights.array[:, 0].copy())
+        ends.append(trainer.weights.array[:, 0].copy())
     assert any((end != ends[0]).any() for end in ends)
     wanted = np.sum(np.array(ends, np.float64), 0) / 3
-    assert (mixed._weights.array[:, 0] == wanted.astype(np.float32)).all()
+    assert (mixed.weights.array[:, 0] == wanted.astype(np.float32)).all()
 
 
 KINDS = {
     "second order": ({"decoder": "eisner_sibling"}, LABELS),
     "batches": ({"batch_size": 4}, LABELS),
-    "joint": ({"joint_labels": True}, JOINT),
+    "joint": ({"labels_kind": "joint"}, JOINT),
     "conditional": ({"rule": "conditional", "max_step": 0.05}, LABELS),
     "factored": ({"rule": "mira-factored"}, LABELS),
     "3 best": ({"k": 3}, LABELS),
@@ -173,9 +176,9 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_learns_repeats_and_differs_from_learning_in_one_piece(kind):
     changes, labels = KINDS[kind]
-    options = replace(OPTIONS, **changes)
+    options = changed(OPTIONS, **changes)
     models = [trained(options, labels).model(16) for _ in range(2)]
-    other = trained(replace(options, shards=1), labels).model(16)
+    other = trained(changed(options, shards=1), labels).model(16)
     for part in ("arcs", "label_weights"):
         arrays = [getattr(model, part).array for model in (*models, other)]
         assert (arrays[0] == arrays[1]).all()
@@ -200,12 +203,11 @@ def test_a_restored_trainer_goes_on_the_same():
     ("changes", "said"),
     [
         ({"shards": 32}, "learning.shards is 32, but there are 31 sentences"),
-        ({"map_kind": "exact"}, "choose feature_map.kind=hashed"),
     ],
 )
 def test_refused(changes, said):
     with pytest.raises(ConfigError, match=said):
-        trained(replace(OPTIONS, **changes))
+        trained(changed(OPTIONS, **changes))
 
 
 def test_more_processes_than_shards_are_refused():

@@ -2,20 +2,21 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
+from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, ResourceError
 from gpuparse.features.templates import TemplateSet, load_templates
 from gpuparse.learning import on_device
-from gpuparse.learning import trainer as trainer_module
-from gpuparse.learning.trainer import Options, Trainer, check_rule
+from gpuparse.learning.checks import check_learning
+from gpuparse.learning.stages import arcs
+from gpuparse.learning.trainer import Trainer
 from gpuparse.scoring.admission import PartSize, sentence_cells
 from tests.learning import test_guides as guided
 from tests.learning.literal import (
@@ -26,6 +27,7 @@ from tests.learning.literal import (
     without_heads,
 )
 from tests.learning.test_trainer import LABELS
+from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 
 DECODERS = ["eisner", "chu_liu_edmonds", "eisner_sibling"]
@@ -33,12 +35,12 @@ SENTENCES = random_sentences(3, 40, 12, projective=False)
 
 
 def trainer_of(
-    sentences: list[Sentence], options: Options, backend: str, device: torch.device,
+    sentences: list[Sentence], options: RunConfig, backend: str, device: torch.device,
     labels: TemplateSet | None = None,
 ) -> Trainer:  # fmt: skip
     return Trainer(
         treebank_of(sentences), templates_for(options.decoder), labels,
-        replace(options, backend=backend), device=str(device),
+        changed(options, backend=backend), device=str(device),
     )  # fmt: skip
 
 
@@ -66,7 +68,7 @@ def test_the_perceptron_is_the_compiled_one_to_the_bit(
     decoder: str, batch_size: int, cost_augmented: bool, device: torch.device
 ) -> None:
     """Its weights are whole numbers: ties, of which there are many, too."""
-    options = replace(
+    options = changed(
         OPTIONS, decoder=decoder, rule="perceptron", batch_size=batch_size, epochs=3,
         cost_augmented=cost_augmented,
     )  # fmt: skip
@@ -87,8 +89,8 @@ def test_the_perceptron_is_the_compiled_one_to_the_bit(
     ids=["few rows", "reordered", "out of reach", "one root"],
 )
 def test_so_it_is_with_other_options(decoder: str, change: dict, device: torch.device) -> None:
-    options = replace(OPTIONS, decoder=decoder, rule="perceptron", batch_size=8, **change)
-    one_root = bool(options.single_root)
+    options = changed(OPTIONS, decoder=decoder, rule="perceptron", batch_size=8, **change)
+    one_root = bool(options.data.single_root)
     sentences = random_sentences(5, 30, 9, projective=one_root)
     ours, theirs = (trainer_of(sentences, options, name, device) for name in ("torch", "cpu"))
     assert one_root or decoder == "chu_liu_edmonds" or ours.n_unreachable > 5
@@ -101,7 +103,7 @@ def test_so_it_is_where_heads_are_missing(
     decoder: str, cost_augmented: bool, device: torch.device
 ) -> None:
     """What is learned towards, and what only costs where gold says something."""
-    options = replace(
+    options = changed(
         OPTIONS, decoder=decoder, rule="perceptron", batch_size=8, cost_augmented=cost_augmented
     )
     sentences = without_heads(random_sentences(6, 40, 8), 0.3, 1)
@@ -111,11 +113,11 @@ def test_so_it_is_where_heads_are_missing(
 
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_so_it_is_with_guides(decoder: str, device: torch.device) -> None:
-    options = replace(OPTIONS, decoder=decoder, rule="perceptron", batch_size=8)
+    options = changed(OPTIONS, decoder=decoder, rule="perceptron", batch_size=8)
     templates = guided.SECOND_ORDER if decoder == "eisner_sibling" else guided.TEMPLATES
     ours, theirs = (
         Trainer(
-            treebank_of(guided.SENTENCES), templates, None, replace(options, backend=name),
+            treebank_of(guided.SENTENCES), templates, None, changed(options, backend=name),
             guides=guided.guides_of(guided.SENTENCES), device=str(device),
         )
         for name in ("torch", "cpu")
@@ -139,9 +141,9 @@ def test_steps_of_any_size_are_the_compiled_ones_but_for_rounding(
     decoder: str, batch_size: int, change: dict, device: torch.device
 ) -> None:
     """From random weights on, no two words alike: no ties that rounding could break."""
-    options = replace(OPTIONS, decoder=decoder, batch_size=batch_size, **change)
+    options = changed(OPTIONS, decoder=decoder, batch_size=batch_size, **change)
     lengths = [5, 9, 12, 1, 7, 3, 11, 8, 6, 10, 2, 12]
-    sentences = toy_treebank(decoder, 2, lengths, single_root=bool(options.single_root))
+    sentences = toy_treebank(decoder, 2, lengths, single_root=bool(options.data.single_root))
     states, wrong = [], []
     for backend in ("torch", "cpu"):
         trainer = trainer_of(sentences, options, backend, device)
@@ -153,7 +155,7 @@ def test_steps_of_any_size_are_the_compiled_ones_but_for_rounding(
     ours, theirs = states
     assert np.count_nonzero(np.abs(theirs["arcs"] - start) > 1e-4) > 60
     np.testing.assert_allclose(ours["arcs"], theirs["arcs"], atol=1e-5)
-    seen = options.epochs * len(sentences)
+    seen = options.learning.epochs * len(sentences)
     np.testing.assert_allclose(
         ours["arcs_weighted"] / seen, theirs["arcs_weighted"] / seen, atol=1e-5
     )
@@ -173,7 +175,7 @@ def torch_threads(count: int) -> Iterator[None]:
 def test_neither_memory_nor_threads_nor_another_run_change_a_byte(
     decoder: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = replace(OPTIONS, decoder=decoder, batch_size=16, cost_augmented=True)
+    options = changed(OPTIONS, decoder=decoder, batch_size=16, cost_augmented=True)
 
     def model_bytes() -> dict[str, bytes]:
         trainer = trainer_of(SENTENCES, options, "torch", device)
@@ -197,7 +199,7 @@ def test_neither_memory_nor_threads_nor_another_run_change_a_byte(
         lambda learner, *given: parts.append(given) or compare(learner, *given),
     )  # fmt: skip
     assert model_bytes() == expected
-    assert len(parts) > 4 * options.epochs  # more than the mini-batches
+    assert len(parts) > 4 * options.learning.epochs  # more than the mini-batches
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -205,7 +207,7 @@ def test_neither_memory_nor_threads_nor_another_run_change_a_byte(
 def test_a_resumed_run_ends_with_the_same_model(
     decoder: str, after: int, device: torch.device
 ) -> None:
-    options = replace(OPTIONS, decoder=decoder, batch_size=8, epochs=3)
+    options = changed(OPTIONS, decoder=decoder, batch_size=8, epochs=3)
     whole = trainer_of(SENTENCES, options, "torch", device, LABELS)
     learned(whole)
     first = trainer_of(SENTENCES, options, "torch", device, LABELS)
@@ -225,7 +227,7 @@ def test_a_resumed_run_ends_with_the_same_model(
 def test_it_learns_as_well_and_parses_alike_everywhere(decoder: str, device: torch.device) -> None:
     """Of real templates, labels in a second stage; from nothing, with the ties of the beginning."""
     train, dev = (treebank_from_bytes(generate(*x), "text") for x in ((150, 1), (60, 2)))
-    options = replace(
+    options = changed(
         OPTIONS, decoder=decoder, batch_size=32, epochs=2, cost_augmented=True, pos="auto"
     )
     arcs = load_templates("mcdonald-pereira-2006")
@@ -233,7 +235,7 @@ def test_it_learns_as_well_and_parses_alike_everywhere(decoder: str, device: tor
     scores = []
     for backend in ("torch", "cpu"):
         trainer = Trainer(
-            train, arcs, labels, replace(options, backend=backend), device=str(device)
+            train, arcs, labels, changed(options, backend=backend), device=str(device)
         )
         learned(trainer)
         model = trainer.model(16)
@@ -251,21 +253,20 @@ def test_it_learns_as_well_and_parses_alike_everywhere(decoder: str, device: tor
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"map_kind": "exact"}, "feature_map.kind exact is learned by compiled code alone"),
-        ({"k": 2}, "learning.k 2 is learned by compiled code alone: choose 1, or learning.backen"),
+        ({"k": 2}, "only native code learns with learning.k 2: choose 1, or learning.backen"),
         ({"rule": "mira-factored"}, "choose one of perceptron, mira, passive-aggressive, or l"),
         ({"rule": "conditional", "max_step": 0.1}, "learning.rule conditional"),
         ({"decoder": "hill_climb"}, "choose one of eisner, chu_liu_edmonds, eisner_sibling, or"),
         ({"decoder": "multi_parent"}, "decoder multi_parent"),
-        ({"joint_labels": True}, "labels.kind joint"),
+        ({"labels_kind": "joint"}, "labels.kind joint"),
     ],
 )
 def test_what_has_no_torch_form_is_refused(change: dict, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_rule(replace(OPTIONS, backend="torch", **change))
+        check_learning(changed(OPTIONS, backend="torch", **change))
     assert message in str(caught.value)
     assert "learning.backend=cpu" in str(caught.value)
-    check_rule(replace(OPTIONS, **change))
+    check_learning(changed(OPTIONS, **change))
 
 
 @pytest.mark.triton
@@ -275,8 +276,8 @@ def test_triton_kernels_learn_the_same(decoder: str, monkeypatch: pytest.MonkeyP
     if torch.cuda.is_available():
         pytest.skip("Triton's kernels are compiled for the GPU here, and learn on it above")
     by_kernels = partial(on_device.DeviceLearner, backend="gpu")
-    monkeypatch.setattr(trainer_module, "DeviceLearner", by_kernels)
-    options = replace(OPTIONS, decoder=decoder, rule="perceptron", batch_size=4, epochs=2)
+    monkeypatch.setattr(arcs, "DeviceLearner", by_kernels)
+    options = changed(OPTIONS, decoder=decoder, rule="perceptron", batch_size=4, epochs=2)
     device = torch.device("cpu")
     sentences = random_sentences(3, 12, 6, projective=False)
     ours, theirs = (trainer_of(sentences, options, name, device) for name in ("torch", "cpu"))
@@ -287,7 +288,7 @@ def test_triton_kernels_learn_the_same(decoder: str, monkeypatch: pytest.MonkeyP
 def test_without_memory_a_mini_batch_is_searched_in_more_parts(
     decoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = replace(OPTIONS, decoder=decoder, rule="perceptron", batch_size=16)
+    options = changed(OPTIONS, decoder=decoder, rule="perceptron", batch_size=16)
     device, refused = torch.device("cpu"), []
     compare = on_device.DeviceLearner._compare
 
@@ -310,6 +311,6 @@ def test_a_sentence_that_no_device_has_memory_for_is_told_of(
         raise torch.OutOfMemoryError("no room")
 
     monkeypatch.setattr(on_device.DeviceLearner, "_compare", scarce)
-    ours = trainer_of(SENTENCES, replace(OPTIONS, batch_size=4), "torch", torch.device("cpu"))
+    ours = trainer_of(SENTENCES, changed(OPTIONS, batch_size=4), "torch", torch.device("cpu"))
     with pytest.raises(ResourceError, match="no memory for a sentence of"):
         learned(ours)

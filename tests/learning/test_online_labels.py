@@ -6,13 +6,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.label_plan import LabelPlan, compile_labels
 from gpuparse.features.templates import parse_set
-from gpuparse.learning.online_labels import learn_graph_labels, learn_labels
-from gpuparse.learning.updates import RULES
-from gpuparse.scoring.cpu_labels import make_label_scratch
+from gpuparse.learning.stages.labels import LabelledGraphs
+from gpuparse.learning.updates import RULES, UpdateRule
+from gpuparse.scoring.native import sentences_of
 from tests.graphs_by_place import Graph, by_place, random_graph, tree_of
 from tests.oracles.online_labels import averaged_label_weights
 from tests.rows import lines_of_arcs
@@ -71,13 +72,13 @@ def learned_from_graphs(
     batch, plan = prepared()
     heads, arc_starts, arc_heads, _ = by_place(batch, graphs)
     weights, weighted = np.zeros((2, N_LINES * N_LABELS), np.float32)
-    scratch = make_label_scratch(len(plan.direction), N_LABELS, 7, np.dtype(np.float32))
+    arcs = LabelledGraphs(arc_starts, arc_heads, gold, may_be_primary)
     wrong = 0
     for part in np.array_split(np.arange(len(batch)), runs):
-        wrong += learn_graph_labels(
-            batch.values, batch.starts[part], batch.lengths[part], heads,
-            arc_starts, arc_heads, gold, plan, weights, weighted, N_LINES, int(part[0]),
-            may_be_primary, RULES[rule].number, cap, scratch,
+        wrong += native.call(
+            "learn_graph_labels", sentences_of(batch.select(part)), plan,
+            UpdateRule(RULES[rule].number, 0.0, cap), heads, arcs, N_LABELS, int(part[0]), weights,
+            weighted,
         )  # fmt: skip
     return Learned(*(part.reshape(N_LINES, N_LABELS) for part in (weights, weighted)), wrong)
 
@@ -88,10 +89,9 @@ def learned_from_trees(graphs: list[Graph], gold: np.ndarray, rule: str, cap: fl
     labels = np.full(len(heads), -1, np.int64)
     labels[np.diff(arc_starts) == 1] = gold
     weights, weighted = np.zeros((2, N_LINES * N_LABELS), np.float32)
-    scratch = make_label_scratch(len(plan.direction), N_LABELS, 7, np.dtype(np.float32))
-    wrong = learn_labels(
-        batch.values, batch.starts, batch.lengths, heads, labels, plan,
-        weights, weighted, N_LINES, 0, RULES[rule].number, cap, scratch,
+    wrong = native.call(
+        "learn_labels", sentences_of(batch), plan, UpdateRule(RULES[rule].number, 0.0, cap), heads,
+        labels, N_LABELS, 0, weights, weighted,
     )  # fmt: skip
     return Learned(*(part.reshape(N_LINES, N_LABELS) for part in (weights, weighted)), wrong)
 

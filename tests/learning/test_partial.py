@@ -1,16 +1,16 @@
 """Learning from trees that are known in part."""
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import parse_set
-from gpuparse.learning.trainer import Options, Trainer
+from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from tests.learning.literal import (
     OPTIONS,
@@ -21,6 +21,7 @@ from tests.learning.literal import (
     trainer_of,
     without_heads,
 )
+from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, template_set_text, treebank_of
 
 LABELS = parse_set(template_set_text(label=["m.form direction", "h.pos m.pos"]), "labels")
@@ -49,8 +50,8 @@ RICH = parse_set(
 )
 def test_the_average_is_the_literal_one(decoder: str, change: dict) -> None:
     """Learned towards the best tree that has all known heads; a mistake is one of those."""
-    options = replace(OPTIONS, decoder=decoder, **change)
-    single_root = bool(options.single_root)
+    options = changed(OPTIONS, decoder=decoder, **change)
+    single_root = bool(options.data.single_root)
 
     def draw(seed: int) -> list[Sentence]:
         lengths = [4, 3, 5, 1, 4, 2, 5, 3]
@@ -80,7 +81,7 @@ def test_half_of_the_heads_teach_nearly_as_much_as_all_and_more_than_whole_sente
         half.append("\n".join(lines))
         whole += [half[-1]] * is_whole
     tested = treebank_from_bytes(generate(200, 2), "tested")
-    options = replace(OPTIONS, epochs=6, cost_augmented=True, single_root=None)
+    options = changed(OPTIONS, epochs=6, cost_augmented=True, single_root="auto")
     scores, missing = [], []
     for blocks in (text.strip().split("\n\n"), half, whole):
         treebank = treebank_from_bytes(("\n\n".join(blocks) + "\n\n").encode(), "train")
@@ -97,12 +98,12 @@ def test_half_of_the_heads_teach_nearly_as_much_as_all_and_more_than_whole_sente
 
 @pytest.mark.parametrize(
     "change",
-    [{}, {"joint_labels": True, "k": 3}, {"rule": "conditional", "max_step": 0.1},
-     {"rule": "mira-factored"}, {"decoder": "chu_liu_edmonds", "map_kind": "exact"}],
-    ids=["mira", "joint", "conditional", "factored", "exact"],
+    [{}, {"labels_kind": "joint", "k": 3}, {"rule": "conditional", "max_step": 0.1},
+     {"rule": "mira-factored"}, {"decoder": "chu_liu_edmonds"}],
+    ids=["mira", "joint", "conditional", "factored", "non-projective"],
 )  # fmt: skip
 def test_a_resumed_run_ends_with_the_same_model(change: dict) -> None:
-    options: Options = replace(OPTIONS, label_epochs=2, epochs=3, **change)
+    options: RunConfig = changed(OPTIONS, label_epochs=2, epochs=3, **change)
     sentences = without_heads(random_sentences(93, 20, 8), 0.4, 3)
     whole = fingerprint(learned(trainer_of(sentences, options, labels=LABELS)).model(16))
     for after in (1, 2, 3):
@@ -117,10 +118,10 @@ def test_a_resumed_run_ends_with_the_same_model(change: dict) -> None:
         assert fingerprint(learned(second).model(16)) == whole
 
 
-@pytest.mark.parametrize("joint", [False, True])
-def test_labels_of_words_without_a_head_are_not_learned_from(joint: bool) -> None:
+@pytest.mark.parametrize("kind", ["second-stage", "joint"])
+def test_labels_of_words_without_a_head_are_not_learned_from(kind: str) -> None:
     """Whatever DEPREL says there."""
-    options = replace(OPTIONS, joint_labels=joint, label_epochs=2)
+    options = changed(OPTIONS, labels_kind=kind, label_epochs=2)
     sentences = without_heads(random_sentences(94, 25, 7), 0.5, 4)
     # All relations in the order of the first file, so that both files number them alike.
     sentences = [*random_sentences(95, 3, 9), *sentences]
@@ -137,7 +138,7 @@ def test_labels_of_words_without_a_head_are_not_learned_from(joint: bool) -> Non
 def test_known_heads_that_cross_are_taken_to_be_unknown(decoder: str) -> None:
     """Where a tree is to be completed by a projective search; one with all its heads stays."""
     crossing = random_sentences(96, 25, 8, projective=False)
-    options = replace(OPTIONS, decoder=decoder)
+    options = changed(OPTIONS, decoder=decoder)
     trainer = trainer_of(without_heads(crossing, 0.3, 5), options, labels=LABELS)
     assert trainer.n_unreachable > 2
     model = learned(trainer).model(16)

@@ -1,71 +1,49 @@
-"""The list of parts has room for all in which trees can differ, and holds those alone."""
+"""The list of parts in which trees differ holds those alone."""
 
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gpuparse.compiled import compiled
+from gpuparse import native
 from gpuparse.features.larger_plan import CHILDREN, LargerPlan, compile_larger
-from gpuparse.features.plan import SiblingPlan
 from gpuparse.features.templates import LARGER_PARTS
-from gpuparse.learning.parts import (
-    ARC,
-    LABEL,
-    LABELLED,
-    LARGER,
-    OTHER_WORD,
-    PartList,
-    Trees,
-    list_parts,
-    make_part_list,
-)
-from tests.learning.literal import OPTIONS, toy_treebank, trainer_of
 from tests.oracles.larger_trees import larger_parts_of
 from tests.samples import any_heads, projective_heads
 from tests.scoring.test_larger import prepared, template_set
 
+# As native/part_list.h numbers them.
+ARC, LABEL, SIBLINGS, RIGHT_END, LEFT_END, HIGHER = range(6)
+LABELLED = HIGHER + len(LARGER_PARTS)
+Tree = tuple[np.ndarray, np.ndarray]  # heads and labels at 1..n
 
-@compiled
-def _listed(structures, siblings, start, n, listed):
-    return list_parts(structures, siblings, None, None, start, n, listed)
+
+def listed(
+    gold: Tree, found: Tree, *, siblings: bool = False, higher: LargerPlan | None = None,
+    children: LargerPlan | None = None,
+) -> list[list[int]]:  # fmt: skip
+    """Kind, h, m, third, fourth, label and sign of every part in which two trees differ."""
+    n = len(gold[0]) - 1
+    parts = np.empty((40 * n + 40, 7), np.int64)
+    count = native.call(
+        "list_tree_difference", gold[0], found[0], gold[1], found[1], siblings, higher, children,
+        parts,
+    )  # fmt: skip
+    return parts[:count].tolist()
 
 
-def siblings_plan() -> SiblingPlan:
-    trainer = trainer_of(
-        toy_treebank("eisner_sibling", 1, [3]), replace(OPTIONS, decoder="eisner_sibling")
-    )
-    plan = trainer.model(16).plan.siblings
-    assert plan is not None
-    return plan
+def tree(heads: list[int], label: int = 0) -> Tree:
+    return np.array([-1, *heads], np.int64), np.full(len(heads) + 1, label, np.int64)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 12])
-def test_chains_in_both_directions_with_other_labels_fit(n: int) -> None:
+def test_chains_in_both_directions_with_other_labels(n: int) -> None:
     """Every word differs in its head and label, and every head in its last modifiers."""
-    to_the_right = [-1, *range(n)]
-    to_the_left = [-1, *range(2, n + 1), 0]
-    gold, found = (np.array(heads, np.int64) for heads in (to_the_right, to_the_left))
-    labels = np.zeros(n + 1, np.int64)
-    trees = Trees(gold, found[np.newaxis], labels, labels[np.newaxis] + 1, gold, labels, None)
-    listed: PartList = make_part_list(n, 1, graphs=False, siblings=True)
-    most = len(listed.parts)
-    roomy = listed._replace(
-        parts=np.empty((4 * most, 5), np.int64), signs=np.empty((4 * most, 1), np.int64)
-    )
-    count = _listed(trees, siblings_plan(), 0, n, roomy)
-    assert count == (10 * n - 2 if n > 1 else 2)
-    assert count <= most
-    assert listed.costs.tolist() == [n]
-    assert not roomy.signs[:count].sum()  # as many parts of the one as of the other
-
-
-@compiled
-def _listed_larger(structures, larger, children, start, n, listed):
-    return list_parts(structures, None, larger, children, start, n, listed)
+    parts = listed(tree(list(range(n))), tree([*range(2, n + 1), 0], 1), siblings=True)
+    assert len(parts) == (10 * n - 2 if n > 1 else 2)
+    assert not sum(sign for *_, sign in parts)  # as many parts of the one as of the other
 
 
 def larger_plan(kinds: tuple[str, ...]) -> LargerPlan:
@@ -77,18 +55,17 @@ def larger_plan(kinds: tuple[str, ...]) -> LargerPlan:
 
 def named(part: list[int]) -> tuple:
     """A listed part by its kind, label if any, and words in the order of their roles."""
-    kind, h, m, third, _ = part
+    kind, h, m, third, fourth, label, _ = part
     if kind in (ARC, LABEL):
-        return (kind, h, m, third)
+        return (kind, h, m, label)
     is_labelled = kind >= LABELLED
-    name = LARGER_PARTS[kind - (LABELLED if is_labelled else LARGER)]
-    one, other = third % OTHER_WORD, third // OTHER_WORD
+    name = LARGER_PARTS[kind - (LABELLED if is_labelled else HIGHER)]
     if is_labelled:
-        return (name, other, (h, m, one))
+        return (name, label, (h, m, third))
     words = {
-        "grandparent": (one, h, m), "grand_sibling": (one, h, other, m),
-        "tri_sibling": (h, one, other, m),
-    }.get(name, (h, m, one))  # fmt: skip
+        "grandparent": (third, h, m), "grand_sibling": (fourth, h, third, m),
+        "tri_sibling": (h, fourth, third, m),
+    }.get(name, (h, m, third))  # fmt: skip
     return (name, words)
 
 
@@ -124,45 +101,23 @@ def test_larger_parts_that_differ_are_those_of_the_whole_trees(
     draw, larger = random.Random(1), larger_plan(kinds)
     labelled = CHILDREN if set(CHILDREN) <= set(kinds) else ()
     children = larger_plan(labelled) if labelled else None
-    listed, different = make_part_list(9, 1, graphs=False, siblings=False, larger=True), 0
+    different = 0
     for case in range(400):
         n = draw.randint(1, 9)
         trees = [heads_of(draw, n) for _ in range(2)]
         if case % 5 == 0:  # other labels alone
             trees[1] = trees[0]
         labels = [[draw.randint(0, 2) for _ in range(n)] for _ in range(2)]
-        heads = [np.array([-1, *tree], np.int64) for tree in trees]
-        of_words = [np.array([-1, *each], np.int64) for each in labels]
-        structures = Trees(
-            heads[0], heads[1][np.newaxis], of_words[0], of_words[1][np.newaxis], heads[0],
-            of_words[0], None,
-        )  # fmt: skip
-        listed.first[:] = -1
-        count = _listed_larger(structures, larger, children, 0, n, listed)
-        found = Counter()
-        for part, (sign,) in zip(
-            listed.parts[:count].tolist(), listed.signs[:count].tolist(), strict=True
-        ):
-            found[named(part)] += sign
+        gold, guess = (
+            (np.array([-1, *heads], np.int64), np.array([-1, *of_words], np.int64))
+            for heads, of_words in zip(trees, labels, strict=True)
+        )
+        found: Counter = Counter()
+        parts = listed(gold, guess, higher=larger, children=children)
+        for part in parts:
+            found[named(part)] += part[-1]
         expected = all_parts(trees[0], labels[0], kinds, labelled)
         expected.subtract(all_parts(trees[1], labels[1], kinds, labelled))
         assert {p: s for p, s in found.items() if s} == {p: s for p, s in expected.items() if s}
-        different += count > 0
+        different += len(parts) > 0
     assert different > 250
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 12])
-def test_larger_parts_of_chains_fit(n: int) -> None:
-    """Nothing of the one tree is in the other."""
-    plan = larger_plan(LARGER_PARTS)
-    gold = np.array([-1, *range(n)], np.int64)
-    found = np.array([-1, *range(2, n + 1), 0], np.int64)
-    labels = np.zeros(n + 1, np.int64)
-    trees = Trees(gold, found[np.newaxis], labels, labels[np.newaxis] + 1, gold, labels, None)
-    listed = make_part_list(n, 1, graphs=False, siblings=True, larger=True)
-    roomy = listed._replace(
-        parts=np.empty((1000, 5), np.int64), signs=np.empty((1000, 1), np.int64)
-    )
-    count = _listed_larger(trees, plan, plan, 0, n, roomy)
-    # With siblings and ends there are up to 6 more a word; see above.
-    assert 0 < count <= len(listed.parts) - 6 * n

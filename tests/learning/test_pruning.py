@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from gpuparse.config.schema import PruningConfig
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import compile_plan
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_marginals, matrix_tree_marginals
-from gpuparse.learning.pruning import PruningOptions
+from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.trainer import Trainer
-from gpuparse.learning.units import fit_units
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.feature_map import hashed_map
 from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
@@ -21,13 +21,15 @@ from tests.learning.literal import FIRST_ORDER, OPTIONS, learned, without_heads
 from tests.learning.literal_larger import ALL
 from tests.oracles.brute_force import all_trees
 from tests.rows import silence
+from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 
 NOTHING = np.zeros(0, np.int64)
-PRUNING = PruningOptions(threshold=0.01, max_heads=2, epochs=2, folds=3)
-LARGER = replace(
-    OPTIONS, decoder="eisner_grand_sibling", map_rows=1 << 18, pruning=PRUNING, cost_augmented=True
-)
+PRUNING = PruningConfig(threshold=0.01, max_heads=2, epochs=2, folds=3)
+LARGER = changed(
+    replace(OPTIONS, pruning=PRUNING), decoder="eisner_grand_sibling", map_rows=1 << 18,
+    cost_augmented=True,
+)  # fmt: skip
 
 
 def cells_of(arcs: Arcs, start: int, n: int) -> np.ndarray:
@@ -87,7 +89,7 @@ def test_what_is_left_is_what_the_definition_says(decoder: str, single_root: boo
 
 
 def trainer_of(sentences: list[Sentence], change: dict | None = None, threads: int = 1) -> Trainer:
-    return Trainer(treebank_of(sentences), ALL, None, replace(LARGER, **(change or {})), threads)
+    return Trainer(treebank_of(sentences), ALL, None, changed(LARGER, **(change or {})), threads)
 
 
 SENTENCES = random_sentences(71, 17, 7)
@@ -100,10 +102,10 @@ def pruned() -> Trainer:
 
 def test_a_fold_is_pruned_by_what_was_learned_from_the_others(pruned: Trainer) -> None:
     """And gold arcs stay."""
-    treebank, vocabularies = treebank_of(SENTENCES), pruned._vocabularies
+    treebank, vocabularies = treebank_of(SENTENCES), pruned.model(16).vocabularies
     batch = Encoder(vocabularies).encode(treebank)
     arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
-    first = replace(LARGER, decoder="eisner", epochs=PRUNING.epochs, pruning=None)
+    first = changed(LARGER, decoder="eisner", epochs=PRUNING.epochs)
     lost = words = 0
     for low, high in ((0, 5), (5, 11), (11, 17)):
         seen = np.ones(17, bool)
@@ -111,10 +113,10 @@ def test_a_fold_is_pruned_by_what_was_learned_from_the_others(pruned: Trainer) -
         trainer = learned(
             Trainer(treebank.only(seen), ALL.first_order(), None, first, vocabularies=vocabularies)
         )
-        model = fit_units(trainer.model(16), treebank.only(~seen))[0]
+        model = fit_temperatures(trainer.model(16), treebank.only(~seen))[0]
         pruner = Pruner(model.arcs, "eisner", model.arc_scale, PRUNING.threshold, PRUNING.max_heads)
         fold = batch.select(np.arange(low, high))
-        prune(fold, pruned._plan, pruned._features.rows, pruner, NOTHING, arcs, single_root=False)
+        prune(fold, pruned.plan, pruned.features.rows, pruner, NOTHING, arcs, single_root=False)
     left = int(arcs.cells.sum())
     for b, (start, n) in enumerate(zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True)):
         for m in range(1, n + 1):
@@ -135,7 +137,7 @@ def test_a_fold_is_pruned_by_what_was_learned_from_the_others(pruned: Trainer) -
 
 
 def test_learning_is_over_the_arcs_left_alone(pruned: Trainer) -> None:
-    without = learned(trainer_of(SENTENCES, {"pruning": None}))
+    without = learned(trainer_of(SENTENCES, {"max_heads": None}))
     assert without.pruned is None
     assert without.model(16).pruner is None
     assert not np.array_equal(pruned.state()["arcs"], without.state()["arcs"])
@@ -181,11 +183,10 @@ def test_trees_known_in_part_can_be_completed(decoder: str) -> None:
     projective = decoder != "dual_decomposition"
     sentences = random_sentences(72, 40, 5, projective=projective)
     half = without_heads(sentences, 0.5, 4)
-    few = replace(PRUNING, max_heads=1)
-    trainer = learned(trainer_of(half, {"decoder": decoder, "pruning": few}))
-    assert trainer.pruned is not None
-    arcs = trainer._arcs_left(trainer.pruned)
-    starts, lengths = trainer._batch.starts.tolist(), trainer._batch.lengths.tolist()
+    trainer = learned(trainer_of(half, {"decoder": decoder, "max_heads": 1}))
+    arcs, batch = trainer.candidates(), trainer.gold.batch
+    assert arcs is not None
+    starts, lengths = batch.starts.tolist(), batch.lengths.tolist()
     for start, n, words in zip(starts, lengths, half, strict=True):
         left = cells_of(arcs, start, n)
         gold = [int(word[6]) if word[6] != "_" else -1 for word in words]

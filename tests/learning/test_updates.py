@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuparse import native
 from gpuparse.learning.updates import (
     CONDITIONAL,
     FACTORED,
@@ -14,12 +15,29 @@ from gpuparse.learning.updates import (
     PASSIVE_AGGRESSIVE,
     PERCEPTRON,
     RULES,
-    find_steps,
+    UpdateRule,
     step_size,
 )
 from tests.oracles.quadratic import smallest_steps
 
 NUMBERS = st.floats(-100, 100)
+
+
+def find_steps(
+    rule: int, costs: np.ndarray, margins: np.ndarray, gram: np.ndarray, cap: float
+) -> np.ndarray:
+    """The steps of native code."""
+    steps = np.full(len(costs), np.nan)
+    native.call("find_update_steps", UpdateRule(rule, 0.0, cap), costs, margins, gram, steps)
+    return steps
+
+
+def step_of(rule: int, cost: float, margin: float, squared_norm: float, cap: float) -> float:
+    """The step for one constraint, which native code finds too."""
+    step = step_size(UpdateRule(rule, 0.0, cap), cost, margin, squared_norm)
+    found = find_steps(rule, np.array([cost]), np.array([margin]), np.array([[squared_norm]]), cap)
+    assert found.tolist() == [step]
+    return step
 
 
 def test_names() -> None:
@@ -37,8 +55,8 @@ def test_names() -> None:
 def test_perceptron_takes_whole_steps_for_mistakes(
     cost: int, margin: float, squared_norm: float
 ) -> None:
-    assert step_size(PERCEPTRON, float(cost), margin, squared_norm, math.inf) == 1.0
-    assert step_size(PERCEPTRON, 0.0, margin, squared_norm, math.inf) == 0.0
+    assert step_of(PERCEPTRON, float(cost), margin, squared_norm, math.inf) == 1.0
+    assert step_of(PERCEPTRON, 0.0, margin, squared_norm, math.inf) == 0.0
 
 
 @settings(deadline=None)
@@ -46,7 +64,7 @@ def test_perceptron_takes_whole_steps_for_mistakes(
 def test_mira_makes_the_margin_the_cost_and_no_more(
     cost: int, margin: float, squared_norm: int
 ) -> None:
-    step = step_size(MIRA, float(cost), margin, float(squared_norm), math.inf)
+    step = step_of(MIRA, float(cost), margin, float(squared_norm), math.inf)
     if margin >= cost:
         assert step == 0.0
     else:
@@ -58,8 +76,8 @@ def test_mira_makes_the_margin_the_cost_and_no_more(
 def test_no_step_is_longer_than_the_cap(
     cost: int, margin: float, squared_norm: int, cap: float
 ) -> None:
-    free = step_size(MIRA, float(cost), margin, float(squared_norm), math.inf)
-    assert step_size(MIRA, float(cost), margin, float(squared_norm), cap) == min(free, cap)
+    free = step_of(MIRA, float(cost), margin, float(squared_norm), math.inf)
+    assert step_of(MIRA, float(cost), margin, float(squared_norm), cap) == min(free, cap)
 
 
 @settings(deadline=None)
@@ -71,7 +89,7 @@ def test_mira_is_the_shortest_change_that_meets_the_constraint(data: st.DataObje
     weights, other = data.draw(vectors), data.draw(vectors)
     cost = data.draw(st.integers(1, 9))
     margin, squared_norm = float(weights @ difference), float(difference @ difference)
-    step = step_size(MIRA, float(cost), margin, squared_norm, math.inf)
+    step = step_of(MIRA, float(cost), margin, squared_norm, math.inf)
     change = step * difference
     assert (weights + change) @ difference >= cost - 1e-9
     if (weights + other) @ difference >= cost:
@@ -80,7 +98,7 @@ def test_mira_is_the_shortest_change_that_meets_the_constraint(data: st.DataObje
 
 @pytest.mark.parametrize("rule", [PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE])
 def test_nothing_moves_along_no_difference(rule: int) -> None:
-    assert step_size(rule, 3.0, 0.0, 0.0, 1.0) == 0.0
+    assert step_of(rule, 3.0, 0.0, 0.0, 1.0) == 0.0
 
 
 @settings(deadline=None)
@@ -94,7 +112,7 @@ def test_passive_aggressive_weighs_the_step_against_what_is_missing(
         unmet = max(0.0, cost - margin - step * squared_norm)
         return step * step * squared_norm / 2 + cap * unmet * unmet
 
-    step = step_size(PASSIVE_AGGRESSIVE, float(cost), margin, float(squared_norm), cap)
+    step = step_of(PASSIVE_AGGRESSIVE, float(cost), margin, float(squared_norm), cap)
     assert step >= 0
     assert (step > 0) == (cost > margin)
     for other in (step * 0.99, step * 1.01, step + 1e-3, max(0.0, step - 1e-3), 0.0):
@@ -119,8 +137,8 @@ def test_steps_of_several_constraints_are_the_smallest_change(
     moved = 0
     for seed in range(300):
         differences, costs, margins = constraints(seed, k)
-        gram, steps = differences @ differences.T, np.full(k, np.nan)
-        find_steps(rule, costs, margins, gram, cap, steps)
+        gram = differences @ differences.T
+        steps = find_steps(rule, costs, margins, gram, cap)
         limits = (math.inf, 0.5 / cap) if rule == PASSIVE_AGGRESSIVE else (cap, 0.0)
         expected = smallest_steps(gram[np.newaxis], (costs - margins)[np.newaxis], *limits)[0]
         np.testing.assert_allclose(steps @ differences, expected @ differences, atol=1e-6)
@@ -133,8 +151,7 @@ def test_the_perceptron_looks_at_the_first_constraint_alone(k: int) -> None:
     _, costs, margins = constraints(1, k)
     for cost in (0.0, 2.0):
         costs[0] = cost
-        steps = np.full(k, np.nan)
-        find_steps(PERCEPTRON, costs, margins, np.eye(k), math.inf, steps)
+        steps = find_steps(PERCEPTRON, costs, margins, np.eye(k), math.inf)
         assert steps.tolist() == [float(cost > 0)] + [0.0] * (k - 1)
 
 
@@ -145,9 +162,8 @@ def test_constraints_without_features_change_nothing_for_the_others(rule: int, c
     """As of the k best trees where there are fewer than k: the step is that of one constraint."""
     for seed in range(50):
         differences, costs, margins = constraints(seed, 1)
-        alone, among = np.zeros(1), np.zeros(3)
         gram = np.zeros((3, 3))
         gram[0, 0] = differences[0] @ differences[0]
-        find_steps(rule, costs, margins, gram[:1, :1], cap, alone)
-        find_steps(rule, np.append(costs, [0, 0]), np.append(margins, [0, 0]), gram, cap, among)
+        alone = find_steps(rule, costs, margins, gram[:1, :1].copy(), cap)
+        among = find_steps(rule, np.append(costs, [0, 0]), np.append(margins, [0, 0]), gram, cap)
         assert among.tolist() == [*alone.tolist(), 0.0, 0.0]

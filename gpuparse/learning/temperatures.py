@@ -1,4 +1,8 @@
-"""Units of probability: how much a point of score is worth, fitted to held-out trees."""
+"""The temperatures of a model's probabilities, fitted to gold trees that it has not seen.
+
+A probability is exp(scale * score) over a sum; the scale, in nats a point of score, is one over the
+temperature.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +18,8 @@ from gpuparse.errors import DataError
 from gpuparse.evaluation.reliability import LEAST
 from gpuparse.parser import Parser
 
-WIDEST = log(100.0)  # how far from the unit before, up or down, another one is looked for
-CLOSE = 0.02  # of the logarithm of a unit
+WIDEST = log(100.0)  # how far the logarithm of a scale may move, up or down
+CLOSE = 0.02  # precision of the logarithm of a scale
 _DEPREL = 7
 _INVERSE_GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 
@@ -24,9 +28,8 @@ _INVERSE_GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 class Fit:
     """Mean -ln of the probability of a gold head, and of a gold label given the gold head.
 
-    Probabilities are taken to be no less than LEAST, as when calibration is measured: otherwise the
-    few arcs that a model can hardly build, such as crossing ones, would decide how sure it is of
-    all others.
+    A probability counts as at least LEAST, as in measures of reliability: otherwise the few arcs
+    that a model can hardly find, such as crossing ones, would decide the scale.
 
     labels is None for a model without labels.
     """
@@ -35,71 +38,68 @@ class Fit:
     labels: float | None
 
 
-def fit_units(
-    model: Parser, treebank: Treebank, *, guides: np.ndarray | None = None, threads: int = 1
+def fit_temperatures(
+    parser: Parser, treebank: Treebank, *, guides: np.ndarray | None = None, threads: int = 1
 ) -> tuple[Parser, Fit, Fit]:
-    """The model with the units under which the gold heads and labels of a treebank are likeliest.
+    """The parser with the scales under which the gold heads and labels are most probable.
 
-    That of the arcs makes the product of the probabilities of all gold arcs as large as can be,
-    none of them being counted as less than LEAST;
-    that of the labels does so for the gold labels given the gold arcs. No tree that is found
-    changes.
+    The scale of arcs maximises the product of the probabilities of all gold arcs, none of them
+    counted as less than LEAST; the scale of labels that of the gold labels given the gold arcs. No
+    tree that is found changes.
 
     Args:
         treebank: gold trees that the model has not learned from. Words without a head are not
             counted, nor labels that the model does not know, nor, unless labels are found with the
             trees, those of sentences in which a head is missing.
-        guides: (W,) as of `Model.parse`.
-        threads: the units do not depend on them.
+        guides: (W,) as of `parse`.
+        threads: the scales do not depend on them.
     Returns:
-        The model, calibrated; how likely gold is without and with the new units.
+        The parser, calibrated; how probable gold is with the scales before and with the new ones.
     Raises:
-        ConfigError: there are no sums over the decoder's trees. DataError: no word has a head.
+        ConfigError: the decoder has no sums over its trees. DataError: no word has a head.
     Cost: some twenty times that of all probabilities of the treebank.
     Source: temperature scaling (Guo, Pleiss, Sun & Weinberger 2017), section 4.2; differs: of
         scores of whole trees.
     """
-    batch = model.encode(treebank, guides)
+    batch = parser.encode(treebank, guides)
     if not (treebank.heads >= 0).any():
         raise DataError(f"{treebank.source}: no word has a head to fit probabilities to")
-    places = word_places(batch)
+    tokens = word_places(batch)
     heads = np.full(batch.values.shape[1], -1, np.int64)
     labels = heads.copy()
-    heads[places], labels[places] = treebank.heads, _label_numbers(model, treebank)
+    heads[tokens], labels[tokens] = treebank.heads, _label_numbers(parser, treebank)
 
-    def fit(arc_unit: float, label_unit: float, which: str = "both") -> Fit:
+    def fit(arc_scale: float, label_scale: float, which: str = "both") -> Fit:
         found = find_marginals(
-            model.with_scales(arc_unit, label_unit),
-            batch,
-            heads,
-            labels,
-            which=which,
+            parser.with_scales(arc_scale, label_scale), batch, heads, labels, which=which,
             threads=threads,
-        )
+        )  # fmt: skip
         return Fit(_mean_loss(found.heads) or 0.0, _mean_loss(found.labels))
 
-    arc_unit, label_unit = model.arc_scale, model.label_scale
-    before = fit(arc_unit, label_unit)
-    arc_unit = _best_unit(arc_unit, lambda u: fit(u, label_unit, "heads").heads)
+    arc_scale, label_scale = parser.arc_scale, parser.label_scale
+    before = fit(arc_scale, label_scale)
+    arc_scale = _best_scale(arc_scale, lambda scale: fit(scale, label_scale, "heads").heads)
     if before.labels is not None:
-        label_unit = _best_unit(label_unit, lambda u: fit(arc_unit, u, "labels").labels or 0.0)
-    return model.with_scales(arc_unit, label_unit), before, fit(arc_unit, label_unit)
+        label_scale = _best_scale(
+            label_scale, lambda scale: fit(arc_scale, scale, "labels").labels or 0.0
+        )
+    return parser.with_scales(arc_scale, label_scale), before, fit(arc_scale, label_scale)
 
 
-def _label_numbers(model: Parser, treebank: Treebank) -> np.ndarray:
+def _label_numbers(parser: Parser, treebank: Treebank) -> np.ndarray:
     """(W,) the model's numbers of the words' relations, -1 for those it does not know."""
     ids, names = column_ids(treebank, _DEPREL)
-    numbers = {name: number for number, name in enumerate(model.labels)}
+    numbers = {name: number for number, name in enumerate(parser.labels)}
     return np.array([numbers.get(name, -1) for name in names] or [-1], np.int64)[ids]
 
 
-def _mean_loss(chances: np.ndarray) -> float | None:
-    known = chances[~np.isnan(chances)]
+def _mean_loss(probabilities: np.ndarray) -> float | None:
+    known = probabilities[~np.isnan(probabilities)]
     return float(-np.log(known.clip(min=LEAST)).mean()) if len(known) else None
 
 
-def _best_unit(start: float, loss: Callable[[float], float]) -> float:
-    """The unit of the least loss, by golden section over its logarithm."""
+def _best_scale(start: float, loss: Callable[[float], float]) -> float:
+    """The scale of the least loss, by golden section over its logarithm."""
     low, high = log(start) - WIDEST, log(start) + WIDEST
     left, right = (high - _INVERSE_GOLDEN * (high - low), low + _INVERSE_GOLDEN * (high - low))
     of_left, of_right = loss(exp(left)), loss(exp(right))

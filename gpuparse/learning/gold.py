@@ -1,0 +1,205 @@
+"""The gold trees or graphs of a training treebank, as arcs are learned from them.
+
+A gold tree that the decoder cannot find is replaced, or its words are rearranged. Words may lack a
+head; the decoder completes such trees with the weights of the moment.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuparse.data.acyclic import acyclic
+from gpuparse.data.batch import Batch, incomplete, word_places
+from gpuparse.data.graphs import by_place, missing_graphs, primary_relations, read_graphs
+from gpuparse.data.tree import is_projective, n_roots, nesting_order, reordered
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import DataError
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.learning.projectivize import nearest_projective
+
+
+@dataclass(frozen=True, eq=False)
+class GoldGraphs:
+    """Gold graphs without cycles, by token index.
+
+    cells: (C,) bool: the arc h -> m of a sentence of n words at its first cell + h * (n + 1) + m.
+    firsts: (T,) int64: the first cell of each sentence, at the token index of its root.
+    arc_starts, arc_heads, relations: as of `gpuparse.data.graphs.by_place`.
+    names: of the relations. primary: the DEPREL that goes with each of them on a primary arc, None
+    for a relation that no primary arc has.
+    """
+
+    cells: np.ndarray
+    firsts: np.ndarray
+    arc_starts: np.ndarray
+    arc_heads: np.ndarray
+    relations: np.ndarray
+    names: list[str]
+    primary: list[str | None]
+
+    @property
+    def may_be_primary(self) -> np.ndarray:
+        """(relations,) bool: whether a primary arc may have the relation."""
+        return np.array([name is not None for name in self.primary])
+
+
+@dataclass(frozen=True, eq=False)
+class GoldTrees:
+    """Gold trees by token index, as the treebank has them and as arcs are learned from them.
+
+    batch, heads: the sentences, and their gold heads (T,), -1 for a word without one and for what
+    is no word. Labels are learned from these.
+    arc_batch, arc_heads: the same where arcs are learned: with heads that the decoder can find, and
+    perhaps with the words in another order.
+    moved: (T,) the token index in `batch` of each token of `arc_batch`.
+    graphs: the gold graphs, if the decoder finds graphs.
+    single_root: whether every tree has exactly one modifier of the root.
+    n_unreachable: trees that the decoder cannot find; of graphs, arcs left out.
+    """
+
+    batch: Batch
+    heads: np.ndarray
+    arc_batch: Batch
+    arc_heads: np.ndarray
+    moved: np.ndarray
+    graphs: GoldGraphs | None
+    single_root: bool
+    n_unreachable: int
+
+    @property
+    def longest(self) -> int:
+        """Words of the longest sentence."""
+        return int(self.batch.lengths.max())
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a word lacks a head that arcs could be learned from."""
+        return bool((self.arc_heads[word_places(self.batch)] < 0).any())
+
+    def by_token(self, by_word: np.ndarray) -> np.ndarray:
+        """(T,) int64 by token index from (W,) by word, -1 elsewhere."""
+        return _by_token(self.batch, by_word)
+
+
+def read_gold(
+    treebank: Treebank,
+    batch: Batch,
+    decoder: str,
+    *,
+    unreachable: str,
+    single_root: bool | None,
+    guide_row: int | None = None,
+) -> GoldTrees:
+    """Read the gold trees of a treebank, and the graphs if the decoder finds graphs.
+
+    Args:
+        batch: the treebank, encoded.
+        decoder: what finds trees while learning.
+        unreachable: "oracle", "reorder" or "none": what replaces a non-projective gold tree of a
+            projective decoder: the nearest projective tree, the tree with its words in a
+            projective order, or nothing.
+        single_root: None: whether all gold trees have exactly one modifier of the root.
+        guide_row: the row of the batch's values that has guide heads, if there is one.
+    Raises:
+        DataError: no graphs, or a tree with several modifiers of the root where one is wanted.
+    """
+    heads = _by_token(batch, treebank.heads)
+    graphs, n_unreachable = None, 0
+    if DECODERS[decoder].gives_graphs:
+        graphs, n_unreachable = _read_graphs(treebank, batch, decoder)
+    if single_root is None:
+        single_root = _all_have_one_root(batch, heads)
+    reachable, moved, n_replaced = _reachable(
+        batch, heads, decoder, unreachable=unreachable, single_root=single_root
+    )
+    n_unreachable += n_replaced
+    arc_batch = batch
+    if unreachable == "reorder" and n_unreachable > 0:
+        arc_batch = _rearranged(batch, moved, guide_row)
+    return GoldTrees(batch, heads, arc_batch, reachable, moved, graphs, single_root, n_unreachable)
+
+
+def _by_token(batch: Batch, by_word: np.ndarray) -> np.ndarray:
+    values = np.full(batch.values.shape[1], -1, np.int64)
+    values[word_places(batch)] = by_word
+    return values
+
+
+def _read_graphs(treebank: Treebank, batch: Batch, decoder: str) -> tuple[GoldGraphs, int]:
+    """The gold graphs, and how many arcs were left out because each would close a cycle."""
+    if missing_graphs(treebank).all():
+        raise DataError(
+            f"{treebank.source}: DEPS, column 9, is _ in every word; decoder {decoder} learns from"
+            " the heads in that column"
+        )
+    graphs, n_left_out = acyclic(read_graphs(treebank), treebank)
+    arc_starts, arc_heads, relations = by_place(graphs, batch)
+    primary = primary_relations(graphs, treebank)
+    starts, lengths = batch.starts, batch.lengths
+    sizes = (lengths + 1) ** 2
+    firsts = np.zeros(batch.values.shape[1], np.int64)
+    firsts[starts] = np.cumsum(sizes) - sizes
+    cells = np.zeros(int(sizes.sum()), np.bool_)
+    for start, n in zip(starts.tolist(), lengths.tolist(), strict=True):
+        modifiers = np.arange(1, n + 1).repeat(np.diff(arc_starts[start + 1 : start + n + 2]))
+        heads = arc_heads[arc_starts[start + 1] : arc_starts[start + n + 1]]
+        cells[firsts[start] + heads * (n + 1) + modifiers] = True
+    arcs = [part.astype(np.int64) for part in (arc_starts, arc_heads, relations)]
+    return GoldGraphs(cells, firsts, *arcs, graphs.names, primary), n_left_out
+
+
+def _all_have_one_root(batch: Batch, heads: np.ndarray) -> bool:
+    """Whether every tree has one modifier of the root, or may have: an incomplete one with none."""
+    starts, lengths = batch.starts, batch.lengths
+    at_root = np.concatenate([[0], np.cumsum(heads == 0)])
+    counts = at_root[starts + lengths + 1] - at_root[starts + 1]
+    may_lack_one = incomplete(batch, heads)
+    return bool(((counts == 1) | ((counts == 0) & may_lack_one)).all())
+
+
+def _reachable(
+    batch: Batch, heads: np.ndarray, decoder: str, *, unreachable: str, single_root: bool
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Heads that the decoder can find, where the word of each token comes from, trees replaced."""
+    reachable, moved, n_replaced = heads.copy(), np.arange(len(heads)), 0
+    is_of_projective = DECODERS[decoder].is_projective
+    for start, n in zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True):
+        words = slice(start + 1, start + n + 1)
+        tree = reachable[words]
+        is_whole = bool((tree >= 0).all())
+        if single_root and (n_roots(tree) > 1 or (is_whole and n_roots(tree) != 1)):
+            raise DataError(
+                f"a training tree has {n_roots(tree)} words under the root: set data.single_root"
+                " to false or auto"
+            )
+        if DECODERS[decoder].needs_projective_tree and not is_whole:
+            nearest = nearest_projective(tree, single_root=single_root)
+            n_replaced += bool(((tree >= 0) & (tree != nearest)).any())
+            tree[tree != nearest] = -1  # a head that cannot be kept counts as unknown
+        elif is_of_projective and not is_projective(tree):
+            n_replaced += 1
+            if unreachable == "oracle":
+                tree[:] = nearest_projective(tree, single_root=single_root)
+            elif unreachable == "reorder":
+                order = nesting_order(tree)
+                tree[:] = reordered(tree, order)
+                moved[words] = start + order
+    return reachable, moved, n_replaced
+
+
+def _rearranged(batch: Batch, moved: np.ndarray, guide_row: int | None) -> Batch:
+    """The batch with its words in the order of the trees that arcs are learned from."""
+    values = np.take(batch.values, moved, axis=1)
+    if guide_row is not None:
+        _renumber_guides(values[guide_row], batch, moved)
+    return Batch(values, batch.starts, batch.lengths)
+
+
+def _renumber_guides(guides: np.ndarray, batch: Batch, moved: np.ndarray) -> None:
+    """Change guide heads, stored as head + 1, to the numbers of words that have moved."""
+    now = np.argsort(moved)  # the new token index of each token
+    for start, n in zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True):
+        words = slice(start + 1, start + n + 1)
+        # 0, no guide, stays; so does 1, the root.
+        number = np.concatenate([[0, 1], now[words] - start + 1])
+        guides[words] = number[guides[words]]

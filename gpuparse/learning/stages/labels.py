@@ -1,0 +1,113 @@
+"""The label stage: a classifier of the arcs of finished trees or graphs, one arc at a time."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuparse import native
+from gpuparse.config import RunConfig
+from gpuparse.data.batch import Batch
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import Vocabularies, column_ids
+from gpuparse.features.label_plan import compile_labels
+from gpuparse.features.plan import LINE
+from gpuparse.features.templates import TemplateSet
+from gpuparse.learning.averaging import AveragedWeights
+from gpuparse.learning.gold import GoldTrees
+from gpuparse.learning.mixing import Counts
+from gpuparse.learning.updates import update_rule
+from gpuparse.scoring.cpu_joint import stride_of
+from gpuparse.scoring.native import sentences_of
+
+SLICE = 256  # sentences between two events
+_DEPREL = 7
+
+
+def gold_labels(treebank: Treebank, gold: GoldTrees) -> tuple[np.ndarray, list[str]]:
+    """(T,) gold labels by token index, -1 for none, and their names; of graphs the names alone."""
+    if gold.graphs:
+        return np.full(len(gold.heads), -1, np.int64), gold.graphs.names
+    ids, names = column_ids(treebank, _DEPREL)
+    return gold.by_token(np.where(treebank.heads < 0, -1, ids)), names
+
+
+def label_weights(n_labels: int, config: RunConfig) -> AveragedWeights:
+    """The weights of labels before anything is learned: lines of one weight a label.
+
+    Where labels are found with the trees, there is a whole number of blocks of LINE lines, and
+    lines are padded with zeros for vector instructions.
+    """
+    n_lines = max(1, config.labels.rows // n_labels)
+    if config.labels.kind != "joint":
+        return AveragedWeights.zeros(n_lines, n_labels)
+    return AveragedWeights.zeros(max(1, n_lines // LINE) * LINE, stride_of(n_labels))
+
+
+class LabelStage:
+    """Learns the second-stage labels.
+
+    Args:
+        labels: (T,) gold labels by token index, -1 for none.
+        weights: of `label_weights`, changed in place.
+    Source: McDonald, Lerman & Pereira (2006).
+    """
+
+    def __init__(
+        self,
+        templates: TemplateSet,
+        vocabularies: Vocabularies,
+        gold: GoldTrees,
+        labels: np.ndarray,
+        weights: AveragedWeights,
+        config: RunConfig,
+    ) -> None:
+        plan = compile_labels(templates, vocabularies)
+        self._gold, self._heads, self._labels = gold, gold.heads, labels
+        self.weights = weights
+        self._rule = native.struct("UpdateRule", update_rule(config))
+        self._plan = native.struct("LabelPlan", plan)
+
+    def complete(self, heads: np.ndarray) -> None:
+        """Take heads (T,) for words that lack one; nothing is learned of their labels."""
+        self._labels = np.where(self._heads != heads, -1, self._labels)
+        self._heads = heads
+
+    def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
+        """Learn from sentences in their order; `seen` came before."""
+        ordered = self._gold.batch.select(order)
+        words, wrong, done = 0, 0, 0
+        for first in range(0, len(order), SLICE):
+            part = ordered.select(np.arange(first, min(first + SLICE, len(order))))
+            wrong += self._learn(part, seen + first)
+            words += int(part.lengths.sum())
+            done += len(part)
+            yield Counts(done, wrong, words)
+
+    def _learn(self, part: Batch, seen: int) -> int:
+        """Learn from some sentences; returns how many arcs got another label first."""
+        sentences, width = sentences_of(part), self.weights.array.shape[1]
+        graphs = self._gold.graphs
+        if graphs is None:
+            wrong: int = native.call(
+                "learn_labels", sentences, self._plan, self._rule, self._heads, self._labels,
+                width, seen, *self.weights.table,
+            )  # fmt: skip
+            return wrong
+        arcs = LabelledGraphs(
+            graphs.arc_starts, graphs.arc_heads, graphs.relations, graphs.may_be_primary
+        )
+        wrong = native.call(
+            "learn_graph_labels", sentences, self._plan, self._rule, self._heads, arcs, width,
+            seen, *self.weights.table,
+        )  # fmt: skip
+        return wrong
+
+
+class LabelledGraphs(NamedTuple):
+    """The struct LabelledGraphs of native/api/learning.h."""
+
+    arc_starts: np.ndarray
+    arc_heads: np.ndarray
+    gold: np.ndarray
+    may_be_primary: np.ndarray

@@ -1,0 +1,177 @@
+"""The pruning stage: a first-order parser, and the candidate arcs it keeps of unseen trees.
+
+A parser is more confident about trees that it has learned from. The candidate arcs of a training
+sentence are therefore those kept by a parser that has not seen the sentence: one parser for each
+fold, learned from all other folds. The scale of its scores is fitted to the same fold. The pruner
+that the model keeps is learned from all sentences.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, log
+from typing import Protocol
+
+import numpy as np
+
+from gpuparse.data.batch import Batch, incomplete
+from gpuparse.errors import ConfigError
+from gpuparse.features.plan import Plan
+from gpuparse.learning.events import Progress
+from gpuparse.parser import Parser
+from gpuparse.scoring.cpu import RowMap
+from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
+from gpuparse.scoring.weights import Weights
+
+NO_KNOWN_HEADS = np.zeros(0, np.int64)
+
+
+class Thresholds(Protocol):
+    """Which arcs are kept, and how the pruner is learned: the section `pruning` of the config."""
+
+    threshold: float
+    max_heads: int | None
+    epochs: int
+    folds: int
+
+
+class FirstOrder(Protocol):
+    """Learns first-order parsers from parts of the training treebank."""
+
+    def learn(self, is_learned: np.ndarray) -> Generator[Progress, None, Parser]:
+        """Learn from the sentences (S,) for which `is_learned`; returns the parser."""
+
+    def calibrated(self, model: Parser, is_learned: np.ndarray) -> Parser:
+        """The model with the scale of its scores fitted to the other sentences."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """A pruner, and the training arcs kept by pruners that had not seen them.
+
+    cells: the candidate arcs. All gold arcs are among them, and where gold lacks heads, the arcs of
+    a tree with all known heads.
+    lost: gold arcs that the pruners did not keep, of `known` ones; arcs: how many they kept for all
+    `words`.
+    """
+
+    pruner: Pruner
+    cells: np.ndarray
+    lost: int
+    known: int
+    arcs: int
+    words: int
+
+
+def check_folds(n_sentences: int, folds: int) -> None:
+    """Check that there is a sentence for every fold.
+
+    Raises:
+        ConfigError: there is not.
+    """
+    if folds > n_sentences:
+        raise ConfigError(
+            f"pruning.folds is {folds}, and there are {n_sentences} sentences to learn from: choose"
+            " fewer folds, or pruning.max_heads=null"
+        )
+
+
+def learn_pruning(
+    batch: Batch,
+    plan: Plan,
+    rows: RowMap,
+    gold: np.ndarray,
+    thresholds: Thresholds,
+    decoder: str,
+    first_order: FirstOrder,
+    *,
+    single_root: bool,
+) -> Generator[Progress, None, Pruned]:
+    """Learn the pruner and find the candidate arcs of the training sentences.
+
+    Args:
+        batch: the sentences; plan, rows: of the higher-order model, as of `prune`.
+        gold: (T,) heads by token index that stay candidates, -1 for none.
+        decoder: of the first order.
+        first_order: what learns the parsers.
+    """
+    assert thresholds.max_heads is not None
+    n, is_open, folds = len(batch), incomplete(batch, gold), thresholds.folds
+    cuts = [k * n // folds for k in range(folds + 1)]
+    arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
+    completing = Arcs(arcs.firsts, np.zeros_like(arcs.cells))
+    ratios: list[float] = []
+    for number, (low, high) in enumerate([*pairwise(cuts), (0, 0)]):
+        is_learned = np.ones(n, np.bool_)
+        is_learned[low:high] = False
+        model = yield from _as_pruning(first_order.learn(is_learned), number, thresholds.epochs)
+        if high > low:
+            fitted = first_order.calibrated(model, is_learned)
+            ratios.append(fitted.arc_scale / model.arc_scale)
+            model = fitted
+        else:
+            scale = model.arc_scale * exp(sum(map(log, ratios)) / len(ratios))
+            model = model.with_scales(scale, 1.0)
+        pruner = Pruner(
+            model.arcs, decoder, model.arc_scale, thresholds.threshold, thresholds.max_heads
+        )
+        if high > low:
+            for known, some, kept in (
+                (NO_KNOWN_HEADS, np.ones(high - low, np.bool_), arcs),
+                (gold, is_open[low:high], completing),
+            ):
+                if some.any():
+                    part = batch.select(low + np.flatnonzero(some))
+                    prune(part, plan, rows, pruner, known, kept, single_root=single_root)
+    n_kept = int(arcs.cells.sum())
+    lost, n_gold = _keep_gold(batch, gold, arcs)
+    arcs.cells[completing.cells] = True
+    return Pruned(pruner, arcs.cells, lost, n_gold, n_kept, int(batch.lengths.sum()))
+
+
+def _as_pruning(
+    events: Generator[Progress, None, Parser], number: int, epochs: int
+) -> Generator[Progress, None, Parser]:
+    """The events of one first-order parser as those of one epoch of the pruning stage."""
+    while True:
+        try:
+            event = next(events)
+        except StopIteration as end:
+            model: Parser = end.value
+            return model
+        yield event.as_part_of("pruning", number, epochs)
+
+
+def as_state(pruned: Pruned) -> dict[str, np.ndarray]:
+    """Arrays from which `from_state` makes it again."""
+    pruner = pruned.pruner
+    counts = [pruned.lost, pruned.known, pruned.arcs, pruned.words, len(pruned.cells)]
+    return {
+        "pruner": pruner.weights.array,
+        "pruner_unit": np.array([pruner.scale]),
+        "pruned_cells": np.packbits(pruned.cells),
+        "pruned_counts": np.array(counts, np.int64),
+    }
+
+
+def from_state(state: dict[str, np.ndarray], thresholds: Thresholds, decoder: str) -> Pruned:
+    """What `as_state` was given; decoder: of the pruner."""
+    assert thresholds.max_heads is not None
+    *counts, n_cells = state["pruned_counts"].tolist()
+    scale = float(state["pruner_unit"][0])
+    weights = Weights(state["pruner"])
+    pruner = Pruner(weights, decoder, scale, thresholds.threshold, thresholds.max_heads)
+    cells = np.unpackbits(state["pruned_cells"], count=n_cells).astype(np.bool_)
+    return Pruned(pruner, cells, *counts)
+
+
+def _keep_gold(batch: Batch, gold: np.ndarray, arcs: Arcs) -> tuple[int, int]:
+    """Make the gold arcs candidates; returns how many were not, and how many there are."""
+    lost = words = 0
+    for start, n in zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True):
+        modifiers = np.flatnonzero(gold[start + 1 : start + n + 1] >= 0) + 1
+        at = arcs.firsts[start] + gold[start + modifiers] * (n + 1) + modifiers
+        words += len(at)
+        lost += int((~arcs.cells[at]).sum())
+        arcs.cells[at] = True
+    return lost, words
