@@ -10,6 +10,8 @@ product of items and of scores, for every split r within bounds. A name that sta
 no rule is a score. Products are computed from the left, those in brackets first. Rules of the same
 item are alternatives. A rule that ends in `if 0 < i` holds only where that is true.
 
+Rules stand in an order in which the items of one span can be computed one after another.
+
 Splits are taken in the order in which they are written: `for i < r <= j` from the smallest,
 `for j > r >= i` from the largest. A capital letter stands for a size that is no position, such as
 the number of labels.
@@ -94,7 +96,8 @@ class Chart:
 
     rules: as text. trees: the item of all trees of the words 1..n under the root 0. single_root:
     the product for trees with one root word m, which is the item TREE(n). arc: the score whose
-    first two positions are the head and the modifier of an arc.
+    first two positions are the head and the modifier of an arc. by_item: the rules of each item.
+    spans: the items that have rules for spans of several words, in the order of the rules.
     """
 
     rules: str
@@ -102,6 +105,7 @@ class Chart:
     single_root: str
     arc: str = "arc"
     by_item: dict[str, tuple[Rule, ...]] = field(init=False, repr=False, compare=False)
+    spans: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         lines = [line for line in self.rules.splitlines() if line.strip()]
@@ -110,7 +114,9 @@ class Chart:
         grouped: dict[str, tuple[Rule, ...]] = {}
         for rule in rules:
             grouped[rule.item.name] = (*grouped.get(rule.item.name, ()), rule)
+        spans = [rule.item.name for rule in rules[:-2] if rule.factors]
         object.__setattr__(self, "by_item", grouped)
+        object.__setattr__(self, "spans", tuple(dict.fromkeys(spans)))
 
     def top(self, single_root: bool) -> str:
         """The name of the item of all trees, whose one position is n."""

@@ -5,20 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gpuparse.charts.eisner_sibling import CHART
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.eisner_sums import (
-    add_to_log,
-    arcs_by_width,
-    at_lengths,
-    column_tops,
-    draw_seeds,
-    grow,
-    require_sample_count,
-    sum_over_roots,
-    sum_splits,
-    sums_without_words,
-    with_components,
-)
+from gpuparse.inference.batched.charts import differentiate, log_sums
+from gpuparse.inference.eisner_sums import draw_seeds, require_sample_count
 from gpuparse.inference.native_charts import draw_trees, sum_trees
 from gpuparse.inference.scores import (
     check_sibling_scores,
@@ -219,107 +209,19 @@ def _marginals_torch(
     parts: _Parts, single_root: bool, needs_gradient: bool
 ) -> tuple[Tensor, Tensor]:
     """Log-partition (B,) and arc marginals (B, N, N) by differentiation."""
-    with torch.inference_mode(False), torch.enable_grad():
-        arcs = parts.arcs
-        if not needs_gradient:
+    if not needs_gradient:
+        with torch.inference_mode(False):  # autograd refuses tensors made in inference mode
             parts = _Parts(*(part.detach().clone() for part in parts))
-            arcs = parts.arcs.requires_grad_()
-        elif not arcs.requires_grad:  # the gradient goes to other parts
-            arcs = arcs.detach().requires_grad_()
-            parts = parts._replace(arcs=arcs)
-        log_partition = _inside_sums(parts, single_root, with_entropy=False)[0]
-        (marginals,) = torch.autograd.grad(
-            log_partition.masked_fill(log_partition == -torch.inf, 0.0).sum(),
-            arcs,
-            create_graph=needs_gradient,
-        )
-    return log_partition, marginals
+
+    def log_partitions(arcs: Tensor) -> Tensor:
+        return _inside_sums(parts._replace(arcs=arcs), single_root, with_entropy=False)[0]
+
+    return differentiate(log_partitions, parts.arcs, keep_gradients=needs_gradient)
 
 
 def _inside_sums(parts: _Parts, single_root: bool, with_entropy: bool) -> Tensor:
-    """Log-partition and, if asked for, entropy: (1 or 2, B), all spans of one width at once.
-
-    Charts as in `eisner_sums`; E: incomplete spans with the end of the modifiers on that side.
-    """
-    if parts.arcs.shape[1] == 1:
-        return sums_without_words(parts.arcs, with_entropy)
-    top = column_tops(parts.arcs, parts.lengths)
-    first = 1 if single_root else 0
-    arcs = with_components(parts.arcs - top[:, None], with_entropy)
-    ends = with_components(parts.ends, with_entropy)
-    siblings = with_components(parts.siblings, with_entropy)
-    arc_R, arc_L = arcs_by_width(arcs, first)
-    end_R, end_L = arcs_by_width(ends, first)
-    sib_R, sib_L = siblings_by_width(siblings, first)
-    n_nodes = arcs.shape[-1] - first
-    empty = arcs.new_zeros((*arcs.shape[:2], 1, n_nodes))
-    C_R_left = C_L_left = C_R_right = C_L_right = empty
-    I_R_left = E_R_left = S_left = I_L_right = E_L_right = S_right = empty[:, :, :0]
-    rows = [empty[:, :, 0]]  # C_R by start
-    for w in range(1, n_nodes):
-        C_R_left, C_L_left, I_R_left, E_R_left, S_left = (
-            x[..., :-1] for x in (C_R_left, C_L_left, I_R_left, E_R_left, S_left)
-        )
-        C_R_right, C_L_right, I_L_right, E_L_right, S_right = (
-            x[..., 1:] for x in (C_R_right, C_L_right, I_L_right, E_L_right, S_right)
-        )
-        # I_R(i,j) = arc(i,j) (C_L(i+1,j) sib(i,-,j) + sum_{i<k<j} I_R(i,k) S(k,j) sib(i,k,j))
-        inner = torch.cat([C_L_right[:, :, :1], I_R_left + S_right], 2)
-        I_R = sum_splits(inner + sib_R[w - 1]) + arc_R[w - 1]
-        # I_L(i,j) = arc(j,i) (C_R(i,j-1) sib(j,-,i) + sum_{i<k<j} S(i,k) I_L(k,j) sib(j,k,i))
-        inner = torch.cat([C_R_left[:, :, -1:], S_left + I_L_right], 2)
-        I_L = sum_splits(inner + sib_L[w - 1]) + arc_L[w - 1]
-        # S(i,j) = sum_{i<=r<j} C_R(i,r) C_L(r+1,j)
-        S = sum_splits(C_R_left + C_L_right)
-        S_left, S_right = grow(S_left, S_right, S)
-        I_R_left = torch.cat([I_R_left, I_R[:, :, None]], 2)
-        I_L_right = torch.cat([I_L[:, :, None], I_L_right], 2)
-        # C_R(i,j) = sum_{i<r<=j} I_R(i,r) end(i,r) C_R(r,j)
-        # C_L(i,j) = sum_{i<=r<j} C_L(i,r) I_L(r,j) end(j,r)
-        E_R_left = torch.cat([E_R_left, (I_R + end_R[w - 1])[:, :, None]], 2)
-        E_L_right = torch.cat([(I_L + end_L[w - 1])[:, :, None], E_L_right], 2)
-        C_R = sum_splits(E_R_left + C_R_right)
-        C_L = sum_splits(C_L_left + E_L_right)
-        rows.append(C_R)
-        C_R_left, C_R_right = grow(C_R_left, C_R_right, C_R)
-        C_L_left, C_L_right = grow(C_L_left, C_L_right, C_L)
-    if single_root:
-        of_root = arcs[:, :, 0, 1:] + siblings[:, :, 0, 1:, 0] + ends[:, :, 0, 1:]
-        sums = sum_over_roots(C_L_left[..., 0], rows, of_root, parts.lengths)
-    else:
-        sums = at_lengths(C_R_left[..., 0], parts.lengths)
-    return add_to_log(sums, top.sum(1), parts.lengths)
-
-
-def siblings_by_width(
-    scores: Tensor, first: int
-) -> tuple[list[Tensor], list[Tensor]]:  # fmt: skip
-    """Sibling scores (S, B, N, N, N) of all arcs to the right and to the left, by their width w.
-
-    Returns:
-        for each width, (S, B, w, starts): at d = 0 without a sibling, else with k = i + d.
-    """
-    n_all = scores.shape[-1]
-    n_nodes = n_all - first
-    to_right, to_left, shapes = [], [], []
-    for w in range(1, n_nodes):
-        i = torch.arange(first, n_all - w, device=scores.device)
-        d = torch.arange(w, device=scores.device)[:, None]
-        k_or_end = torch.where(d == 0, i + w, i + d)
-        to_right.append(((i * n_all + i + w) * n_all + i + d).flatten())
-        to_left.append((((i + w) * n_all + i) * n_all + k_or_end).flatten())
-        shapes.append((w, n_nodes - w))
-    flat = scores.flatten(2)
-    return _gather_cells(flat, to_right, shapes), _gather_cells(flat, to_left, shapes)
-
-
-def _gather_cells(
-    flat: Tensor, cells: list[Tensor], shapes: list[tuple[int, int]]
-) -> list[Tensor]:  # fmt: skip
-    """For each list of cells of (S, B, cells) a tensor (S, B, *shape), gathered in one go."""
-    if not cells:
-        return []
-    gathered = flat.index_select(2, torch.cat(cells)).split([len(c) for c in cells], 2)
-    return [
-        part.reshape(*part.shape[:2], *shape) for part, shape in zip(gathered, shapes, strict=True)
-    ]
+    """Log-partition and, if asked for, entropy: (1 or 2, B)."""
+    scores = {"arc": parts.arcs, "sib": parts.siblings, "end": parts.ends}
+    return log_sums(
+        CHART, scores, parts.lengths, single_root=single_root, with_entropy=with_entropy
+    )
