@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from gpuparse.inference.constraints import constrain
     from gpuparse.inference.decode import decode
     from gpuparse.inference.decoders import DECODERS, Decoder, with_quantity
+    from gpuparse.inference.distributions import (
+        NonProjectiveTrees,
+        ProjectiveTrees,
+        conditional_loss,
+        hinge_loss,
+    )
     from gpuparse.inference.eisner import eisner
     from gpuparse.inference.eisner_kbest import eisner_kbest
     from gpuparse.inference.eisner_sibling import eisner_sibling
@@ -57,11 +63,14 @@ if TYPE_CHECKING:
 __all__ = [
     "DECODERS",
     "Decoder",
+    "NonProjectiveTrees",
     "Parse",
+    "ProjectiveTrees",
     "Scores",
     "arc_scores_of_labels",
     "chu_liu_edmonds",
     "chu_liu_edmonds_kbest",
+    "conditional_loss",
     "constrain",
     "decode",
     "dual_decomposition",
@@ -83,6 +92,7 @@ __all__ = [
     "eisner_sibling_sample",
     "eisner_tri_sibling",
     "hill_climb",
+    "hinge_loss",
     "integer_program",
     "integer_program_labelled",
     "label_marginals",
@@ -104,6 +114,7 @@ _NAMES = {
     "constraints": ("constrain",),
     "decode": ("decode",),
     "decoders": ("DECODERS", "Decoder", "with_quantity"),
+    "distributions": ("NonProjectiveTrees", "ProjectiveTrees", "conditional_loss", "hinge_loss"),
     "eisner": ("eisner",),
     "eisner_kbest": ("eisner_kbest",),
     "eisner_sibling": ("eisner_sibling",),

@@ -76,7 +76,7 @@ def check_scores(arc_scores: Tensor, lengths: Lengths) -> Scores:
     require_tensor(arc_scores, "arc_scores")
     if arc_scores.dim() != 3 or arc_scores.shape[1] != arc_scores.shape[2]:
         raise ScoreError(f"arc_scores has shape {tuple(arc_scores.shape)}, expected (B, N, N)")
-    words = _as_lengths(lengths, arc_scores)
+    words = as_lengths(lengths, arc_scores)
     arc = as_float(arc_scores, "arc_scores").detach().contiguous()
     if is_traced():
         return Scores(arc, words)
@@ -96,7 +96,7 @@ def require_tensor(scores: object, name: str) -> None:
         raise ScoreError(f"{name} is a {type(scores).__name__}, expected a torch.Tensor{hint}")
 
 
-def _as_lengths(lengths: Lengths, arc_scores: Tensor) -> Tensor:
+def as_lengths(lengths: Lengths, arc_scores: Tensor) -> Tensor:
     """Lengths as int64 (B,) on the device of the scores, their values unchecked."""
     n_batch, n_nodes = arc_scores.shape[:2]
     if lengths is None:

@@ -32,7 +32,6 @@ As in torch-struct, `log_prob` does not check that events are trees.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -41,33 +40,11 @@ from torch.distributions import Distribution
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference import (
+    NonProjectiveTrees,
+    ProjectiveTrees,
     arc_scores_of_labels,
-    chu_liu_edmonds,
-    chu_liu_edmonds_kbest,
-    eisner,
-    eisner_entropy,
-    eisner_kbest,
-    eisner_log_partition,
-    eisner_marginals,
-    eisner_sample,
     label_marginals,
-    matrix_tree_entropy,
-    matrix_tree_log_partition,
-    matrix_tree_marginals,
-    matrix_tree_sample,
 )
-
-
-@dataclass(frozen=True)
-class _Algorithms:
-    """What a kind of trees is computed with; all take arc scores and lengths first."""
-
-    log_partition: Callable[..., Tensor]
-    marginals: Callable[..., Tensor]
-    entropy: Callable[..., Tensor]
-    sample: Callable[..., Tensor]
-    best: Callable[..., tuple[Tensor, Tensor]]
-    k_best: Callable[..., tuple[Tensor, Tensor]]
 
 
 def _kept(function: Callable[[Any], Tensor]) -> Any:
@@ -86,7 +63,7 @@ class _TreeDistribution(Distribution):
     """Trees with probabilities proportional to exp(score)."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
-    _algorithms: ClassVar[_Algorithms]
+    _kind: ClassVar[type[ProjectiveTrees] | type[NonProjectiveTrees]]
 
     def __init__(
         self,
@@ -114,7 +91,7 @@ class _TreeDistribution(Distribution):
     @_kept
     def partition(self) -> Tensor:
         """The log-partition, (B,)."""
-        return self._typed(self._call(self._algorithms.log_partition, self._arc_scores()))
+        return self._typed(self._trees().log_partition)
 
     @_kept
     def marginals(self) -> Tensor:
@@ -124,18 +101,17 @@ class _TreeDistribution(Distribution):
     @_kept
     def entropy(self) -> Tensor:
         """In nats, (B,)."""
-        arcs = self._arc_scores()
-        total = self._call(self._algorithms.entropy, arcs)
+        trees = self._trees()
+        total = trees.entropy
         if self._has_labels:
-            of_arcs = _their_layout(self._call(self._algorithms.marginals, arcs))
+            of_arcs = _their_layout(trees.marginals)
             total = total + _label_entropy(of_arcs, self.log_potentials)
         return self._typed(total)
 
     @_kept
     def argmax(self) -> Tensor:
         """The best tree as ones among zeros, (B, *event_shape)."""
-        heads, _ = self._call(self._algorithms.best, self._best_arc_scores())
-        arcs = self._arcs_of_heads(heads)
+        arcs = self._arcs_of_heads(self._trees(self._best_arc_scores()).best().heads)
         if self._has_labels:
             label = self.log_potentials.detach().argmax(3)
             arcs = arcs[..., None] * torch.nn.functional.one_hot(label, self._n_labels)
@@ -157,8 +133,7 @@ class _TreeDistribution(Distribution):
         allowed = torch.zeros_like(self.log_potentials, dtype=torch.float64)
         allowed = allowed.masked_fill(self.log_potentials.detach() == -torch.inf, -torch.inf)
         scores = arc_scores_of_labels(allowed) if self._has_labels else allowed
-        log_count = self._call(self._algorithms.log_partition, _our_layout(scores))
-        return self._typed(log_count.exp().round())
+        return self._typed(self._trees(_our_layout(scores)).log_partition.exp().round())
 
     def topk(self, k: int) -> Tensor:
         """The k best trees, best first, (k, B, *event_shape); zeros where there are no more."""
@@ -177,7 +152,7 @@ class _TreeDistribution(Distribution):
         """Independent trees, (*sample_shape, B, *event_shape), by torch's own random numbers."""
         with torch.no_grad():
             n_samples = math.prod(sample_shape)
-            heads = self._call(self._algorithms.sample, self._arc_scores(), n_samples)
+            heads = self._trees().sample(n_samples)
             arcs = self._arcs_of_heads(heads).transpose(0, 1)
             if self._has_labels:
                 arcs = arcs[..., None] * self._random_labels(n_samples)
@@ -233,9 +208,10 @@ class _TreeDistribution(Distribution):
         is_float = self.log_potentials.is_floating_point()
         return result.to(self.log_potentials.dtype if is_float else torch.float64)
 
-    def _call(self, algorithm: Callable[..., Any], *args: Any) -> Any:
-        arcs, *rest = args
-        return algorithm(arcs, self._words, *rest, single_root=not self.multiroot)
+    def _trees(self, arcs: Tensor | None = None) -> ProjectiveTrees | NonProjectiveTrees:
+        """The distribution in our layout, under other arc scores if they are given."""
+        arcs = self._arc_scores() if arcs is None else arcs
+        return self._kind(arcs, self._words, single_root=not self.multiroot)
 
     def _arc_scores(self) -> Tensor:
         """Scores under which a tree weighs as much as all its labellings, in our layout."""
@@ -248,7 +224,7 @@ class _TreeDistribution(Distribution):
         return _our_layout(scores.amax(3) if self._has_labels else scores)
 
     def _marginals(self) -> Tensor:
-        marginals = _their_layout(self._call(self._algorithms.marginals, self._arc_scores()))
+        marginals = _their_layout(self._trees().marginals)
         return label_marginals(marginals, self.log_potentials) if self._has_labels else marginals
 
     def _arcs_of_heads(self, heads: Tensor) -> Tensor:
@@ -271,9 +247,8 @@ class _TreeDistribution(Distribution):
     def _topk(self, k: int) -> tuple[Tensor, Tensor]:
         """The k best events, and which of them there are, bool (k, B)."""
         arcs, words = self._best_arc_scores(), self._words
-        heads, scores = self._algorithms.k_best(
-            arcs.cpu(), words.cpu(), k, single_root=not self.multiroot
-        )
+        in_memory = self._kind(arcs.cpu(), words.cpu(), single_root=not self.multiroot)
+        heads, scores = in_memory.k_best(k)
         heads, scores = heads.to(arcs.device), scores.to(arcs.device)
         events = self._arcs_of_heads(heads)
         if self._has_labels:
@@ -303,9 +278,7 @@ class DependencyCRF(_TreeDistribution):
         multiroot: one or more modifiers of the root (the default here); otherwise exactly one.
     """
 
-    _algorithms = _Algorithms(
-        eisner_log_partition, eisner_marginals, eisner_entropy, eisner_sample, eisner, eisner_kbest
-    )
+    _kind = ProjectiveTrees
 
     def __init__(
         self,
@@ -325,10 +298,7 @@ class NonProjectiveDependencyCRF(_TreeDistribution):
         multiroot: one or more modifiers of the root; otherwise exactly one (the default here).
     """
 
-    _algorithms = _Algorithms(
-        matrix_tree_log_partition, matrix_tree_marginals, matrix_tree_entropy, matrix_tree_sample,
-        chu_liu_edmonds, chu_liu_edmonds_kbest,
-    )  # fmt: skip
+    _kind = NonProjectiveTrees
 
     def __init__(
         self,

@@ -1,0 +1,470 @@
+"""Distributions over dependency trees: one object for best trees, sums, samples and losses.
+
+    trees = ProjectiveTrees(arc_scores, lengths)  # or NonProjectiveTrees
+    heads, scores = trees.best()
+    loss = conditional_loss(trees, gold_heads).mean()  # or hinge_loss
+
+The probability of a tree is proportional to exp of its score, the sum of the scores of its parts.
+Which parts there are decides the order of the model; which quantities exist for that order says the
+table in decoders.py. Everything that is a number is differentiable in the scores. With backend
+"torch", log-partitions, marginals, entropies, scores of trees and losses are traced whole by
+torch.compile(fullgraph=True) and transformed by torch.func; values are not checked then.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from gpuparse.errors import ScoreError
+from gpuparse.inference.backends import is_traced
+from gpuparse.inference.constraints import constrain
+from gpuparse.inference.decoders import DECODERS, ENGINES, Decoder, Quantity, with_quantity
+from gpuparse.inference.minimum_bayes_risk import minimum_bayes_risk
+from gpuparse.inference.scores import Lengths, Scores, as_lengths, require_tensor
+from gpuparse.inference.tree_parts import Parts, find_parts
+from gpuparse.tensors import word_mask
+
+# Found once: torch.compile traces no imports.
+_FUNCTIONS = {
+    (decoder.name, quantity): decoder.function(quantity)
+    for decoder in DECODERS.values()
+    for quantity in decoder.forms
+}
+
+
+class Best(NamedTuple):
+    """Best trees of a batch.
+
+    heads: int64 (B, N), -1 at the root and in padding; scores: (B,). certified: bool (B,), whether
+    no tree scores more; None where the search is exact, so that no tree does.
+    """
+
+    heads: Tensor
+    scores: Tensor
+    certified: Tensor | None = None
+
+
+class TreeDistribution:
+    """Trees of one kind with probabilities proportional to exp(score).
+
+    Args:
+        arc_scores: score of head h -> modifier m, (B, N, N), where N counts the root and the words
+            of the longest sentence; -inf forbids. Column 0, the diagonal and padding are not read.
+        lengths: words of each sentence, integers (B,); None: N-1 of each.
+        sibling_scores, end_scores: as `eisner_sibling` reads them.
+        grandparent_scores, grand_sibling_scores: as `eisner_grand_sibling` or, for non-projective
+            trees, `dual_decomposition` reads them.
+        tri_sibling_scores, outermost_scores: as `eisner_tri_sibling` reads them.
+        inner_grandchild_scores, outer_grandchild_scores: as `eisner_grandchild` reads them.
+        single_root: exactly one modifier of the root; otherwise one or more.
+        backend: as the public functions take it, for the quantities that exist there; others run on
+            an engine that has them.
+
+    Raises:
+        ScoreError: wrong shapes or types, or parts that no decoder of these trees reads together.
+        Values are checked by the functions that read them.
+    """
+
+    kind: Literal["projective", "all"]
+
+    def __init__(
+        self,
+        arc_scores: Tensor,
+        lengths: Lengths = None,
+        *,
+        sibling_scores: Tensor | None = None,
+        end_scores: Tensor | None = None,
+        grandparent_scores: Tensor | None = None,
+        grand_sibling_scores: Tensor | None = None,
+        tri_sibling_scores: Tensor | None = None,
+        outermost_scores: Tensor | None = None,
+        inner_grandchild_scores: Tensor | None = None,
+        outer_grandchild_scores: Tensor | None = None,
+        single_root: bool = False,
+        backend: str = "auto",
+    ) -> None:
+        require_tensor(arc_scores, "arc_scores")
+        if arc_scores.dim() != 3 or arc_scores.shape[1] != arc_scores.shape[2]:
+            raise ScoreError(f"arc_scores has shape {tuple(arc_scores.shape)}, expected (B, N, N)")
+        self.scores = Scores(
+            arc_scores, as_lengths(lengths, arc_scores), sibling_scores, end_scores,
+            grandparent_scores, grand_sibling_scores, tri_sibling_scores, outermost_scores,
+            inner_grandchild_scores, outer_grandchild_scores,
+        )  # fmt: skip
+        self.single_root = single_root
+        self.backend = backend
+        self.decoder = _decoder_of(self.kind, self.scores)
+        self._kept: dict[tuple[str, bool], Tensor] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(sentences={len(self.scores.arc)},"
+            f" decoder={self.decoder.name!r}, single_root={self.single_root})"
+        )
+
+    @property
+    def lengths(self) -> Tensor:
+        """Words of each sentence, int64 (B,)."""
+        return self.scores.lengths
+
+    def best(self) -> Best:
+        """The tree with the highest score of every sentence; scores are differentiable.
+
+        Traced code calls the search as one operation, and has no certificates.
+
+        Raises:
+            ScoreError, NoTreeError: from the decoder.
+        Cost: that of the decoder.
+        """
+        if is_traced():
+            heads = self._find_heads_traced()
+            return Best(heads, self.score_of(heads))
+        heads, values, *rest = self._call("best")
+        if self._needs_gradient():
+            values = self.score_of(heads)
+        return Best(heads, values, rest[0] if self.decoder.certifies else None)
+
+    def k_best(self, k: int) -> tuple[Tensor, Tensor]:
+        """The k best trees of every sentence: heads (B, k, N) and scores (B, k), falling.
+
+        Where there are fewer trees, the rest have heads -1 and score -inf.
+
+        Raises:
+            ScoreError: no k best trees exist for these parts, or from the decoder; NoTreeError.
+        Cost: that of the function, as `eisner_kbest`.
+        """
+        heads, values = self._call("k_best", k)
+        if self._needs_gradient():
+            is_tree = values > -torch.inf
+            values = self.score_of(heads).masked_fill(~is_tree, -torch.inf)
+        return heads, values
+
+    @property
+    def log_partition(self) -> Tensor:
+        """Logarithm of the sum of exp(score) over all trees, float64 (B,)."""
+        return self._keep("log_partition", lambda: self._call("log_partition"))
+
+    @property
+    def marginals(self) -> Tensor:
+        """Probability of every arc, float64 (B, N, N); 0 where no score is read."""
+        return self._keep("marginals", self._find_marginals)
+
+    @property
+    def entropy(self) -> Tensor:
+        """In nats, float64 (B,)."""
+        return self._keep("entropy", lambda: self._call("entropy"))
+
+    def sample(
+        self, count: int, *, seed: int | None = None, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Independent random trees, each with its exact probability: heads int64 (B, count, N).
+
+        Args:
+            count: trees of each sentence.
+            seed: of a generator of its own; or generator: on the CPU; neither: torch's own.
+        """
+        if seed is not None:
+            if generator is not None:
+                raise ScoreError("a seed and a generator are given, expected one of them")
+            generator = torch.Generator().manual_seed(seed)
+        form = self._form("samples")
+        with torch.no_grad():
+            drawn: Tensor = form(
+                *self._tensors(detached=True), count, generator, **self._options("samples")
+            )
+        return drawn
+
+    def mbr(self) -> tuple[Tensor, Tensor]:
+        """The tree with the most heads expected to be right (minimum Bayes risk).
+
+        Returns:
+            heads int64 (B, N); the expected number of right heads, float64 (B,).
+        """
+        marginals = self.marginals.detach()
+        allowed = marginals.masked_fill(self.scores.arc.detach() == -torch.inf, -torch.inf)
+        return minimum_bayes_risk(
+            allowed, self.lengths, decoder=self.decoder.of_arcs, single_root=self.single_root,
+            backend=self.backend,
+        )  # fmt: skip
+
+    def score_of(self, heads: Tensor) -> Tensor:
+        """Scores of given trees, the sums of their parts; differentiable.
+
+        Args:
+            heads: integers (B, N) or, for several trees of each sentence, (B, K, N). What stands at
+                the root and in padding is not read. That they are trees is not checked.
+
+        Returns:
+            (B,) or (B, K), in the widest type of the scores; 0 for trees without words.
+
+        Cost: O(N^2) a tree.
+        """
+        several = heads.dim() == 3
+        parts = find_parts(heads if several else heads[:, None], self.lengths)
+        total = _sum_parts(self.scores, parts)
+        return total if several else total[:, 0]
+
+    def log_prob(self, heads: Tensor) -> Tensor:
+        """Logarithms of the probabilities of given trees, as `score_of` takes them."""
+        scores = self.score_of(heads)
+        log_partition = self.log_partition
+        return scores - (log_partition[:, None] if scores.dim() == 2 else log_partition)
+
+    def augmented(self, gold_heads: Tensor, cost: float | Tensor = 1.0) -> Self:
+        """The distribution in which every arc that is not in the gold tree scores more.
+
+        Its best tree is the one that a margin of `cost` for each wrong head punishes most.
+
+        Args:
+            gold_heads: (B, N); words with the head -1 have no wrong head.
+            cost: of a wrong head; a number, or a tensor that (B, N, N), [b, h, m], broadcasts with.
+        """
+        position = torch.arange(self.scores.arc.shape[1], device=self.scores.arc.device)
+        is_wrong = (gold_heads[:, None] != position[:, None]) & (gold_heads >= 0)[:, None]
+        extra = torch.where(is_wrong, cost, 0.0).to(self.scores.arc.dtype)
+        return self._with_arcs(self.scores.arc + extra)
+
+    def constrained(self, known_heads: Tensor) -> Self:
+        """The distribution over the trees that have all known heads.
+
+        Args:
+            known_heads: (B, N), -1 where a head is not known.
+        """
+        arcs = self.scores.arc
+        position = torch.arange(arcs.shape[1], device=arcs.device)
+        is_word = word_mask(self.lengths, arcs.shape[1])
+        required = (known_heads[:, None] == position[:, None]) & is_word[:, None]
+        return self._with_arcs(constrain(arcs, self.lengths, required=required))
+
+    def _with_arcs(self, arc_scores: Tensor) -> Self:
+        others = {f"{field}_scores": value for field, value in _given(self.scores).items()}
+        return type(self)(
+            arc_scores, self.lengths, single_root=self.single_root, backend=self.backend, **others
+        )
+
+    def _find_heads_traced(self) -> Tensor:
+        given = _given(self.scores)
+        parts = [tensor.detach() for tensor in (self.scores.arc, *given.values())]
+        heads: Tensor = _find_heads(
+            self.kind, ",".join(given), parts, self.lengths, self.single_root, self.backend
+        )
+        return heads
+
+    def _needs_gradient(self) -> bool:
+        tensors = (self.scores.arc, *_given(self.scores).values())
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+    def _keep(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
+        """A quantity that is computed once, and once more where gradients are wanted."""
+        if is_traced():
+            return compute()
+        key = name, torch.is_grad_enabled()
+        if key not in self._kept:
+            self._kept[key] = compute()
+        return self._kept[key]
+
+    def _find_marginals(self) -> Tensor:
+        if not is_traced():
+            found: Tensor = self._call("marginals")
+            return found
+        # A derivative that torch.compile and torch.func can go through.
+        arcs = self.scores.arc.double()
+        gradient: Tensor = torch.func.grad(lambda x: self._with_arcs(x).log_partition.sum())(arcs)
+        return gradient
+
+    def _form(self, quantity: Quantity) -> Callable[..., Any]:
+        if not self.decoder.has(quantity):
+            names = ", ".join(with_quantity(quantity))
+            raise ScoreError(
+                f"{self.decoder.name} has no {quantity}: reduce the parts to those of {names}"
+            )
+        return _FUNCTIONS[self.decoder.name, quantity]
+
+    def _tensors(self, *, detached: bool = False) -> list[Tensor]:
+        """The positional arguments of a function: scores of arcs, perhaps of siblings, lengths."""
+        tensors = [self.scores.arc]
+        if self.decoder.order == 2:
+            sibling, n_nodes = self.scores.sibling, self.scores.arc.shape[1]
+            if sibling is None:
+                sibling = self.scores.arc.new_zeros((*self.scores.arc.shape, n_nodes))
+            tensors.append(sibling)
+        tensors.append(self.scores.lengths)
+        return [tensor.detach() for tensor in tensors] if detached else tensors
+
+    def _options(self, quantity: Quantity) -> dict[str, Any]:
+        """The keyword arguments of the function of a quantity."""
+        options: dict[str, Any] = {"single_root": self.single_root}
+        engines = self.decoder.forms[quantity].engines
+        # What exists on one engine alone runs there, whatever the backend of the rest.
+        if len(engines) > 1 and ENGINES.get(self.backend, engines[0]) in engines:
+            options["backend"] = self.backend
+        for field, value in _given(self.scores).items():
+            if field != "sibling" or self.decoder.order != 2:
+                options[f"{field}_scores"] = value
+        return options
+
+    def _call(self, quantity: Quantity, *more: Any) -> Any:
+        return self._form(quantity)(*self._tensors(), *more, **self._options(quantity))
+
+
+class ProjectiveTrees(TreeDistribution):
+    """Trees without crossing arcs; see `TreeDistribution` for arguments and methods."""
+
+    kind = "projective"
+
+
+class NonProjectiveTrees(TreeDistribution):
+    """Trees whose arcs may cross; see `TreeDistribution` for arguments and methods.
+
+    With parts of the second order and higher, `best` is dual decomposition, which mostly certifies
+    its trees, and there are no sums.
+    """
+
+    kind = "all"
+
+
+@torch.library.custom_op("gpuparse::find_heads", mutates_args=())
+def _find_heads(
+    kind: str, fields: str, parts: list[Tensor], lengths: Tensor, single_root: bool, backend: str
+) -> Tensor:
+    """The heads of `TreeDistribution.best`; fields: names of parts[1:], with commas between."""
+    names = [f"{field}_scores" for field in fields.split(",") if field]
+    others: dict[str, Any] = dict(zip(names, parts[1:], strict=True))
+    made = ProjectiveTrees if kind == "projective" else NonProjectiveTrees
+    trees = made(parts[0], lengths, single_root=single_root, backend=backend, **others)
+    return trees.best().heads
+
+
+@_find_heads.register_fake
+def _(
+    kind: str, fields: str, parts: list[Tensor], lengths: Tensor, single_root: bool, backend: str
+) -> Tensor:
+    return parts[0].new_empty(parts[0].shape[:2], dtype=torch.int64)
+
+
+@_find_heads.register_vmap
+def _(
+    info: Any, in_dims: Any, kind: str, fields: str, parts: Any, lengths: Tensor, *rest: Any
+) -> Any:
+    """Each element of the mapped dimension is a batch."""
+
+    def of(tensor: Tensor, dim: int | None, i: int) -> Tensor:
+        return tensor if dim is None else tensor.select(dim, i)
+
+    found = [
+        _find_heads(
+            kind, fields, [of(*pair, i) for pair in zip(parts, in_dims[2], strict=True)],
+            of(lengths, in_dims[3], i), *rest,
+        )
+        for i in range(info.batch_size)
+    ]  # fmt: skip
+    return torch.stack(found), 0
+
+
+def hinge_loss(trees: TreeDistribution, gold_heads: Tensor, cost: float | Tensor = 1.0) -> Tensor:
+    """Structured hinge loss: by how much the margin of the gold trees is missed.
+
+    max over trees of (score + cost of its wrong heads), minus the score of the gold tree.
+
+    Args:
+        trees: a distribution whose scores are learned.
+        gold_heads: heads of the gold trees, integers (B, N).
+        cost: as `TreeDistribution.augmented`.
+
+    Returns:
+        (B,), at least 0; its subgradient is the parts of the best tree less those of the gold tree.
+
+    Raises:
+        ScoreError, NoTreeError: from the decoder.
+
+    Cost: that of the decoder.
+    Source: Taskar, Guestrin & Koller 2003; McDonald, Crammer & Pereira 2005, section 2.3.
+    """
+    harder = trees.augmented(gold_heads, cost)
+    with torch.no_grad():
+        found = harder.best().heads
+    # Of a tree that is the gold tree but for rounding, nothing is left.
+    return (harder.score_of(found) - trees.score_of(gold_heads)).clamp(min=0.0)
+
+
+def conditional_loss(trees: TreeDistribution, gold_heads: Tensor) -> Tensor:
+    """Negative conditional log-likelihood of the gold heads, that of a conditional random field.
+
+    Args:
+        trees: a distribution whose scores are learned.
+        gold_heads: integers (B, N), -1 for words whose heads are not known: then all trees with the
+            known heads count as right. Traced code takes all heads for known.
+
+    Returns:
+        float64 (B,), in nats.
+
+    Raises:
+        ScoreError, NoTreeError: from the sums; NoTreeError too where no tree has the known heads.
+
+    Cost: that of the log-partition; twice that where heads are not known.
+    Source: Lafferty, McCallum & Pereira 2001; for projective trees Eisner 1996, for all trees Koo,
+    Globerson, Carreras & Collins 2007; partial annotation: Li, Zhang, Zhang & Liu 2014.
+    """
+    is_word = word_mask(trees.lengths, trees.scores.arc.shape[1])
+    if not is_traced() and bool((is_word & (gold_heads < 0)).any()):
+        return trees.log_partition - trees.constrained(gold_heads).log_partition
+    return -trees.log_prob(gold_heads)
+
+
+def _decoder_of(kind: str, scores: Scores) -> Decoder:
+    """The decoder of these trees that reads all given parts and as few others as possible."""
+    given = set(_given(scores))
+    fitting = [
+        decoder
+        for decoder in DECODERS.values()
+        if decoder.trees == kind and decoder.starts_from is None and given <= set(decoder.reads)
+    ]
+    if not fitting:
+        names = " and ".join(sorted(given))
+        raise ScoreError(f"no exact decoder of {kind} trees reads {names} scores together")
+    fewest = min(len(decoder.reads) for decoder in fitting)
+    return next(decoder for decoder in fitting if len(decoder.reads) == fewest)
+
+
+def _given(scores: Scores) -> dict[str, Tensor]:
+    """The scores of other parts than arcs that are there, by the name of the part."""
+    others = {
+        "sibling": scores.sibling,
+        "end": scores.end,
+        "grandparent": scores.grandparent,
+        "grand_sibling": scores.grand_sibling,
+        "tri_sibling": scores.tri_sibling,
+        "outermost": scores.outermost,
+        "inner_grandchild": scores.inner_grandchild,
+        "outer_grandchild": scores.outer_grandchild,
+    }
+    return {field: value for field, value in others.items() if value is not None}
+
+
+def _sum_parts(scores: Scores, parts: Parts) -> Tensor:
+    """Sums (B, K) of the scores of the parts of trees, added word by word."""
+    b = torch.arange(len(scores.arc), device=scores.arc.device)[:, None, None]
+    h, m, s, t, g = parts.h, parts.m, parts.s, parts.t, parts.g
+    chosen = [scores.arc[b, h, m]]
+    if scores.sibling is not None:
+        chosen.append(scores.sibling[b, h, m, s])
+    if scores.grandparent is not None:
+        chosen.append(scores.grandparent[b, h, m, g])
+    if scores.grand_sibling is not None:
+        chosen.append(scores.grand_sibling[b, h, m, s, g])
+    if scores.tri_sibling is not None:
+        chosen.append(scores.tri_sibling[b, h, m, s, t])
+    if scores.inner_grandchild is not None:
+        chosen.append(scores.inner_grandchild[b, h, m, parts.inner])
+    if scores.outer_grandchild is not None:
+        chosen.append(scores.outer_grandchild[b, h, m, parts.outer])
+    if scores.end is not None:
+        chosen.append(scores.end[b, h, m].masked_fill(~parts.is_outermost, 0.0))
+    if scores.outermost is not None:
+        chosen.append(scores.outermost[b, h, m, s, g].masked_fill(~parts.is_outermost, 0.0))
+    total = sum(chosen[1:], chosen[0])
+    if not total.is_floating_point():
+        total = total.double()
+    return total.masked_fill(~parts.is_word, 0.0).sum(-1)

@@ -1,0 +1,82 @@
+"""The parts of given trees, as tensors of words."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gpuparse.tensors import word_mask
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts that every word m of K trees of each sentence is in, all (B, K, N).
+
+    h: its head. s: the inner sibling, h for none; t: that of s, h for none. g: the head of h, 0 for
+    that of the root. inner, outer: the modifier of m furthest from m between h and m, and beyond m;
+    m for none. is_outermost: h has no modifier beyond m. is_word: there is such a word; elsewhere
+    the others hold any position.
+    """
+
+    h: Tensor
+    m: Tensor
+    s: Tensor
+    t: Tensor
+    g: Tensor
+    inner: Tensor
+    outer: Tensor
+    is_outermost: Tensor
+    is_word: Tensor
+
+
+def find_parts(heads: Tensor, lengths: Tensor) -> Parts:
+    """The parts of trees.
+
+    Args:
+        heads: integers (B, K, N); what stands at the root and in padding is not read.
+        lengths: (B,).
+
+    Cost: O(B K N^2) time and memory.
+    """
+    n_nodes = heads.shape[2]
+    is_word = word_mask(lengths, n_nodes)[:, None].expand(heads.shape)
+    heads = torch.where(is_word & (heads >= 0), heads, -1)
+    position = torch.arange(n_nodes, device=heads.device)
+    h, m = heads.clamp(min=0), position.expand(heads.shape)
+    # [b, k, m, c]: c is another modifier of the head of m; c is a modifier of m.
+    c, head, word = position, heads[..., None], position[:, None]
+    shares_head = (heads[..., None, :] == head) & (head >= 0)
+    is_child = heads[..., None, :] == word
+    before_m = shares_head & (head < c) & (c < word)
+    after_m = shares_head & (word < c) & (c < head)
+    nothing_left, nothing_right = -1, n_nodes
+    nearest_left = torch.where(before_m, c, nothing_left).amax(-1)
+    nearest_right = torch.where(after_m, c, nothing_right).amin(-1)
+    s = torch.where(h < m, nearest_left, nearest_right)
+    s = torch.where((s >= 0) & (s < n_nodes), s, h)
+    t = torch.where(s == h, h, s.gather(-1, s))
+    g = heads.gather(-1, h).clamp(min=0)
+    beyond = shares_head & torch.where(head < word, c > word, c < word)
+    # Of h < m the inner modifiers of m lie in h + 1 .. m - 1, and the furthest is the first.
+    between = is_child & torch.where(head < word, (head < c) & (c < word), (word < c) & (c < head))
+    outside = is_child & torch.where(head < word, c > word, c < word)
+    inner = _furthest(between, c, h < m, n_nodes)
+    outer = _furthest(outside, c, h > m, n_nodes)
+    return Parts(
+        h,
+        m,
+        s,
+        t,
+        g,
+        torch.where(inner >= 0, inner, m),
+        torch.where(outer >= 0, outer, m),
+        ~beyond.any(-1),
+        is_word & (heads >= 0),
+    )
+
+
+def _furthest(is_part: Tensor, c: Tensor, takes_first: Tensor, n_nodes: int) -> Tensor:
+    """The first or the last c that is a part, (B, K, N); -1 if there is none."""
+    first = torch.where(is_part, c, n_nodes).amin(-1)
+    last = torch.where(is_part, c, -1).amax(-1)
+    return torch.where(takes_first, torch.where(first < n_nodes, first, -1), last)

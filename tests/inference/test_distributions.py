@@ -1,0 +1,284 @@
+"""Distributions over trees: every method against all trees there are, for every decoder."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.errors import NoTreeError, ScoreError
+from gpuparse.inference import (
+    DECODERS,
+    NonProjectiveTrees,
+    ProjectiveTrees,
+    conditional_loss,
+    hinge_loss,
+)
+from gpuparse.inference.scores import read_cells
+from tests.oracles.brute_force import all_trees
+
+EXACT = [name for name, row in DECODERS.items() if row.trees != "graphs" and not row.starts_from]
+SUMMED = [name for name in EXACT if DECODERS[name].has("log_partition")]
+every_decoder = pytest.mark.parametrize("name", EXACT)
+every_sum = pytest.mark.parametrize("name", SUMMED)
+every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+N = 5  # positions; sentences of 4, 2, 0 and 3 words
+LENGTHS = [4, 2, 0, 3]
+AXES = {
+    "sibling": 3, "end": 2, "grandparent": 3, "grand_sibling": 4, "tri_sibling": 4,
+    "outermost": 4, "inner_grandchild": 3, "outer_grandchild": 3,
+}  # fmt: skip
+
+
+def make(name, single_root=False, seed=0, **options):
+    """A distribution under random scores of all parts that a decoder reads."""
+    generator = torch.Generator().manual_seed(seed)
+    decoder = DECODERS[name]
+
+    def draw(axes):
+        return torch.randn(len(LENGTHS), *[N] * axes, generator=generator, dtype=torch.float64)
+
+    parts = {f"{field}_scores": draw(AXES[field]) for field in decoder.reads}
+    made = ProjectiveTrees if decoder.is_projective else NonProjectiveTrees
+    trees = made(draw(2), LENGTHS, single_root=single_root, **parts, **options)
+    assert trees.decoder is decoder
+    return trees
+
+
+def value_of(scores, b, tree):
+    """The score of one tree (n + 1,), part by part."""
+    n, total = len(tree) - 1, 0.0
+    for m in range(1, n + 1):
+        h = int(tree[m])
+        inside = range(m - 1, h, -1) if h < m else range(m + 1, h)
+        s = next((c for c in inside if tree[c] == h), h)
+        inner_of_s = range(s - 1, h, -1) if h < s else range(s + 1, h)
+        t = next((c for c in inner_of_s if tree[c] == h), h) if s != h else h
+        g = int(tree[h]) if h > 0 else 0
+        beyond = range(m + 1, n + 1) if h < m else range(1, m)
+        is_outermost = not any(tree[c] == h for c in beyond)
+        inner = [c for c in inside if tree[c] == m]
+        outer = [c for c in beyond if tree[c] == m]
+        furthest_in = max(inner, key=lambda c, m=m: abs(c - m), default=m)
+        furthest_out = max(outer, key=lambda c, m=m: abs(c - m), default=m)
+        cells = {
+            "arc": (), "sibling": (s,), "end": () if is_outermost else None, "grandparent": (g,),
+            "grand_sibling": (s, g), "tri_sibling": (s, t),
+            "outermost": (s, g) if is_outermost else None,
+            "inner_grandchild": (furthest_in,), "outer_grandchild": (furthest_out,),
+        }  # fmt: skip
+        for field, cell in cells.items():
+            tensor = getattr(scores, field)
+            if tensor is not None and cell is not None:
+                total += tensor[(b, h, m, *cell)].item()
+    return total
+
+
+def enumerated(trees):
+    """For each sentence all trees (T, n + 1) and their scores (T,)."""
+    found = []
+    for b, n in enumerate(LENGTHS):
+        of_sentence = all_trees(n, trees.decoder.is_projective, trees.single_root and n > 0)
+        values = np.array([value_of(trees.scores, b, tree) for tree in of_sentence.tolist()])
+        found.append((of_sentence, values))
+    return found
+
+
+def padded(tree):
+    return torch.tensor([*tree, *[-1] * (N - len(tree))])
+
+
+@every_decoder
+@every_root
+def test_scores_and_best_trees(name, single_root):
+    trees = make(name, single_root)
+    heads, scores, certified = trees.best()
+    assert (certified is not None) == DECODERS[name].certifies
+    for b, (of_sentence, values) in enumerate(enumerated(trees)):
+        several = torch.stack([padded(tree) for tree in of_sentence.tolist()])
+        batch = torch.full((len(LENGTHS), len(several), N), -1)
+        batch[b] = several
+        found = trees.score_of(batch)[b]
+        np.testing.assert_allclose(found.numpy(), values, atol=1e-12)
+        assert scores[b].item() == pytest.approx(values.max(), abs=1e-12)
+        best = of_sentence[values.argmax()].tolist()
+        assert heads[b].tolist() == padded(best).tolist()
+    assert trees.score_of(heads).tolist() == pytest.approx(scores.tolist())
+
+
+@every_decoder
+def test_what_does_not_exist_is_said(name):
+    trees = make(name)
+    quantities = {
+        "k_best": lambda: trees.k_best(2),
+        "log_partition": lambda: trees.log_partition,
+        "marginals": lambda: trees.marginals,
+        "entropy": lambda: trees.entropy,
+        "samples": lambda: trees.sample(1),
+    }
+    for quantity, compute in quantities.items():
+        if DECODERS[name].has(quantity):
+            compute()
+        else:
+            with pytest.raises(ScoreError, match=f"{name} has no {quantity}: .* eisner"):
+                compute()
+
+
+@every_sum
+@every_root
+@pytest.mark.parametrize("backend", ["auto", "torch"])
+def test_sums(name, single_root, backend):
+    trees = make(name, single_root, backend=backend)
+    log_partition, marginals, entropy = trees.log_partition, trees.marginals, trees.entropy
+    mbr_heads, expected = trees.mbr()
+    k_heads, k_scores = trees.k_best(7)
+    for b, (of_sentence, values) in enumerate(enumerated(trees)):
+        weights = np.exp(values)
+        shares = weights / weights.sum()
+        assert log_partition[b].item() == pytest.approx(np.log(weights.sum()))
+        assert entropy[b].item() == pytest.approx(-(shares * np.log(shares)).sum(), abs=1e-12)
+        right = np.zeros(len(of_sentence))
+        for m, h in product(range(1, LENGTHS[b] + 1), range(LENGTHS[b] + 1)):
+            share = shares[of_sentence[:, m] == h].sum()
+            assert marginals[b, h, m].item() == pytest.approx(share, abs=1e-12)
+            right += share * (of_sentence[:, m] == h)
+        assert expected[b].item() == pytest.approx(right.max())
+        assert mbr_heads[b].tolist() == padded(of_sentence[right.argmax()].tolist()).tolist()
+        order = np.argsort(-values, kind="stable")[:7]
+        assert k_scores[b, : len(order)].tolist() == pytest.approx(values[order].tolist())
+        assert k_heads[b, 0].tolist() == padded(of_sentence[order[0]].tolist()).tolist()
+        assert (k_heads[b, len(order) :] == -1).all()
+        gold = torch.full((len(LENGTHS), N), -1)
+        for tree, share in zip(of_sentence.tolist()[:5], shares[:5], strict=False):
+            gold[b] = padded(tree)
+            assert trees.log_prob(gold)[b].exp().item() == pytest.approx(share)
+    assert trees.log_partition is log_partition
+
+
+@every_sum
+def test_samples_depend_on_the_seed(name):
+    trees = make(name)
+    drawn = trees.sample(400, seed=1)
+    assert drawn.equal(trees.sample(400, seed=1))
+    assert not drawn.equal(trees.sample(400, seed=2))
+    assert drawn.equal(trees.sample(400, generator=torch.Generator().manual_seed(1)))
+    with pytest.raises(ScoreError, match="a seed and a generator"):
+        trees.sample(1, seed=1, generator=torch.Generator())
+    share = (drawn[0, :, 1:] == 0).double().mean(0)
+    assert share.tolist() == pytest.approx(trees.marginals[0, 0, 1:].tolist(), abs=0.12)
+
+
+@every_decoder
+@every_root
+def test_costs_and_hinge_losses(name, single_root):
+    trees = make(name, single_root, seed=1)
+    gold = make(name, single_root, seed=2).best().heads
+    costs = torch.rand(len(LENGTHS), N, N, generator=torch.Generator().manual_seed(3))
+    for cost in (0.7, costs):
+        loss = hinge_loss(trees, gold, cost)
+        harder = trees.augmented(gold, cost)
+        for b, (of_sentence, values) in enumerate(enumerated(trees)):
+            wrong = np.zeros(len(values))
+            for m in range(1, LENGTHS[b] + 1):
+                each = costs[b, of_sentence[:, m], m].numpy() if cost is costs else 0.7
+                wrong += np.where(of_sentence[:, m] != gold[b, m].item(), each, 0.0)
+            tree = gold[b, : LENGTHS[b] + 1].tolist()
+            missed = (values + wrong).max() - value_of(trees.scores, b, tree)
+            assert loss[b].item() == pytest.approx(missed, abs=1e-6)
+            assert harder.best().scores[b].item() == pytest.approx((values + wrong).max(), abs=1e-6)
+    assert (hinge_loss(trees, trees.best().heads, 0.0).abs() < 1e-12).all()
+
+
+@every_sum
+@every_root
+def test_conditional_losses(name, single_root):
+    trees = make(name, single_root)
+    gold = make(name, single_root, seed=4).best().heads
+    assert torch.allclose(conditional_loss(trees, gold), -trees.log_prob(gold))
+    partial = gold.clone()
+    partial[0, 2], partial[3, 1] = -1, -1
+    loss = conditional_loss(trees, partial)
+    for b, (of_sentence, values) in enumerate(enumerated(trees)):
+        known = [m for m in range(1, LENGTHS[b] + 1) if partial[b, m] >= 0]
+        fits = (of_sentence[:, known] == partial[b, known].numpy()).all(axis=1)
+        weights = np.exp(values)
+        expected = np.log(weights.sum()) - np.log(weights[fits].sum())
+        assert loss[b].item() == pytest.approx(expected, abs=1e-12)
+
+
+@every_sum
+def test_gradients(name):
+    trees = make(name)
+    gold = make(name, seed=5).best().heads
+    arcs = trees.scores.arc.clone().requires_grad_()
+    leaf = trees._with_arcs(arcs)
+    (gradient,) = torch.autograd.grad(conditional_loss(leaf, gold).sum(), arcs)
+    is_gold = torch.zeros_like(arcs)
+    for b, n in enumerate(LENGTHS):
+        for m in range(1, n + 1):
+            is_gold[b, gold[b, m], m] = 1
+    torch.testing.assert_close(gradient, trees.marginals - is_gold)
+    (gradient,) = torch.autograd.grad(hinge_loss(leaf, gold).sum(), arcs)
+    found = trees.augmented(gold).best().heads
+    for b, n in enumerate(LENGTHS):
+        for m in range(1, n + 1):
+            is_gold[b, found[b, m], m] -= 1
+    assert gradient.equal(-is_gold)
+    read = read_cells(trees.lengths, N)
+    assert (gradient[~read] == 0).all()
+    best, k_best = leaf.best().scores, leaf.k_best(2)[1]
+    assert best.requires_grad
+    assert k_best.requires_grad
+    assert best.tolist() == pytest.approx(trees.best().scores.tolist())
+
+
+@every_sum
+def test_torch_func_and_torch_compile(name):
+    """Everything that is a number, and both losses, in one graph."""
+    trees = make(name, backend="torch")
+    gold = make(name, seed=6).best().heads
+    arcs = trees.scores.arc
+    moved = torch.stack([arcs, arcs.roll(1, 0) * 0.5])
+    functions = {
+        "log_partition": lambda x: trees._with_arcs(x).log_partition,
+        "marginals": lambda x: trees._with_arcs(x).marginals,
+        "entropy": lambda x: trees._with_arcs(x).entropy,
+        "conditional_loss": lambda x: conditional_loss(trees._with_arcs(x), gold),
+        "hinge_loss": lambda x: hinge_loss(trees._with_arcs(x), gold),
+    }
+    for function in functions.values():
+        expected = function(arcs)
+        torch.testing.assert_close(torch.func.vmap(function)(moved)[0], expected)
+        leaf = arcs.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(function(leaf).sum(), leaf)
+        found = torch.func.grad(lambda x, function=function: function(x).sum())(arcs)
+        torch.testing.assert_close(found, gradient)
+
+    def everything(x):
+        return torch.stack([function(x).sum() for function in functions.values()])
+
+    compiled = torch.compile(everything, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(arcs), everything(arcs))
+
+
+def test_arguments():
+    arcs = torch.randn(2, 4, 4)
+    assert repr(ProjectiveTrees(arcs)) == (
+        "ProjectiveTrees(sentences=2, decoder='eisner', single_root=False)"
+    )
+    ends = ProjectiveTrees(arcs, end_scores=torch.randn(2, 4, 4))
+    assert ends.decoder.name == "eisner_sibling"
+    assert ends.best().heads.shape == (2, 4)
+    cubes = torch.randn(2, 4, 4, 4)
+    with pytest.raises(
+        ScoreError, match="no exact decoder of projective trees reads end and inner"
+    ):
+        ProjectiveTrees(arcs, end_scores=arcs, inner_grandchild_scores=cubes)
+    with pytest.raises(ScoreError, match=r"expected \(B, N, N\)"):
+        ProjectiveTrees(arcs[0])
+    with pytest.raises(ScoreError, match="arc_scores is a ndarray"):
+        ProjectiveTrees(arcs.numpy())
+    with pytest.raises(ScoreError, match=r"lengths has shape \(1,\)"):
+        ProjectiveTrees(arcs, [3])
+    with pytest.raises(NoTreeError):  # a cycle
+        ProjectiveTrees(arcs).constrained(torch.tensor([[-1, 2, 1, -1], [-1] * 4])).best()
