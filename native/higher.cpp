@@ -14,6 +14,9 @@ using namespace gpuparse;
 
 namespace {
 
+// So that the numbers of scores of four words, and of three with a label, fit in 64 bits.
+constexpr int64_t MOST_NODES = 1 << 15, MOST_LABELS = 1 << 16;
+
 // -1 where no word is.
 void clear_row(const out_i64_2& rows, int64_t b) {
     for (int64_t m = 0; m < rows.n1; m++) rows.data[b * rows.n1 + m] = -1;
@@ -54,6 +57,7 @@ bool are_lengths(i64_1 lengths, int64_t n_batch, int64_t n_nodes) {
 int64_t check(const HigherOrderScores& scores, i64_1 lengths, const out_i64_2& heads) {
     const int64_t dtype = scores.arc.dtype, n_batch = heads.n0, N = heads.n1;
     if (dtype != DT_F32 && dtype != DT_F64) return BAD_TYPE;
+    if (N > MOST_NODES) return BAD_SHAPE;
     const bool fits = scores.arc.n1 == N * N && fit(scores.arc, dtype, n_batch, N * N) &&
                       fit(scores.end, dtype, n_batch, N * N) &&
                       fit(scores.sibling, dtype, n_batch, N * N * N) &&
@@ -360,10 +364,11 @@ GPUPARSE(int64_t) eisner_grandchild_batch(const GrandchildScores* scores, i64_1 
                                           out_any_1 totals) {
     const int64_t dtype = scores->arc.dtype, n_batch = heads.n0, N = heads.n1, L = scores->n_labels;
     if ((dtype != DT_F32 && dtype != DT_F64) || totals.dtype != dtype) return BAD_TYPE;
+    if (N > MOST_NODES || L < 1 || L > MOST_LABELS) return BAD_SHAPE;
     const any_2 parts[3] = {scores->sibling, scores->inner, scores->outer};
     for (const any_2& part : parts)
         if (part.n1 != N * N * N * L || !fit(part, dtype, n_batch, part.n1)) return BAD_SHAPE;
-    if (L < 1 || scores->arc.n1 != N * N * L || scores->arc.n0 != n_batch || totals.n0 != n_batch ||
+    if (scores->arc.n1 != N * N * L || scores->arc.n0 != n_batch || totals.n0 != n_batch ||
         labels.n0 != n_batch || labels.n1 != N || !are_lengths(lengths, n_batch, N))
         return BAD_SHAPE;
     if (dtype == DT_F32)
@@ -382,6 +387,7 @@ GPUPARSE(int64_t) dual_decomposition_batch(const HigherOrderScores* scores,
     const LimitedLabels none = {};
     const LimitedLabels& given = labels ? *labels : none;
     if (given.masks.n0 > 0) {
+        if (given.class_of.n0 > MOST_LABELS) return BAD_SHAPE;
         const int64_t cells = N * N * given.class_of.n0;
         if (!are_classes(given) || given.scores.n0 != heads.n0 || given.scores.n1 != cells ||
             best_labels.n0 != heads.n0 || best_labels.n1 != N)
@@ -396,6 +402,7 @@ GPUPARSE(int64_t) dual_decomposition_batch(const HigherOrderScores* scores,
 GPUPARSE(int64_t) best_labels_batch(const LimitedLabels* given, i64_1 lengths, i64_2 heads,
                                     out_i64_2 best_labels, out_f64_1 sums) {
     const int64_t n_nodes = heads.n1;
+    if (n_nodes > MOST_NODES || given->class_of.n0 > MOST_LABELS) return BAD_SHAPE;
     if (!are_classes(*given) || !are_lengths(lengths, heads.n0, n_nodes) || sums.n0 != heads.n0 ||
         given->scores.n0 != heads.n0 || given->scores.n1 != n_nodes * n_nodes * given->class_of.n0 ||
         best_labels.n0 != heads.n0 || best_labels.n1 != n_nodes)
@@ -430,6 +437,7 @@ GPUPARSE(int64_t) best_labels_batch(const LimitedLabels* given, i64_1 lengths, i
 GPUPARSE(int64_t) find_unusable_part(any_2 scores, i64_1 lengths, int64_t n_nodes, int64_t kind,
                                      out_i64_1 position) {
     const int64_t N = n_nodes, X = kind == GRANDPARENT ? 1 : N;
+    if (N < 1 || N > MOST_NODES) return BAD_SHAPE;
     if (kind < GRANDPARENT || kind > TRI_SIBLING || position.n0 != 5 ||
         scores.n1 != N * N * X * N || !are_lengths(lengths, scores.n0, N))
         return BAD_SHAPE;
