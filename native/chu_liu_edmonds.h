@@ -1,6 +1,6 @@
 // Chu-Liu/Edmonds in the path-growing form: the best spanning tree, O(n^2) time for every input.
 //
-// `inference/reference.py` explains the algorithm and its ties. Here the best sources of all words
+// `inference/textbook/spanning_trees.py` explains the algorithm and its ties. Here the best sources of all words
 // are found at once before any path grows, and the row of a word is written only when the word is
 // on a cycle: where the best sources form a tree, which is frequent with trained scores, nothing
 // else is done. The member that an arc enters is not kept: the expansion finds it again.

@@ -1,6 +1,6 @@
 // The k best spanning trees, by splitting the set of all trees and bounding the parts.
 //
-// `inference/reference_chu_liu_edmonds_kbest.py` says which subsets the set of all trees is split
+// `inference/textbook/spanning_trees.py` says which subsets the set of all trees is split
 // into. Here the best tree of a subset is searched for only when no other subset can hold a better
 // one. The bound of a subset comes from the tree that it was split from, whose search leaves a dual
 // variable for every word and super-node, `best`: the score of any tree is at most the sum of all

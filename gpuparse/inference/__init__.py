@@ -13,7 +13,9 @@ if TYPE_CHECKING:
         dual_decomposition,
         dual_decomposition_labelled,
     )
+    from gpuparse.inference.approximate.hill_climb import hill_climb
     from gpuparse.inference.approximate.loopy_belief_propagation import loopy_belief_propagation
+    from gpuparse.inference.approximate.multi_parent import multi_parent
     from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
     from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
     from gpuparse.inference.constraints import constrain
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
         eisner_grandchild_labelled,
         eisner_tri_sibling,
     )
-    from gpuparse.inference.hill_climb import hill_climb
     from gpuparse.inference.integer_program import integer_program, integer_program_labelled
     from gpuparse.inference.label_marginals import arc_scores_of_labels, label_marginals
     from gpuparse.inference.matrix_tree import (
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
         matrix_tree_sample,
     )
     from gpuparse.inference.minimum_bayes_risk import minimum_bayes_risk
-    from gpuparse.inference.multi_parent import multi_parent
     from gpuparse.inference.scores import Parse, Scores
 
 __all__ = [
@@ -132,7 +132,7 @@ _NAMES = {
         "eisner_grandchild_labelled",
         "eisner_tri_sibling",
     ),
-    "hill_climb": ("hill_climb",),
+    "approximate.hill_climb": ("hill_climb",),
     "integer_program": ("integer_program", "integer_program_labelled"),
     "label_marginals": ("arc_scores_of_labels", "label_marginals"),
     "matrix_tree": (
@@ -142,7 +142,7 @@ _NAMES = {
         "matrix_tree_sample",
     ),
     "minimum_bayes_risk": ("minimum_bayes_risk",),
-    "multi_parent": ("multi_parent",),
+    "approximate.multi_parent": ("multi_parent",),
     "scores": ("Parse", "Scores"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

@@ -1,4 +1,4 @@
-"""Chu-Liu/Edmonds: the public function, and the batched form in torch for any device."""
+"""Chu-Liu/Edmonds: the public function."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,9 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.scores import Lengths, check_scores, require_trees, tree_scores
+from gpuparse.inference.batched.chu_liu_edmonds import chu_liu_edmonds_torch
+from gpuparse.inference.scores import Lengths, check_scores, require_trees
 from gpuparse.inference.threads import WORTH_A_THREAD, run_in_threads
-from gpuparse.tensors import NO_HEAD, word_mask
-
-FREE, ATTACHED = -1, -2  # what stands in `place` for words that are not on the path
 
 
 def chu_liu_edmonds(
@@ -30,7 +28,7 @@ def chu_liu_edmonds(
 
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each tree's
-        arcs in the order of the words. Ties: as `reference.chu_liu_edmonds` says.
+        arcs in the order of the words. Ties: as `textbook.spanning_trees` says.
 
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
@@ -38,7 +36,7 @@ def chu_liu_edmonds(
 
     Cost: O(n^2) time and memory a sentence, in the worst case too, with a single root too.
     Source: slides, "Spanning Tree Parsing"; path growing and single root as
-    `reference.chu_liu_edmonds` explains.
+    `textbook.spanning_trees` explains.
     """
     search = _search_of(choose_backend(backend, arc_scores.device, has_kernels=True))
     checked = check_scores(arc_scores, lengths)
@@ -72,124 +70,3 @@ def _search_native(
     # A cell costs about sixteen times as much as a split does in Eisner's algorithm.
     run_in_threads(search, words, 2, torch.get_num_threads(), worth=WORTH_A_THREAD // 16)
     return torch.from_numpy(heads), torch.from_numpy(totals)
-
-
-def chu_liu_edmonds_torch(
-    arc_scores: Tensor, lengths: Tensor, *, single_root: bool
-) -> tuple[Tensor, Tensor]:
-    """`chu_liu_edmonds` on checked scores: the paths of all sentences grow in lockstep.
-
-    A step takes the best source of one super-node, or puts one member into a super-node in the
-    making: O(B n) work, at most about 4 n steps.
-
-    Returns:
-        As `chu_liu_edmonds`; a sentence without a tree gets the score -inf.
-    """
-    if arc_scores.numel() == 0 or arc_scores.shape[1] == 1:  # no word at all
-        no_heads = torch.full_like(arc_scores[:, 0], NO_HEAD, dtype=torch.int64)
-        return no_heads, arc_scores.new_zeros(len(arc_scores))
-    paths = _Paths(arc_scores, lengths, single_root)
-    while bool(paths.running.any()):
-        paths.take_best_sources()
-        paths.put_members_in()
-    source = paths.take_apart()
-    is_word = word_mask(lengths, arc_scores.shape[1])
-    has_tree = ~paths.is_stuck
-    if single_root:
-        has_tree &= ((source == 0) & is_word).sum(1) <= 1
-    heads = source.masked_fill(~is_word | ~has_tree[:, None], NO_HEAD)
-    scores = tree_scores(arc_scores, heads, lengths)
-    return heads, scores.masked_fill(~has_tree, -torch.inf)
-
-
-class _Paths:
-    """The growing paths of all sentences; the words of one sentence share index b.
-
-    rows: (B, 2N, N), best way into super-node k from source u outside it. Words stand at 1..N-1,
-    super-nodes from N on in the order of making.
-    best, source, parent: (B, 2N), the arc that super-node k takes; the super-node made from it.
-    path: (B, N), super-nodes from the start to the end; end: (B,), index of the last.
-    place: (B, N), for each word FREE, ATTACHED, or where on the path its super-node stands.
-    made: (B,), the super-node made next; cycle: (B,), where its members begin, -1 outside.
-    """
-
-    def __init__(self, arc_scores: Tensor, lengths: Tensor, single_root: bool) -> None:
-        n_batch, n = arc_scores.shape[:2]
-        device = arc_scores.device
-        self.single_root = single_root
-        self.b = torch.arange(n_batch, device=device)
-        self.n_nodes = n
-        is_word = word_mask(lengths, n)
-        is_node = is_word.clone()
-        is_node[:, 0] = True
-        self_arc = torch.eye(n, dtype=torch.bool, device=device)
-        usable = is_word[:, :, None] & is_node[:, None, :] & ~self_arc
-        self.rows = arc_scores.new_full((n_batch, 2 * n, n), -torch.inf)
-        self.rows[:, :n] = arc_scores.mT.masked_fill(~usable, -torch.inf)
-        self.best = arc_scores.new_zeros(n_batch, 2 * n)
-        self.source = torch.zeros((n_batch, 2 * n), dtype=torch.int64, device=device)
-        self.parent = torch.zeros_like(self.source)
-        self.path = torch.ones((n_batch, n), dtype=torch.int64, device=device)
-        self.end = torch.zeros_like(lengths)
-        self.place = torch.where(is_word, FREE, ATTACHED)
-        self.place[:, 1] = torch.where(lengths > 0, 0, ATTACHED)  # every path starts at word 1
-        self.made = torch.full_like(lengths, n)
-        self.cycle = torch.full_like(lengths, -1)
-        self.running = lengths > 0
-        self.is_stuck = torch.zeros_like(self.running)
-
-    def take_best_sources(self) -> None:
-        """For every path not making a super-node: extend it, attach it, or find a cycle."""
-        b = self.b
-        k = self.path[b, self.end]
-        row = self.rows[b, k]
-        best, u = row[:, 1:].max(1)
-        takes_root = best == -torch.inf if self.single_root else row[:, 0] >= best
-        best = torch.where(takes_root, row[:, 0], best)
-        u = torch.where(takes_root, 0, u + 1)
-        taking = self.running & (self.cycle < 0)
-        stuck = taking & (best == -torch.inf)
-        self.is_stuck |= stuck
-        taking &= ~stuck
-        self.best[b, k] = torch.where(taking, best, self.best[b, k])
-        self.source[b, k] = torch.where(taking, u, self.source[b, k])
-        place_of_u = self.place[b, u]
-        attach = taking & (place_of_u == ATTACHED)
-        self.place.masked_fill_(attach[:, None] & (self.place >= 0), ATTACHED)
-        is_free, start = (self.place == FREE).max(1)
-        self.running &= ~stuck & (~attach | is_free)
-        extend = taking & (place_of_u == FREE)
-        moves = extend | (attach & is_free)
-        self.end = torch.where(attach, 0, self.end + extend)
-        word = torch.where(attach, start, u)
-        self.path[b, self.end] = torch.where(moves, word, self.path[b, self.end])
-        self.place[b, word] = torch.where(moves, self.end, self.place[b, word])
-        self.cycle = torch.where(taking & (place_of_u >= 0), place_of_u, self.cycle)
-
-    def put_members_in(self) -> None:
-        """For every path making a super-node c: row[c] = max(row[c], row[k] - best[k])."""
-        b, c = self.b, self.made
-        making = self.running & (self.cycle >= 0)
-        k = self.path[b, self.end]
-        entering = self.rows[b, k] - self.best[b, k][:, None]
-        row = torch.maximum(self.rows[b, c], entering)
-        finished = making & (self.end == self.cycle)
-        inside = finished[:, None] & (self.place >= self.cycle[:, None])
-        row = row.masked_fill(inside, -torch.inf)
-        self.rows[b, c] = torch.where(making[:, None], row, self.rows[b, c])
-        self.parent[b, k] = torch.where(making, c, self.parent[b, k])
-        self.place = torch.where(inside, self.cycle[:, None], self.place)
-        self.path[b, self.end] = torch.where(finished, c, k)
-        self.end = self.end - (making & ~finished).long()
-        self.made = self.made + finished.long()
-        self.cycle = self.cycle.masked_fill(finished, -1)
-
-    def take_apart(self) -> Tensor:
-        """Pass the arc that enters each super-node to the member it enters; heads (B, N)."""
-        b = self.b
-        for c in range(int(self.made.max()) - 1, self.n_nodes - 1, -1):
-            u = self.source[:, c]
-            entering = self.rows[b, :, u] - self.best
-            _, k = entering.masked_fill(self.parent != c, -torch.inf).max(1)
-            self.source[b, k] = torch.where(c < self.made, u, self.source[b, k])
-        return self.source[:, : self.n_nodes]

@@ -34,7 +34,7 @@ def chu_liu_edmonds_kbest(
         than k trees avoid forbidden arcs, the rest have heads -1 and score -inf. The first tree is
         that of `chu_liu_edmonds`. A score is the sum of the tree's arcs in the order of the words;
         where rounding would put that above a better tree's, which differ by no more than that, it
-        is the better tree's. Ties: as `reference_chu_liu_edmonds_kbest` says.
+        is the better tree's. Ties: as `textbook.spanning_trees` says.
 
     Raises:
         ScoreError: wrong shapes, types, lengths or values; k below 1; another backend or device.

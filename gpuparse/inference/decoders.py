@@ -197,14 +197,14 @@ _TABLE = (
     Decoder(
         "hill_climb",
         "all",
-        _forms(best=("hill_climb:hill_climb", "n")),
+        _forms(best=("approximate.hill_climb:hill_climb", "n")),
         starts_from="eisner_sibling",
         **_OF_SIBLINGS,
     ),
     Decoder(
         "multi_parent",
         "graphs",
-        _forms(best=("multi_parent:multi_parent", "n")),
+        _forms(best=("approximate.multi_parent:multi_parent", "n")),
         starts_from="eisner_sibling",
         **_OF_SIBLINGS,
     ),

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from gpuparse.data.batch import Batch
 from gpuparse.errors import NoTreeError
+from gpuparse.inference.approximate.multi_parent import primary_heads
 from gpuparse.inference.backends import MOST_NODES
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.multi_parent import primary_heads
 from gpuparse.scoring.admission import CPU_BUDGET, Admission, PartSize
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.found import NO_ARCS, Found, GraphArcs, found_graphs

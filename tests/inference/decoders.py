@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from gpuparse import inference
-from gpuparse.inference import reference
 from gpuparse.inference.backends import has_triton
 from gpuparse.inference.textbook import higher_order, projective
+from gpuparse.inference.textbook import spanning_trees as reference
 
 HAS_GPU = torch.cuda.is_available()
 IN_MAIN_MEMORY = ["torch", "cpu"]
@@ -112,6 +112,7 @@ GRANDCHILD = {"eisner_grandchild", "eisner_grandchild_labelled"}
 
 NOT_DECODERS = {
     "DECODERS", "Decoder", "Parse", "Scores", "constrain", "decode", "with_quantity",
+    "NonProjectiveTrees", "ProjectiveTrees", "conditional_loss", "hinge_loss",
 }  # fmt: skip
 """Public names of `gpuparse.inference` that search for nothing themselves."""
 

@@ -6,8 +6,8 @@ import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import chu_liu_edmonds, threads
-from gpuparse.inference import reference_chu_liu_edmonds_kbest as reference
 from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
+from gpuparse.inference.textbook import spanning_trees as reference
 from tests.oracles.brute_force import all_trees, tree_values
 from tests.strategies import integer_scores
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import reference
 from gpuparse.inference.textbook import projective
+from gpuparse.inference.textbook import spanning_trees as reference
 from tests.inference.decoders import HAS_GPU, TRITON
 from tests.strategies import integer_scores, integer_siblings, with_junk
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpuparse.config import RunConfig
 from gpuparse.features.templates import TemplateSet, parse_set
-from gpuparse.inference import reference
 from gpuparse.inference.textbook import projective
+from gpuparse.inference.textbook import spanning_trees as reference
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from tests.named_rows import lines_of_labels, rows_of_trees

@@ -12,8 +12,8 @@ from gpuparse.data.vocabulary import Encoder
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.features import plan as plan_module
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.inference import reference
 from gpuparse.inference.textbook import projective
+from gpuparse.inference.textbook import spanning_trees as reference
 from gpuparse.learning.events import Progress
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuparse.errors import NoTreeError
-from gpuparse.inference.reference import chu_liu_edmonds
+from gpuparse.inference.textbook.spanning_trees import chu_liu_edmonds
 
 FORBIDDEN = float("-inf")
 PATIENCE = 4  # iterations without a lower bound after which steps are halved

@@ -1,9 +1,9 @@
 """Chu-Liu/Edmonds in Triton, in the path-growing form: one sentence a program, to its end.
 
-`inference/reference.py` explains the algorithm and its choices. A lane stands for a word, and for a
-super-node, numbered from LANES on in the order of making; what is known of each stays in registers,
-and a number is found by its lane. Only the path, the best scores and the rows of super-nodes are in
-memory; the rows of words are read from the scores.
+`textbook/spanning_trees.py` explains the algorithm and its choices. A lane stands for a word, and
+for a super-node, numbered from LANES on in the order of making; what is known of each stays in
+registers, and a number is found by its lane. Only the path, the best scores and the rows of
+super-nodes are in memory; the rows of words are read from the scores.
 """
 
 import torch

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from gpuparse import native
-from gpuparse.inference.backends import require_compiled
-from gpuparse.inference.hill_climb import (
+from gpuparse.inference.approximate.hill_climb import (
     ChangeLimits,
     change_limit,
     gain_limit,
@@ -14,6 +13,7 @@ from gpuparse.inference.hill_climb import (
     rows_of,
     starting_trees,
 )
+from gpuparse.inference.backends import require_compiled
 from gpuparse.inference.scores import Lengths, check_sibling_scores, rows_of_parts
 from gpuparse.inference.threads import run_in_threads
 from gpuparse.tensors import NO_HEAD
