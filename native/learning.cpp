@@ -1,4 +1,5 @@
 // Exported functions of learning.
+#include "batch_checks.h"
 #include "learn.h"
 #include "learn_conditional.h"
 #include "learn_factored.h"
@@ -6,8 +7,72 @@
 
 using namespace gpuparse;
 
-static bool is_float(const Scorer& scorer) {
-    return scorer.weights.dtype == DT_F32 && (!scorer.joint || scorer.joint->weights.dtype == DT_F32);
+// Whether a batch, a scorer of float32 weights and a decoder agree.
+static int64_t check_learning(const Sentences& sentences, const Scorer& scorer) {
+    if (scorer.weights.dtype != DT_F32) return BAD_TYPE;
+    return check_batch(sentences, scorer);
+}
+
+// Whether the tables are the memory that the scorer reads.
+static bool fit_tables(const LearnedTables& tables, const Scorer& scorer) {
+    if (tables.weights.data != scorer.weights.data || tables.weights.n0 != scorer.weights.n0 ||
+        tables.sums.n0 != tables.weights.n0)
+        return false;
+    if (!scorer.joint) return true;
+    const any_1& labels = scorer.joint->weights;
+    return tables.label_weights.data == labels.data && tables.label_weights.n0 == labels.n0 &&
+           tables.label_sums.n0 == labels.n0;
+}
+
+// Heads of all words of all sentences lie in their sentence; -1 only where `may_lack`.
+static bool are_heads(const Sentences& sentences, const i64_1& heads, bool may_lack) {
+    if (!are_by_token(sentences, heads.n0)) return false;
+    for (int64_t b = 0; b < sentences.starts.n0; b++) {
+        const int64_t n = sentences.lengths.data[b];
+        const int64_t* of_words = heads.data + sentences.starts.data[b];
+        for (int64_t m = 1; m <= n; m++)
+            if (of_words[m] < (may_lack ? -1 : 0) || of_words[m] > n || of_words[m] == m)
+                return false;
+    }
+    return true;
+}
+
+static int64_t check_trees(const Sentences& sentences, const Scorer& scorer,
+                           const GoldTrees& trees) {
+    const int64_t tokens = sentences.values.n1;
+    if (!are_heads(sentences, trees.gold, trees.is_partial) || trees.found.n0 < 1 ||
+        trees.found.n1 != tokens || trees.target.n0 != tokens)
+        return BAD_SHAPE;
+    if (!scorer.joint) return trees.gold_labels.n0 == 0 ? OK : BAD_SHAPE;
+    if (trees.gold_labels.n0 != tokens || trees.found_labels.n0 != trees.found.n0 ||
+        trees.found_labels.n1 != tokens || trees.target_labels.n0 != tokens)
+        return BAD_SHAPE;
+    for (int64_t b = 0; b < sentences.starts.n0; b++) {
+        const int64_t* labels = trees.gold_labels.data + sentences.starts.data[b];
+        for (int64_t m = 1; m <= sentences.lengths.data[b]; m++)
+            if (labels[m] < -1 || labels[m] >= scorer.joint->width) return BAD_SHAPE;
+    }
+    return OK;
+}
+
+static int64_t check_graphs(const Sentences& sentences, const GoldGraphs& graphs) {
+    if (!are_by_token(sentences, graphs.firsts.n0) || graphs.found.n0 != graphs.gold.n0)
+        return BAD_SHAPE;
+    for (int64_t b = 0; b < sentences.starts.n0; b++) {
+        const int64_t nodes = sentences.lengths.data[b] + 1;
+        const int64_t first = graphs.firsts.data[sentences.starts.data[b]];
+        if (first < 0 || first > graphs.gold.n0 - nodes * nodes) return BAD_SHAPE;
+    }
+    return OK;
+}
+
+static int64_t check_structures(const LearningBatch& batch) {
+    const int64_t status = check_learning(batch.sentences, batch.scorer);
+    if (status != OK) return status;
+    if (!can_decode(batch.search, batch.scorer)) return BAD_SHAPE;
+    if (!batch.trees == !batch.graphs) return BAD_SHAPE;
+    return batch.trees ? check_trees(batch.sentences, batch.scorer, *batch.trees)
+                       : check_graphs(batch.sentences, *batch.graphs);
 }
 
 static LearnedWeights weights_of(const LearnedTables& tables) {
@@ -19,8 +84,9 @@ GPUPARSE(int64_t) predict_batch(const Sentences* sentences, const Scorer* scorer
                                 const Search* search, const UpdateRule* rule,
                                 const GoldTrees* trees, const GoldGraphs* graphs,
                                 const ArcCells* allowed) {
-    if (!is_float(*scorer)) return BAD_TYPE;
-    return predict_all({*sentences, *scorer, *search, *rule, trees, graphs, allowed});
+    const LearningBatch batch{*sentences, *scorer, *search, *rule, trees, graphs, allowed};
+    const int64_t status = check_structures(batch);
+    return status == OK ? predict_all(batch) : status;
 }
 
 GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
@@ -28,15 +94,20 @@ GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
                               const GoldGraphs* graphs, const ArcCells* allowed,
                               const LearnedTables* tables, int64_t seen, bool is_predicted,
                               out_f64_1 wrong) {
-    if (!is_float(*scorer)) return BAD_TYPE;
-    return learn_all({*sentences, *scorer, *search, *rule, trees, graphs, allowed},
-                     weights_of(*tables), seen, !is_predicted, *wrong.data);
+    const LearningBatch batch{*sentences, *scorer, *search, *rule, trees, graphs, allowed};
+    const int64_t status = check_structures(batch);
+    if (status != OK) return status;
+    if (!fit_tables(*tables, *scorer) || wrong.n0 != 1) return BAD_SHAPE;
+    return learn_all(batch, weights_of(*tables), seen, !is_predicted, *wrong.data);
 }
 
 GPUPARSE(int64_t) learn_factored(const Sentences* sentences, const Scorer* scorer,
                                  const UpdateRule* rule, i64_1 gold, const LearnedTables* tables,
                                  int64_t seen, out_f64_1 wrong) {
-    if (!is_float(*scorer)) return BAD_TYPE;
+    int64_t status = check_learning(*sentences, *scorer);
+    if (status != OK) return status;
+    if (!fit_tables(*tables, *scorer) || wrong.n0 != 1 || !are_heads(*sentences, gold, true))
+        return BAD_SHAPE;
     Arena arena;
     Difference rows;
     LearnedWeights weights = weights_of(*tables);
@@ -54,18 +125,35 @@ GPUPARSE(int64_t) learn_factored(const Sentences* sentences, const Scorer* score
 GPUPARSE(int64_t) learn_conditional(const Sentences* sentences, const Scorer* scorer,
                                     const Search* search, const UpdateRule* rule, i64_1 gold,
                                     const LearnedTables* tables, int64_t seen, out_f64_1 wrong) {
-    if (!is_float(*scorer)) return BAD_TYPE;
+    int64_t status = check_learning(*sentences, *scorer);
+    if (status != OK) return status;
+    if (!fit_tables(*tables, *scorer) || wrong.n0 != 1 || !are_heads(*sentences, gold, true))
+        return BAD_SHAPE;
     Arena arena;
     LearnedWeights weights = weights_of(*tables);
     for (int64_t b = 0; b < sentences->starts.n0; b++) {
         ArenaMark mark(arena);
         const SentencePlace place{b, sentences->starts.data[b], sentences->lengths.data[b]};
-        const int64_t status =
+        status =
             learn_conditional_sentence(*sentences, *scorer, *search, *rule, place, gold, seen + b,
                                        weights, arena, *wrong.data);
         if (status != OK) return status;
     }
     return OK;
+}
+
+// Whether tables of labels are whole lines, and heads those of whole trees.
+static bool fit_labels(const Sentences& sentences, const LabelPlan& plan, const i64_1& heads,
+                       int64_t n_labels, const out_f32_1& weights, const out_f32_1& sums) {
+    return n_labels >= 1 && weights.n0 >= n_labels && weights.n0 % n_labels == 0 &&
+           sums.n0 == weights.n0 && plan.start.n0 == plan.direction.n0 + 1 &&
+           sentences.starts.n0 == sentences.lengths.n0 && are_heads(sentences, heads, false);
+}
+
+static bool are_labels(const i64_1& labels, int64_t n_labels) {
+    for (int64_t i = 0; i < labels.n0; i++)
+        if (labels.data[i] < -1 || labels.data[i] >= n_labels) return false;
+    return true;
 }
 
 static LabelLearner label_learner(const Sentences& sentences, const LabelPlan& plan,
@@ -78,6 +166,9 @@ static LabelLearner label_learner(const Sentences& sentences, const LabelPlan& p
 GPUPARSE(int64_t) learn_labels(const Sentences* sentences, const LabelPlan* plan,
                                const UpdateRule* rule, i64_1 heads, i64_1 gold, int64_t n_labels,
                                int64_t seen, out_f32_1 weights, out_f32_1 sums) {
+    if (!fit_labels(*sentences, *plan, heads, n_labels, weights, sums) ||
+        !are_by_token(*sentences, gold.n0) || !are_labels(gold, n_labels))
+        return BAD_SHAPE;
     LabelLearner learner = label_learner(*sentences, *plan, *rule, n_labels, weights, sums);
     return learn_tree_labels(learner, heads, gold, seen);
 }
@@ -86,6 +177,14 @@ GPUPARSE(int64_t) learn_graph_labels(const Sentences* sentences, const LabelPlan
                                      const UpdateRule* rule, i64_1 heads,
                                      const LabelledGraphs* graphs, int64_t n_labels, int64_t seen,
                                      out_f32_1 weights, out_f32_1 sums) {
+    const int64_t tokens = sentences->values.n1, arcs = graphs->arc_heads.n0;
+    if (!fit_labels(*sentences, *plan, heads, n_labels, weights, sums) ||
+        graphs->arc_starts.n0 != tokens + 1 || graphs->gold.n0 != arcs ||
+        graphs->arc_starts.data[0] < 0 || graphs->arc_starts.data[tokens] > arcs ||
+        graphs->may_be_primary.n0 != n_labels || !are_labels(graphs->gold, n_labels))
+        return BAD_SHAPE;
+    for (int64_t t = 0; t < tokens; t++)
+        if (graphs->arc_starts.data[t] > graphs->arc_starts.data[t + 1]) return BAD_SHAPE;
     LabelLearner learner = label_learner(*sentences, *plan, *rule, n_labels, weights, sums);
     return learn_labels_of_graphs(learner, heads, *graphs, seen);
 }
