@@ -142,9 +142,13 @@ inline bool predict_trees(SentenceScores<float>& scores, const SentenceTrees& tr
         const int64_t count = find_k_best_trees(scores, search, trees.k, arena, heads);
         for (int64_t j = count > 0 ? count : 0; j < trees.k; j++) heads(j, 1) = -1;
         if (count <= 0) return false;
-    } else if (!find_tree<float>(scores.arcs, scores, search, arena, trees.found,
-                                 trees.found_labels, nullptr).found) {
-        return false;
+    } else {
+        // Some decoders write a label for each word even where there are none to be found.
+        int64_t* labels = scores.labels_children ? trees.found_labels
+                                                 : arena.take<int64_t>(trees.n + 1);
+        if (!labels || !find_tree<float>(scores.arcs, scores, search, arena, trees.found, labels,
+                                         nullptr).found)
+            return false;
     }
     if (scores.has_labels && !scores.labels_children) fill_found_labels(scores, trees, cost);
     return true;
@@ -209,9 +213,10 @@ struct LearningBatch {
                                  rule.cost, arena);
         const int64_t first = graphs->firsts.data[place.start];
         int64_t* heads = arena.take<int64_t>(place.n + 1);
-        if (!heads) return false;
+        int64_t* labels = arena.take<int64_t>(place.n + 1);
+        if (arena.failed()) return false;
         add_graph_cost(scores.arcs, place.n, graphs->gold.data + first, rule.cost);
-        return find_tree<float>(scores.arcs, scores, search, arena, heads, nullptr,
+        return find_tree<float>(scores.arcs, scores, search, arena, heads, labels,
                                 graphs->found.data + first).found;
     }
 
