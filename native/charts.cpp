@@ -122,6 +122,51 @@ int64_t draw_trees(i64_1 lengths, out_i64_3 heads, out_f64_1 log_partitions, Sam
     return status_of(arena);
 }
 
+// The provider over tables of one type.
+template <class Weight>
+FactoredSiblings<Weight, double> provider_of(const SiblingTables& tables) {
+    const int64_t nodes = tables.first.n1, terms = tables.firsts.n0;
+    const auto of_role = [&](const i64_3& array, int64_t role) {
+        return View2<const int64_t>{array.data + role * terms * nodes, nodes};
+    };
+    return {view(tables.first), view(tables.pair), view(tables.end),
+            (const Weight*)tables.table.data, terms, tables.firsts.data,
+            of_role(tables.places, 0), of_role(tables.places, 1), of_role(tables.places, 2),
+            of_role(tables.masks, 0), of_role(tables.masks, 1), of_role(tables.masks, 2),
+            view(tables.gaps), tables.gaps.n1 / 2};
+}
+
+bool tables_fit(const SiblingTables& tables, int64_t nodes) {
+    const f64_2* const matrices[] = {&tables.first, &tables.pair, &tables.end};
+    const i64_3* const roles[] = {&tables.places, &tables.masks};
+    const int64_t terms = tables.firsts.n0;
+    for (const f64_2* matrix : matrices)
+        if (matrix->n0 != nodes || matrix->n1 != nodes) return false;
+    for (const i64_3* role : roles)
+        if (role->n0 != 3 || role->n1 != terms || role->n2 != nodes) return false;
+    return nodes >= 2 && tables.gaps.n0 == terms && tables.gaps.n1 >= 2 * nodes + 1;
+}
+
+template <class Siblings>
+int64_t search_sentence(f64_2 arc, const Siblings& siblings, bool single_root, double scale,
+                        out_i64_2 heads, out_f64_1 totals, out_f64_2 marginals,
+                        out_f64_1 log_partition) {
+    Arena arena;
+    const int64_t n = arc.n1 - 1, k = heads.n0;
+    int64_t count;
+    if (k == 1) {
+        count = eisner_sibling_sentence(view(arc), siblings, n, single_root, arena, heads.data);
+        if (count) totals.data[0] = score_sibling_tree(view(arc), siblings, n, heads.data);
+    } else {
+        count = eisner_sibling_kbest_sentence(view(arc), siblings, n, single_root, k, arena,
+                                              view(heads), totals.data);
+    }
+    if (log_partition.n0)
+        log_partition.data[0] = eisner_sibling_marginals_sentence(view(arc), siblings, n, single_root,
+                                                                  scale, arena, view(marginals));
+    return arena.failed() ? (int64_t)NO_MEMORY : count;
+}
+
 bool marginals_fit(const f64_3& arc, const out_f64_3& marginals) {
     return marginals.n0 * marginals.n1 * marginals.n2 == 0 ||
            (marginals.n0 == arc.n0 && marginals.n1 == arc.n1 && marginals.n2 == arc.n1);
@@ -241,4 +286,30 @@ GPUPARSE(int64_t) eisner_sibling_sample_batch(f64_3 arc, f64_3 sibling, f64_3 en
                                             siblings_of_sentence<double>(sibling, end, b), n,
                                             single_root, seeds.data[b], heads.n1, arena, trees);
                       });
+}
+
+GPUPARSE(int64_t) eisner_sibling_of_tables(f64_2 arc, const SiblingTables* tables, bool single_root,
+                                           double scale, out_i64_2 heads, out_f64_1 totals,
+                                           out_f64_2 marginals, out_f64_1 log_partition) {
+    const int64_t nodes = arc.n0;
+    if (arc.n1 != nodes || !tables_fit(*tables, nodes) || heads.n1 != nodes || heads.n0 < 1 ||
+        heads.n0 > MAX_RANK || totals.n0 != heads.n0 || log_partition.n0 > 1 ||
+        (marginals.n0 && (marginals.n0 != nodes || marginals.n1 != nodes)))
+        return BAD_SHAPE;
+    const auto search = [&](const auto& siblings) {
+        return search_sentence(arc, siblings, single_root, scale, heads, totals, marginals,
+                               log_partition);
+    };
+    switch (tables->table.dtype) {
+        case DT_F64:
+            return search(provider_of<double>(*tables));
+        case DT_F32:
+            return search(provider_of<float>(*tables));
+        case DT_I16:
+            return search(provider_of<int16_t>(*tables));
+        case DT_I8:
+            return search(provider_of<int8_t>(*tables));
+        default:
+            return BAD_TYPE;
+    }
 }
