@@ -143,7 +143,7 @@ struct Scaled {
     }
     static bool is_zero(Number x) { return !(x.mantissa > 0.0); }
     static bool is_at_least(Number x, double) { return x.mantissa > 0.0; }
-    static double power(double x) { return power_of_two<double, int64_t>(x < -1023.0 ? -1023.0 : x); }
+    static double power(double x) { return power_of_two<double, uint64_t>(x < -1023.0 ? -1023.0 : x); }
     static Number plus(Number x, Number y) {
         if (x.exponent < y.exponent) {
             const Number larger = y;
