@@ -11,21 +11,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.kernels import Search, is_installed
-from benchmarks.kernels_sibling import CLASSES, tables_of
+from benchmarks.kernels_sibling import CLASSES, search_tables, tables_of
 from benchmarks.registry import Report, median_times
-from gpuparse.compiled import compiled
 from gpuparse.inference import eisner, eisner_kbest, eisner_sibling_kbest
-from gpuparse.inference.kernels.cpu.eisner_sibling import (
-    SiblingScratch,
-    eisner_sibling_sentence,
-    make_sibling_scratch,
-)
-from gpuparse.inference.kernels.cpu.eisner_sibling_kbest import (
-    EisnerSiblingKBestScratch,
-    eisner_sibling_kbest_sentence,
-    make_eisner_sibling_kbest_scratch,
-)
-from gpuparse.inference.kernels.cpu.siblings import FactoredSiblings
 from gpuparse.inference.textbook import projective
 
 GATE = ("tests/inference/test_kbest.py",)
@@ -55,15 +43,10 @@ def run(options: argparse.Namespace) -> Report:
             }
             trees, values = eisner_kbest(batch[0], lengths, k)
             textbook = _check_textbook(arcs, k, values)
-            scratch = (
-                make_sibling_scratch(n, np.float32),
-                make_eisner_sibling_kbest_scratch(n, k, np.float32),
-            )
-            found, sums = np.full(trees.shape, -1), np.empty((BATCH, k), np.float32)
-            tree = np.full((BATCH, n + 1), -1)
-            in_place = partial(_search_tables, arcs, *tables, n, *scratch, tree, found, sums)
-            contestants["one"], contestants["k"] = partial(in_place, 0), partial(in_place, k)
-            in_place(k)
+            found, tree = np.full(trees.shape, -1), np.full((BATCH, 1, n + 1), -1)
+            contestants["one"] = partial(search_tables, arcs, tables, tree)
+            contestants["k"] = partial(search_tables, arcs, tables, found)
+            sums = search_tables(arcs, tables, found)
             if not (sums == eisner_sibling_kbest(*batch, k)[1].numpy()).all():
                 raise AssertionError(f"tables and dense scores disagree at n = {n}, k = {k}")
             if has_peer and k in PEER_RANKS:
@@ -88,8 +71,8 @@ def run(options: argparse.Namespace) -> Report:
         "k-best, sibling k-best: public functions, checks included. torch-struct: topk, its own "
         f"layout ready-made, up to k = {max(PEER_RANKS)}.",
         f"textbook: the loops of the first order, once, on {IN_TEXTBOOK} sentences.",
-        "tables: compiled second order, from the scores of pairs and of triples of parts of "
-        "speech: the best tree, the k best trees, and how many times longer these take.",
+        "tables: second order, one call a sentence, from scores of pairs and of parts-of-speech "
+        "triples: the best tree, the k best trees, and how many times longer these take.",
     ]
     if not has_peer:
         notes.append("torch-struct left out: it is not installed.")
@@ -119,35 +102,3 @@ def _torch_struct_topk(arc_scores: Tensor, lengths: Tensor, k: int) -> tuple[Sea
         return peer.DependencyCRF(theirs, lengths).topk(k)
 
     return search, (search() * theirs).detach().sum((2, 3)).T
-
-
-@compiled
-def _search_tables(
-    arcs: np.ndarray,
-    first: np.ndarray,
-    pair: np.ndarray,
-    ends: np.ndarray,
-    table: np.ndarray,
-    firsts: np.ndarray,
-    places: np.ndarray,
-    masks: np.ndarray,
-    gaps: np.ndarray,
-    n: int,
-    of_one: SiblingScratch,
-    of_many: EisnerSiblingKBestScratch,
-    heads: np.ndarray,
-    trees: np.ndarray,
-    scores: np.ndarray,
-    k: int,
-) -> None:
-    """The k best trees, or by the decoder of the best tree if k is 0."""
-    for b in range(len(arcs)):
-        siblings = FactoredSiblings(
-            first[b], pair[b], ends[b], table[b], firsts, places[b], masks[b], gaps
-        )
-        if k == 0:
-            eisner_sibling_sentence(arcs[b], siblings, n, False, of_one, heads[b])
-        else:
-            eisner_sibling_kbest_sentence(
-                arcs[b], siblings, n, False, k, of_many, trees[b], scores[b]
-            )
