@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -32,7 +32,9 @@ from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.projectivize import unkeepable
 from gpuparse.parser import Parser
-from gpuparse.scoring.device import Sent
+
+if TYPE_CHECKING:
+    from gpuparse.scoring.device import Sent  # imports torch
 
 STANDARD = "-"
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
