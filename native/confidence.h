@@ -1,4 +1,4 @@
-// Marginals, trees of least risk, the k best trees and pruning of one scored sentence.
+// Marginals, minimum Bayes risk trees, k best trees and pruning of one scored sentence.
 //
 // A tree has the probability exp(scale * score) over the sum of all trees; scores are integers for
 // frozen weights, and `scale` says how many nats one point is worth.

@@ -215,7 +215,7 @@ private:
     }
 
     // Writes MISC text[start:end] with the values of word w: an item whose key is replaced where it
-    // first occurs, the others last, in their order.
+    // first occurs, further ones last, in their order.
     void write_misc(int64_t start, int64_t end, int64_t w) {
         const ConllItems& items = *replacing_.items;
         int64_t n_keys = items.values.n0, n_items = 0;

@@ -113,7 +113,7 @@ struct DenseParts {
 };
 
 // Dense scores of grandchild parts of one sentence with n_labels labels for each arc: arc [h, m, l],
-// the others [h, m, c, l]. Cells of parts that cannot be are not read. Cost: O(n^3 L).
+// all others [h, m, c, l]. Cells of parts that cannot be are not read. Cost: O(n^3 L).
 template <class F>
 struct DenseGrandchildParts {
     int64_t n_nodes, n_labels;

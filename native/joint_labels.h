@@ -199,7 +199,7 @@ BestLabel best_label(const S* sums, int64_t width, int64_t right, double cost) {
     return best;
 }
 
-// The best label of an arc of the sentence whose sums these are; `right` and `cost` as of
+// The best label of an arc of the sentence whose sums these are; `right` and `cost` as in
 // `best_label`.
 template<class W>
 BestLabel find_label(int64_t h, int64_t m, const LabelSums<W>& labels, int64_t right, double cost) {

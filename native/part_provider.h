@@ -89,7 +89,7 @@ struct PartProvider {
         }
     }
 
-    // Fill the blocks of grand-siblings, as of `grand_sibling_starts`. with_arcs: whether the scores
+    // Fill the blocks of grand-siblings, as in `grand_sibling_starts`. with_arcs: whether the scores
     // of arcs and siblings are added, besides those of grandparents and grand-siblings. scratch:
     // n + 1 numbers, keys and flags.
     bool fill_grand_sibling_blocks(View2<const F> scores, const Candidates& c, const int64_t* start,
@@ -116,7 +116,7 @@ struct PartProvider {
         return true;
     }
 
-    // Fill the blocks of three siblings, as of `tri_sibling_starts`, with the scores of arcs and of
+    // Fill the blocks of three siblings, as in `tri_sibling_starts`, with the scores of arcs and of
     // two siblings.
     void fill_tri_sibling_blocks(View2<const F> scores, const Candidates& c, const int64_t* start,
                                  F* blocks) const {
@@ -145,7 +145,7 @@ struct PartProvider {
         }
     }
 
-    // Fill the blocks of an arc with a child, as of `grandchild_starts` for `n_labels()`, the arc's
+    // Fill the blocks of an arc with a child, as in `grandchild_starts` for `n_labels()`, the arc's
     // own score in the first. Cost: a cell a term for each of the rows; with labels, a line.
     bool fill_child_blocks(View2<const F> scores, const Candidates& c, const GrandchildStarts& starts,
                            F* of_siblings, F* of_inner, F* of_outer, Arena& arena) const {

@@ -75,7 +75,7 @@ struct SumProduct {
 
     static double ratio(double x, double y) { return x / y; }
     static double log_of(double x) { return log(x); }
-    // exp of the scores in the lanes that are there, 0 in the others.
+    // exp of the scores in valid lanes, 0 elsewhere.
     static void store_exp(F* cell, Vector<double> scores, Vector<int64_t> is_there) {
         store(cell, is_there ? vector_exp(scores) : all(zero));
     }

@@ -193,8 +193,8 @@ class TreeDistribution:
         """Scores of given trees, the sums of their parts; differentiable.
 
         Args:
-            heads: integers (B, N) or, for several trees of each sentence, (B, K, N). What stands at
-                the root and in padding is not read. That they are trees is not checked.
+            heads: integers (B, N) or, for several trees of each sentence, (B, K, N). Values at the
+                root and in padding are not read. That they are trees is not checked.
 
         Returns:
             (B,) or (B, K), in the widest type of the scores; 0 for trees without words.

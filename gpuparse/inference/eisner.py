@@ -59,13 +59,6 @@ def eisner_torch(
 ) -> tuple[Tensor, Tensor]:
     """`eisner` on checked scores, all sentences and all starts of one width at once.
 
-<<<<<<< HEAD
-    Charts are stored by diagonal, `[b, width, start]`. The right-hand operand of a split shrinks as
-    the left-hand one grows; its charts are stored in reverse, `[b, nodes - width, start]`, so that
-    both are plain strided views.
-
-=======
->>>>>>> 71f0608 (One torch engine computes both Eisner charts from their pages: best trees, log-partitions, marginals and entropy, traceable and differentiable)
     Returns:
         As `eisner`; a sentence without a tree gets the score -inf.
     """

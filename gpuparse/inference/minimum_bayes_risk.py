@@ -42,5 +42,5 @@ def minimum_bayes_risk(
     """
     if decoder not in SEARCHES:
         raise ScoreError(f"unknown decoder {decoder!r}: expected one of {', '.join(SEARCHES)}")
-    chances = marginals.detach().double()
-    return SEARCHES[decoder](chances, lengths, single_root=single_root, backend=backend)
+    scores = marginals.detach().double()
+    return SEARCHES[decoder](scores, lengths, single_root=single_root, backend=backend)

@@ -14,8 +14,8 @@ class Parts:
 
     h: its head. s: the inner sibling, h for none; t: that of s, h for none. g: the head of h, 0 for
     that of the root. inner, outer: the modifier of m furthest from m between h and m, and beyond m;
-    m for none. is_outermost: h has no modifier beyond m. is_word: there is such a word; elsewhere
-    the others hold any position.
+    m for none. is_outermost: h has no modifier beyond m. is_word: m is a word; elsewhere all
+    fields have arbitrary positions.
     """
 
     h: Tensor
@@ -33,7 +33,7 @@ def find_parts(heads: Tensor, lengths: Tensor) -> Parts:
     """The parts of trees.
 
     Args:
-        heads: integers (B, K, N); what stands at the root and in padding is not read.
+        heads: integers (B, K, N); values at the root and in padding are not read.
         lengths: (B,).
 
     Cost: O(B K N^2) time and memory.

@@ -48,5 +48,5 @@ class AveragedWeights:
         return Table(self.array.reshape(-1), self.weighted)
 
     def mean(self, n_sentences: int) -> np.ndarray:
-        """(rows, width) float32: the mean of the weights after each of so many sentences."""
+        """(rows, width) float32: the mean of the weights after each of `n_sentences` sentences."""
         return self.array - (self.weighted / np.float32(n_sentences)).reshape(self.array.shape)

@@ -24,7 +24,7 @@ class GoldGraphs:
 
     cells: (C,) bool: the arc h -> m of a sentence of n words at its first cell + h * (n + 1) + m.
     firsts: (T,) int64: the first cell of each sentence, at the token index of its root.
-    arc_starts, arc_heads, relations: as of `gpuparse.data.graphs.by_place`.
+    arc_starts, arc_heads, relations: as in `gpuparse.data.graphs.by_place`.
     names: of the relations. primary: the DEPREL that goes with each of them on a primary arc, None
     for a relation that no primary arc has.
     """

@@ -115,7 +115,7 @@ class Mixing:
     def epoch(
         self, order: np.ndarray, epoch: int, tables: Sequence[Table], learn: Learn
     ) -> Iterator[Counts]:
-        """Learn from all sentences once, and say so now and then and in the end.
+        """Learn from all sentences once; yields counts during the epoch and at its end.
 
         Args:
             order: (N,) the sentences in the order of this epoch.
@@ -123,8 +123,8 @@ class Mixing:
             tables: all that learning changes, changed in place: weights become mixed ones, and the
                 sums such that weights - weighted / (N * epochs) is the mean over all epochs and
                 shards of the mean over each shard's sentences.
-            learn: learns from sentences in their order, after so many that came before, and
-                yields how far it is, in the end all.
+            learn: learns from sentences in their order, given the number of earlier ones; yields
+                counts, at the end those of all.
         Raises:
             ResourceError: as Processes.share.
         Cost: of each table two copies in float32 and one in float64; the tables of every shard

@@ -112,7 +112,7 @@ class DeviceLearner:
         return int(costs.sum())
 
     def _compared_in_parts(self, mini: Batch) -> tuple[Tensor, Tensor]:
-        """`_compare` for a whole mini-batch, in as many parts as there is memory for."""
+        """`_compare` for a whole mini-batch, in pieces that fit into memory."""
         device = self._values.device
         admission = Admission(
             mini.lengths, len(mini), self._max_cells, PartSize(2 + self._decoder.reads_siblings)
@@ -157,7 +157,7 @@ class DeviceLearner:
         arcs, *others = self._parser.scores(batch, self._parser.sums(batch.values))
         target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
         if self._rule.cost > 0.0:
-            # A wrong head costs so much; where gold says nothing, all heads do.
+            # The cost of a wrong head; without a gold head, all heads have it.
             nodes = torch.arange(arcs.shape[1], device=arcs.device)
             arcs += self._rule.cost * (gold.unsqueeze(1) != nodes.unsqueeze(1))
         return self._decoded(batch.lengths, arcs, others), target

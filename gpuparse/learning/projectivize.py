@@ -39,10 +39,10 @@ def unkeepable(heads: np.ndarray, *, single_root: bool = False) -> list[int]:
 
     Args:
         heads: (n,) 0 for the root, -1 for words whose head is not known; without cycles.
-        single_root: as of `nearest_projective`.
+        single_root: as in `nearest_projective`.
     Returns:
-        Words, counted from 1, any of which could be kept were one of the others not. Empty where
-        there is a tree with all known heads.
+        Words, counted from 1; without any one of them, a tree could keep the remaining heads. Empty
+        if there is a tree with all known heads.
     Cost: O(n^3); O(n^4) for a set that is not empty.
     """
     if _has_projective(heads, single_root):

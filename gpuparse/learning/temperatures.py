@@ -51,7 +51,7 @@ def fit_temperatures(
         treebank: gold trees that the model has not learned from. Words without a head are not
             counted, nor labels that the model does not know, nor, unless labels are found with the
             trees, those of sentences in which a head is missing.
-        guides: (W,) as of `parse`.
+        guides: (W,) as in `parse`.
         threads: the scales do not depend on them.
     Returns:
         The parser, calibrated; how probable gold is with the scales before and with the new ones.

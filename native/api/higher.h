@@ -26,7 +26,7 @@ GPUPARSE(int64_t) eisner_grand_sibling_batch(const HigherOrderScores* scores, i6
 GPUPARSE(int64_t) eisner_tri_sibling_batch(const HigherOrderScores* scores, i64_1 lengths,
     bool single_root, out_i64_2 heads, out_any_1 totals);
 
-// Scores with labels, one type: arc (B, N N L), [h, m, l]; the others (B, N^3 L), [h, m, c, l], c == h
+// Scores with labels, one type: arc (B, N N L), [h, m, l]; others (B, N^3 L), [h, m, c, l], c == h
 // for no sibling, c == m for no modifier of m.
 struct GrandchildScores {
     any_2 arc;

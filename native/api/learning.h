@@ -101,7 +101,7 @@ GPUPARSE(int64_t) hildreth_rows(i64_1 starts, i64_1 rows, i32_1 counts, f64_1 mi
 GPUPARSE(int64_t) find_update_steps(const UpdateRule* rule, f64_1 costs, f64_1 margins, f64_2 gram,
     out_f64_1 steps);
 
-// The parts in which two trees differ: of each the kind, h, m, third, fourth and label as of `Part` in
+// The parts in which two trees differ: of each the kind, h, m, third, fourth and label as in `Part` of
 // native/part_list.h, and 1 if only gold has it or -1 if gold lacks it. Heads and labels, or none, are
 // at 1..n. higher, children: plans of the listed kinds, those of children with labels, or NULL.
 // Returns how many parts there are; parts beyond the size of `parts` are not written.

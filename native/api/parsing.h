@@ -39,7 +39,7 @@ GPUPARSE(int64_t) parse_graphs_batch(const Sentences* sentences, const Scorer* s
 // Mark the arcs of every sentence that are left for a higher-order decoder: those whose marginal is at
 // least `threshold` times that of the likeliest head, at most max_heads of each word. The arcs of the
 // best tree always stay. search: of a first-order decoder; scale: nats a point of the scores; cells:
-// written as of `ArcCells`. Returns as `parse_batch`.
+// written as in `ArcCells`. Returns as `parse_batch`.
 // Source: Koo & Collins (2010): marginals of a first-order model, a threshold relative to the likeliest
 // head; differs: the best tree stays, and there may be a limit of heads.
 GPUPARSE(int64_t) prune_batch(const Sentences* sentences, const Scorer* scorer, const Search* search,

@@ -112,7 +112,7 @@ GPUPARSE(int64_t) score_labels_batch(const Sentences* sentences, const Scorer* s
     out_any_4 labels);
 
 // The weight rows of P parts of one sentence: parts (P, 6), of each the kind, h, m, third, fourth and
-// label as of `Part` in native/part_list.h; rows (P, R), -1 beyond the last one.
+// label as in `Part` of native/part_list.h; rows (P, R), -1 beyond the last one.
 GPUPARSE(int64_t) list_part_rows(const Sentences* sentences, const Scorer* scorer, i64_2 parts,
     out_i64_2 rows);
 

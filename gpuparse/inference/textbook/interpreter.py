@@ -64,7 +64,7 @@ def k_best(
             elif factor.name == chart.arc:
                 arcs.append(at)
         for ranks in product(*(range(len(of_item)) for of_item in items)):
-            ahead = 1  # so many combinations of the same lists come before this one
+            ahead = 1  # number of combinations of the same lists that come before this one
             for rank in ranks:
                 ahead *= rank + 1
             if k is not None and ahead > k:

@@ -90,7 +90,7 @@ def learn_pruning(
     """Learn the pruner and find the candidate arcs of the training sentences.
 
     Args:
-        batch: the sentences; plan, rows: of the higher-order model, as of `prune`.
+        batch: the sentences; plan, rows: of the higher-order model, as in `prune`.
         gold: (T,) heads by token index that stay candidates, -1 for none.
         decoder: of the first order.
         first_order: what learns the parsers.
