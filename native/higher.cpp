@@ -6,7 +6,6 @@
 #include "dual_decomposition.h"
 #include "grand_sibling.h"
 #include "grandchild.h"
-#include "part_kinds.h"
 #include "prefer_projective.h"
 #include "tri_sibling.h"
 
@@ -302,39 +301,6 @@ bool are_classes(const LimitedLabels& labels) {
     return labels.masks.n0 < INT16_MAX;
 }
 
-bool is_sibling(int64_t h, int64_t m, int64_t s) {
-    return s == h || (h < s && s < m) || (m < s && s < h);
-}
-
-// Whether a projective search reads the cell [h, m, x, y].
-bool is_read(int64_t kind, int64_t h, int64_t m, int64_t x, int64_t y) {
-    if (h == m || (kind != GRANDPARENT && !is_sibling(h, m, x))) return false;
-    if (kind == TRI_SIBLING) return is_sibling(h, x == h ? m : x, y) && (x != h || y == h);
-    if (h == 0) return y == 0;
-    return (y < h && y < m) || (y > h && y > m);
-}
-
-template <class F>
-void find_unusable(const F* scores, i64_1 lengths, int64_t N, int64_t kind, int64_t* position) {
-    const int64_t X = kind == GRANDPARENT ? 1 : N;
-    for (int64_t b = 0; b < lengths.n0; b++) {
-        const int64_t n = lengths.data[b];
-        const F limit = (F)((double)largest_float<F>() / (double)(8 * (n + 1)));
-        const F* of_sentence = scores + b * N * N * X * N;
-        if (!has_unusable(of_sentence, (n + 1) * N * X * N, limit)) continue;
-        for (int64_t h = 0; h <= n; h++)
-            for (int64_t m = 1; m <= n; m++)
-                for (int64_t x = 0; x < (kind == GRANDPARENT ? 1 : n + 1); x++)
-                    for (int64_t y = 0; y <= n; y++) {
-                        if (!is_read(kind, h, m, x, y)) continue;
-                        if (!has_unusable(of_sentence + ((h * N + m) * X + x) * N + y, 1, limit)) continue;
-                        const int64_t found[5] = {b, h, m, x, y};
-                        memcpy(position, found, sizeof found);
-                        return;
-                    }
-    }
-}
-
 template <class F>
 void find_suspicious(const any_3& scores, i64_1 lengths, f64_1 limit, uint8_t* suspicious) {
     const int64_t row = scores.n1 * scores.n2;
@@ -431,23 +397,6 @@ GPUPARSE(int64_t) best_labels_batch(const LimitedLabels* given, i64_1 lengths, i
         int64_t* chosen = best_labels.data + b * n_nodes;
         sums.data[b] = labels.take_labels(n, of_sentence, limits.classes, 0.0, chosen);
     }
-    return OK;
-}
-
-GPUPARSE(int64_t) find_unusable_part(any_2 scores, i64_1 lengths, int64_t n_nodes, int64_t kind,
-                                     out_i64_1 position) {
-    const int64_t N = n_nodes, X = kind == GRANDPARENT ? 1 : N;
-    if (N < 1 || N > MOST_NODES) return BAD_SHAPE;
-    if (kind < GRANDPARENT || kind > TRI_SIBLING || position.n0 != 5 ||
-        scores.n1 != N * N * X * N || !are_lengths(lengths, scores.n0, N))
-        return BAD_SHAPE;
-    for (int64_t i = 0; i < 5; i++) position.data[i] = -1;
-    if (scores.dtype == DT_F32)
-        find_unusable((const float*)scores.data, lengths, N, kind, position.data);
-    else if (scores.dtype == DT_F64)
-        find_unusable((const double*)scores.data, lengths, N, kind, position.data);
-    else
-        return BAD_TYPE;
     return OK;
 }
 

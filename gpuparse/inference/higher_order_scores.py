@@ -1,7 +1,7 @@
-"""The check of scores of parts that span three arcs, or two that hang on each other."""
+"""The check of scores of higher-order parts, and the parts of trees."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,12 +9,16 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
+from gpuparse.inference.backends import is_traced
 from gpuparse.inference.scores import (
+    Lengths,
     as_float,
+    check_scores,
     check_sibling_scores,
     inner_siblings,
     is_outermost,
     read_cells,
+    require_tensor,
 )
 
 # The last axes of the scores of a part of h -> m: [g], the head of h; [s, g]; [s, t], siblings.
@@ -30,18 +34,22 @@ class Parts:
     """
 
     arc: Tensor
-    sibling: Tensor
-    end: Tensor
     lengths: Tensor
+    sibling: Tensor | None = None
+    end: Tensor | None = None
     grandparent: Tensor | None = None
     grand_sibling: Tensor | None = None
     tri_sibling: Tensor | None = None
     outermost: Tensor | None = None
 
+    @property
+    def has_grandparents(self) -> bool:
+        return self.grandparent is not None or self.grand_sibling is not None
+
 
 def check_parts(
     arc_scores: Tensor,
-    lengths: Tensor,
+    lengths: Lengths,
     *,
     sibling_scores: Tensor | None = None,
     end_scores: Tensor | None = None,
@@ -49,17 +57,20 @@ def check_parts(
     grand_sibling_scores: Tensor | None = None,
     tri_sibling_scores: Tensor | None = None,
     outermost_scores: Tensor | None = None,
+    may_cross: bool = False,
 ) -> Parts:
-    """`check_sibling_scores` for decoders that read higher-order parts too; None: zeros.
+    """`check_sibling_scores` for decoders that read higher-order parts too.
 
     Args:
-        arc_scores, lengths, sibling_scores, end_scores: as in `check_sibling_scores`.
-        grandparent_scores: (B, N, N, N), [b, h, m, g]: g is the head of h; read where g is
-            outside the span of h and m, and g == 0 for h == 0.
+        arc_scores, lengths: as in `check_scores`; sibling_scores, end_scores: as in
+            `check_sibling_scores`, or None.
+        grandparent_scores: (B, N, N, N), [b, h, m, g]: g is the head of h; read where g is outside
+            the span of h and m, or with may_cross neither h nor m, and g == 0 for h == 0.
         grand_sibling_scores: (B, N, N, N, N), [b, h, m, s, g]: s as for siblings, g as above.
         tri_sibling_scores: (B, N, N, N, N), [b, h, m, s, t]: t is the inner sibling of s, t == h:
             there is none; for s == h only t == h is read.
         outermost_scores: (B, N, N, N, N), [b, h, m, s, g], read like those of grand-siblings.
+        may_cross: arcs may cross, so that the head of h may be any other word.
 
     Returns:
         The scores, detached and contiguous, in the widest type of all. Scores of higher-order
@@ -68,44 +79,38 @@ def check_parts(
     Raises:
         ScoreError: a wrong shape, type, device or length, or an unusable value that is read.
 
-    Cost: O(B N^4).
+    Cost: O(B N^4) with scores of four words.
     """
-    n_nodes = arc_scores.shape[-1] if arc_scores.dim() else 0
-    if sibling_scores is None:
-        shape = (*arc_scores.shape, n_nodes)
-        sibling_scores = torch.zeros(shape, dtype=torch.float16, device=arc_scores.device)
-    arc, sibling, end, lengths = check_sibling_scores(
-        arc_scores, sibling_scores, lengths, end_scores
-    )
-    others = {
+    scores = check_scores(arc_scores, lengths)
+    arc, words = scores.arc, scores.lengths
+    given = {
         "grandparent": _shaped(grandparent_scores, "grandparent_scores", arc, 1),
         "grand_sibling": _shaped(grand_sibling_scores, "grand_sibling_scores", arc, 2),
         "tri_sibling": _shaped(tri_sibling_scores, "tri_sibling_scores", arc, 2),
         "outermost": _shaped(outermost_scores, "outermost_scores", arc, 2),
     }
+    if sibling_scores is None:
+        given["end"] = _shaped(end_scores, "end_scores", arc, 0)
+    else:
+        arc, sibling, end, words = check_sibling_scores(
+            arc_scores, sibling_scores, lengths, end_scores
+        )
+        given |= {"sibling": sibling, "end": end if end_scores is not None else None}
     dtype = arc.dtype
-    for scores in others.values():
-        dtype = dtype if scores is None else torch.promote_types(dtype, scores.dtype)
+    for part in given.values():
+        dtype = dtype if part is None else torch.promote_types(dtype, part.dtype)
     checked = {}
-    for name, scores in others.items():
-        if scores is not None:
-            scores = scores.to(dtype).contiguous()
-            _require_usable(scores, lengths, name)
-        checked[name] = scores
-    return Parts(arc.to(dtype), sibling.to(dtype), end.to(dtype), lengths, **checked)
-
-
-_KINDS = {
-    "grandparent": GRANDPARENT,
-    "grand_sibling": GRAND_SIBLING,
-    "tri_sibling": TRI_SIBLING,
-    "outermost": GRAND_SIBLING,
-}
+    for name, part in given.items():
+        checked[name] = None if part is None else part.to(dtype).contiguous()
+        if checked[name] is not None and name != "sibling":
+            _require_usable(checked[name], words, name, may_cross)
+    return Parts(arc.to(dtype), words, **checked)
 
 
 def _shaped(scores: Tensor | None, name: str, arc: Tensor, n_contexts: int) -> Tensor | None:
     if scores is None:
         return None
+    require_tensor(scores, name)
     expected = (*arc.shape, *[arc.shape[1]] * n_contexts)
     if scores.shape != expected:
         raise ScoreError(f"{name} has shape {tuple(scores.shape)}, expected {expected}")
@@ -114,43 +119,50 @@ def _shaped(scores: Tensor | None, name: str, arc: Tensor, n_contexts: int) -> T
     return as_float(scores, name).detach()
 
 
-def _require_usable(scores: Tensor, lengths: Tensor, name: str) -> None:
-    if scores.device.type == "cpu":
-        position = np.empty(5, np.int64)
-        rows = scores.flatten(1).numpy()
-        native.call(
-            "find_unusable_part", rows, lengths.numpy(), scores.shape[1], _KINDS[name], position
-        )
-        b, h, m, x, y = position.tolist()
-    else:
-        b, h, m, x, y = _first_unusable_part(scores, lengths, _KINDS[name])
-    if b < 0:
+def _require_usable(scores: Tensor, lengths: Tensor, name: str, may_cross: bool) -> None:
+    """Raise ScoreError for the first score that is read and that no decoder accepts."""
+    if is_traced():
         return
-    context = [x, y] if scores.dim() == 5 else [y]
-    value = scores[(b, h, m, *context)].item()
-    limit = torch.finfo(scores.dtype).max / (8 * (int(lengths[b]) + 1))
-    raise ScoreError(
-        f"{name}_scores: sentence {b}: the score at {[h, m, *context]} is {value}; expected -inf "
-        f"(forbidden) or a number between -{limit:.3g} and {limit:.3g}"
-    )
-
-
-def _first_unusable_part(scores: Tensor, lengths: Tensor, kind: int) -> list[int]:
-    """As the compiled form, on any device."""
-    cells = scores if scores.dim() == 5 else scores[:, :, :, None]
     limit = torch.finfo(scores.dtype).max / (8 * (lengths + 1)).to(scores.dtype)
-    usable = (cells == -torch.inf) | (cells.abs() <= limit[:, None, None, None, None])
-    bad = (read_part_cells(lengths, scores.shape[1], kind) & ~usable).nonzero()
-    return bad[0].tolist() if len(bad) else [-1] * 5
+    which = torch.arange(len(scores), device=scores.device)
+    if scores.device.type == "cpu" and native.is_available():
+        found = np.empty(len(scores), np.bool_)
+        limits = limit.double().numpy()
+        native.call(
+            "find_suspicious_sentences", scores.flatten(2).numpy(), lengths.numpy(), limits, found
+        )
+        which = torch.from_numpy(found).nonzero()[:, 0]
+    if not len(which):
+        return
+    cells, most = scores[which], limit[which].view(-1, *[1] * (scores.dim() - 1))
+    read = _read_cells(lengths[which], scores.shape[1], name, may_cross)
+    bad = (read & ~((cells == -torch.inf) | (cells.abs() <= most))).nonzero()
+    if len(bad):
+        k, *place = bad[0].tolist()
+        raise ScoreError(
+            f"{name}_scores: sentence {int(which[k])}: the score at {place} is "
+            f"{cells[(k, *place)].item()}; expected -inf (forbidden) or a number between "
+            f"-{most[k].item():.3g} and {most[k].item():.3g}"
+        )
 
 
-def read_part_cells(lengths: Tensor, n_nodes: int, kind: int) -> Tensor:
+def _read_cells(lengths: Tensor, n_nodes: int, name: str, may_cross: bool) -> Tensor:
+    """True for the cells that a decoder may read, in the shape of the scores."""
+    if name == "end":
+        return read_cells(lengths, n_nodes)
+    kind = {"grandparent": GRANDPARENT, "tri_sibling": TRI_SIBLING}.get(name, GRAND_SIBLING)
+    read = read_part_cells(lengths, n_nodes, kind, may_cross=may_cross)
+    return read[:, :, :, 0] if kind == GRANDPARENT else read
+
+
+def read_part_cells(lengths: Tensor, n_nodes: int, kind: int, *, may_cross: bool = False) -> Tensor:
     """True for the cells [b, h, m, x, y] that a decoder may read; x is 0 alone for grandparents."""
     position = torch.arange(n_nodes, device=lengths.device)
     h, m = position[:, None, None, None], position[:, None, None]
     x, y = position[:, None], position
     low, high = torch.minimum(h, m), torch.maximum(h, m)
-    is_grandparent = torch.where(h == 0, y == 0, (y < low) | (y > high))
+    is_above = (y != h) & (y != m) if may_cross else (y < low) | (y > high)
+    is_grandparent = torch.where(h == 0, y == 0, is_above)
     is_sibling = (x == h) | ((low < x) & (x < high))
     is_inner = torch.where(h < m, (h < y) & (y < x), (x < y) & (y < h)) & (x != h)
     is_part = {
@@ -195,7 +207,7 @@ class NativeScores(NamedTuple):
         return NativeScores(*(None if scores is None else scores[part] for scores in self))
 
 
-def native_scores(parts: Any) -> NativeScores:
+def native_scores(parts: Parts) -> NativeScores:
     """Checked scores in main memory, contiguous, as compiled code takes them."""
-    fields = ((getattr(parts, field, None)) for field in NativeScores._fields)
+    fields = (getattr(parts, field) for field in NativeScores._fields)
     return NativeScores(*(None if part is None else part.flatten(1).numpy() for part in fields))

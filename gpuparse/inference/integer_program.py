@@ -50,12 +50,11 @@ from gpuparse.inference.approximate.dual_decomposition import LimitedLabels
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.crossing_scores import (
-    CrossingParts,
-    check_crossing_parts,
     check_label_scores,
     classes_of_labels,
     crossing_tree_scores,
 )
+from gpuparse.inference.higher_order_scores import Parts, check_parts
 from gpuparse.inference.scores import sibling_tree_scores, tree_scores
 from gpuparse.tensors import NO_HEAD
 
@@ -111,9 +110,10 @@ def integer_program(
     """
     choose_backend("cpu", arc_scores.device)
     _require_scipy()
-    parts = check_crossing_parts(
+    parts = check_parts(
         arc_scores,
         lengths,
+        may_cross=True,
         sibling_scores=sibling_scores,
         grandparent_scores=grandparent_scores,
         grand_sibling_scores=grand_sibling_scores,
@@ -159,9 +159,10 @@ def integer_program_labelled(
     """
     choose_backend("cpu", arc_scores.device)
     _require_scipy()
-    parts = check_crossing_parts(
+    parts = check_parts(
         arc_scores,
         lengths,
+        may_cross=True,
         sibling_scores=sibling_scores,
         grandparent_scores=grandparent_scores,
         grand_sibling_scores=grand_sibling_scores,
@@ -180,7 +181,7 @@ def integer_program_labelled(
 
 
 def _solve_all(
-    parts: CrossingParts,
+    parts: Parts,
     label_scores: Tensor | None,
     classes: tuple[np.ndarray, ...],
     single_root: bool,
@@ -218,7 +219,7 @@ class _Sentence:
 
 
 def _of_sentence(
-    parts: CrossingParts,
+    parts: Parts,
     label_scores: Tensor | None,
     classes: tuple[np.ndarray, ...],
     b: int,

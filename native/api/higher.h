@@ -70,12 +70,6 @@ GPUPARSE(int64_t) dual_decomposition_batch(const HigherOrderScores* scores, cons
 GPUPARSE(int64_t) best_labels_batch(const LimitedLabels* labels, i64_1 lengths, i64_2 heads,
     out_i64_2 best_labels, out_f64_1 sums);
 
-// [b, h, m, x, y] of the first unusable score of a part, b == -1 for none: neither -inf nor within the
-// largest float / (8 n + 8). scores: (B, N^3 X), [h, m, x, y], X == 1 for kind 0, grandparents; X == N
-// for kinds 1, grand-siblings, and 2, tri-siblings. Only cells that a projective search reads count.
-GPUPARSE(int64_t) find_unusable_part(any_2 scores, i64_1 lengths, int64_t n_nodes, int64_t kind,
-    out_i64_1 position);
-
 // Whether any number of a sentence, read or not, is unusable. scores: (B, N, M), of which the rows
 // 0 .. length are read; limit (B,), the largest number of each sentence.
 GPUPARSE(int64_t) find_suspicious_sentences(any_3 scores, i64_1 lengths, f64_1 limit,

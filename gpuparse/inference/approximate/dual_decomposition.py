@@ -12,12 +12,10 @@ from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.backends import choose_backend, require_compiled
 from gpuparse.inference.batched.dual_decomposition import dual_decomposition_torch
 from gpuparse.inference.crossing_scores import (
-    CrossingParts,
-    check_crossing_parts,
     check_label_scores,
     classes_of_labels,
 )
-from gpuparse.inference.higher_order_scores import native_scores
+from gpuparse.inference.higher_order_scores import Parts, check_parts, native_scores
 from gpuparse.inference.threads import run_in_threads
 
 MAX_ITERATIONS = 1000  # solutions of all sub-problems of a sentence
@@ -59,7 +57,7 @@ def dual_decomposition(
         is promised.
 
     Raises:
-        ScoreError: as `check_crossing_parts`; a limit or granularity that is none; an unknown
+        ScoreError: as `check_parts`; a limit or granularity that is none; an unknown
             backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts, or none
             was found within the iterations.
@@ -73,9 +71,10 @@ def dual_decomposition(
     """
     chosen = choose_backend(backend, arc_scores.device)
     _check_limits(max_iterations, granularity)
-    parts = check_crossing_parts(
+    parts = check_parts(
         arc_scores,
         lengths,
+        may_cross=True,
         sibling_scores=sibling_scores,
         grandparent_scores=grandparent_scores,
         grand_sibling_scores=grand_sibling_scores,
@@ -130,9 +129,10 @@ def dual_decomposition_labelled(
     """
     require_compiled("dual_decomposition_labelled", backend, arc_scores.device)
     _check_limits(max_iterations, granularity)
-    parts = check_crossing_parts(
+    parts = check_parts(
         arc_scores,
         lengths,
+        may_cross=True,
         sibling_scores=sibling_scores,
         grandparent_scores=grandparent_scores,
         grand_sibling_scores=grand_sibling_scores,
@@ -188,7 +188,7 @@ class _DualLimits(NamedTuple):
 
 
 def _decompose_compiled(
-    parts: CrossingParts,
+    parts: Parts,
     single_root: bool,
     max_iterations: int,
     granularity: float | None,

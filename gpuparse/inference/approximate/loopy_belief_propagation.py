@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.crossing_scores import CrossingParts, check_crossing_parts
+from gpuparse.inference.higher_order_scores import Parts, check_parts
 from gpuparse.inference.matrix_tree import matrix_tree_marginals
 from gpuparse.inference.scores import read_cells, read_sibling_cells
 
@@ -58,7 +58,7 @@ def loopy_belief_propagation(
         1, and with a single root so does row 0; 0 where no score is read. converged bool (B,).
 
     Raises:
-        ScoreError: as `check_crossing_parts`; iterations or damping out of range.
+        ScoreError: as `check_parts`; iterations or damping out of range.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
 
     Cost: O(n^3) a sentence and iteration, in time and in memory.
@@ -69,9 +69,10 @@ def loopy_belief_propagation(
         raise ScoreError(f"iterations is {iterations}, expected a number from 1 on")
     if not 0 <= damping < 1:
         raise ScoreError(f"damping is {damping}, expected a number from 0 on and below 1")
-    parts = check_crossing_parts(
+    parts = check_parts(
         arc_scores,
         lengths,
+        may_cross=True,
         sibling_scores=sibling_scores,
         grandparent_scores=grandparent_scores,
         end_scores=end_scores,
@@ -154,7 +155,7 @@ class _Messages:
         return _Messages(of_chains, up, down)
 
 
-def _factors_of(parts: CrossingParts) -> _Factors:
+def _factors_of(parts: Parts) -> _Factors:
     n_nodes = parts.arc.shape[1]
     allowed = read_cells(parts.lengths, n_nodes) & (parts.arc > -torch.inf)
     siblings, ends, grandparents, is_pair = None, None, None, None

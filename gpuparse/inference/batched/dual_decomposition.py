@@ -7,17 +7,16 @@ from torch import Tensor
 
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.crossing_scores import (
-    CrossingParts,
     crossing_tree_scores,
-    read_grandparent_cells,
 )
+from gpuparse.inference.higher_order_scores import GRANDPARENT, Parts, read_part_cells
 from gpuparse.inference.scores import read_cells, read_sibling_cells
 from gpuparse.inference.textbook.dual_decomposition import GRAIN, PATIENCE, STEP_WITHOUT_A_TREE
 from gpuparse.tensors import NO_HEAD
 
 
 def dual_decomposition_torch(
-    parts: CrossingParts, single_root: bool, max_iterations: int, granularity: float | None
+    parts: Parts, single_root: bool, max_iterations: int, granularity: float | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`textbook.dual_decomposition`, all sentences at once; the same results.
 
@@ -51,7 +50,7 @@ def dual_decomposition_torch(
 class _Parts:
     """Scores of a batch; arcs that are not allowed, bool (B, N, N), are -inf. granularity: (B,)."""
 
-    scores: CrossingParts
+    scores: Parts
     allowed: Tensor
     granularity: Tensor
 
@@ -81,7 +80,7 @@ class _Descent:
     the lowest bound; pace, stalled: (B,). is_proven: bool (B,).
     """
 
-    def __init__(self, parts: CrossingParts, granularity: float | None) -> None:
+    def __init__(self, parts: Parts, granularity: float | None) -> None:
         n_batch, n_nodes = parts.arc.shape[:2]
         arc = parts.arc
         allowed = read_cells(parts.lengths, n_nodes) & (arc > -torch.inf)
@@ -106,7 +105,7 @@ class _Descent:
         for name, value in vars(self).items():
             setattr(taken, name, value[which] if isinstance(value, Tensor) else value)
         parts = self.parts
-        scores = CrossingParts(
+        scores = Parts(
             **{
                 name: value if value is None else value[which]
                 for name, value in vars(parts.scores).items()
@@ -214,12 +213,12 @@ def _first_best(values: Tensor, dim: int, from_left: bool) -> tuple[Tensor, Tens
     return best, values.shape[dim] - 1 - place
 
 
-def _all_whole(parts: CrossingParts) -> Tensor:
+def _all_whole(parts: Parts) -> Tensor:
     """bool (B,): whether all scores that are finite and may be read are whole."""
     n_nodes = parts.arc.shape[1]
     cells = read_cells(parts.lengths, n_nodes)
     siblings = read_sibling_cells(parts.lengths, n_nodes)
-    grandparents = read_grandparent_cells(parts.lengths, n_nodes)
+    grandparents = read_part_cells(parts.lengths, n_nodes, GRANDPARENT, may_cross=True)[:, :, :, 0]
     read = {
         "arc": cells,
         "end": cells,

@@ -21,7 +21,8 @@ def eisner_grand_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tens
     """
     n_nodes, lengths = parts.arc.shape[1], parts.lengths
     whole = _whole_parts(parts)
-    ends = parts.end.where(read_cells(lengths, n_nodes), -torch.inf)
+    end_scores = torch.zeros_like(parts.arc) if parts.end is None else parts.end
+    ends = end_scores.where(read_cells(lengths, n_nodes), -torch.inf)
     halves = Halves(parts.arc)
     rows = whole.new_full((*parts.arc.shape, n_nodes), -torch.inf)  # [b, h, m, g]
     outer = rows.clone()
@@ -41,7 +42,7 @@ def eisner_grand_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tens
         halves.close(w, outer)
     position = torch.arange(n_nodes, device=rows.device)
     of_root = whole[:, 0, :, 0, 0]
-    best, root = halves.best(lengths, of_root + parts.end[:, 0] if single_root else None)
+    best, root = halves.best(lengths, of_root + end_scores[:, 0] if single_root else None)
 
     def open_item(b: Tensor, g: Tensor, h: Tensor, m: Tensor) -> Items:
         return b, g, h, m
@@ -55,7 +56,7 @@ def eisner_grand_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tens
     heads = follow(halves, lengths, root, is_tree, open_item, next_item)
     h, s, _, g, is_outermost = parts_of_trees(heads)
     b = torch.arange(len(heads), device=heads.device)[:, None]
-    last = parts.end[b, h, position].where(is_outermost, 0.0)
+    last = end_scores[b, h, position].where(is_outermost, 0.0)
     total = parts.arc.new_zeros(len(heads))
     for part, end, has_head in zip(
         whole[b, h, position, s, g].unbind(1), last.unbind(1), (heads >= 0).unbind(1), strict=True
@@ -66,7 +67,10 @@ def eisner_grand_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tens
 
 def _whole_parts(parts: Parts) -> Tensor:
     """(B, N, N, N, N): all scores of an arc with its sibling and grandparent; -inf if no part."""
-    whole = (parts.arc[..., None] + parts.sibling)[..., None]
+    whole = parts.arc[..., None]
+    if parts.sibling is not None:
+        whole = whole + parts.sibling
+    whole = whole[..., None]
     if parts.grandparent is not None:
         whole = whole + parts.grandparent[:, :, :, None]
     if parts.grand_sibling is not None:

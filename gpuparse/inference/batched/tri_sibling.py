@@ -22,7 +22,8 @@ def eisner_tri_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tensor
     """
     n_nodes, lengths = parts.arc.shape[1], parts.lengths
     whole, outermost = _whole_parts(parts), _outermost_parts(parts)
-    ends = parts.end.where(read_cells(lengths, n_nodes), -torch.inf)
+    end_scores = torch.zeros_like(parts.arc) if parts.end is None else parts.end
+    ends = end_scores.where(read_cells(lengths, n_nodes), -torch.inf)
     halves = Halves(parts.arc)
     J = whole.new_full((*parts.arc.shape, n_nodes), -torch.inf)  # [b, h, m, s]
     outer = J.clone()  # [b, h, m, g]
@@ -44,7 +45,7 @@ def eisner_tri_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tensor
         halves.close(w, outer)
     of_root = whole[:, 0, :, 0, 0]
     best, root = halves.best(
-        lengths, (of_root + outermost[:, 0, :, 0, 0]) + parts.end[:, 0] if single_root else None
+        lengths, (of_root + outermost[:, 0, :, 0, 0]) + end_scores[:, 0] if single_root else None
     )
 
     def open_item(b: Tensor, g: Tensor, h: Tensor, m: Tensor) -> Items:
@@ -59,7 +60,7 @@ def eisner_tri_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tensor
     h, s, t, g, is_outermost = parts_of_trees(heads)
     b = torch.arange(len(heads), device=heads.device)[:, None]
     of_pair = outermost[b, h, position, s, g].where(is_outermost, 0.0)
-    last = parts.end[b, h, position].where(is_outermost, 0.0)
+    last = end_scores[b, h, position].where(is_outermost, 0.0)
     of_words = whole[b, h, position, s, t], of_pair, last, heads >= 0
     total = parts.arc.new_zeros(len(heads))
     for part, pair, end, has_head in zip(*(of.unbind(1) for of in of_words), strict=True):
@@ -76,7 +77,10 @@ def _best_sibling(values: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
 
 def _whole_parts(parts: Parts) -> Tensor:
     """(B, N, N, N, N): all scores of an arc with two inner siblings; -inf if no part."""
-    whole = (parts.arc[..., None] + parts.sibling)[..., None]
+    whole = parts.arc[..., None]
+    if parts.sibling is not None:
+        whole = whole + parts.sibling
+    whole = whole[..., None]
     if parts.tri_sibling is not None:
         whole = whole + parts.tri_sibling
     read = read_part_cells(parts.lengths, parts.arc.shape[1], TRI_SIBLING)
