@@ -1,16 +1,20 @@
 """The table of decoders that all tests of inference run over: one row a decoder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from gpuparse import inference
 from gpuparse.inference.backends import has_triton
-from gpuparse.inference.textbook import higher_order, projective
+from gpuparse.inference.decoders import ENGINES
+from gpuparse.inference.textbook import dual_decomposition, higher_order, projective
 from gpuparse.inference.textbook import spanning_trees as reference
+from tests.oracles.tree_parts import AXES
 
 HAS_GPU = torch.cuda.is_available()
 IN_MAIN_MEMORY = ["torch", "cpu"]
@@ -98,40 +102,132 @@ THIRD_ORDER_ROWS = {
 }
 """Those that read parts of three arcs."""
 
-DUAL = {"dual_decomposition", "dual_decomposition_labelled"}
-"""Those with certificates, whose tests are in a file of their own, enumeration and textbook too."""
+Parts = dict[str, np.ndarray]
+"""Scores by part: of one sentence (N, ...), or of a batch (B, N, ...)."""
 
-PROGRAMS = {"integer_program", "integer_program_labelled"}
-"""Integer programs, whose tests are in a file of their own."""
 
-KBEST = {"chu_liu_edmonds_kbest"}
-"""Another, whose tests are in a file of its own."""
+def _by_hill_climb(parts: Parts, single_root: bool) -> tuple[Any, Any]:
+    arcs, siblings, ends = parts["arc"], parts["sibling"], parts["end"]
+    start, _ = projective.eisner_sibling(arcs, siblings, ends, single_root=single_root)
+    given = {"end_scores": ends, "single_root": single_root}
+    return reference.hill_climb(arcs, siblings, start, **given)[:2]
 
-GRANDCHILD = {"eisner_grandchild", "eisner_grandchild_labelled"}
-"""Those that read scores of grandchildren too, whose tests are in a file of their own."""
 
-NOT_DECODERS = {
-    "DECODERS", "Decoder", "Parse", "Scores", "constrain", "decode", "with_quantity",
-    "NonProjectiveTrees", "ProjectiveTrees", "conditional_loss", "hinge_loss",
-}  # fmt: skip
-"""Public names of `gpuparse.inference` that search for nothing themselves."""
+def _by_multi_parent(parts: Parts, single_root: bool) -> tuple[Any, Any]:
+    arcs, siblings, ends = parts["arc"], parts["sibling"], parts["end"]
+    start, _ = projective.eisner_sibling(arcs, siblings, ends, single_root=single_root)
+    given = {"end_scores": ends, "single_root": single_root}
+    return reference.multi_parent(arcs, siblings, start, **given)[:2]
 
-SUMS = {
-    "arc_scores_of_labels",
-    "eisner_entropy",
-    "eisner_log_partition",
-    "eisner_marginals",
-    "eisner_sample",
-    "eisner_sibling_entropy",
-    "eisner_sibling_log_partition",
-    "eisner_sibling_marginals",
-    "eisner_sibling_sample",
-    "label_marginals",
-    "loopy_belief_propagation",
-    "matrix_tree_entropy",
-    "matrix_tree_log_partition",
-    "matrix_tree_marginals",
-    "matrix_tree_sample",
-    "minimum_bayes_risk",
+
+def _textbook(function: Callable, *fields: str) -> Callable[[Parts, bool], tuple[Any, Any]]:
+    return lambda parts, single_root: function(
+        *(parts[field] for field in ("arc", *fields)), single_root=single_root
+    )[:2]
+
+
+TEXTBOOK: dict[str, Callable[[Parts, bool], tuple[Any, Any]]] = {
+    "eisner": _textbook(projective.eisner),
+    "chu_liu_edmonds": _textbook(reference.chu_liu_edmonds),
+    "eisner_sibling": _textbook(projective.eisner_sibling, "sibling", "end"),
+    "hill_climb": _by_hill_climb,
+    "multi_parent": _by_multi_parent,
+    "eisner_grandchild": _textbook(
+        higher_order.eisner_grandchild, "sibling", "inner_grandchild", "outer_grandchild"
+    ),
+    "eisner_grand_sibling": _textbook(
+        higher_order.eisner_grand_sibling, "sibling", "grandparent", "grand_sibling", "end"
+    ),
+    "eisner_tri_sibling": _textbook(
+        higher_order.eisner_tri_sibling, "sibling", "tri_sibling", "outermost", "end"
+    ),
+    "dual_decomposition": _textbook(
+        dual_decomposition.dual_decomposition, "sibling", "grandparent", "grand_sibling", "end"
+    ),
 }
-"""Those over all trees, and what reads marginals."""
+"""Decoder -> its textbook form: (parts of a sentence, single_root) -> (heads or arcs, score)."""
+
+OTHERS = {
+    "DECODERS": "test_ladder:test_every_decoder_has_a_textbook_form",
+    "Decoder": "test_ladder:test_every_decoder_has_a_textbook_form",
+    "Parse": "test_scores:test_decode_by_name",
+    "Scores": "test_scores:test_decode_by_name",
+    "NonProjectiveTrees": "test_distributions:test_sums",
+    "ProjectiveTrees": "test_distributions:test_sums",
+    "arc_scores_of_labels": "test_sums:test_ten_thousand_label_marginals_are_those_of_enumeration",
+    "conditional_loss": "test_distributions:test_conditional_losses",
+    "constrain": "test_constraints:test_first_order",
+    "decode": "test_scores:test_decode_by_name",
+    "dual_decomposition_labelled": (
+        "test_dual_decomposition:test_labelled_trees_are_the_best_that_keep_the_limits"
+    ),
+    "eisner_grandchild_labelled": (
+        "test_eisner_grandchild:test_ten_thousand_cases_have_the_value_of_enumeration"
+    ),
+    "hinge_loss": "test_distributions:test_costs_and_hinge_losses",
+    "integer_program": "test_integer_program:test_the_best_of_all_trees_is_found",
+    "integer_program_labelled": (
+        "test_integer_program:test_labelled_trees_are_the_best_that_keep_the_limits"
+    ),
+    "label_marginals": "test_sums:test_ten_thousand_label_marginals_are_those_of_enumeration",
+    "loopy_belief_propagation": (
+        "test_loopy_belief_propagation:test_it_is_exact_where_no_two_factors_share_two_arcs"
+    ),
+    "minimum_bayes_risk": "test_minimum_bayes_risk:test_the_least_risk_of_all_trees",
+    "with_quantity": "test_ladder:test_every_quantity_is_tested_for_every_decoder",
+}
+"""Public name that is no quantity of a decoder -> the test that compares it with enumeration."""
+
+QUANTITIES = {
+    "best": "test_ladder:test_every_engine_equals_the_textbook",
+    "k_best": "test_distributions:test_sums",
+    "log_partition": "test_distributions:test_sums",
+    "marginals": "test_distributions:test_sums",
+    "entropy": "test_distributions:test_sums",
+    "samples": "test_ladder:test_samples_have_the_probabilities_of_the_marginals",
+}
+"""Quantity -> the test that runs over all decoders that have it."""
+
+
+def draw_parts(
+    name: str, rng: np.random.Generator, n_batch: int, n: int, kind: str = "ties"
+) -> Parts:
+    """Scores (B, N, ...) of all parts that a decoder reads.
+
+    Args:
+        kind: "float32" or "float64" (normal), "ties" (small integers), or "forbidden" (integers, a
+            few arcs at -inf).
+    """
+    parts = {}
+    for field in ("arc", *inference.DECODERS[name].reads):
+        shape = (n_batch, *[n + 1] * AXES[field])
+        if kind.startswith("float"):
+            parts[field] = rng.standard_normal(shape).astype(kind)
+        else:
+            parts[field] = rng.integers(-3, 4, shape).astype(np.float32)
+        if kind == "forbidden" and field == "arc":
+            parts[field][rng.random(shape) < 0.2] = -np.inf
+    return parts
+
+
+def decode_parts(
+    name: str, parts: Parts, lengths: Sequence[int], single_root: bool, backend: str = "auto"
+) -> inference.Parse:
+    """What a decoder finds, on the device that the backend reads; results are in main memory."""
+    device = torch.device("cuda") if backend == "gpu" and HAS_GPU else torch.device("cpu")
+    tensors = {field: torch.from_numpy(part).to(device) for field, part in parts.items()}
+    scores = inference.Scores(lengths=torch.tensor(lengths, device=device), **tensors)
+    found = inference.decode(name, scores, single_root=single_root, backend=backend)
+    heads, arcs = (None if x is None else x.cpu() for x in (found.heads, found.arcs))
+    return inference.Parse(heads, found.scores.cpu(), arcs)
+
+
+def engines_of(quantity: str = "best") -> list[Any]:
+    """All (decoder, backend) that have a quantity, as parameters of a test."""
+    pairs = []
+    for name, decoder in inference.DECODERS.items():
+        for backend, engine in ENGINES.items():
+            if decoder.has(quantity, engine):
+                marks = [_no_triton, TRITON] if engine == "triton" else []
+                pairs.append(pytest.param(name, backend, marks=marks, id=f"{name}-{backend}"))
+    return pairs

@@ -16,6 +16,7 @@ from gpuparse.inference import (
 )
 from gpuparse.inference.scores import read_cells
 from tests.oracles.brute_force import all_trees
+from tests.oracles.tree_parts import AXES, tree_value
 
 EXACT = [name for name, row in DECODERS.items() if row.trees != "graphs" and not row.starts_from]
 SUMMED = [name for name in EXACT if DECODERS[name].has("log_partition")]
@@ -24,10 +25,6 @@ every_sum = pytest.mark.parametrize("name", SUMMED)
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 N = 5  # positions; sentences of 4, 2, 0 and 3 words
 LENGTHS = [4, 2, 0, 3]
-AXES = {
-    "sibling": 3, "end": 2, "grandparent": 3, "grand_sibling": 4, "tri_sibling": 4,
-    "outermost": 4, "inner_grandchild": 3, "outer_grandchild": 3,
-}  # fmt: skip
 
 
 def make(name, single_root=False, seed=0, **options):
@@ -46,32 +43,9 @@ def make(name, single_root=False, seed=0, **options):
 
 
 def value_of(scores, b, tree):
-    """The score of one tree (n + 1,), part by part."""
-    n, total = len(tree) - 1, 0.0
-    for m in range(1, n + 1):
-        h = int(tree[m])
-        inside = range(m - 1, h, -1) if h < m else range(m + 1, h)
-        s = next((c for c in inside if tree[c] == h), h)
-        inner_of_s = range(s - 1, h, -1) if h < s else range(s + 1, h)
-        t = next((c for c in inner_of_s if tree[c] == h), h) if s != h else h
-        g = int(tree[h]) if h > 0 else 0
-        beyond = range(m + 1, n + 1) if h < m else range(1, m)
-        is_outermost = not any(tree[c] == h for c in beyond)
-        inner = [c for c in inside if tree[c] == m]
-        outer = [c for c in beyond if tree[c] == m]
-        furthest_in = max(inner, key=lambda c, m=m: abs(c - m), default=m)
-        furthest_out = max(outer, key=lambda c, m=m: abs(c - m), default=m)
-        cells = {
-            "arc": (), "sibling": (s,), "end": () if is_outermost else None, "grandparent": (g,),
-            "grand_sibling": (s, g), "tri_sibling": (s, t),
-            "outermost": (s, g) if is_outermost else None,
-            "inner_grandchild": (furthest_in,), "outer_grandchild": (furthest_out,),
-        }  # fmt: skip
-        for field, cell in cells.items():
-            tensor = getattr(scores, field)
-            if tensor is not None and cell is not None:
-                total += tensor[(b, h, m, *cell)].item()
-    return total
+    """The score of one tree (n + 1,)."""
+    parts = {field: getattr(scores, field) for field in AXES}
+    return tree_value({key: part[b] for key, part in parts.items() if part is not None}, tree)
 
 
 def enumerated(trees):
