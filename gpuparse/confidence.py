@@ -20,7 +20,6 @@ from gpuparse.scoring.confidence import (
     find_label_marginals,
     find_tree_marginals,
 )
-from gpuparse.scoring.engines import choose_engine
 from gpuparse.scoring.found import Found
 from gpuparse.scoring.long_sentences import CHAIN, LOWER, OWN, write_chains
 
@@ -251,22 +250,17 @@ class _KBestSearch:
         )
 
 
-def require_sums(parser: Parser, device: str = "cpu", backend: str = "cpu") -> None:
+def require_sums(parser: Parser) -> None:
     """Make sure that there are sums over the trees that are searched.
 
     Raises:
-        ConfigError: there are none, or not there.
+        ConfigError: there are none.
     """
-    if not DECODERS[parser.search_decoder].has("marginals", "native"):
+    with_sums = with_quantity("marginals", "native")
+    if parser.search_decoder not in with_sums:
         raise ConfigError(
             f"decoder {parser.search_decoder}: there are no exact sums over what it searches, and"
-            f" so no probabilities; train a model with one of"
-            f" {', '.join(with_quantity('marginals', 'native'))}"
-        )
-    if choose_engine(parser.search_decoder, device, backend) != "cpu":
-        raise ConfigError(
-            "probabilities come from native sums on the CPU, so that they are the same everywhere;"
-            " give device cpu and backend auto or cpu"
+            f" so no probabilities; train a model with one of {', '.join(with_sums)}"
         )
 
 

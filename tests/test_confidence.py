@@ -329,8 +329,6 @@ def test_decoders_without_sums():
 
 def test_other_refusals():
     model = trained(labels=False)
-    with pytest.raises(ConfigError, match="compiled sums"):
-        parse_with_confidence(model, TEST, probabilities=True, backend="torch")
     with pytest.raises(ConfigError, match="at least 1"):
         find_k_best_trees(model, TEST, 0)
     with pytest.raises(ConfigError, match="batch_size is 0"):
