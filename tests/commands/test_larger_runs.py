@@ -187,7 +187,7 @@ def test_heads_that_cross_are_kept_or_told(trained, tmp_path, capfd):
         assert heads == [word[6] for words in sentences for word in words]
     else:
         assert code == 1
-        assert "cannot all be kept: decoder eisner_grand_sibling searches for trees" in err
+        assert "cannot all be kept: decoder eisner_grand_sibling finds projective trees" in err
         assert 0 < len(heads) < sum(map(len, sentences))
 
 
@@ -232,10 +232,10 @@ def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["learning.shards=2"], "what is pruned is learned in one"),
+        (["learning.shards=2"], "parser is learned without shards"),
         (["learning.k=2"], "finds one tree only"),
         (["features=mcdonald-2005"], "templates, which decoder"),
-        (["learning.backend=torch"], "is learned by compiled code alone"),
+        (["learning.backend=torch"], "only native code learns"),
         (["pruning.folds=1"], "pruning.folds: expected an integer from 2 to 1000"),
         (["pruning.threshold=1.5"], "pruning.threshold: expected a number from 0 to 1"),
         (["pruning.folds=100"], "pruning.folds is 100, and there are 80 sentences"),
