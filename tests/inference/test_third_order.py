@@ -409,8 +409,8 @@ def test_thread_counts_change_nothing(name, monkeypatch):
 
     monkeypatch.setattr(threads, "ThreadPoolExecutor", start)
     rng, n = np.random.default_rng(13), 14
-    scores = drawn(rng, name, 400, n, whole=False)
-    lengths = torch.from_numpy(rng.integers(n // 2, n + 1, 400))
+    scores = drawn(rng, name, 180, n, whole=False)
+    lengths = torch.from_numpy(rng.integers(n // 2, n + 1, 180))
     before = torch.get_num_threads()
     results = []
     try:
