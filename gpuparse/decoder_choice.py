@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpuparse.errors import ConfigError
-from gpuparse.features.larger_plan import compile_larger
+from gpuparse.features.plan import compile_higher
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.crossing_scores import MOST_LIMITS, classes_of_labels
 from gpuparse.inference.decoders import DECODERS, Decoder
@@ -37,7 +37,7 @@ def with_decoder(parser: Parser, name: str, *, force: bool = False) -> Parser:
     if pruner:  # so that among the arcs left there is a tree of the other kind
         pruner = pruner._replace(decoder=DECODERS[name].of_arcs)
     compiled = None
-    if DECODERS[name].is_higher_order == (parser.plan.larger is not None):
+    if DECODERS[name].is_higher_order == (parser.plan.higher is not None):
         compiled = parser.plans
     return replace(parser, search_decoder=name, pruner=pruner, compiled=compiled)
 
@@ -105,9 +105,9 @@ def limit_labels(parser: Parser, limits: Sequence[Sequence[str]]) -> Parser:
             raise ConfigError(f"no relation {name!r} in this model, which knows {known}")
     numbers = [[labels.index(name) for name in limit] for limit in limits]
     # All labels of each arc are scored where there are templates of children, if only none.
-    larger = compile_larger(TemplateSet("", (), (), ()), parser.vocabularies, even_if_none=True)
+    higher = compile_higher(TemplateSet("", (), (), ()), parser.vocabularies, even_if_none=True)
     return replace(
         parser,
         limits=LabelLimits(*classes_of_labels(numbers, len(labels))),
-        compiled=parser.plans._replace(joint=joint._replace(larger=larger)),
+        compiled=parser.plans._replace(joint=joint._replace(higher=higher)),
     )

@@ -16,17 +16,24 @@ from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.label_plan import LabelPlan, compile_labels
-from gpuparse.features.larger_plan import CHILDREN, LargerPlan, compile_larger
-from gpuparse.features.plan import ArcPlan, Plan, compile_joint_labels, compile_plan
+from gpuparse.features.plan import (
+    ArcPlan,
+    HigherPlan,
+    LabelPlan,
+    Plan,
+    compile_higher,
+    compile_joint_labels,
+    compile_labels,
+    compile_plan,
+)
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.parts import CHILDREN
 from gpuparse.scoring.admission import MAX_CELLS, PartSize, default_batch_size
-from gpuparse.scoring.cpu_joint import JointLabels
 from gpuparse.scoring.engines import choose_engine
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.found import Found, found_graphs
-from gpuparse.scoring.joint import joint_labels
+from gpuparse.scoring.joint_labels import JointLabels, joint_labels
 from gpuparse.scoring.long_sentences import CHAIN, LOWER, OWN, permitted_orders, write_chains
 from gpuparse.scoring.native_parser import NativeParser
 from gpuparse.scoring.pruning import Pruner
@@ -134,8 +141,8 @@ class Parser:
         """What the templates compile to."""
         if self.compiled is not None:
             return self.compiled
-        larger = DECODERS[self.search_decoder].is_higher_order
-        trees = compile_plan(self.templates, self.vocabularies, larger=larger)
+        higher = DECODERS[self.search_decoder].is_higher_order
+        trees = compile_plan(self.templates, self.vocabularies, higher=higher)
         if self.label_templates is None or self.label_weights is None:
             return Plans(trees, None, None)
         if not self.labels_with_trees:
@@ -209,7 +216,7 @@ class Parser:
             compiled=Plans(
                 self.plan.of_arcs,
                 self.label_plan if of_trees else None,
-                None if joint is None else joint._replace(larger=None),
+                None if joint is None else joint._replace(higher=None),
             ),
         )
 
@@ -296,9 +303,9 @@ class Parser:
 
     def _part_size(self) -> PartSize:
         """What the cells of a sentence are counted by."""
-        if self.plan.larger and len(self.plan.larger.sides):
+        if self.plan.higher and len(self.plan.higher.sides):
             joint = self.plans.joint
-            labels = joint.stride if joint and joint.larger else 0
+            labels = joint.stride if joint and joint.higher else 0
             return PartSize(4, self.pruner.max_heads if self.pruner else None, labels)
         return PartSize(3 if self.plan.siblings else 2)
 
@@ -453,11 +460,11 @@ def by_token(batch: Batch, by_word: np.ndarray | None) -> np.ndarray:
 
 def label_children(
     templates: TemplateSet, vocabularies: Vocabularies, decoder: str
-) -> LargerPlan | None:
+) -> HigherPlan | None:
     """The templates of children in a set of label templates, if the decoder labels children."""
     if not DECODERS[decoder].reads_children:
         return None
-    return compile_larger(templates.only(CHILDREN), vocabularies)
+    return compile_higher(templates.only(CHILDREN), vocabularies)
 
 
 def check_guides(templates: TemplateSet, *, are_given: bool) -> None:

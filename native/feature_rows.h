@@ -27,9 +27,9 @@ inline uint32_t mix(uint32_t key, uint32_t seed) {
 }
 
 // Rows of the plan's tables, as gpuparse/features/plan.py has them.
-struct Atom { int64_t row, offset, shift; };
-struct WordFamily { int64_t role, side, first_codes, second_codes, slots, seed; };
-struct PairFamily { int64_t head_side, modifier_side, first_codes, second_codes, slots, seed; };
+struct Atom { int64_t row, offset; };
+struct WordFamily { int64_t role, side, first_codes, second_codes, seed; };
+struct PairFamily { int64_t head_side, modifier_side, first_codes, second_codes, seed; };
 struct BetweenFamily {
     int64_t head_side, modifier_side, row, n_heads, n_middles, n_modifiers, line;
     int64_t first_codes, second_codes;

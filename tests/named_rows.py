@@ -5,8 +5,8 @@ from collections.abc import Hashable, Mapping
 
 from gpuparse.data.vocabulary import Encoder
 from gpuparse.parser import Parser
-from gpuparse.scoring.joint import label_map
-from tests.rows import full_exact_map, rows_of_arcs, rows_of_ends, rows_of_siblings
+from gpuparse.scoring.joint_labels import label_map
+from tests.rows import rows_of_arcs, rows_of_ends, rows_of_siblings, wide_map
 from tests.samples import Sentence, treebank_of
 
 Part = tuple
@@ -45,7 +45,7 @@ def rows_of_trees(
 ) -> dict[Hashable, int]:
     """The rows of arc features, and of sibling and end features if the model has them."""
     batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
-    exact = full_exact_map(batch, model.plan)
+    exact = wide_map(model.plan)
     ours, theirs = [], []
     for b in range(len(batch)):
         for features, rows in ((exact, ours), (model.features, theirs)):
@@ -64,7 +64,7 @@ def lines_of_labels(
     assert model.joint_plan is not None
     assert model.label_weights is not None
     batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
-    exact = full_exact_map(batch, model.joint_plan)
+    exact = wide_map(model.joint_plan)
     hashed = label_map(len(model.label_weights.array))
     ours, theirs = (
         [rows_of_arcs(batch, b, model.joint_plan, features) for b in range(len(batch))]

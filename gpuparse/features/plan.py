@@ -15,6 +15,13 @@ the place of the head; without a sibling the root stands there.
 
     triple families     look at head, inner sibling and modifier: rows of a region of their own,
                         found by three shifts, or by hash where the values have too many bits
+
+The feature of a higher-order template for a part is a hash: the XOR of one number for each word of
+the part, which is hashed once a word from all that the template reads there. A part of four words
+costs three XORs then, and one row of weights a template.
+
+A label template of finished trees reads one arc and the words around it; its key is a hash of all
+values that it reads, and finds a line of weights, one weight a label.
 """
 
 from collections.abc import Sequence
@@ -24,17 +31,20 @@ import numpy as np
 
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.larger_plan import LargerPlan, compile_larger
-from gpuparse.features.templates import ARC_ROLES, SIBLING_ROLES, Atom, Template, TemplateSet
+from gpuparse.features.templates import Atom, Template, TemplateSet
+from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 
 LINE = 16  # rows within which all codes of a family lie
 NO_CODE = -1
+NO_SIBLING = 0  # stands for an absent sibling or modifier: the root is never one
 HEAD, MODIFIER = 0, 1
 MAX_DENSE_LINES = 1 << 19  # of all between families together
 MAX_TRIPLE_CELLS = 1 << 22  # of a triple family found by shifts
 HASHED_TRIPLE_CELLS = 1 << 20
-SIDE_BITS = 28  # of an exact key for the head's values, and as many for the modifier's
-MAX_EXACT_FAMILIES = 127
+RIGHT, BELOW = 0x5BD1E995, 0xB5297A4D  # into the hash: m stands to the right of h, h to that of g
+PART_SEED = 1 << 16  # of higher-order templates; families of arcs and siblings have smaller ones
+NO_NODE = -1  # node of a label role that a tree does not fill
+NO_NODE_VALUE = 3  # value read at such a node: that of the edge after the last word
 
 
 def _record(*names: str) -> np.dtype:
@@ -42,15 +52,13 @@ def _record(*names: str) -> np.dtype:
 
 
 # Tables of the plan. Fields `*_side` are numbers of sides, fields `*_codes` of code tables, of
-# which the second may be NO_CODE; `slots` is the number of rows that a value takes in an exact
-# map, a power of two; `seed` is the number of the family, also the top of its exact keys.
+# which the second may be NO_CODE; `seed` is the number of the family.
 ATOM = _record(
     "row",  # of the batch's values
     "offset",  # words to the right of the role's word
-    "shift",  # bit of the exact key where the atom's value begins
 )
-WORD = _record("role", "side", "first_codes", "second_codes", "slots", "seed")
-PAIR = _record("head_side", "modifier_side", "first_codes", "second_codes", "slots", "seed")
+WORD = _record("role", "side", "first_codes", "second_codes", "seed")
+PAIR = _record("head_side", "modifier_side", "first_codes", "second_codes", "seed")
 BETWEEN = _record(
     "head_side",  # one atom or none each
     "modifier_side",
@@ -87,9 +95,6 @@ class ArcPlan(NamedTuple):
     A side is a sequence of atoms of one role; sides are shared between families.
     A combination is a direction with a distance bucket: `direction * buckets + bucket`,
     direction 0 for a head to the left of its modifier.
-
-    Few arrays with records in them: numba takes the longer to compile a function the more arrays
-    it is given.
     """
 
     buckets: np.ndarray  # (L,) int64: bucket of distance d at d - 1, the last one for all beyond
@@ -118,17 +123,43 @@ class GuidePlan(NamedTuple):
     row: int  # of the batch's values: the other parser's head + 1, 0 for none
 
 
+class HigherPlan(NamedTuple):
+    """Templates of parts of three and four words as arrays: F templates, S sides, A atoms.
+
+    A side is a sequence of atoms that are read of one word; templates share them. Side 0 is empty.
+    """
+
+    family_start: np.ndarray  # (kinds + 1,) int64: the templates of the k-th kind of HIGHER_ORDER
+    sides: np.ndarray  # (F, MOST_WORDS) int64: the side that is read of each word of a part
+    with_direction: np.ndarray  # (F,) bool
+    side_start: np.ndarray  # (S + 1,) int64: side s has the atoms side_start[s]:side_start[s + 1]
+    atoms: np.ndarray  # of ATOM
+    only_last: bool  # whether parts with a grandparent are those of outermost modifiers alone
+
+
+class LabelPlan(NamedTuple):
+    """Label templates of finished trees as arrays: F templates, A atoms."""
+
+    buckets: np.ndarray  # (L,) int64: bucket of distance d at d - 1, the last one for all beyond
+    start: np.ndarray  # (F + 1,) int64: template f has atoms start[f]:start[f + 1]
+    role: np.ndarray  # (A,) int64: index into the roles of labels
+    row: np.ndarray  # (A,) int64: row of the batch's values
+    offset: np.ndarray  # (A,) int64: words to the right of the role's word
+    direction: np.ndarray  # (F,) bool: whether the arc's direction takes part
+    distance: np.ndarray  # (F,) bool: whether its distance bucket does
+
+
 class Plan(NamedTuple):
     """All templates that trees are searched for with.
 
-    siblings is None for the first order, guide without guide templates, larger without templates of
-    three and four words.
+    siblings is None for the first order, guide without guide templates, higher for decoders of at
+    most the second order.
     """
 
     arcs: ArcPlan
-    siblings: SiblingPlan | None
+    siblings: SiblingPlan | None = None
     guide: GuidePlan | None = None
-    larger: LargerPlan | None = None
+    higher: HigherPlan | None = None
 
     @property
     def dense_lines(self) -> int:
@@ -139,17 +170,6 @@ class Plan(NamedTuple):
     def of_arcs(self) -> "Plan":
         """The plan of the first order: arcs and guides alone."""
         return Plan(self.arcs, None, self.guide)
-
-    @property
-    def families(self) -> int:
-        """How many families a feature may belong to."""
-        parts = [self.arcs]
-        if self.siblings:
-            parts += [self.siblings.pairs, self.siblings.ends]
-        if self.guide:
-            parts.append(self.guide.arcs)
-        count = sum(len(part.word) + len(part.pair) + len(part.between) for part in parts)
-        return count + (len(self.siblings.triple) if self.siblings else 0)
 
 
 _Looks = tuple[tuple[Atom, ...], tuple[Atom, ...], str | None]  # head, modifier, between
@@ -170,12 +190,12 @@ def _families(templates: Sequence[Template]) -> list[tuple[_Looks, list[frozense
 
 
 def compile_plan(
-    templates: TemplateSet, vocabularies: Vocabularies, *, larger: bool = False
+    templates: TemplateSet, vocabularies: Vocabularies, *, higher: bool = False
 ) -> Plan:
     """Compile all templates of an expanded set but those of labels.
 
-    larger: whether to make a plan of larger parts even if they have no templates: for a decoder
-    beyond the second order.
+    higher: whether to make a plan of higher-order parts even if they have no templates: for a
+    higher-order decoder.
 
     Raises:
         ConfigError: a `between` template with several atoms of one role; more variants by direction
@@ -193,11 +213,11 @@ def compile_plan(
         compiler = _Compiler(templates.distance, vocabularies, first_seed, of_two.dense_lines)
         siblings = SiblingPlan(of_two, triple, compiler.plan(ends))
         first_seed += len(_families(ends))
-    guide, of_larger = None, compile_larger(templates, vocabularies, even_if_none=larger)
+    guide, of_higher = None, compile_higher(templates, vocabularies, even_if_none=higher)
     if templates.guide:
         compiler = _Compiler(templates.distance, vocabularies, first_seed, 0)
         guide = GuidePlan(compiler.plan(templates.guide), len(vocabularies.fields))
-    return Plan(arcs, siblings, guide, of_larger)
+    return Plan(arcs, siblings, guide, of_higher)
 
 
 def compile_arcs(templates: TemplateSet, vocabularies: Vocabularies) -> ArcPlan:
@@ -230,13 +250,63 @@ def check_joint_templates(templates: TemplateSet) -> None:
         ConfigError: a template that looks at more of the tree than the arc.
     """
     for template in templates.label:
-        others = sorted({atom.role for atom in template.atoms} - set(ARC_ROLES))
+        others = sorted({atom.role for atom in template.atoms} - set(BY_NAME["arc"].roles))
         if others:
             raise ConfigError(
                 f"labels.kind joint: template '{template}' looks at {', '.join(others)}, and while"
                 " the tree is searched for only h and m are known: choose a set such as"
                 " joint-labels, or labels.kind second-stage"
             )
+
+
+def compile_higher(
+    templates: TemplateSet, vocabularies: Vocabularies, *, even_if_none: bool = False
+) -> HigherPlan | None:
+    """Compile the templates of higher-order parts of an expanded set.
+
+    even_if_none: whether there is a plan without templates too, instead of None.
+    """
+    row = {field: row for row, field in enumerate(vocabularies.fields)}
+    numbers: dict[tuple[tuple[int, int], ...], int] = {(): 0}
+    sides, with_direction, starts = [], [], [0]
+
+    def side(atoms: tuple[Atom, ...]) -> int:
+        reads = tuple((row[atom.field], atom.offset) for atom in atoms)
+        return numbers.setdefault(reads, len(numbers))
+
+    for kind in HIGHER_ORDER:
+        for template in getattr(templates, kind.name):
+            of_words = [side(template.of(role)) for role in kind.roles]
+            sides.append(of_words + [0] * (MOST_WORDS - len(of_words)))
+            with_direction.append("direction" in template.suffix)
+        starts.append(len(sides))
+    if not sides and not even_if_none:
+        return None
+    return HigherPlan(
+        np.array(starts, np.int64),
+        np.array(sides, np.int64).reshape(len(sides), MOST_WORDS),
+        np.array(with_direction, np.bool_),
+        np.cumsum([0, *map(len, numbers)]),
+        np.array([atom for reads in numbers for atom in reads], ATOM),
+        bool(templates.tri_sibling),
+    )
+
+
+def compile_labels(templates: TemplateSet, vocabularies: Vocabularies) -> LabelPlan:
+    """Compile the label templates of an expanded set for labels of finished trees."""
+    row = {field: row for row, field in enumerate(vocabularies.fields)}
+    atoms = [atom for template in templates.label for atom in template.atoms]
+    counts = [len(template.atoms) for template in templates.label]
+    roles = BY_NAME["label"].roles
+    return LabelPlan(
+        bucket_table(templates.distance),
+        np.cumsum([0, *counts]),
+        np.array([roles.index(atom.role) for atom in atoms], np.int64),
+        np.array([row[atom.field] for atom in atoms], np.int64),
+        np.array([atom.offset for atom in atoms], np.int64),
+        np.array(["direction" in template.suffix for template in templates.label], np.bool_),
+        np.array(["distance" in template.suffix for template in templates.label], np.bool_),
+    )
 
 
 def _as_arc(template: Template) -> Template:
@@ -273,16 +343,16 @@ class _Compiler:
         n_between = sum(between is not None for (_, _, between), _ in families)
         word, pair, between = [], [], []
         for seed, ((head, modifier, middle), suffixes) in enumerate(families, self._first_seed):
-            first, second, slots = self._codes(suffixes)
+            first, second, _ = self._codes(suffixes)
             if middle is not None:
                 record = self._between(head, middle, modifier, n_between)
                 between.append((*record, first, second))
             elif (head and modifier) or self._is_pair(suffixes):
                 sides = self._side(head), self._side(modifier)
-                pair.append((*sides, first, second, slots, seed))
+                pair.append((*sides, first, second, seed))
             else:
                 role = MODIFIER if modifier else HEAD
-                word.append((role, self._side(head or modifier), first, second, slots, seed))
+                word.append((role, self._side(head or modifier), first, second, seed))
         side_start, atoms = self._side_arrays()
         return ArcPlan(
             bucket_table(self._ends),
@@ -303,7 +373,7 @@ class _Compiler:
         """The triple families of sibling templates; to be called before `plan`."""
         groups: dict[tuple[str, ...], list[frozenset[str]]] = {}
         for template in templates:
-            looks = tuple(template.of(role)[0].field for role in SIBLING_ROLES)
+            looks = tuple(template.of(role)[0].field for role in BY_NAME["sibling"].roles)
             groups.setdefault(looks, []).append(template.suffix)
         records: list[tuple[int, ...]] = []
         for fields, suffixes in groups.items():
@@ -362,11 +432,7 @@ class _Compiler:
     def _side_arrays(self) -> tuple[np.ndarray, np.ndarray]:
         starts, records = [0], []
         for atoms in self._sides:
-            # Heads fill an exact key from its lowest bit, modifiers from the middle.
-            shift = SIDE_BITS if atoms and atoms[0].role == "m" else 0
-            for atom in atoms:
-                records.append((self._row[atom.field], atom.offset, shift))
-                shift += (self._vocabularies.size(atom.field) - 1).bit_length()
+            records += [(self._row[atom.field], atom.offset) for atom in atoms]
             starts.append(len(records))
         return np.array(starts, np.int64), np.array(records, ATOM)
 
@@ -407,51 +473,12 @@ def bucket_table(ends: Sequence[int]) -> np.ndarray:
     return np.searchsorted(ends, np.arange(1, last + 2)).astype(np.int64)
 
 
-def check_exact_keys(plan: Plan, vocabularies: Vocabularies) -> None:
-    """Make sure that the values of every family fit the 63 bits of an exact key.
-
-    Raises:
-        ConfigError: they do not.
-    """
-    if plan.larger:
-        raise ConfigError(
-            "feature_map.kind exact: templates of larger parts than siblings are found by hash"
-            " alone: use the hashed map"
-        )
-    _check_sides(plan.arcs, vocabularies)
-    if plan.guide:
-        _check_sides(plan.guide.arcs, vocabularies)
-    for between in plan.arcs.between:
-        field = vocabularies.fields[between["row"]]
-        if between["n_middles"] < vocabularies.size(field):
-            raise ConfigError(
-                f"feature_map.kind exact: between.{field} has too many values to tell all of them "
-                "apart: use the hashed map, or a field such as cpos"
-            )
-    if plan.siblings:
-        _check_sides(plan.siblings.pairs, vocabularies)
-        _check_sides(plan.siblings.ends, vocabularies)
-        for triple in plan.siblings.triple[plan.siblings.triple["is_hashed"] == 1]:
-            rows = [triple[f"{name}_row"] for name in ("head", "sibling", "modifier")]
-            fields = ", ".join(vocabularies.fields[row] for row in rows)
-            raise ConfigError(
-                f"feature_map.kind exact: a template of three words looks at {fields}, which have "
-                "too many values to tell all of them apart: use the hashed map"
-            )
-    if plan.families > MAX_EXACT_FAMILIES:
-        raise ConfigError(
-            f"feature_map.kind exact: {plan.families} templates that differ in more than direction "
-            f"and distance, at most {MAX_EXACT_FAMILIES} have room: use the hashed map"
-        )
+def most_arc_rows(plan: ArcPlan, n: int) -> int:
+    """No arc of a sentence of n words has more weight rows than this."""
+    return 2 * (len(plan.word) + len(plan.pair) + n * len(plan.between))
 
 
-def _check_sides(plan: ArcPlan, vocabularies: Vocabularies) -> None:
-    widths = [(vocabularies.size(field) - 1).bit_length() for field in vocabularies.fields]
-    for side in range(len(plan.side_start) - 1):
-        rows = plan.atoms["row"][plan.side_start[side] : plan.side_start[side + 1]]
-        if sum(widths[row] for row in rows) > SIDE_BITS:
-            fields = " ".join(vocabularies.fields[row] for row in rows)
-            raise ConfigError(
-                f"feature_map.kind exact: a template joins {fields} of one word, which have too "
-                "many values for an exact key: use the hashed map"
-            )
+def most_sibling_rows(plan: SiblingPlan) -> int:
+    """No sibling part or end has more weight rows than this."""
+    pairs = most_arc_rows(plan.pairs, 0) + 2 * len(plan.triple)
+    return max(pairs, most_arc_rows(plan.ends, 0))

@@ -47,35 +47,13 @@ from typing import Any
 
 from gpuparse.data.fields import is_field
 from gpuparse.errors import ConfigError
+from gpuparse.parts import BY_NAME, PART_KINDS
 from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 
 SETS = Path(__file__).parent / "sets"
-ARC_ROLES = ("h", "m")
-SIBLING_ROLES = ("h", "s", "m")
-END_ROLES = ("h", "e")
-GRANDPARENT_ROLES = ("g", "h", "m")
-GRAND_SIBLING_ROLES = ("g", "h", "s", "m")
-TRI_SIBLING_ROLES = ("h", "t", "s", "m")
-CHILD_ROLES = ("h", "m", "c")
-LABEL_ROLES = ("h", "m", "g", "p", "q", "l", "r", "o")
 MAX_OFFSET = 3
 SUFFIXES = ("direction", "distance")
-PARTS = {
-    "arc": ARC_ROLES,
-    "sibling": SIBLING_ROLES,
-    "end": END_ROLES,
-    "guide": ARC_ROLES,
-    "label": LABEL_ROLES,
-    "grandparent": GRANDPARENT_ROLES,
-    "grand_sibling": GRAND_SIBLING_ROLES,
-    "tri_sibling": TRI_SIBLING_ROLES,
-    "head_child": CHILD_ROLES,
-    "inner_grandchild": CHILD_ROLES,
-    "outer_grandchild": CHILD_ROLES,
-}
-LARGER_PARTS = tuple(PARTS)[-6:]
-"""Those of any three or four words, whose features are found by hash alone."""
-_LARGER_ROLES = [PARTS[part] for part in LARGER_PARTS]
+PARTS = {kind.name: kind.roles for kind in PART_KINDS}
 _KEYS = ("name", "distance", *PARTS)
 _ATOM = re.compile(r"(?P<role>[a-z])(?P<offset>[+-]\d+)?\.(?P<field>.+)")
 
@@ -173,18 +151,17 @@ def _expand(templates: Iterable[Template], attributes: Sequence[str]) -> Iterabl
             )
 
 
-def parse_template(
-    text: str, roles: Sequence[str] = ARC_ROLES, *, is_guide: bool = False
-) -> Template:
+def parse_template(text: str, part: str = "arc") -> Template:
     """Read one template.
 
     Args:
         text: atoms separated by blanks.
-        roles: the roles its atoms may look at.
-        is_guide: whether it is a guide template, which may be empty and has no `between`.
+        part: the kind of parts that it is for, a name in `gpuparse.parts`. Only templates of arcs
+            have `between`; those of guides may be empty.
     Raises:
-        ConfigError: an unknown role, field or word; two `between`s; nothing to look at.
+        ConfigError: an unknown role, field or word; two `between`s; no atom, suffix or between.
     """
+    kind = BY_NAME[part]
     atoms: list[Atom] = []
     between: str | None = None
     suffix: set[str] = set()
@@ -197,21 +174,21 @@ def parse_template(
         elif role == "between":
             if between is not None:
                 raise ConfigError(f"template '{text}': only one between.FIELD is allowed")
-            if roles is not ARC_ROLES or is_guide:
+            if part != "arc":
                 raise ConfigError(f"template '{text}': between.FIELD is for arc templates only")
             between = _checked_field(field, text)
         else:
-            atoms.append(_parse_atom(word, text, roles))
-    if not (atoms or suffix or between or is_guide):
+            atoms.append(_parse_atom(word, text, kind.roles))
+    if not (atoms or suffix or between or kind.is_guide):
         raise ConfigError("an empty template: write atoms such as 'h.pos m.pos'")
     if len(set(atoms)) < len(atoms):
         raise ConfigError(f"template '{text}': an atom stands twice")
     template = Template(tuple(atoms), between, frozenset(suffix))
-    if roles is SIBLING_ROLES:
+    if part == "sibling":
         _check_sibling(template, text)
     if any(atom.offset for atom in template.of("e")):
         raise ConfigError(f"template '{text}': e takes no offset, for there may be no modifier")
-    if roles in _LARGER_ROLES and "distance" in template.suffix:
+    if "distance" in template.suffix and kind.is_higher_order:
         raise ConfigError(f"template '{text}': a part of so many words takes no distance")
     return template
 
@@ -220,7 +197,7 @@ def _check_sibling(template: Template, text: str) -> None:
     """Only what can be scored once a pair, or looked up by three small numbers, is affordable."""
     if not template.of("h"):
         return
-    if any(len(template.of(role)) != 1 for role in SIBLING_ROLES) or any(
+    if any(len(template.of(role)) != 1 for role in BY_NAME["sibling"].roles) or any(
         atom.offset for atom in template.atoms
     ):
         raise ConfigError(
@@ -330,7 +307,7 @@ def _parse_blocks(blocks: object, part: str) -> tuple[Template, ...]:
             raise ConfigError("suffixes and templates: lists are expected")
         for text in texts:
             for suffix in suffixes:
-                template = parse_template(f"{text} {suffix}", PARTS[part], is_guide=part == "guide")
+                template = parse_template(f"{text} {suffix}", part)
                 meaning = frozenset(template.atoms), template.between, template.suffix
                 if meaning in templates:
                     raise ConfigError(f"template '{template}' stands twice")

@@ -6,15 +6,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.keys import part_keys, side_keys
-from gpuparse.features.plan import HEAD, LINE, MODIFIER, NO_CODE, ArcPlan
+from gpuparse.features.plan import HEAD, LINE, MODIFIER, NO_CODE, ArcPlan, Plan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.kernels.cpu.threads import run_in_threads
-from gpuparse.scoring.cpu import make_scratch, score_sentences
-from gpuparse.scoring.feature_map import FeatureMap, row_finder
+from gpuparse.scoring.bags import bag_of, row_finder, sum_bags
+from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.native import make_scorer, sentences_of
 from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
-from gpuparse.scoring.weights import Weights, sum_bags
+from gpuparse.scoring.weights import Weights
 
 ROWS_AT_ONCE = 1 << 22  # feature rows that the torch form holds at a time
 
@@ -34,8 +36,8 @@ def arc_scores(
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan, features, weights: the compiled templates, their row map, their weights. Weights
             are zero where no feature can point, as learning leaves them: in the dense lines of
-            value 0, and in line 0 of an exact map.
-        backend: "cpu" (compiled), "torch" (any device), "gpu" (Triton kernels), or "auto".
+            value 0.
+        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns:
         (B, N, N): [b, h, m] is the arc h -> m. float32 for learned weights, and for whole-number
@@ -46,27 +48,22 @@ def arc_scores(
     """
     chosen = choose_backend(backend, device_of(batch), has_kernels=True)
     if chosen == "cpu":
-        return _compiled(as_arrays(batch), plan, features, weights)
+        return _by_native(as_arrays(batch), plan, features, weights)
     if chosen == "gpu":
         return _on_gpu(as_tensors(batch), plan, features, weights)
     return TorchScorer(as_tensors(batch), plan, features, weights, rows_at_once).scores()
 
 
-def _compiled(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
-    nodes = batch.places().shape[1]
+def _by_native(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
+    nodes = batch.n_nodes
     out = np.zeros((len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32)
-    values, starts, lengths = batch.values, batch.starts, batch.lengths
-    sums = np.dtype(np.int32 if weights.is_integer else np.float32)
+    scorer = make_scorer(Plan(plan), weights.array[:, 0], features.rows)
 
     def score(part: slice) -> None:
-        scratch = make_scratch(plan, nodes - 1, features.is_exact, sums)
-        score_sentences(
-            values, starts[part], lengths[part], plan, weights.array[:, 0], features.rows,
-            scratch, np.zeros((nodes, nodes), sums), out[part],
-        )  # fmt: skip
+        native.call("score_arcs_batch", sentences_of(batch.select(part)), scorer, out[part])
 
     per_arc = 2 * len(plan.pair) + 1
-    run_in_threads(score, lengths * int(np.sqrt(per_arc)), 2, torch.get_num_threads())
+    run_in_threads(score, batch.lengths * int(np.sqrt(per_arc)), 2, torch.get_num_threads())
     return torch.from_numpy(out)
 
 
@@ -96,7 +93,7 @@ class TorchScorer:
         self._plan, self._features, self._weights = plan, features, weights
         self._rows_at_once = rows_at_once
         self._device = batch.values.device
-        self._find = row_finder(features, self._device)
+        self._find = row_finder(features)
         self._silent = len(weights.array)
         self._codes = torch.from_numpy(plan.codes.astype(np.int64)).to(self._device)
         self.combination = self._combinations(self._places.shape[1])
@@ -148,17 +145,14 @@ class TorchScorer:
             seed = int(family["seed"])
             head, head_on = self._sides[family["head_side"]]
             modifier, modifier_on = self._sides[family["modifier_side"]]
-            exact = self._features.is_exact
             # [G, N]
-            key = part_keys(head[b, h], seed, 0, exact).unsqueeze(1) ^ part_keys(
-                modifier[b], seed, 1, exact
-            )
+            key = part_keys(head[b, h], seed, 0).unsqueeze(1) ^ part_keys(modifier[b], seed, 1)
             on = head_on[b, h].unsqueeze(1) & modifier_on[b]
             base = self._find(key)
             rows += self._coded(base, on, family, combination)
         if not rows:
             return torch.zeros_like(combination).unsqueeze(2)
-        bag = self._weights.bag(self._device, len(rows))
+        bag = bag_of(self._weights, self._device, len(rows))
         return sum_bags(bag, torch.stack(rows, -1))
 
     def _between(self, family: np.void, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:
@@ -178,7 +172,7 @@ class TorchScorer:
         on = (nodes > low) & (nodes < high) & (middle[b] != 0).unsqueeze(1)
         on &= (head_on[b, h].unsqueeze(1) & modifier_on[b]).unsqueeze(2)
         rows = self._coded(base, on, family, combination.unsqueeze(2))
-        bag = self._weights.bag(self._device, len(rows) * len(nodes))
+        bag = bag_of(self._weights, self._device, len(rows) * len(nodes))
         return sum_bags(bag, torch.cat(rows, -1))
 
     def _word_sums(self, role: int, dtype: torch.dtype) -> Tensor:
@@ -189,13 +183,13 @@ class TorchScorer:
         for family in plan.word[plan.word["role"] == role]:
             key, on = self._sides[family["side"]]
             seed = int(family["seed"])
-            key = part_keys(key, seed, 0, self._features.is_exact)
+            key = part_keys(key, seed, 0)
             base = self._find(key).unsqueeze(-1).expand(*key.shape, len(combinations))
             rows += self._coded(base, on.unsqueeze(-1), family, combinations)
         if not rows:
             shape = *self._places.shape, len(combinations), self._width
             return torch.zeros(shape, dtype=dtype, device=self._device)
-        bag = self._weights.bag(self._device, len(rows))
+        bag = bag_of(self._weights, self._device, len(rows))
         return sum_bags(bag, torch.stack(rows, -1)).to(dtype)
 
     def _coded(
@@ -211,8 +205,7 @@ class TorchScorer:
     def _side_key(self, side: int) -> tuple[Tensor, Tensor]:
         plan = self._plan
         atoms = plan.atoms[plan.side_start[side] : plan.side_start[side + 1]]
-        exact = self._features.is_exact
-        key, on = side_keys(self._values, self._places, atoms.tolist(), exact)
+        key, on = side_keys(self._values, self._places, atoms.tolist())
         if self._lone_root and atoms["offset"].any():
             on[:, 0] = False
         return key, on

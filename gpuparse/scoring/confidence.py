@@ -1,4 +1,4 @@
-"""How sure of a tree: what the compiled forms need, made ready for a batch."""
+"""Marginals of trees and labels, and the k best trees: the doors to native code, for a batch."""
 
 from typing import NamedTuple
 
@@ -6,16 +6,10 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.data.batch import Batch
-from gpuparse.errors import NoTreeError
-from gpuparse.features.label_plan import LabelPlan
-from gpuparse.features.plan import Plan
-from gpuparse.inference.kernels.cpu.search_k_best import make_k_best_scratch
-from gpuparse.scoring import cpu_confidence
-from gpuparse.scoring.cpu import RowMap
-from gpuparse.scoring.cpu_confidence import make_sum_scratch, trust_sentences
-from gpuparse.scoring.cpu_joint import JointLabels
-from gpuparse.scoring.cpu_parse import make_parse_scratch
-from gpuparse.scoring.native import sentences_of
+from gpuparse.features.plan import LabelPlan, Plan
+from gpuparse.scoring.feature_map import RowMap
+from gpuparse.scoring.joint_labels import JointLabels
+from gpuparse.scoring.native import make_scorer, make_search, require_all, sentences_of
 from gpuparse.scoring.weights import Weights
 
 
@@ -40,9 +34,9 @@ class Marginals(NamedTuple):
     labels: np.ndarray
 
 
-def empty_marginals(k: int, n_places: int) -> Marginals:
-    """Probabilities yet to be filled in."""
-    return Marginals(np.full((k, n_places), np.nan), np.full((k, n_places), np.nan))
+def empty_marginals(k: int, n_tokens: int) -> Marginals:
+    """Probabilities to be filled in."""
+    return Marginals(np.full((k, n_tokens), np.nan), np.full((k, n_tokens), np.nan))
 
 
 def find_tree_marginals(
@@ -73,16 +67,11 @@ def find_tree_marginals(
         NoTreeError: no tree has what is known of a sentence, named by its number in the batch.
     Cost: one scoring of all arcs and the sums over trees.
     """
-    starts, lengths = batch.starts, batch.lengths
-    longest, log_partitions = int(lengths.max()), np.zeros(len(lengths))
-    scratch = make_parse_scratch(
-        scorer.plan, scorer.rows, scorer.joint, scorer.decoder, longest, scorer.weights
-    )
+    log_partitions = np.zeros(len(batch))
     require_all(
-        trust_sentences(
-            batch.values, starts, lengths, scorer.plan, scorer.weights, scorer.rows,
-            scorer.joint, scorer.single_root, known, *scales, least_risk, scratch,
-            make_sum_scratch(scorer.decoder, longest), heads, labels, *marginals, log_partitions,
+        native.call(
+            "find_marginals_batch", sentences_of(batch, known), _scorer(scorer), _search(scorer),
+            *scales, least_risk, heads, labels, *marginals, log_partitions,
         )
     )  # fmt: skip
     return log_partitions
@@ -101,7 +90,7 @@ def find_label_marginals(
 
     Args:
         heads: (T,) int64 whole trees by token. labels: (T,) int64, -1 where nothing is asked.
-        scale: nats of one point of the label scores.
+        scale: nats a point of the label scores.
         marginals: (T,) float64, filled in.
     Cost: as `best_labels`.
     """
@@ -126,23 +115,19 @@ def find_k_best(
         NoTreeError: as `find_tree_marginals`.
     Cost: one scoring of all arcs and the search for k trees.
     """
-    starts, lengths = batch.starts, batch.lengths
-    longest, k = int(lengths.max()), len(heads)
-    scores = np.full((k, len(lengths)), -np.inf)
-    scratch = make_parse_scratch(
-        scorer.plan, scorer.rows, scorer.joint, scorer.decoder, longest, scorer.weights
-    )
+    scores = np.full((len(heads), len(batch)), -np.inf)
     require_all(
-        cpu_confidence.find_k_best(
-            batch.values, starts, lengths, scorer.plan, scorer.weights, scorer.rows,
-            scorer.joint, scorer.single_root, known, scratch,
-            make_k_best_scratch(scorer.decoder, longest, k), heads, labels, scores,
+        native.call(
+            "find_k_best_batch", sentences_of(batch, known), _scorer(scorer), _search(scorer),
+            heads, labels, scores,
         )
     )  # fmt: skip
     return scores
 
 
-def require_all(failed: int) -> None:
-    """Raise NoTreeError for the sentence that was found to have no tree, -1 for none."""
-    if failed >= 0:
-        raise NoTreeError(f"sentence {failed} of the batch has no tree")
+def _scorer(scorer: TreeScorer) -> native.Struct:
+    return make_scorer(scorer.plan, scorer.weights, scorer.rows, scorer.joint)
+
+
+def _search(scorer: TreeScorer) -> native.Struct:
+    return make_search(scorer.decoder, single_root=scorer.single_root)

@@ -18,6 +18,7 @@ from torch import Tensor
 from gpuparse.data.batch import ROOT
 from gpuparse.features.plan import HEAD, LINE, ArcPlan
 from gpuparse.inference.kernels.gpu.launch import WARP, as_laid_out, on_device
+from gpuparse.scoring.bags import table_of
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.gpu_keys import (
     POWER,
@@ -43,7 +44,7 @@ class ArcTables(NamedTuple):
     multiple of AT_ONCE by families that never fire.
     """
 
-    atoms: Tensor  # (A, 3) int32: row, offset, shift
+    atoms: Tensor  # (A, 2) int32: row, offset
     parts: Tensor  # (2F, 3) int64: first atom, last atom + 1, salt of the hash or seed
     words: Tensor  # (W, 5) int64: as parts, and both code tables, those of heads first
     n_head_words: int
@@ -65,13 +66,10 @@ class PlaceSums(NamedTuple):
 def arc_tables(plan: ArcPlan, features: FeatureMap, device: torch.device) -> ArcTables:
     """Put a plan onto a device."""
     groups, families = _groups(plan)
-    exact = features.is_exact
-    parts = [
-        _part(plan, family, role, exact) for role in ("head", "modifier") for family in families
-    ]
+    parts = [_part(plan, family, role) for role in ("head", "modifier") for family in families]
     order = np.argsort(plan.word["role"], kind="stable")
     words = [
-        (*_atoms(plan, w["side"]), _salt(w["seed"], 0, exact), w["first_codes"], w["second_codes"])
+        (*_atoms(plan, w["side"]), 2 * int(w["seed"]), w["first_codes"], w["second_codes"])
         for w in plan.word[order]
     ]
     between = [
@@ -88,7 +86,7 @@ def arc_tables(plan: ArcPlan, features: FeatureMap, device: torch.device) -> Arc
         return torch.tensor(rows, dtype=torch.int64).reshape(-1, width).to(device, dtype)
 
     return ArcTables(
-        table(atoms, 3, torch.int32),
+        table(atoms, 2, torch.int32),
         table(parts, 3, torch.int64),
         table(words, 5, torch.int64),
         int((plan.word["role"] == HEAD).sum()),
@@ -97,7 +95,7 @@ def arc_tables(plan: ArcPlan, features: FeatureMap, device: torch.device) -> Arc
         torch.from_numpy(plan.codes.astype(np.int32)).to(device),
         torch.from_numpy(plan.buckets.astype(np.int32)).to(device),
         plan.n_buckets,
-        device_map(features, device),
+        device_map(features),
     )
 
 
@@ -114,19 +112,12 @@ def _groups(plan: ArcPlan) -> tuple[list[tuple[int, int, int, int]], list[int]]:
     return groups, families
 
 
-def _part(plan: ArcPlan, family: int, role: str, exact: bool) -> tuple[int, int, int]:
+def _part(plan: ArcPlan, family: int, role: str) -> tuple[int, int, int]:
     if family < 0:
         return -1, -1, 0
     record = plan.pair[family]
-    salt = _salt(record["seed"], 0 if role == "head" else 1, exact)
+    salt = 2 * int(record["seed"]) + (0 if role == "head" else 1)
     return *_atoms(plan, record[f"{role}_side"]), salt
-
-
-def _salt(seed: int, role: int, exact: bool) -> int:
-    """What makes a family's part from a side's key: see `gpuparse.features.keys.part_keys`."""
-    if exact:
-        return int(seed) * (1 - role)
-    return 2 * int(seed) + role
 
 
 def _atoms(plan: ArcPlan, side: int) -> tuple[int, int]:
@@ -148,7 +139,7 @@ def place_sums(
         lone_root: whether what stands beside a root is no value, as for siblings.
     """
     (values,) = as_laid_out(values)
-    n_places, table = values.shape[1], weights.table(values.device)
+    n_places, table = values.shape[1], table_of(weights, values.device)
     shape = 2, n_places, tables.codes.shape[1]
     words = torch.empty(shape, dtype=sum_type(weights), device=values.device)
     if n_places:
@@ -209,7 +200,7 @@ def score_arcs(
             values, starts, lengths, values.shape[1], n_nodes, sums.parts, len(sums.parts) // 2,
             sums.words, tables.codes, tables.codes.shape[1], tables.groups, len(tables.groups),
             tables.between, len(tables.between), tables.atoms, tables.buckets,
-            len(tables.buckets) - 1, tables.n_buckets, weights.table(values.device), out,
+            len(tables.buckets) - 1, tables.n_buckets, table_of(weights, values.device), out,
             tables.map.dense, *tables.map.search, tables.map.kind, AT_ONCE, block,
             num_warps=block // WARP,
         )  # fmt: skip
@@ -229,7 +220,7 @@ def _fill_parts(
         tl.load(parts + 3 * p + 1),
         tl.load(parts + 3 * p + 2),
     )
-    key, on = side_key(values, n_places, place, atoms, first, last, KIND, LONE_ROOT)
+    key, on = side_key(values, n_places, place, atoms, first, last, LONE_ROOT)
     part = part_of(key, on & (first >= 0), salt, mask, KIND)
     tl.store(out + p.to(tl.int64) * n_places + place, part, mask=place < n_places)
 
@@ -237,7 +228,7 @@ def _fill_parts(
 @triton.jit(do_not_specialize=["n_places"])
 def _sum_words(
     values, n_places, atoms, words, n_head_words, n_words, codes, n_codes, weights, out,
-    mask, n_lines, keys, bases, capacity,
+    mask, n_lines,
     KIND: tl.constexpr, LONE_ROOT: tl.constexpr, BLOCK: tl.constexpr, CODES: tl.constexpr,
 ):  # fmt: skip
     """out[role, t, c] = sum of the role's word families at place t for the combination c."""
@@ -250,9 +241,9 @@ def _sum_words(
     for w in range(begin, end):
         record = words + 5 * w
         first, last, salt = tl.load(record), tl.load(record + 1), tl.load(record + 2)
-        key, on = side_key(values, n_places, place, atoms, first, last, KIND, LONE_ROOT)
+        key, on = side_key(values, n_places, place, atoms, first, last, LONE_ROOT)
         part = part_of(key, on, salt, mask, KIND)
-        base = find_base(part, ~is_off(part), n_lines, keys, bases, capacity, KIND)
+        base = find_base(part, n_lines, KIND)
         is_cell = (~is_off(part))[:, None] & (c < n_codes)[None, :]
         for suffix in range(3, 5):
             table = tl.load(record + suffix)
@@ -275,7 +266,7 @@ def combination_of(gap, buckets, last_bucket, n_buckets):
 def _score_arcs(
     values, starts, lengths, n_places, n_nodes, parts, n_families, words, codes, n_codes, groups,
     n_groups, between, n_between, atoms, buckets, last_bucket, n_buckets, weights, out, dense,
-    mask, n_lines, keys, bases, capacity,
+    mask, n_lines,
     KIND: tl.constexpr, AT_ONCE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out[b, h, 1 : n + 1] for the sentence b and the head h of this program."""
@@ -299,7 +290,7 @@ def _score_arcs(
                 cell = (n_families + family)[:, None] * n_places + start + m[None, :]
                 modifier = tl.load(parts + cell, mask=is_word[None, :], other=-1)
                 on = ~is_off(head | modifier)
-                base = find_base(head ^ modifier, on, n_lines, keys, bases, capacity, KIND)
+                base = find_base(head ^ modifier, n_lines, KIND)
                 total += tl.load(weights + (base ^ code), mask=on, other=0).to(SUM)
                 if two >= 0:
                     total += tl.load(weights + (base ^ more), mask=on, other=0).to(SUM)
@@ -339,8 +330,8 @@ def _score_arcs(
 def _between_value(values, n_places, place, inside, atoms, atom, most):
     """What a between family reads of words, 0 for no atom, and whether there is a value."""
     row, offset = (
-        tl.load(atoms + 3 * tl.maximum(atom, 0)),
-        tl.load(atoms + 3 * tl.maximum(atom, 0) + 1),
+        tl.load(atoms + 2 * tl.maximum(atom, 0)),
+        tl.load(atoms + 2 * tl.maximum(atom, 0) + 1),
     )
     value = tl.load(
         values + row.to(tl.int64) * n_places + place + offset, mask=inside & (atom >= 0), other=0

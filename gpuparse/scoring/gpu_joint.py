@@ -8,6 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gpuparse.inference.kernels.gpu.launch import as_laid_out, on_device
+from gpuparse.scoring.bags import table_of
 from gpuparse.scoring.gpu_arcs import ArcTables, combination_of, place_parts, score_type, sum_type
 from gpuparse.scoring.gpu_keys import find_base, is_off, part_of, side_key
 from gpuparse.scoring.gpu_labels import lines_at_once
@@ -41,7 +42,7 @@ def place_lines(values: Tensor, tables: ArcTables, weights: Weights) -> PlaceLin
             _sum_word_lines[triton.cdiv(n_places, PLACES), 2](
                 values, n_places, tables.atoms, tables.words, tables.n_head_words,
                 len(tables.words), tables.codes, tables.codes.shape[1], tables.n_buckets,
-                weights.table(values.device), n_labels, words, *tables.map.search,
+                table_of(weights, values.device), n_labels, words, *tables.map.search,
                 tables.map.kind, PLACES, triton.next_power_of_2(n_labels), num_warps=2,
             )  # fmt: skip
     return PlaceLines(place_parts(values, tables), words)
@@ -67,7 +68,7 @@ def label_arcs(
                 starts, lengths, sums.parts.shape[1], n_nodes, sums.parts, len(sums.parts) // 2,
                 sums.words, tables.codes, tables.codes.shape[1], tables.groups,
                 len(tables.groups), tables.buckets, len(tables.buckets) - 1, tables.n_buckets,
-                weights.table(device), n_labels, best, labels, *tables.map.search,
+                table_of(weights, device), n_labels, best, labels, *tables.map.search,
                 tables.map.kind, lines_at_once(n_labels), triton.next_power_of_2(n_labels),
                 num_warps=1,
             )  # fmt: skip
@@ -77,7 +78,7 @@ def label_arcs(
 @triton.jit(do_not_specialize=["n_places"])
 def _sum_word_lines(
     values, n_places, atoms, words, n_head_words, n_words, codes, n_codes, n_buckets, weights,
-    n_labels, out, mask, n_lines, keys, bases, capacity,
+    n_labels, out, mask, n_lines,
     KIND: tl.constexpr, BLOCK: tl.constexpr, LABELS: tl.constexpr,
 ):  # fmt: skip
     """out[role, t, direction, l] = sum of the role's word families at place t for label l."""
@@ -92,9 +93,9 @@ def _sum_word_lines(
         for w in range(begin, end):
             record = words + 5 * w
             first, last, salt = tl.load(record), tl.load(record + 1), tl.load(record + 2)
-            key, on = side_key(values, n_places, place, atoms, first, last, KIND, False)
+            key, on = side_key(values, n_places, place, atoms, first, last, False)
             part = part_of(key, on, salt, mask, KIND)
-            base = find_base(part, ~is_off(part), n_lines, keys, bases, capacity, KIND)
+            base = find_base(part, n_lines, KIND)
             for suffix in range(3, 5):
                 table = tl.load(record + suffix)
                 if table >= 0:
@@ -113,7 +114,7 @@ def _sum_word_lines(
 def _label_arcs(
     starts, lengths, n_places, n_nodes, parts, n_families, words, codes, n_codes, groups, n_groups,
     buckets, last_bucket, n_buckets, weights, n_labels, best, labels,
-    mask, n_lines, keys, bases, capacity,
+    mask, n_lines,
     KIND: tl.constexpr, AT_ONCE: tl.constexpr, LABELS: tl.constexpr,
 ):  # fmt: skip
     """best[b, h, m] and labels[b, h, m] of every modifier of the head h of this program."""
@@ -140,7 +141,7 @@ def _label_arcs(
                     parts + (n_families + family) * n_places + start + m, mask=inside, other=-1
                 )
                 on = ~is_off(head | modifier)
-                base = find_base(head ^ modifier, on, n_lines, keys, bases, capacity, KIND)
+                base = find_base(head ^ modifier, n_lines, KIND)
                 for suffix in range(2, 4):
                     table = tl.load(groups + 4 * g + suffix)
                     if table >= 0:

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gpuparse.features.label_plan import LabelPlan
-from gpuparse.features.plan import ArcPlan, Plan
+from gpuparse.features.plan import ArcPlan, LabelPlan, Plan
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.gpu_arcs import ArcTables, PlaceSums, arc_tables, place_sums, score_arcs
 from gpuparse.scoring.gpu_joint import PlaceLines, label_arcs, place_lines
@@ -19,7 +18,7 @@ from gpuparse.scoring.gpu_siblings import (
     sibling_tables,
 )
 from gpuparse.scoring.guides import is_guide
-from gpuparse.scoring.joint import label_map
+from gpuparse.scoring.joint_labels import label_map
 from gpuparse.scoring.labels import tree_positions
 from gpuparse.scoring.tensor_batch import TensorBatch
 from gpuparse.scoring.weights import Weights

@@ -8,18 +8,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gpuparse.features.label_plan import ABSENT, NONE, LabelPlan
-from gpuparse.features.templates import LABEL_ROLES
+from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, LabelPlan
 from gpuparse.inference.kernels.gpu.launch import as_laid_out, on_device
+from gpuparse.parts import BY_NAME
+from gpuparse.scoring.bags import table_of
 from gpuparse.scoring.gpu_keys import fold, mix
 from gpuparse.scoring.weights import Weights
 
 AT_ONCE = 16  # lines of weights that one program reads together, at most
 HELD = 1024  # weights that it holds
-_HEAD = tl.constexpr(LABEL_ROLES.index("h"))
+_HEAD = tl.constexpr(BY_NAME["label"].roles.index("h"))
 _LEAST = tl.constexpr(-(1 << 30))  # of whole numbers
-_ABSENT = tl.constexpr(ABSENT)
-_NONE = tl.constexpr(NONE)
+_ABSENT = tl.constexpr(NO_NODE_VALUE)
+_NONE = tl.constexpr(NO_NODE)
 
 
 class LabelTables(NamedTuple):
@@ -55,7 +56,7 @@ def label_trees(
     """The best label of every arc of finished trees.
 
     Args:
-        positions: (roles, B, N) int64: the node of each role for every word, or NONE.
+        positions: (roles, B, N) int64: the node of each role for every word, or NO_NODE.
     Returns:
         (B, N) int64, the first of the best; -1 where there is no word.
     """
@@ -68,7 +69,7 @@ def label_trees(
                 values, starts, lengths, values.shape[1], labels.shape[1], positions,
                 labels.numel(), tables.atoms, tables.templates, len(tables.templates),
                 tables.most_atoms, tables.buckets, len(tables.buckets) - 1,
-                weights.table(values.device), n_lines, n_labels, labels,
+                table_of(weights, values.device), n_lines, n_labels, labels,
                 lines_at_once(n_labels), triton.next_power_of_2(n_labels), num_warps=1,
             )  # fmt: skip
     return labels

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gpuparse.features.plan import LINE, SiblingPlan
 from gpuparse.inference.kernels.gpu.launch import as_laid_out, on_device
+from gpuparse.scoring.bags import table_of
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.gpu_arcs import (
     ArcTables,
@@ -121,7 +122,7 @@ def score_siblings(
                 starts, lengths, values.shape[1], n_nodes, pairs, alone, sums.places,
                 tables.triples, len(tables.triples), of_two.codes, of_two.codes.shape[1],
                 of_two.buckets, len(of_two.buckets) - 1, of_two.n_buckets,
-                weights.table(values.device), out, of_two.map.dense, AT_ONCE, block,
+                table_of(weights, values.device), out, of_two.map.dense, AT_ONCE, block,
                 num_warps=max(1, block // 32),
             )  # fmt: skip
     return out, ends
@@ -147,7 +148,7 @@ def _alone(
             _score_alone[shape[:2]](
                 starts, lengths, values.shape[1], n_nodes, sums.parts, len(sums.parts) // 2,
                 sums.words, tables.codes, n_codes, tables.groups, len(tables.groups),
-                weights.table(values.device), out, *tables.map.search, tables.map.kind,
+                table_of(weights, values.device), out, *tables.map.search, tables.map.kind,
                 is_head_root, FAMILIES, triton.next_power_of_2(n_codes), num_warps=1,
             )  # fmt: skip
     return out
@@ -173,7 +174,7 @@ def _fill_places(values, n_places, roles, triples, out, BLOCK: tl.constexpr):
 @triton.jit(do_not_specialize=["n_places", "n_nodes"])
 def _score_alone(
     starts, lengths, n_places, n_nodes, parts, n_families, words, codes, n_codes, groups, n_groups,
-    weights, out, mask, n_lines, keys, bases, capacity,
+    weights, out, mask, n_lines,
     KIND: tl.constexpr, IS_HEAD_ROOT: tl.constexpr, FAMILIES: tl.constexpr, CODES: tl.constexpr,
 ):  # fmt: skip
     """out[b, i, c] = score of the root and node i for every combination c."""
@@ -196,7 +197,7 @@ def _score_alone(
                     parts + (n_families + family) * n_places + modifier, mask=inside, other=-1
                 )
                 on = ~is_off(of_head | of_modifier)
-                base = find_base(of_head ^ of_modifier, on, n_lines, keys, bases, capacity, KIND)
+                base = find_base(of_head ^ of_modifier, n_lines, KIND)
                 for suffix in range(2, 4):
                     table = tl.load(groups + 4 * g + suffix)
                     if table >= 0:

@@ -4,12 +4,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.data.batch import Batch
-from gpuparse.features.plan import GuidePlan
+from gpuparse.features.plan import GuidePlan, Plan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
-from gpuparse.scoring.cpu_guides import add_guides_to_sentences, make_guide_scratch
 from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.native import make_scorer, sentences_of
 from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
 from gpuparse.scoring.weights import Weights
 
@@ -29,7 +30,7 @@ def guide_scores(
         batch: B sentences of at most N - 1 words with a row of guides, on the device that is to do
             the work.
         plan, features, weights: as of `gpuparse.scoring.arcs.arc_scores`.
-        backend: "cpu" (compiled), "torch" (any device), or "auto".
+        backend: "cpu" (native code), "torch" (any device), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns:
         (B, N, N): [b, h, m] of the arc h -> m, 0 for arcs without a guide; dtypes as of arc_scores.
@@ -38,7 +39,7 @@ def guide_scores(
         given edge, whether the Collins parser believed this dependency actually exists".
     """
     if choose_backend(backend, device_of(batch)) == "cpu":
-        return _compiled(as_arrays(batch), plan, features, weights)
+        return _by_native(as_arrays(batch), plan, features, weights)
     tensors = as_tensors(batch)
     scores = TorchScorer(tensors, plan.arcs, features, weights, rows_at_once).scores()
     return torch.where(is_guide(tensors, plan), scores, 0)
@@ -51,14 +52,9 @@ def is_guide(batch: TensorBatch, plan: GuidePlan) -> Tensor:
     return heads.unsqueeze(1) == nodes.unsqueeze(1) + 1
 
 
-def _compiled(batch: Batch, plan: GuidePlan, features: FeatureMap, weights: Weights) -> Tensor:
-    nodes = batch.places().shape[1]
+def _by_native(batch: Batch, plan: GuidePlan, features: FeatureMap, weights: Weights) -> Tensor:
+    nodes = batch.n_nodes
     out = np.zeros((len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32)
-    sums = np.dtype(np.int32 if weights.is_integer else np.float32)
-    values, starts, lengths = batch.values, batch.starts, batch.lengths
-    scratch = make_guide_scratch(plan, nodes - 1, features.is_exact, sums)
-    add_guides_to_sentences(
-        values, starts, lengths, plan, weights.array[:, 0], features.rows, scratch,
-        np.zeros((nodes, nodes), sums), out,
-    )  # fmt: skip
+    scorer = make_scorer(Plan(plan.arcs, guide=plan), weights.array[:, 0], features.rows)
+    native.call("score_guides_batch", sentences_of(batch), scorer, out)
     return torch.from_numpy(out)

@@ -1,39 +1,14 @@
-"""Labels found with the trees: the public function and the torch form of `cpu_joint`."""
+"""Labels found with the trees: the best label of every arc, in torch and by Triton kernels."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.features.larger_plan import LargerPlan
 from gpuparse.features.plan import ArcPlan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
-from gpuparse.scoring.cpu_joint import JointLabels, stride_of
-from gpuparse.scoring.feature_map import FeatureMap, hashed_map
+from gpuparse.scoring.joint_labels import label_map
 from gpuparse.scoring.tensor_batch import AnyBatch, as_tensors, device_of
 from gpuparse.scoring.weights import Weights
-
-
-def joint_labels(
-    plan: ArcPlan, array: np.ndarray, width: int, larger: LargerPlan | None = None
-) -> JointLabels:
-    """What the compiled form scores labels with.
-
-    Args:
-        array: (lines, width) weights, of which a copy is made; or (lines, stride_of(width)), with
-            zeros beyond the labels, which are used as they lie in memory.
-        width: labels.
-        larger: templates of children that labels are found with too.
-    """
-    stride = stride_of(width)
-    if array.shape[1] < stride:
-        array = np.pad(array, ((0, 0), (0, stride - width)))
-    return JointLabels(plan, label_map(len(array)).rows, array.reshape(-1), stride, width, larger)
-
-
-def label_map(n_lines: int) -> FeatureMap:
-    """The row map of n_lines lines of label weights."""
-    return hashed_map(n_lines, 0)
 
 
 def best_arc_labels(

@@ -1,18 +1,21 @@
-"""Labels of finished trees and graphs: the compiled forms and their torch twins."""
+"""Labels of finished trees and graphs: the doors to native code, and the torch forms."""
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.data.batch import Batch
-from gpuparse.features.keys import fold_torch, mix_torch
-from gpuparse.features.label_plan import ABSENT, NONE, LabelPlan
-from gpuparse.features.templates import LABEL_ROLES
+from gpuparse.features.keys import fold, mix
+from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, LabelPlan
 from gpuparse.inference.backends import choose_backend
-from gpuparse.scoring.cpu_graph_labels import label_graphs
-from gpuparse.scoring.cpu_labels import label_sentences, make_label_scratch
+from gpuparse.parts import BY_NAME
+from gpuparse.scoring.bags import bag_of, sum_bags
+from gpuparse.scoring.native import sentences_of
 from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
-from gpuparse.scoring.weights import Weights, sum_bags
+from gpuparse.scoring.weights import Weights
+
+LABEL_ROLES = BY_NAME["label"].roles
 
 
 def best_labels(
@@ -24,7 +27,7 @@ def best_labels(
         batch: B sentences of at most N - 1 words.
         heads: (B, N) int64 trees, -1 at the root and in padding.
         plan, weights: the compiled templates, and one line of weights, a label each, per key.
-        backend: "cpu" (compiled), "torch" (any device), "gpu" (Triton kernels), or "auto".
+        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
     Returns:
         (B, N) int64 label numbers, the first of equals; -1 at the root and in padding.
     Cost: O(templates * labels) a word.
@@ -36,26 +39,19 @@ def best_labels(
     if chosen == "gpu":
         return _on_gpu(as_tensors(batch), heads, plan, weights)
     words = heads >= 0
-    ragged = torch.full((batch.values.shape[1],), NONE, dtype=torch.int64)
+    ragged = torch.full((batch.values.shape[1],), NO_NODE, dtype=torch.int64)
     places = as_tensors(batch).places()
     ragged[places[words]] = heads[words]
-    labels = np.full(len(ragged), NONE, np.int64)
+    labels = np.full(len(ragged), NO_NODE, np.int64)
     label_ragged(as_arrays(batch), ragged.numpy(), plan, weights, labels)
-    return torch.where(words, torch.from_numpy(labels)[places], NONE)
+    return torch.where(words, torch.from_numpy(labels)[places], NO_NODE)
 
 
 def label_ragged(
     batch: Batch, heads: np.ndarray, plan: LabelPlan, weights: Weights, labels: np.ndarray
 ) -> None:
-    """As `best_labels`, compiled: fill `labels` (T,) from `heads` (T,), both by place."""
-    sums = np.dtype(np.int32 if weights.is_integer else np.float32)
-    n_lines, n_labels = weights.array.shape
-    longest = int(batch.lengths.max())
-    label_sentences(
-        batch.values, batch.starts, batch.lengths, heads, plan,
-        weights.array.reshape(-1), n_lines,
-        make_label_scratch(len(plan.direction), n_labels, longest, sums), labels,
-    )  # fmt: skip
+    """As `best_labels`, in native code: fill `labels` (T,) from `heads` (T,), both by place."""
+    native.call("label_batch", sentences_of(batch), plan, weights.array, heads, labels)
 
 
 def best_graph_labels(
@@ -80,7 +76,7 @@ def best_graph_labels(
         arcs: (B, N, N) bool, [b, h, m]; an arc is primary if heads[b, m] is h.
         plan, weights: the compiled templates, and one line of weights, a label each, per key.
         may_be_primary: (labels,) bool: the labels that primary arcs may have, one at least.
-        backend: "cpu" (compiled), "torch" (any device), or "auto".
+        backend: "cpu" (native code), "torch" (any device), or "auto".
     Returns:
         (B, N, N) int64 label numbers, [b, h, m], the first of equals; -1 where there is no arc.
     Raises:
@@ -89,7 +85,7 @@ def best_graph_labels(
     Source: McDonald, Lerman & Pereira (2006), the second stage; differs: there of trees only.
     """
     _require_primary(may_be_primary)
-    labels = torch.full(arcs.shape, NONE, dtype=torch.int64, device=arcs.device)
+    labels = torch.full(arcs.shape, NO_NODE, dtype=torch.int64, device=arcs.device)
     # Sentence by sentence, words ascending, and for each word its heads.
     b, m, h = arcs.transpose(1, 2).nonzero(as_tuple=True)
     if choose_backend(backend, device_of(batch)) == "torch":
@@ -99,12 +95,12 @@ def best_graph_labels(
         )
         return labels
     n_places, places = batch.values.shape[1], as_tensors(batch).places()
-    trees = torch.full((n_places,), NONE, dtype=torch.int64)
+    trees = torch.full((n_places,), NO_NODE, dtype=torch.int64)
     trees[places[heads >= 0]] = heads[heads >= 0]
     order = torch.argsort(places[b, m], stable=True)  # sentences need not lie in their order
     counts = torch.bincount(places[b, m], minlength=n_places).numpy()
     arc_starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    found = np.full(len(order), NONE, np.int64)
+    found = np.full(len(order), NO_NODE, np.int64)
     label_ragged_graphs(
         as_arrays(batch),
         trees.numpy(),
@@ -129,7 +125,7 @@ def label_ragged_graphs(
     may_be_primary: np.ndarray,
     labels: np.ndarray,
 ) -> None:
-    """As `best_graph_labels`, compiled: fill `labels` (A,), one for each of `arc_heads` (A,).
+    """As `best_graph_labels`, in native code: fill `labels` (A,), one for each of `arc_heads` (A,).
 
     Args:
         heads: (T,) int64 primary heads by place.
@@ -137,13 +133,9 @@ def label_ragged_graphs(
             arc_heads[arc_starts[t] : arc_starts[t + 1]], int64.
     """
     _require_primary(may_be_primary)
-    sums = np.dtype(np.int32 if weights.is_integer else np.float32)
-    n_lines, n_labels = weights.array.shape
-    longest = int(batch.lengths.max())
-    label_graphs(
-        batch.values, batch.starts, batch.lengths, heads, arc_starts,
-        arc_heads, plan, weights.array.reshape(-1), n_lines, may_be_primary,
-        make_label_scratch(len(plan.direction), n_labels, longest, sums), labels,
+    native.call(
+        "label_graphs_batch", sentences_of(batch), plan, weights.array, heads, arc_starts,
+        arc_heads, may_be_primary, labels,
     )  # fmt: skip
 
 
@@ -165,7 +157,7 @@ def _torch_labels(batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: W
     scores = _torch_scores(
         batch, batch.starts.unsqueeze(1), tree_positions(heads), heads >= 0, plan, weights
     )
-    return torch.where(heads >= 0, _first_best(scores), NONE)
+    return torch.where(heads >= 0, _first_best(scores), NO_NODE)
 
 
 def _torch_graph_labels(
@@ -206,16 +198,16 @@ def _torch_scores(
             position = positions[plan.role[atom]]
             place = (starts + position + int(plan.offset[atom])).clamp(0, batch.values.shape[1] - 1)
             value = batch.values[plan.row[atom]].long()[place]
-            value = torch.where(position == NONE, ABSENT, value)
+            value = torch.where(position == NO_NODE, NO_NODE_VALUE, value)
             fires = fires & (value != 0)
-            key = fold_torch(key, value)
+            key = fold(key, value)
         if plan.direction[f]:
-            key = fold_torch(key, (h < m).long())
+            key = fold(key, (h < m).long())
         if plan.distance[f]:
-            key = fold_torch(key, bucket)
-        line = (mix_torch(key, f + 1) * n_lines) >> 32
+            key = fold(key, bucket)
+        line = (mix(key, f + 1) * n_lines) >> 32
         rows.append(torch.where(fires, line, n_lines))
-    return sum_bags(weights.bag(h.device, len(rows)), torch.stack(rows, -1))
+    return sum_bags(bag_of(weights, h.device, len(rows)), torch.stack(rows, -1))
 
 
 def _first_best(scores: Tensor) -> Tensor:
@@ -226,7 +218,7 @@ def _first_best(scores: Tensor) -> Tensor:
 
 
 def tree_positions(heads: Tensor) -> list[Tensor]:
-    """(B, N) the node of each of LABEL_ROLES for every word, or NONE."""
+    """(B, N) the node of each of LABEL_ROLES for every word, or NO_NODE."""
     n_nodes = heads.shape[1]
     nodes = torch.arange(n_nodes, device=heads.device)
     word = heads >= 0
@@ -236,18 +228,18 @@ def tree_positions(heads: Tensor) -> list[Tensor]:
     by_role = {
         "h": heads,
         "m": nodes.expand_as(heads),
-        "g": torch.where(heads > 0, heads.gather(1, heads.clamp(min=0)), NONE),
+        "g": torch.where(heads > 0, heads.gather(1, heads.clamp(min=0)), NO_NODE),
         "p": _last_true(sister & (nodes < nodes.unsqueeze(1))),
         "q": _first_true(sister & (nodes > nodes.unsqueeze(1))),
         "l": _first_true(below),
         "r": _last_true(below),
-        "o": torch.full_like(heads, NONE),
+        "o": torch.full_like(heads, NO_NODE),
     }
     return [by_role[role] for role in LABEL_ROLES]
 
 
 def _arc_positions(heads: Tensor, b: Tensor, h: Tensor, m: Tensor) -> list[Tensor]:
-    """(A,) the node of each of LABEL_ROLES for every arc, or NONE; `heads` are the primary ones."""
+    """(A,) the node of each of LABEL_ROLES for every arc, or NO_NODE; heads: the primary ones."""
     nodes = torch.arange(heads.shape[1], device=heads.device)
     # [A, N]: which nodes lie under the arc's head, and under its modifier
     under_head, under_modifier = (heads[b] == node.unsqueeze(1) for node in (h, m))
@@ -255,24 +247,24 @@ def _arc_positions(heads: Tensor, b: Tensor, h: Tensor, m: Tensor) -> list[Tenso
     by_role = {
         "h": h,
         "m": m,
-        "g": torch.where(h > 0, heads[b, h], NONE),
+        "g": torch.where(h > 0, heads[b, h], NO_NODE),
         "p": _last_true(under_head & (nodes < m.unsqueeze(1))),
         "q": _first_true(under_head & (nodes > m.unsqueeze(1))),
         "l": _first_true(under_modifier),
         "r": _last_true(under_modifier),
-        "o": torch.where(primary == h, NONE, primary),
+        "o": torch.where(primary == h, NO_NODE, primary),
     }
     return [by_role[role] for role in LABEL_ROLES]
 
 
 def _first_true(mask: Tensor) -> Tensor:
-    """The first number of the last dimension that is True, or NONE."""
+    """The first number of the last dimension that is True, or NO_NODE."""
     nodes, far = torch.arange(mask.shape[-1], device=mask.device), mask.shape[-1]
     found = torch.where(mask, nodes, far).min(-1).values
-    return torch.where(found == far, NONE, found)
+    return torch.where(found == far, NO_NODE, found)
 
 
 def _last_true(mask: Tensor) -> Tensor:
-    """The last number of the last dimension that is True, or NONE."""
+    """The last number of the last dimension that is True, or NO_NODE."""
     nodes = torch.arange(mask.shape[-1], device=mask.device)
-    return torch.where(mask, nodes, NONE).max(-1).values
+    return torch.where(mask, nodes, NO_NODE).max(-1).values

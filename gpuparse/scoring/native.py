@@ -9,8 +9,11 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.data.batch import Batch
+from gpuparse.errors import NoTreeError
 from gpuparse.features.plan import Plan
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.scoring.feature_map import RowMap
+from gpuparse.scoring.joint_labels import JointLabels
 
 MAX_ITERATIONS = 1000  # solutions of all sub-problems of a dual decomposition
 _NONE = np.zeros(0, np.int64)
@@ -26,12 +29,12 @@ class Sentences(NamedTuple):
 
 
 class Scorer(NamedTuple):
-    """What parts are scored with; rows: a `RowMap`; joint: `JointLabels` or None."""
+    """What parts are scored with; joint: of labels found with the trees."""
 
-    plan: Any
+    plan: Plan
     weights: np.ndarray
-    rows: Any
-    joint: Any
+    rows: RowMap
+    joint: JointLabels | None
 
 
 class Search(NamedTuple):
@@ -53,31 +56,12 @@ class ArcCells(NamedTuple):
     cells: np.ndarray
 
 
-class _Plan(NamedTuple):
-    arcs: Any
-    siblings: Any
-    guide: Any
-    higher: Any
-
-
-class _Joint(NamedTuple):
-    plan: Any
-    rows: Any
-    weights: np.ndarray
-    stride: int
-    width: int
-    higher: Any
-
-
-def make_scorer(plan: Plan, weights: np.ndarray, rows: Any, joint: Any = None) -> native.Struct:
+def make_scorer(
+    plan: Plan, weights: np.ndarray, rows: RowMap, joint: JointLabels | None = None
+) -> native.Struct:
     """What parts are scored with, for many batches; values of weights (R,) may change."""
-    of_labels = None
-    if joint is not None:
-        of_labels = _Joint(
-            joint.plan, joint.rows, joint.weights, joint.stride, joint.width, joint.larger
-        )
-    parts = _Plan(plan.arcs, plan.siblings, plan.guide, plan.larger)
-    return native.struct("Scorer", Scorer(parts, np.ascontiguousarray(weights), rows, of_labels))
+    scorer = Scorer(plan, np.ascontiguousarray(weights), rows, joint)
+    return native.struct("Scorer", scorer)
 
 
 def make_search(decoder: str, **options: Any) -> native.Struct:
@@ -88,3 +72,9 @@ def make_search(decoder: str, **options: Any) -> native.Struct:
 def sentences_of(batch: Batch, known: np.ndarray = _NONE) -> native.Struct:
     """The sentences of a batch, as compiled functions take them."""
     return native.struct("Sentences", Sentences(batch.values, batch.starts, batch.lengths, known))
+
+
+def require_all(failed: int) -> None:
+    """Raise NoTreeError for the sentence that was found to have no tree, -1 for none."""
+    if failed >= 0:
+        raise NoTreeError(f"sentence {failed} of the batch has no tree")

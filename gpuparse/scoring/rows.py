@@ -10,11 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.features.keys import WORD, fold_torch, mix_torch, part_keys
-from gpuparse.features.plan import ATOM, LINE, NO_CODE, ArcPlan, Plan
-from gpuparse.scoring.cpu import max_rows
-from gpuparse.scoring.cpu_siblings import NO_SIBLING, max_sibling_rows
-from gpuparse.scoring.feature_map import FeatureMap, row_finder
+from gpuparse.features.keys import WORD, fold, mix, part_keys
+from gpuparse.features.plan import (
+    ATOM,
+    LINE,
+    NO_CODE,
+    NO_SIBLING,
+    ArcPlan,
+    Plan,
+    most_arc_rows,
+    most_sibling_rows,
+)
+from gpuparse.scoring.bags import row_finder
+from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.tensor_batch import TensorBatch
 
 _ROLES = ("head", "sibling", "modifier")
@@ -44,10 +52,10 @@ class PartRows:
     def longest_line(self) -> int:
         """No part has a longer line than this."""
         plan = self._plan
-        arcs = max_rows(plan.arcs, self._places.shape[1])
+        arcs = most_arc_rows(plan.arcs, self._places.shape[1])
         if plan.guide:
-            arcs += max_rows(plan.guide.arcs, 0)
-        return max(arcs, max_sibling_rows(plan.siblings)) if plan.siblings else arcs
+            arcs += most_arc_rows(plan.guide.arcs, 0)
+        return max(arcs, most_sibling_rows(plan.siblings)) if plan.siblings else arcs
 
     def of_arcs(self, b: Tensor, h: Tensor, m: Tensor) -> Tensor:
         """(P, R) int64 rows of the arcs h[p] -> m[p] of sentences b[p], guide features included."""
@@ -90,7 +98,7 @@ class PartRows:
             value = self._batch.values[column[f"{role}_row"], self._places[b, node].unsqueeze(1)]
             value = value.long()
             seed = 3 * column["seed"] + _ROLES.index(role)
-            key = mix_torch(fold_torch(torch.zeros_like(value), value), seed)
+            key = mix(fold(torch.zeros_like(value), value), seed)
             hashed = (key & WORD) * column["slots"] & (column["cells"] - 1)
             shifted = value << column[f"{role}_shift"]
             place = torch.where(column["is_hashed"] == 1, hashed, shifted) ^ place
@@ -126,7 +134,7 @@ class _RowsOfTwo:
             batch.values, places, plan, features,
         )  # fmt: skip
         device = places.device
-        self._find = row_finder(features, device)
+        self._find = row_finder(features)
         self._buckets = torch.from_numpy(plan.buckets).to(device)
         self._codes = torch.from_numpy(plan.codes.astype(np.int64)).to(device)
         self._word, self._pair, self._between = (
@@ -146,14 +154,11 @@ class _RowsOfTwo:
             # The k-th atom of the sides that have one
             sides = np.flatnonzero(sizes > k)
             atom = _columns(plan.atoms[plan.side_start[sides] + k], device)
-            row, offset, shift = (atom[name].reshape(-1, 1, 1) for name in ATOM.names or ())
+            row, offset = (atom[name].reshape(-1, 1, 1) for name in ATOM.names or ())
             place = (self._places + offset).clamp(0, self._values.shape[1] - 1)
             value = self._values[row, place].long()
             here = torch.from_numpy(sides).to(device)
-            if self._features.is_exact:
-                key[here] |= value << shift
-            else:
-                key[here] = fold_torch(key[here], value)
+            key[here] = fold(key[here], value)
             present[here] &= value != 0
         if lone_root:
             looks = [plan.atoms["offset"][s:e].any() for s, e in pairwise(plan.side_start)]
@@ -168,17 +173,17 @@ class _RowsOfTwo:
     def of(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
         """(P, R) rows of all families but between."""
         b, h, m = b.unsqueeze(1), h.unsqueeze(1), m.unsqueeze(1)
-        word, pair, exact = self._word, self._pair, self._features.is_exact
+        word, pair = self._word, self._pair
         keys, on = self._sides
         rows = []
         if len(self._plan.word):
             node = torch.where(word["role"] == 1, m, h)
-            base = self._find(part_keys(keys[word["side"], b, node], word["seed"], 0, exact))
+            base = self._find(part_keys(keys[word["side"], b, node], word["seed"], 0))
             rows.append(self.coded(base, on[word["side"], b, node], self._plan.word, combination))
         if len(self._plan.pair):
             head, modifier = pair["head_side"], pair["modifier_side"]
-            key = part_keys(keys[head, b, h], pair["seed"], 0, exact)
-            base = self._find(key ^ part_keys(keys[modifier, b, m], pair["seed"], 1, exact))
+            key = part_keys(keys[head, b, h], pair["seed"], 0)
+            base = self._find(key ^ part_keys(keys[modifier, b, m], pair["seed"], 1))
             both = on[head, b, h] & on[modifier, b, m]
             rows.append(self.coded(base, both, self._plan.pair, combination))
         return torch.cat(rows, 1) if rows else h.new_zeros(len(h), 0)

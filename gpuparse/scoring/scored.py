@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse.features.label_plan import LabelPlan
-from gpuparse.features.plan import ArcPlan, Plan
-from gpuparse.scoring.cpu_joint import JointLabels
+from gpuparse.features.plan import ArcPlan, LabelPlan, Plan
 from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.joint_labels import JointLabels
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import Weights
 

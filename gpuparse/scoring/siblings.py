@@ -1,24 +1,24 @@
 """Sibling and end scores of a batch as dense tensors: the public function and its torch form.
 
-Parsing on the CPU never makes these tensors; `cpu_siblings.py` says what it reads instead.
+Parsing on the CPU never makes these tensors; native/sibling_scores.h says what it reads instead.
 """
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.compiled import compiled
+from gpuparse import native
 from gpuparse.data.batch import Batch
-from gpuparse.features.keys import WORD, fold_torch, mix_torch
-from gpuparse.features.plan import LINE, NO_CODE, ArcPlan, SiblingPlan
+from gpuparse.features.keys import WORD, fold, mix
+from gpuparse.features.plan import LINE, NO_CODE, NO_SIBLING, ArcPlan, Plan, SiblingPlan
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.kernels.cpu.siblings import sibling_score
 from gpuparse.inference.kernels.cpu.threads import run_in_threads
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
-from gpuparse.scoring.cpu_siblings import NO_SIBLING, make_sibling_score_scratch, score_siblings
+from gpuparse.scoring.bags import bag_of, sum_bags
 from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.native import make_scorer, sentences_of
 from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
-from gpuparse.scoring.weights import Weights, sum_bags
+from gpuparse.scoring.weights import Weights
 
 
 def sibling_scores(
@@ -35,7 +35,7 @@ def sibling_scores(
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan, features, weights: as of `gpuparse.scoring.arcs.arc_scores`.
-        backend: "cpu" (compiled), "torch" (any device), "gpu" (Triton kernels), or "auto".
+        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns:
         siblings (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s,
@@ -49,55 +49,27 @@ def sibling_scores(
     """
     chosen = choose_backend(backend, device_of(batch), has_kernels=True)
     if chosen == "cpu":
-        return _compiled(as_arrays(batch), plan, features, weights)
+        return _by_native(as_arrays(batch), plan, features, weights)
     if chosen == "gpu":
         return _on_gpu(as_tensors(batch), plan, features, weights)
     return _torch(as_tensors(batch), plan, features, weights, rows_at_once)
 
 
-def _compiled(
+def _by_native(
     batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights
 ) -> tuple[Tensor, Tensor]:
-    nodes = batch.places().shape[1]
+    nodes = batch.n_nodes
     dtype = np.float64 if weights.is_integer else np.float32
     out = np.zeros((len(batch), *[nodes] * 3), dtype)
     ends = np.zeros((len(batch), nodes, nodes), dtype)
-    values, starts, lengths = batch.values, batch.starts, batch.lengths
-    sums = np.dtype(np.int32 if weights.is_integer else np.float32)
+    scorer = make_scorer(Plan(plan.pairs, plan), weights.array[:, 0], features.rows)
 
     def score(part: slice) -> None:
-        scratch = make_sibling_score_scratch(plan, nodes - 1, features.is_exact, sums)
-        _score_sentences(
-            values, starts[part], lengths[part], plan, weights.array[:, 0], features.rows, scratch,
-            out[part], ends[part],
-        )  # fmt: skip
+        sentences = sentences_of(batch.select(part))
+        native.call("score_siblings_batch", sentences, scorer, out[part], ends[part])
 
-    run_in_threads(score, lengths, 3, torch.get_num_threads())
+    run_in_threads(score, batch.lengths, 3, torch.get_num_threads())
     return torch.from_numpy(out), torch.from_numpy(ends)
-
-
-@compiled
-def _score_sentences(
-    values: np.ndarray,
-    starts: np.ndarray,
-    lengths: np.ndarray,
-    plan: SiblingPlan,
-    weights: np.ndarray,
-    rows: tuple,
-    scratch: tuple,
-    out: np.ndarray,
-    ends: np.ndarray,
-) -> None:
-    for b in range(len(starts)):
-        n = lengths[b]
-        siblings = score_siblings(values, starts[b], n, plan, weights, rows, scratch)
-        for h in range(n + 1):
-            for m in range(1, n + 1):
-                ends[b, h, m] = siblings.ends[h, m]
-                if h != m:
-                    out[b, h, m, h] = sibling_score(siblings, h, m, h)
-                for s in range(min(h, m) + 1, max(h, m)):
-                    out[b, h, m, s] = sibling_score(siblings, h, m, s)
 
 
 def _on_gpu(
@@ -188,7 +160,7 @@ def _triples(
                 rows.append(torch.where(on, base ^ codes[table][combination], len(weights.array)))
     if not rows:
         return torch.zeros(1, device=device)
-    bag = weights.bag(device, len(rows))
+    bag = bag_of(weights, device, len(rows))
     return sum_bags(bag, torch.stack(rows, -1)).squeeze(-1)
 
 
@@ -201,7 +173,7 @@ def _role_places(
     """(B, N) what a role's value at each node adds to a cell, and whether there is a value."""
     value = batch.values[int(family[f"{_ROLES[role]}_row"])].long()[places]
     if family["is_hashed"]:
-        key = mix_torch(fold_torch(torch.zeros_like(value), value), 3 * int(family["seed"]) + role)
+        key = mix(fold(torch.zeros_like(value), value), 3 * int(family["seed"]) + role)
         place = (key & WORD) * int(family["slots"]) & (int(family["cells"]) - 1)
     else:
         place = value << int(family[f"{_ROLES[role]}_shift"])

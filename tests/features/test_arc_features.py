@@ -14,7 +14,7 @@ from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.feature_map import hashed_map
 from gpuparse.scoring.weights import Weights
 from tests.oracles.arc_features import arc_features, known_values
-from tests.rows import full_exact_map, rows_of_arcs, silence
+from tests.rows import rows_of_arcs, silence, wide_map
 from tests.samples import (
     Sentence,
     random_sentences,
@@ -131,7 +131,7 @@ def test_arcs_share_weight_rows_just_when_they_share_features(name: str, pos_col
     vocabularies, plan = compiled(arc, train[:3], distance, pos_column)
     sentences = train + test  # words of train[3:] and test may be unknown
     batch = encoded(sentences, vocabularies)
-    features = full_exact_map(batch, plan)
+    features = wide_map(plan)
     by_row = {
         (b, h, m): Counter(rows)
         for b in range(len(batch))

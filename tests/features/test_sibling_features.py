@@ -9,7 +9,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
 from gpuparse.features import plan as plan_module
-from gpuparse.features.plan import LINE, Plan, check_exact_keys, compile_arcs, compile_plan
+from gpuparse.features.plan import LINE, Plan, compile_arcs, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
 from gpuparse.scoring.siblings import sibling_scores
@@ -18,12 +18,12 @@ from tests.oracles.arc_features import known_values
 from tests.oracles.sibling_features import end_features, sibling_features
 from tests.rows import (
     end_parts,
-    full_exact_map,
     rows_of_arcs,
     rows_of_ends,
     rows_of_siblings,
     sibling_parts,
     silence,
+    wide_map,
 )
 from tests.samples import Sentence, random_sentences, row, template_set_text, treebank_of
 
@@ -183,7 +183,7 @@ def test_parts_share_weight_rows_just_when_they_share_features(
     assert len(hashed) == 0 or cells == "mixed" or set(hashed) == {cells == "hashed"}
     sentences = train + test  # words of train[3:] and test may be unknown
     batch = encoded(sentences, vocabularies)
-    by_row = of_every_row(batch, plan, full_exact_map(batch, plan))
+    by_row = of_every_row(batch, plan, wide_map(plan))
     by_name = of_every_part(sibling, sentences, train[:3], distance, end, pos_column)
     assert incidence(by_row) == incidence(by_name)
     assert len(incidence(by_name)) > 2
@@ -297,7 +297,7 @@ def test_features_of_a_sentence_written_out_by_hand() -> None:
         assert found[0, *part] == Counter(features), part
     vocabularies, plan = compiled(sibling, [sentence], (1,))
     batch = encoded([sentence], vocabularies)
-    rows = rows_of_siblings(batch, 0, plan, full_exact_map(batch, plan))
+    rows = rows_of_siblings(batch, 0, plan, wide_map(plan))
     for part, features in expected.items():
         assert len(rows[part]) == len(set(rows[part])) == len(features)
 
@@ -359,7 +359,7 @@ def test_features_of_ends_written_out_by_hand() -> None:
         assert found[0, *part] == Counter(features), part
     vocabularies, plan = compiled(["s.pos"], [sentence], (1,), end)
     batch = encoded([sentence], vocabularies)
-    rows = rows_of_ends(batch, 0, plan, full_exact_map(batch, plan))
+    rows = rows_of_ends(batch, 0, plan, wide_map(plan))
     for part, features in expected.items():
         assert len(rows[part]) == len(set(rows[part])) == len(features)
 
@@ -369,7 +369,7 @@ def test_what_stands_beside_no_sibling_is_silent() -> None:
     sibling = ["s-1.form m.pos", "s+1.form", "s.form m.pos", "s-1.form distance"]
     vocabularies, plan = compiled(sibling, [sentence], (1,))
     batch = encoded([sentence], vocabularies)
-    rows = rows_of_siblings(batch, 0, plan, full_exact_map(batch, plan))
+    rows = rows_of_siblings(batch, 0, plan, wide_map(plan))
     for (h, _, s), found in rows.items():
         assert len(found) == (1 if s == h else 4)
 
@@ -412,24 +412,6 @@ def test_arcs_have_the_features_that_they_have_without_siblings(name: str) -> No
             expected = rows_of_arcs(batch, b, each, small)
             assert rows_of_arcs(batch, b, plan.arcs, table) == expected
     assert plan.dense_lines > alone.dense_lines == bare.dense_lines
-
-
-def test_triples_of_too_many_values_have_no_exact_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    sentences = random_sentences(8, 4, 7)
-    vocabularies, plan = compiled(["h.lemma s.form m.pos"], sentences, (1,))
-    check_exact_keys(plan, vocabularies)
-    monkeypatch.setattr(plan_module, "MAX_TRIPLE_CELLS", 16)
-    vocabularies, plan = compiled(["h.lemma s.form m.pos"], sentences, (1,))
-    with pytest.raises(ConfigError, match=r"three words looks at lemma, form, pos.*hashed map"):
-        check_exact_keys(plan, vocabularies)
-
-
-def test_wide_sides_of_siblings_have_no_exact_keys() -> None:
-    wide = " ".join(f"m{d:+d}.form" if d else "m.form" for d in range(-3, 4))
-    sentences = [[row(m, f"w{m}", m - 1, cpos="N") for m in range(1, 30)]]
-    vocabularies, plan = compiled([f"s.pos {wide}"], sentences, (1,))
-    with pytest.raises(ConfigError, match=r"joins form form .* of one word.*hashed map"):
-        check_exact_keys(plan, vocabularies)
 
 
 def test_too_many_variants_for_a_line_are_refused() -> None:

@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import (
-    ARC_ROLES,
-    END_ROLES,
-    LABEL_ROLES,
+    PARTS,
     SETS,
-    SIBLING_ROLES,
     Atom,
     Template,
     TemplateSet,
@@ -51,16 +48,16 @@ def test_whole_template() -> None:
     assert str(template) == "h-1.pos m+3.form[-2:] between.cpos direction distance"
 
 
-@pytest.mark.parametrize("role", LABEL_ROLES)
+@pytest.mark.parametrize("role", PARTS["label"])
 def test_label_templates_look_at_more_of_the_tree(role: str) -> None:
-    assert parse_template(f"{role}.pos", LABEL_ROLES).atoms == (Atom(role, 0, "pos"),)
+    assert parse_template(f"{role}.pos", "label").atoms == (Atom(role, 0, "pos"),)
     if role not in "hm":
         with pytest.raises(ConfigError, match=f"cannot read '{role}.pos'.*a role of h, m"):
             parse_template(f"{role}.pos")
 
 
 def test_sibling_templates_look_at_three_words() -> None:
-    template = parse_template("h.pos s.cpos m.form[:2] distance direction", SIBLING_ROLES)
+    template = parse_template("h.pos s.cpos m.form[:2] distance direction", "sibling")
     assert template.of("h") == (Atom("h", 0, "pos"),)
     assert template.of("s") == (Atom("s", 0, "cpos"),)
     assert template.of("m") == (Atom("m", 0, "form[:2]"),)
@@ -69,7 +66,7 @@ def test_sibling_templates_look_at_three_words() -> None:
         "s.pos s.feats m-1.form m.pos m+3.lemma", "s.pos", "m+1.pos", "direction",
         "s-1.pos s+3.form m.pos", "s+1.pos distance",
     ):  # fmt: skip
-        assert str(parse_template(text, SIBLING_ROLES)) == text
+        assert str(parse_template(text, "sibling")) == text
     with pytest.raises(ConfigError, match=r"cannot read 's.pos'.*a role of h, m"):
         parse_template("s.pos m.pos")
 
@@ -79,13 +76,13 @@ def test_end_templates_look_at_a_head_and_its_outermost_modifier() -> None:
         "h.pos e.pos", "h-1.pos h.form h+3.lemma e.pos e.feats.Case direction distance", "e.pos",
         "h+1.pos", "direction",
     ):  # fmt: skip
-        assert str(parse_template(text, END_ROLES)) == text
-    template = parse_template("h.pos e.form[-2:] distance", END_ROLES)
+        assert str(parse_template(text, "end")) == text
+    template = parse_template("h.pos e.form[-2:] distance", "end")
     assert template.of("h") == (Atom("h", 0, "pos"),)
     assert template.of("e") == (Atom("e", 0, "form[-2:]"),)
-    for roles in (ARC_ROLES, SIBLING_ROLES, LABEL_ROLES):
+    for part in ("arc", "sibling", "label"):
         with pytest.raises(ConfigError, match=r"cannot read 'e.pos'"):
-            parse_template("e.pos", roles)
+            parse_template("e.pos", part)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +102,7 @@ def test_end_templates_look_at_a_head_and_its_outermost_modifier() -> None:
 )
 def test_faulty_end_templates(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
-        parse_template(text, END_ROLES)
+        parse_template(text, "end")
     with pytest.raises(ConfigError, match=re.escape(message)) as caught:
         parse_set(f"arc: [{{templates: [h.pos]}}]\nend: [{{templates: ['{text}']}}]\n", "a")
     assert str(caught.value).startswith("a: ")
@@ -135,7 +132,7 @@ def test_faulty_end_templates(text: str, message: str) -> None:
 )
 def test_faulty_sibling_templates(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
-        parse_template(text, SIBLING_ROLES)
+        parse_template(text, "sibling")
     with pytest.raises(ConfigError, match=re.escape(message)) as caught:
         parse_set(f"arc: [{{templates: [h.pos]}}]\nsibling: [{{templates: ['{text}']}}]\n", "a")
     assert str(caught.value).startswith("a: ")
@@ -278,7 +275,7 @@ def sibling_templates(draw: st.DrawFn) -> Template:
     """Of siblings and what stands around the outer one, or of one field of each of three words."""
     suffix = draw(st.frozensets(st.sampled_from(["direction", "distance"])))
     if draw(st.booleans()):
-        looks = [Atom(role, 0, draw(st.sampled_from(FIELDS))) for role in SIBLING_ROLES]
+        looks = [Atom(role, 0, draw(st.sampled_from(FIELDS))) for role in PARTS["sibling"]]
     else:
         looks = draw(st.lists(atoms("sm"), min_size=1, max_size=4, unique=True))
     return Template(tuple(sorted(looks)), None, suffix)

@@ -92,7 +92,7 @@ def launch_all() -> None:
     from gpuparse.scoring.weights import Weights
     from tests.scoring import test_joint, test_labels, test_siblings
 
-    for kind in (1 << 14, 100_003, "exact"):
+    for kind in (1 << 14, 100_003):
         for dtype in (np.int8, np.int16, np.float32):
             given = test_siblings.prepared(test_siblings.TEMPLATES["extended"], kind)
             batch, plan, features = given

@@ -9,15 +9,14 @@ import torch
 
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
-from gpuparse.errors import ConfigError
 from gpuparse.features import plan as plan_module
-from gpuparse.features.plan import ArcPlan, compile_arcs, compile_plan
+from gpuparse.features.plan import ArcPlan, compile_arcs
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
 from gpuparse.scoring.tensor_batch import as_tensors
 from gpuparse.scoring.weights import Weights
-from tests.rows import full_exact_map, rows_of_arcs, silence
+from tests.rows import rows_of_arcs, silence
 from tests.samples import random_sentence, random_sentences, template_set_text, treebank_of
 
 MIXED = parse_set(
@@ -35,22 +34,19 @@ MIXED = parse_set(
     "mixed",
 )  # fmt: skip
 TEMPLATES = {"mixed": MIXED, "mcdonald-2005": load_templates("mcdonald-2005")}
-MAPS = [1 << 14, 100_003, 100, 16, "exact"]
+MAPS = [1 << 14, 100_003, 100, 16]
 TRAIN = random_sentences(10, 6, 9)
 SENTENCES = random_sentences(11, 9, 11) + random_sentences(12, 2, 1)
 
 
 def prepared(
-    templates: TemplateSet, kind: int | str, sentences: list = SENTENCES
+    templates: TemplateSet, kind: int, sentences: list = SENTENCES
 ) -> tuple[Batch, ArcPlan, FeatureMap]:
     vocabularies = Vocabularies.build(treebank_of(TRAIN), templates.fields("arc"), 3)
     plan = compile_arcs(templates, vocabularies)
     encoder = Encoder(vocabularies)
     batch = encoder.encode(treebank_of(sentences))
-    if kind == "exact":
-        # Built from other sentences, so that some keys are missing.
-        return batch, plan, full_exact_map(encoder.encode(treebank_of(TRAIN)), plan)
-    return batch, plan, hashed_map(int(kind), plan.dense_lines)
+    return batch, plan, hashed_map(kind, plan.dense_lines)
 
 
 def random_weights(
@@ -84,9 +80,7 @@ def values_at(scores: torch.Tensor, arcs: list[tuple[int, int, int]]) -> np.ndar
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("kind", MAPS)
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float32])
-def test_compiled_equals_torch_equals_the_sum_over_rows(
-    name: str, kind: int | str, dtype: type
-) -> None:
+def test_compiled_equals_torch_equals_the_sum_over_rows(name: str, kind: int, dtype: type) -> None:
     batch, plan, features = prepared(TEMPLATES[name], kind)
     weights = random_weights(dtype, plan, features)
     rows = {
@@ -112,10 +106,8 @@ def test_compiled_equals_torch_equals_the_sum_over_rows(
 
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
 @pytest.mark.parametrize("dtype", [np.int16, np.float32])
-@pytest.mark.parametrize("kind", [1 << 14, "exact"])
-def test_batch_mates_padding_and_order_change_nothing(
-    backend: str, dtype: type, kind: int | str
-) -> None:
+@pytest.mark.parametrize("kind", [1 << 14])
+def test_batch_mates_padding_and_order_change_nothing(backend: str, dtype: type, kind: int) -> None:
     batch, plan, features = prepared(MIXED, kind)
     weights = random_weights(dtype, plan, features)
 
@@ -214,7 +206,7 @@ def test_the_batch_is_not_written_to() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 @pytest.mark.parametrize("kind", MAPS)
-def test_cuda_equals_compiled(kind: int | str) -> None:
+def test_cuda_equals_compiled(kind: int) -> None:
     batch, plan, features = prepared(MIXED, kind)
     weights = random_weights(np.int16, plan, features)
     arcs = arcs_of(batch)
@@ -237,10 +229,3 @@ def test_fields_with_too_many_values_share_lines(monkeypatch):
     for backend in ("cpu", "torch"):
         scores = arc_scores(batch, plan, features, weights, backend=backend)
         np.testing.assert_array_equal(values_at(scores, arcs), expected)
-
-
-def test_an_exact_map_has_no_shared_lines(monkeypatch):
-    monkeypatch.setattr(plan_module, "MAX_DENSE_LINES", 150)
-    vocabularies = Vocabularies.build(treebank_of(TRAIN), MIXED.fields("arc"), 3)
-    with pytest.raises(ConfigError, match="too many values to tell all of them apart"):
-        plan_module.check_exact_keys(compile_plan(MIXED, vocabularies), vocabularies)

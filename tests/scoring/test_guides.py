@@ -9,14 +9,13 @@ import torch
 
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
-from gpuparse.errors import ConfigError
-from gpuparse.features.plan import Plan, check_exact_keys, compile_plan
+from gpuparse.features.plan import Plan, compile_plan
 from gpuparse.features.templates import parse_set
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
 from gpuparse.scoring.guides import guide_scores
 from gpuparse.scoring.weights import Weights
 from tests.oracles.arc_features import arc_features, known_values
-from tests.rows import full_exact_map, rows_of_arcs
+from tests.rows import WIDE, rows_of_arcs
 from tests.samples import random_sentences, template_set_text, treebank_of
 
 GUIDE = [
@@ -49,13 +48,11 @@ def random_guides(sentences: list, seed: int, none: float = 0.2) -> list[list[in
 GUIDES = random_guides(SENTENCES, 1)
 
 
-def prepared(kind: int | str) -> tuple[Batch, Plan, FeatureMap]:
+def prepared(kind: int) -> tuple[Batch, Plan, FeatureMap]:
     vocabularies = Vocabularies.build(treebank_of(SENTENCES), FIELDS, 3)
     plan = compile_plan(TEMPLATES, vocabularies)
     batch = Encoder(vocabularies).encode(treebank_of(SENTENCES)).guided(np.concatenate(GUIDES))
-    if kind == "exact":
-        return batch, plan, full_exact_map(batch, plan)
-    return batch, plan, hashed_map(int(kind), plan.dense_lines)
+    return batch, plan, hashed_map(kind, plan.dense_lines)
 
 
 def test_the_row_of_guides_says_their_heads_and_none_elsewhere() -> None:
@@ -68,8 +65,8 @@ def test_the_row_of_guides_says_their_heads_and_none_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int16, np.float32])
-@pytest.mark.parametrize("kind", [1 << 12, 100_003, "exact"])
-def test_scores_are_sums_over_rows_of_proposed_arcs(kind: int | str, dtype: type) -> None:
+@pytest.mark.parametrize("kind", [1 << 12, 100_003])
+def test_scores_are_sums_over_rows_of_proposed_arcs(kind: int, dtype: type) -> None:
     batch, plan, features = prepared(kind)
     assert plan.guide is not None
     rng = np.random.default_rng(3)
@@ -101,7 +98,7 @@ def test_scores_are_sums_over_rows_of_proposed_arcs(kind: int | str, dtype: type
 
 def test_rows_of_guides_are_the_features_that_their_templates_say() -> None:
     """Names of features pair off with rows, each with the arcs that it fires on."""
-    batch, plan, features = prepared("exact")
+    batch, plan, features = prepared(WIDE)
     assert plan.guide is not None
     known = known_values(SENTENCES, FIELDS, 3)
     arcs_of_row, arcs_of_name = defaultdict(Counter), defaultdict(Counter)
@@ -135,17 +132,7 @@ def test_no_family_of_any_part_shares_its_seed() -> None:
     parts = [plan.arcs, plan.siblings.pairs, plan.siblings.ends, plan.guide.arcs]
     seeds = [s for p in parts for table in (p.word, p.pair) for s in table["seed"].tolist()]
     assert len(set(seeds)) == len(seeds)
-    assert plan.families == len(seeds) + len(plan.arcs.between) + len(plan.siblings.triple)
     bare = compile_plan(
         parse_set(template_set_text(arc=ARC), "bare"), Vocabularies({"form": [], "pos": []}, 3)
     )
     assert bare.guide is None
-
-
-def test_guide_templates_too_wide_for_exact_keys_are_refused() -> None:
-    wide = parse_set(
-        template_set_text(arc=["h.pos"], guide=[" ".join(f"m{d:+d}.form" for d in range(4))]), "w"
-    )
-    vocabularies = Vocabularies({"form": [str(i) for i in range(200)], "pos": []}, 3)
-    with pytest.raises(ConfigError, match="use the hashed map"):
-        check_exact_keys(compile_plan(wide, vocabularies), vocabularies)

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.compiled import compiled
+from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.plan import ArcPlan, check_joint_templates, compile_joint_labels
+from gpuparse.features.plan import ArcPlan, Plan, check_joint_templates, compile_joint_labels
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.scoring.cpu_joint import make_joint_scratch, score_labels
-from gpuparse.scoring.cpu_parse import find_label
-from gpuparse.scoring.joint import best_arc_labels, joint_labels, label_map
+from gpuparse.scoring.joint import best_arc_labels
+from gpuparse.scoring.joint_labels import joint_labels, label_map
+from gpuparse.scoring.native import make_scorer, sentences_of
 from gpuparse.scoring.weights import Weights
 from tests.named_rows import rows_of_names
 from tests.oracles.arc_features import arc_features, known_values
-from tests.rows import full_exact_map, rows_of_arcs
+from tests.rows import rows_of_arcs, wide_map
 from tests.samples import random_sentences, template_set_text, treebank_of
 
 LABEL = [
@@ -47,28 +47,18 @@ def random_lines(n_lines: int, width: int, dtype: type, seed: int = 1) -> Weight
     return Weights(rng.integers(ends.min, ends.max, (n_lines, width), dtype, endpoint=True))
 
 
-def by_kernels(
-    batch: Batch, plan: ArcPlan, weights: Weights
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """What the best label of every arc scores, and which it is, sentence by sentence."""
-    joint = joint_labels(plan, weights.array, weights.array.shape[1])
-    sums = np.dtype(np.int32 if weights.is_integer else np.float32)
-    scratch, found = make_joint_scratch(joint, int(batch.lengths.max()), sums), []
-    for start, n in zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True):
-        score_labels(
-            batch.values, start, n, plan, joint.rows, joint.weights, joint.stride,
-            joint.width, scratch.parts, scratch.words, scratch.lines, scratch.counts, scratch.best,
-        )  # fmt: skip
-        label = np.full((n + 1, n + 1), -1)
-        for h, m in zip(*(part.tolist() for part in arcs_of(n)), strict=True):
-            label[h, m] = found_label(h, m, n, joint, scratch)
-        found.append((scratch.best[: n + 1, : n + 1].copy(), label))
-    return found
-
-
-@compiled
-def found_label(h, m, n, joint, scratch):
-    return find_label(h, m, n, joint, scratch, -1, 0.0)[0]
+def by_native(batch: Batch, plan: ArcPlan, weights: Weights) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The score of the best label of every arc, and its number, sentence by sentence."""
+    width, nodes = weights.array.shape[1], batch.n_nodes
+    joint = joint_labels(plan, weights.array, width)
+    dtype = np.float64 if weights.is_integer else np.float32
+    scorer = make_scorer(Plan(plan), joint.weights, joint.rows, joint)
+    scores = np.zeros((len(batch), nodes, nodes, width), dtype)
+    native.call("score_labels_batch", sentences_of(batch), scorer, scores)
+    return [
+        (scores[b, : n + 1, : n + 1].max(-1), scores[b, : n + 1, : n + 1].argmax(-1))
+        for b, n in enumerate(batch.lengths.tolist())
+    ]
 
 
 def arcs_of(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -90,12 +80,12 @@ def test_both_forms_are_the_sum_over_features_by_name(dtype: type, width: int) -
         }
         for sentence in SENTENCES
     ]
-    maps = full_exact_map(batch, plan), label_map(1 << 16)
+    maps = wide_map(plan), label_map(1 << 16)
     rows = ([rows_of_arcs(batch, b, plan, each) for b in range(len(batch))] for each in maps)
     lines, wide = rows_of_names(named, *rows, may_collide=True), weights.array.astype(np.float64)
     by_torch = best_arc_labels(batch, plan, weights)
     seen: set[int] = set()
-    for b, (most, label) in enumerate(by_kernels(batch, plan, weights)):
+    for b, (most, label) in enumerate(by_native(batch, plan, weights)):
         heads, modifiers = arcs_of(len(SENTENCES[b]))
         expected = np.array(
             [
@@ -126,7 +116,7 @@ def test_compiled_equals_torch_to_the_bit_where_features_share_lines(
         most, label = best_arc_labels(batch, plan, table)
         few, same = best_arc_labels(batch, plan, table, rows_at_once=1)
         assert most.dtype == torch.float64
-        for b, (ours, which) in enumerate(by_kernels(batch, plan, table)):
+        for b, (ours, which) in enumerate(by_native(batch, plan, table)):
             cells = arcs_of(len(SENTENCES[b]))
             assert np.array_equal(ours[cells], most[b].numpy()[cells])
             assert np.array_equal(which[cells], label[b].numpy()[cells])

@@ -8,7 +8,7 @@ import torch
 
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
-from gpuparse.features.label_plan import LabelPlan, compile_labels
+from gpuparse.features.plan import LabelPlan, compile_labels
 from gpuparse.features.templates import load_templates, parse_set
 from gpuparse.scoring.labels import best_labels
 from gpuparse.scoring.weights import Weights

@@ -12,7 +12,7 @@ from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
 from gpuparse.scoring.rows import PartRows
 from gpuparse.scoring.tensor_batch import as_tensors
-from tests.rows import full_exact_map, rows_of_arcs, rows_of_ends, rows_of_siblings
+from tests.rows import rows_of_arcs, rows_of_ends, rows_of_siblings
 from tests.samples import random_sentences, template_set_text, treebank_of
 from tests.scoring.test_guides import random_guides
 
@@ -44,7 +44,7 @@ GUIDES = random_guides(SENTENCES, 1)
 
 
 def prepared(
-    templates: TemplateSet, kind: int | str, device: torch.device
+    templates: TemplateSet, kind: int, device: torch.device
 ) -> tuple[Batch, Batch, Plan, FeatureMap]:
     """The batch in main memory and on the device."""
     parts = ("arc", "sibling", "end", "guide")
@@ -52,12 +52,7 @@ def prepared(
     vocabularies = Vocabularies.build(treebank_of(TRAIN), fields, 3)
     plan, encoder = compile_plan(templates, vocabularies), Encoder(vocabularies)
     batch = encoder.encode(treebank_of(SENTENCES)).guided(np.concatenate(GUIDES))
-    if kind == "exact":
-        known = encoder.encode(treebank_of(TRAIN))
-        features = full_exact_map(known.guided(np.concatenate(random_guides(TRAIN, 2))), plan)
-    else:
-        features = hashed_map(int(kind), plan.dense_lines)
-    return batch, as_tensors(batch).to(device), plan, features
+    return batch, as_tensors(batch).to(device), plan, hashed_map(kind, plan.dense_lines)
 
 
 def firing(lines: torch.Tensor, silent: int) -> list[list[int]]:
@@ -70,10 +65,10 @@ def columns(parts: list[tuple], b: int, device: torch.device) -> list[torch.Tens
 
 
 @pytest.mark.parametrize("cells", [1 << 22, 0], ids=["triples by shifts", "hashed triples"])
-@pytest.mark.parametrize("kind", [1 << 14, 100_003, "exact"])
+@pytest.mark.parametrize("kind", [1 << 14, 100_003])
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_rows_are_those_of_the_kernels(
-    name: str, kind: int | str, cells: int, device: torch.device, monkeypatch: pytest.MonkeyPatch
+    name: str, kind: int, cells: int, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_module, "MAX_TRIPLE_CELLS", cells)
     batch, moved, plan, features = prepared(TEMPLATES[name], kind, device)

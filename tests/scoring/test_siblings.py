@@ -14,15 +14,12 @@ from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import Plan, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.cpu_siblings import make_sibling_score_scratch, score_siblings
 from gpuparse.scoring.feature_map import FeatureMap, hashed_map
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensor_batch import as_tensors
 from gpuparse.scoring.weights import Weights
-from tests.inference.siblings import dense
 from tests.rows import (
     end_parts,
-    full_exact_map,
     rows_of_ends,
     rows_of_siblings,
     sibling_parts,
@@ -61,7 +58,7 @@ TEMPLATES = {
     ),
     "triples": parse_set(template_set_text(arc=ARCS, sibling=["h.pos s.form m.pos"]), "triples"),
 }
-MAPS = [1 << 14, 100_003, 100, "exact"]
+MAPS = [1 << 14, 100_003, 100]
 # Which triple families are found by shifts: all; those of small fields, the others in few cells.
 CELLS = {"direct": (1 << 26, 0), "hashed": (1 << 10, 1 << 8)}
 TRAIN = random_sentences(10, 6, 9)
@@ -81,17 +78,14 @@ def cells(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 def prepared(
-    templates: TemplateSet, kind: int | str, sentences: list = SENTENCES
+    templates: TemplateSet, kind: int, sentences: list = SENTENCES
 ) -> tuple[Batch, Plan, FeatureMap]:
     fields = sorted({f for part in ("arc", "sibling", "end") for f in templates.fields(part)})
     vocabularies = Vocabularies.build(treebank_of(TRAIN), fields, 3)
     plan = compile_plan(templates, vocabularies)
     encoder = Encoder(vocabularies)
     batch = encoder.encode(treebank_of(sentences))
-    if kind == "exact":
-        # Built from other sentences, so that some keys are missing.
-        return batch, plan, full_exact_map(encoder.encode(treebank_of(TRAIN)), plan)
-    return batch, plan, hashed_map(int(kind), plan.dense_lines)
+    return batch, plan, hashed_map(kind, plan.dense_lines)
 
 
 def random_weights(
@@ -152,7 +146,7 @@ def summed(
 @pytest.mark.parametrize("kind", MAPS)
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float32])
 def test_compiled_equals_torch_equals_the_sum_over_rows(
-    name: str, kind: int | str, dtype: type, cells: str
+    name: str, kind: int, dtype: type, cells: str
 ) -> None:
     batch, plan, features = prepared(TEMPLATES[name].expanded(["Case"]), kind)
     weights = random_weights(dtype, plan, features)
@@ -170,46 +164,11 @@ def test_compiled_equals_torch_equals_the_sum_over_rows(
             np.testing.assert_array_equal(values_at(scores, parts), expected)
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
-@pytest.mark.parametrize("dtype", [np.int16, np.float32])
-def test_the_factored_scores_are_the_dense_ones(name: str, dtype: type, cells: str) -> None:
-    """What search reads, added up as its definition says; one scratch for all sentences."""
-    batch, plan, features = prepared(TEMPLATES[name].expanded(["Case"]), 100_003)
-    weights = random_weights(dtype, plan, features)
-    whole, ends = sibling_scores(batch, plan.siblings, features, weights, backend="cpu")
-    sums = np.dtype(np.float32 if dtype is np.float32 else np.int32)
-    longest = int(batch.lengths.max())
-    scratch = make_sibling_score_scratch(plan.siblings, longest + 3, features.is_exact, sums)
-    for b, (start, n) in enumerate(zip(batch.starts, batch.lengths.tolist(), strict=True)):
-        factored = score_siblings(
-            batch.values, int(start), n, plan.siblings, weights.array[:, 0],
-            features.rows, scratch,
-        )  # fmt: skip
-        cut = factored._replace(
-            first=factored.first[: n + 1, : n + 1],
-            pair=factored.pair[: n + 1, : n + 1],
-            ends=factored.ends[: n + 1, : n + 1],
-            places=factored.places[:, :, : n + 1],
-            masks=factored.masks[:, :, : n + 1],
-        )
-        scores = dense(cut)
-        parts = np.array(sibling_parts(n)).T
-        expected = whole[b].numpy()[tuple(parts)]
-        words = [(h, m) for h, m, _ in end_parts(n) if h != m]
-        for h, m in words:
-            assert cut.ends[h, m] == ends[b, h, m]
-        assert (n > 1 and len(plan.siblings.ends.pair) > 0) <= any(cut.ends[part] for part in words)
-        if dtype is np.float32:  # the factored ones are added in float64
-            np.testing.assert_allclose(scores[tuple(parts)], expected, rtol=1e-5, atol=1e-5)
-        else:
-            np.testing.assert_array_equal(scores[tuple(parts)], expected)
-
-
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
 @pytest.mark.parametrize("dtype", [np.int16, np.float32])
-@pytest.mark.parametrize("kind", [1 << 14, "exact"])
+@pytest.mark.parametrize("kind", [1 << 14])
 def test_batch_mates_padding_and_order_change_nothing(
-    backend: str, dtype: type, kind: int | str, cells: str
+    backend: str, dtype: type, kind: int, cells: str
 ) -> None:
     batch, plan, features = prepared(MIXED, kind)
     weights = random_weights(dtype, plan, features)
@@ -325,11 +284,11 @@ def test_the_batch_and_the_weights_are_not_written_to(cells: str) -> None:
 @given(
     st.lists(st.sampled_from([str(t) for t in MIXED.sibling]), min_size=1, unique=True),
     st.lists(st.sampled_from([str(t) for t in MIXED.end]), unique=True),
-    st.sampled_from([16, 1000, 1 << 12, "exact"]),
+    st.sampled_from([16, 1000, 1 << 12]),
     st.integers(0, 1000),
 )
 def test_any_templates_score_alike_on_all_backends(
-    sibling: list[str], end: list[str], kind: int | str, seed: int
+    sibling: list[str], end: list[str], kind: int, seed: int
 ) -> None:
     templates = parse_set(template_set_text(arc=ARCS, sibling=sibling, end=end), "some")
     batch, plan, features = prepared(templates, kind, random_sentences(seed, 3, 6))
@@ -344,7 +303,7 @@ def test_any_templates_score_alike_on_all_backends(
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 @pytest.mark.parametrize("kind", MAPS)
-def test_cuda_equals_compiled(kind: int | str, cells: str) -> None:
+def test_cuda_equals_compiled(kind: int, cells: str) -> None:
     batch, plan, features = prepared(MIXED, kind)
     weights = random_weights(np.int16, plan, features)
     parts = parts_of(batch)

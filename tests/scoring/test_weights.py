@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gpuparse.scoring.weights import EXACT_BELOW, Weights, quantised, sum_bags
+from gpuparse.scoring.bags import EXACT_BELOW, bag_of, sum_bags
+from gpuparse.scoring.weights import Weights, quantised
 
 CPU = torch.device("cpu")
 
@@ -15,31 +16,31 @@ CPU = torch.device("cpu")
 def test_the_array_of_float_weights_is_the_memory_of_the_bag() -> None:
     weights = Weights(np.zeros((5, 2), np.float32))
     weights.array[3, 1] = 2.5
-    assert weights.bag(CPU, 100).weight[3, 1] == 2.5
-    assert weights.bag(CPU, 100).mode == "sum"
-    assert sum_bags(weights.bag(CPU, 2), torch.tensor([[3, 3, 0]])).tolist() == [[0.0, 5.0]]
+    assert bag_of(weights, CPU, 100).weight[3, 1] == 2.5
+    assert bag_of(weights, CPU, 100).mode == "sum"
+    assert sum_bags(bag_of(weights, CPU, 2), torch.tensor([[3, 3, 0]])).tolist() == [[0.0, 5.0]]
 
 
 def test_one_row_past_the_last_stays_out_of_the_sums() -> None:
     weights = Weights(np.ones((4, 1), np.int8))
     rows = torch.tensor([[[0, 1, 4], [4, 4, 4]]])
-    assert sum_bags(weights.bag(CPU, 3), rows).tolist() == [[[2.0], [0.0]]]
+    assert sum_bags(bag_of(weights, CPU, 3), rows).tolist() == [[[2.0], [0.0]]]
 
 
 def test_bags_go_to_double_precision_where_single_would_round() -> None:
     weights = Weights(np.full((3, 1), 32767, np.int16))
     few = EXACT_BELOW // 32767
     assert few * 32767 < EXACT_BELOW
-    assert weights.bag(CPU, few).weight.dtype == torch.float32
-    assert weights.bag(CPU, few + 1).weight.dtype == torch.float64
+    assert bag_of(weights, CPU, few).weight.dtype == torch.float32
+    assert bag_of(weights, CPU, few + 1).weight.dtype == torch.float64
     odd = torch.full((1, 1025), 2)
-    assert int(sum_bags(weights.bag(CPU, 1025), odd)) == 1025 * 32767
+    assert int(sum_bags(bag_of(weights, CPU, 1025), odd)) == 1025 * 32767
 
 
 def test_the_lowest_number_counts_as_the_largest() -> None:
     weights = Weights(np.array([[-32768], [1]], np.int16))
-    assert weights.bag(CPU, 511).weight.dtype == torch.float32
-    assert weights.bag(CPU, 512).weight.dtype == torch.float64
+    assert bag_of(weights, CPU, 511).weight.dtype == torch.float32
+    assert bag_of(weights, CPU, 512).weight.dtype == torch.float64
 
 
 def test_other_types_are_refused() -> None:

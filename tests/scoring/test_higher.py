@@ -1,5 +1,4 @@
-"""Parts of three and four words: compiled blocks, listed rows, torch, and whole models by looking
-at every tree."""
+"""Parts of three and four words: listed rows, torch, and whole models against every tree."""
 
 from itertools import product
 
@@ -10,26 +9,21 @@ import torch
 from gpuparse.data.tree import is_projective
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.plan import check_exact_keys, compile_plan
-from gpuparse.features.templates import LARGER_PARTS, PARTS, parse_set, parse_template
+from gpuparse.features.plan import compile_plan
+from gpuparse.features.templates import PARTS, parse_set, parse_template
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
+from gpuparse.parts import HIGHER_ORDER, listed_number
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.cpu_larger import (
-    fill_larger_keys,
-    larger_rows,
-    make_larger_scratch,
-    max_larger_rows,
-)
 from gpuparse.scoring.feature_map import hashed_map
-from gpuparse.scoring.larger import larger_rows as rows_in_torch
-from gpuparse.scoring.larger import larger_scores
+from gpuparse.scoring.higher import higher_rows, higher_scores
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights
 from tests.oracles.arc_features import known_values
 from tests.oracles.brute_force import all_trees, ends_of, parts_of
 from tests.oracles.larger_features import larger_features
 from tests.oracles.larger_trees import larger_parts_of
+from tests.rows import rows_of_parts
 from tests.samples import random_sentences, treebank_of
 
 TEMPLATES = {
@@ -40,11 +34,12 @@ TEMPLATES = {
     "inner_grandchild": ["h.pos m.pos c.pos direction", "m.form c.form"],
     "outer_grandchild": ["h.pos m.pos c.pos direction", "h.pos c+1.form"],
 }
+HIGHER_PARTS = [kind.name for kind in HIGHER_ORDER]
 ROWS = [1 << 12, 10_007]
 SENTENCES = random_sentences(21, 5, 5) + random_sentences(22, 3, 1)
 
 
-def template_set(parts=LARGER_PARTS, siblings=True):
+def template_set(parts=HIGHER_PARTS, siblings=True):
     lines = ["name: test", "distance: [1, 3]", "arc:", "  - templates: [h.pos m.pos direction]"]
     if siblings:
         lines += ["sibling:", "  - templates: [h.pos s.pos m.pos, s.form m.pos direction]"]
@@ -76,25 +71,32 @@ def arcs_over(n):
     return [(h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m]
 
 
+# Where native code lists the words of a part besides h and m: third, fourth.
+LISTED = {
+    "grandparent": ("g", None), "grand_sibling": ("s", "g"), "tri_sibling": ("s", "t"),
+    "head_child": ("c", None), "inner_grandchild": ("c", None), "outer_grandchild": ("c", None),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("rows", ROWS)
-def test_rows_in_torch_are_the_compiled_ones(rows):
+def test_rows_in_torch_are_the_native_ones(rows):
     treebank, vocabularies, plan, features = prepared(template_set(), rows)
     batch = Encoder(vocabularies).encode(treebank)
-    scratch = make_larger_scratch(plan.larger, int(batch.lengths.max()))
-    found = np.zeros(max_larger_rows(plan.larger), np.int64)
     for b in range(len(batch)):
-        n, larger = int(batch.lengths[b]), plan.larger
-        fill_larger_keys(batch.values, int(batch.starts[b]), n, larger, scratch)
-        for number, kind in enumerate(LARGER_PARTS):
-            parts = list(parts_over(kind, n))[::7]
+        for kind in HIGHER_PARTS:
+            parts = list(parts_over(kind, int(batch.lengths[b])))[::7]
             if not parts:
                 continue
             at = torch.tensor([(b, *words) for words in parts])
-            lines = rows_in_torch(kind, at, batch, larger, features, -1).tolist()
-            for words, line in zip(parts, lines, strict=True):
-                words = (*words, 0)[:4]
-                count = larger_rows(number, *words, larger, scratch, features.rows.rows, found)
-                assert found[:count].tolist() == [row for row in line if row >= 0]
+            lines = higher_rows(kind, at, batch, plan.higher, features, -1).tolist()
+            listed = []
+            for words in parts:
+                of_role = dict(zip(PARTS[kind], words, strict=True)) | {None: 0}
+                third, fourth = (of_role[role] for role in LISTED[kind])
+                number = listed_number(kind)
+                listed.append((number, of_role["h"], of_role["m"], third, fourth, 0))
+            found = rows_of_parts(batch, b, plan, features, listed)
+            assert found == [[row for row in line if row >= 0] for line in lines]
 
 
 def test_a_feature_has_a_row_of_its_own_and_the_same_one_wherever_it_fires():
@@ -103,13 +105,13 @@ def test_a_feature_has_a_row_of_its_own_and_the_same_one_wherever_it_fires():
     batch = Encoder(vocabularies).encode(treebank)
     known = known_values(SENTENCES, vocabularies.fields, 3)
     row_of, feature_of = {}, {}
-    for kind in LARGER_PARTS:
+    for kind in HIGHER_PARTS:
         for b, sentence in enumerate(SENTENCES):
             parts = list(parts_over(kind, len(sentence)))[::3]
             if not parts:
                 continue
             at = torch.tensor([(b, *words) for words in parts])
-            rows = rows_in_torch(kind, at, batch, plan.larger, features, -1)
+            rows = higher_rows(kind, at, batch, plan.higher, features, -1)
             for words, line in zip(parts, rows.tolist(), strict=True):
                 expected = larger_features(kind, TEMPLATES[kind], sentence, words, known)
                 for feature, row in zip(expected, line, strict=True):
@@ -144,14 +146,14 @@ def scores_of_parts(templates, batch, plan, features, weights):
             for s in range(int(batch.lengths[b]) + 1)
         }
         found["end"] = {part: float(ends[part]) for part in of_arcs}
-    for kind in LARGER_PARTS:
+    for kind in HIGHER_PARTS:
         if getattr(templates, kind):
             parts = [
                 (b, *words)
                 for b, n in enumerate(batch.lengths.tolist())
                 for words in parts_over(kind, n)
             ]
-            scores = larger_scores(kind, torch.tensor(parts), batch, plan.larger, features, weights)
+            scores = higher_scores(kind, torch.tensor(parts), batch, plan.higher, features, weights)
             found[kind] = dict(zip(parts, scores.tolist(), strict=True))
     return found
 
@@ -176,7 +178,7 @@ def value_of(tree, b, scores):
 )
 def test_a_model_finds_the_best_of_all_trees(name, single_root):
     decoder = DECODERS[name]
-    parts = [part for part in LARGER_PARTS if part in decoder.parts]
+    parts = [part for part in HIGHER_PARTS if part in decoder.parts]
     templates = template_set(parts).only(decoder.parts)
     treebank, vocabularies, plan, features = prepared(templates, 1 << 12)
     weights = whole_weights(plan, features, 3)
@@ -195,7 +197,7 @@ def test_a_model_finds_the_best_of_all_trees(name, single_root):
         tree = [-1, *found.heads[start + 1 : start + n + 1].tolist()]
         assert tree in trees
         value = value_of(tree, b, scores)
-        if name != "dual_decomposition" or found.notes.by_place[0, start]:
+        if name != "dual_decomposition" or found.certificates[0, start]:
             assert value == best
             certified += 1
         assert value <= best
@@ -240,9 +242,6 @@ def test_crossing_arcs_cost_min_gain(parts, single_root):
     assert n_crossing[0] > n_crossing[1] > n_crossing[2] == 0
 
 
-def test_larger_parts_take_no_distance_and_no_exact_map():
+def test_higher_order_parts_take_no_distance():
     with pytest.raises(ConfigError, match="takes no distance"):
-        parse_template("g.pos m.pos distance", PARTS["grandparent"])
-    _, vocabularies, plan, _ = prepared(template_set(), 1 << 12)
-    with pytest.raises(ConfigError, match="by hash alone"):
-        check_exact_keys(plan, vocabularies)
+        parse_template("g.pos m.pos distance", "grandparent")
