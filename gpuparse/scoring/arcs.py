@@ -68,12 +68,12 @@ def _by_native(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weigh
 
 
 def _on_gpu(batch: TensorBatch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
-    from gpuparse.scoring import gpu_arcs  # Triton is imported where it is needed alone
+    from gpuparse.scoring.triton import arcs as by_triton  # Triton only where it is needed
 
-    tables = gpu_arcs.arc_tables(plan, features, batch.values.device)
-    sums = gpu_arcs.place_sums(batch.values, tables, weights)
+    tables = by_triton.arc_tables(plan, features, batch.values.device)
+    sums = by_triton.place_sums(batch.values, tables, weights)
     sentences = batch.starts, batch.lengths, batch.n_nodes
-    return gpu_arcs.score_arcs(batch.values, *sentences, tables, sums, weights)
+    return by_triton.score_arcs(batch.values, *sentences, tables, sums, weights)
 
 
 class TorchScorer:

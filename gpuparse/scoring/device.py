@@ -59,7 +59,7 @@ class DeviceParser:
         self._copies = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._kernels = None
         if backend == "gpu":
-            from gpuparse.scoring.gpu_kernels import Kernels  # and Triton with it
+            from gpuparse.scoring.triton.kernels import Kernels  # and Triton with it
 
             self._kernels = Kernels(
                 scored.plan, scored.features, scored.arcs, device, scored.label_plan,

@@ -37,13 +37,13 @@ def best_arc_labels(
     """
     chosen, batch = choose_backend(backend, device_of(batch), has_kernels=True), as_tensors(batch)
     if chosen == "gpu":
-        from gpuparse.scoring import gpu_arcs, gpu_joint  # imported where they are needed alone
+        from gpuparse.scoring.triton import arcs, joint  # Triton only where it is needed
 
         features = label_map(len(weights.array))
-        tables = gpu_arcs.arc_tables(plan, features, batch.values.device)
+        tables = arcs.arc_tables(plan, features, batch.values.device)
         sentences = batch.starts, batch.lengths, batch.n_nodes
-        sums = gpu_joint.place_lines(batch.values, tables, weights)
-        return gpu_joint.label_arcs(*sentences, tables, sums, weights)
+        sums = joint.place_lines(batch.values, tables, weights)
+        return joint.label_arcs(*sentences, tables, sums, weights)
     scorer = TorchScorer(batch, plan, label_map(len(weights.array)), weights, rows_at_once)
 
     def best(scores: Tensor) -> tuple[Tensor, ...]:

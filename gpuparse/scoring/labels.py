@@ -145,12 +145,12 @@ def _require_primary(may_be_primary: np.ndarray) -> None:
 
 
 def _on_gpu(batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:
-    from gpuparse.scoring import gpu_labels  # Triton is imported where it is needed alone
+    from gpuparse.scoring.triton import labels as by_triton  # Triton only where it is needed
 
-    tables = gpu_labels.label_tables(plan, heads.device)
+    tables = by_triton.label_tables(plan, heads.device)
     positions = torch.stack(tree_positions(heads))
     sentences = batch.starts, batch.lengths
-    return gpu_labels.label_trees(batch.values, *sentences, positions, tables, weights)
+    return by_triton.label_trees(batch.values, *sentences, positions, tables, weights)
 
 
 def _torch_labels(batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:

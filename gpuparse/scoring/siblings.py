@@ -75,12 +75,12 @@ def _by_native(
 def _on_gpu(
     batch: TensorBatch, plan: SiblingPlan, features: FeatureMap, weights: Weights
 ) -> tuple[Tensor, Tensor]:
-    from gpuparse.scoring import gpu_siblings  # Triton is imported where it is needed alone
+    from gpuparse.scoring.triton import siblings as by_triton  # Triton only where it is needed
 
-    tables = gpu_siblings.sibling_tables(plan, features, batch.values.device)
-    sums = gpu_siblings.sibling_sums(batch.values, tables, weights)
+    tables = by_triton.sibling_tables(plan, features, batch.values.device)
+    sums = by_triton.sibling_sums(batch.values, tables, weights)
     sentences = batch.starts, batch.lengths, batch.n_nodes
-    return gpu_siblings.score_siblings(batch.values, *sentences, tables, sums, weights)
+    return by_triton.score_siblings(batch.values, *sentences, tables, sums, weights)
 
 
 def _torch(

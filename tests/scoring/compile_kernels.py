@@ -20,7 +20,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction, KernelParam
 
-from gpuparse.scoring import gpu_arcs, gpu_joint, gpu_labels, gpu_siblings  # noqa: F401
+import gpuparse.scoring.triton.siblings  # noqa: F401
 
 TARGET = 90  # compute capability 9.0
 TYPES = {

@@ -20,7 +20,7 @@ from gpuparse.features.plan import HEAD, LINE, ArcPlan
 from gpuparse.inference.kernels.gpu.launch import WARP, as_laid_out, on_device
 from gpuparse.scoring.bags import table_of
 from gpuparse.scoring.feature_map import FeatureMap
-from gpuparse.scoring.gpu_keys import (
+from gpuparse.scoring.triton.keys import (
     POWER,
     DeviceMap,
     device_map,

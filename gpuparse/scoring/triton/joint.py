@@ -9,9 +9,15 @@ from torch import Tensor
 
 from gpuparse.inference.kernels.gpu.launch import as_laid_out, on_device
 from gpuparse.scoring.bags import table_of
-from gpuparse.scoring.gpu_arcs import ArcTables, combination_of, place_parts, score_type, sum_type
-from gpuparse.scoring.gpu_keys import find_base, is_off, part_of, side_key
-from gpuparse.scoring.gpu_labels import lines_at_once
+from gpuparse.scoring.triton.arcs import (
+    ArcTables,
+    combination_of,
+    place_parts,
+    score_type,
+    sum_type,
+)
+from gpuparse.scoring.triton.keys import find_base, is_off, part_of, side_key
+from gpuparse.scoring.triton.labels import lines_at_once
 from gpuparse.scoring.weights import Weights
 
 PLACES = 4  # places that one program sums the word families of

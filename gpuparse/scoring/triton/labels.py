@@ -12,7 +12,7 @@ from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, LabelPlan
 from gpuparse.inference.kernels.gpu.launch import as_laid_out, on_device
 from gpuparse.parts import BY_NAME
 from gpuparse.scoring.bags import table_of
-from gpuparse.scoring.gpu_keys import fold, mix
+from gpuparse.scoring.triton.keys import fold, mix
 from gpuparse.scoring.weights import Weights
 
 AT_ONCE = 16  # lines of weights that one program reads together, at most

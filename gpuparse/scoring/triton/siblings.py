@@ -12,7 +12,7 @@ from gpuparse.features.plan import LINE, SiblingPlan
 from gpuparse.inference.kernels.gpu.launch import as_laid_out, on_device
 from gpuparse.scoring.bags import table_of
 from gpuparse.scoring.feature_map import FeatureMap
-from gpuparse.scoring.gpu_arcs import (
+from gpuparse.scoring.triton.arcs import (
     ArcTables,
     PlaceSums,
     arc_tables,
@@ -21,7 +21,7 @@ from gpuparse.scoring.gpu_arcs import (
     score_arcs,
     score_type,
 )
-from gpuparse.scoring.gpu_keys import find_base, fold, is_off, mix
+from gpuparse.scoring.triton.keys import find_base, fold, is_off, mix
 from gpuparse.scoring.weights import Weights
 
 AT_ONCE = 4  # modifiers whose sibling scores one program computes together
