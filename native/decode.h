@@ -45,7 +45,7 @@ inline HigherOrderSearch higher_order_search(const Search& search) {
 }
 
 // Fill heads[1..n] with the best tree. arcs: of the sentence, perhaps changed; the other scores are
-// those of `scores`. labels: (n + 1,), filled by decoders that find labels themselves. graph: of
+// those of `scores`. labels: (n + 1,), filled by decoders that find labels themselves, or NULL. graph: of
 // BY_MULTI_PARENT, (n + 1, n + 1), filled with the arcs, of which heads are the primary ones.
 // Where memory runs out, nothing is found and the arena has failed.
 template<class W>
@@ -81,9 +81,13 @@ Certificate find_tree(View2<const double> arcs, const SentenceScores<W>& scores,
         case BY_EISNER_GRANDCHILD:
         case BY_EISNER_GRAND_SIBLING:
         case BY_EISNER_TRI_SIBLING:
-        case BY_DUAL_DECOMPOSITION:
+        case BY_DUAL_DECOMPOSITION: {
+            ArenaMark mark(arena);
+            if (!labels) labels = arena.take<int64_t>(n + 1);  // nothing reads them
+            if (!labels) return {};
             return search_higher_order(arcs, scores.parts, higher_order_search(search), n, arena, heads,
                                        labels);
+        }
     }
     return result;
 }

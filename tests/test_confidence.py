@@ -19,7 +19,7 @@ from gpuparse.learning.projectivize import unkeepable
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import TorchScorer, arc_scores
-from gpuparse.scoring.joint import label_map
+from gpuparse.scoring.joint_labels import label_map
 from gpuparse.scoring.siblings import sibling_scores
 from tests.oracles import brute_force
 from tests.samples import any_heads, random_sentences, template_set_text, treebank_of

@@ -209,7 +209,7 @@ def test_a_model_of_siblings_alone_can_be_searched_by_the_second_order() -> None
     templates = ALL.only(("sibling", "end"))
     dual = trained("dual_decomposition", templates=templates)
     projective = with_decoder(dual, "eisner_sibling", force=True)
-    assert projective.plan.larger is None
+    assert projective.plan.higher is None
     assert len(projective.parse(TEST).heads) == TEST.n_words
 
 

@@ -35,6 +35,7 @@ from gpuparse.learning.device_parts import (
 )
 from gpuparse.learning.updates import steps_in_turn, update_rule
 from gpuparse.scoring.admission import Admission, PartSize
+from gpuparse.scoring.bags import bag_of
 from gpuparse.scoring.device import DeviceParser, or_no_memory
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.rows import PartRows
@@ -91,7 +92,7 @@ class DeviceLearner:
         self._single_root = single_root
         self._max_cells, self._rows_at_once = max_cells, rows_at_once
         # The table that scores are summed from on this device; in main memory, `weights` itself.
-        self._table = weights.bag(self._values.device, 1).weight.detach()
+        self._table = bag_of(weights, self._values.device, 1).weight.detach()
         self._table[:-1] = torch.from_numpy(weights.array).to(device)
         self._weighted = torch.from_numpy(weighted).to(device)
         # In main memory the torch form too: what runs there is what runs on another device.

@@ -9,7 +9,6 @@ from gpuparse.config import RunConfig
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies, choose_pos_column, seen_attributes
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.features.larger_plan import CHILDREN
 from gpuparse.features.plan import compile_joint_labels, compile_plan
 from gpuparse.features.templates import PARTS, TemplateSet
 from gpuparse.inference.decoders import DECODERS
@@ -36,9 +35,9 @@ from gpuparse.learning.stages.pruning import (
 )
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.parser import Parser, check_guides, label_children
-from gpuparse.scoring.cpu_joint import JointLabels
+from gpuparse.parts import CHILDREN
 from gpuparse.scoring.feature_map import hashed_map
-from gpuparse.scoring.joint import joint_labels
+from gpuparse.scoring.joint_labels import JointLabels, joint_labels
 from gpuparse.scoring.pruning import Arcs, all_cells
 from gpuparse.scoring.weights import Weights, quantised
 
@@ -89,7 +88,7 @@ class Trainer:
         self._check_needs()
         self._vocabularies = vocabularies or self._see_values()
         self.plan = compile_plan(
-            self._arcs, self._vocabularies, larger=self._decoder.is_higher_order
+            self._arcs, self._vocabularies, higher=self._decoder.is_higher_order
         )
         batch = Encoder(self._vocabularies).encode(treebank)
         if guides is not None:

@@ -11,7 +11,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.features.keys import part_keys, side_keys
 from gpuparse.features.plan import HEAD, LINE, MODIFIER, NO_CODE, ArcPlan, Plan
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.kernels.cpu.threads import run_in_threads
+from gpuparse.inference.threads import run_in_threads
 from gpuparse.scoring.bags import bag_of, row_finder, sum_bags
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.native import make_scorer, sentences_of

@@ -43,7 +43,7 @@ class Search(NamedTuple):
     decoder: int
     single_root: bool
     min_gain: float = 0.0
-    max_iterations: int = MAX_ITERATIONS
+    max_iterations: int = 0
     granularity: float = 0.0
     class_of: np.ndarray = _NONE
     masks: np.ndarray = _NONE
@@ -66,6 +66,7 @@ def make_scorer(
 
 def make_search(decoder: str, **options: Any) -> native.Struct:
     """A search by the name of its decoder; options: the other fields of `Search`."""
+    options.setdefault("max_iterations", MAX_ITERATIONS)
     return native.struct("Search", Search(DECODERS[decoder].number, **options))
 
 

@@ -12,7 +12,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.features.keys import WORD, fold, mix
 from gpuparse.features.plan import LINE, NO_CODE, NO_SIBLING, ArcPlan, Plan, SiblingPlan
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.kernels.cpu.threads import run_in_threads
+from gpuparse.inference.threads import run_in_threads
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
 from gpuparse.scoring.bags import bag_of, sum_bags
 from gpuparse.scoring.feature_map import FeatureMap

@@ -10,7 +10,7 @@ from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.synthetic import generate
 from gpuparse.folder import load_parser
-from gpuparse.inference.kernels.cpu import search_larger
+from gpuparse.scoring import native
 from gpuparse.scoring.admission import PartSize, sentence_cells
 from tests.commands.test_parse import columns
 from tests.samples import random_sentences, text_of
@@ -123,7 +123,7 @@ def test_trees_that_may_not_be_the_best_ones_are_marked_and_counted(
         assert b"Certified" not in whole
         return
     assert len(counts) == 1
-    monkeypatch.setattr(search_larger, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(native, "MAX_ITERATIONS", 1)
     found, said = parsed(file)
     [count] = [line for line in said if "are certified to be the best ones" in line]
     treebank = read_treebank(file)

@@ -15,12 +15,12 @@ import torch
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder
-from gpuparse.features.larger_plan import CHILDREN
-from gpuparse.features.templates import LARGER_PARTS, TemplateSet, parse_set
+from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
-from gpuparse.scoring.joint import label_map
-from gpuparse.scoring.larger import larger_rows
+from gpuparse.parts import CHILDREN, HIGHER_ORDER
+from gpuparse.scoring.higher import higher_rows
+from gpuparse.scoring.joint_labels import label_map
 from tests.learning.literal import ARC, END, LABEL, SIBLING
 from tests.named_rows import lines_of_labels, rows_of_trees
 from tests.oracles.arc_features import arc_features, known_values
@@ -53,7 +53,10 @@ def _with_larger(text: str, parts: tuple[str, ...]) -> str:
 
 
 ALL = parse_set(
-    _with_larger(template_set_text(arc=ARC, sibling=SIBLING, end=END), LARGER_PARTS), "larger"
+    _with_larger(
+        template_set_text(arc=ARC, sibling=SIBLING, end=END), [kind.name for kind in HIGHER_ORDER]
+    ),
+    "larger",
 )
 WITH_CHILDREN = parse_set(_with_larger(template_set_text(label=LABEL), CHILDREN), "children")
 BUCKETS = ALL.distance
@@ -135,7 +138,7 @@ class Literal:
             of_last = self.templates.tri_sibling and kind in ("grandparent", "grand_sibling")
             if getattr(self.templates, kind) and (is_last or not of_last):
                 rows.update(self._rows(b, kind, words, labelled=False))
-            if kind in CHILDREN and model.plans.joint and model.plans.joint.larger:
+            if kind in CHILDREN and model.plans.joint and model.plans.joint.higher:
                 lines[m - 1] += self._rows(b, kind, words, labelled=True)
         return tuple(tree[1:]), rows, lines
 
@@ -145,14 +148,14 @@ class Literal:
     def _rows(self, b: int, kind: str, words: tuple[int, ...], *, labelled: bool) -> list[int]:
         """Where the features of a part have their weights; which these are, its text says."""
         model = self.model
-        plan, features = model.plan.larger, model.features
+        plan, features = model.plan.higher, model.features
         if labelled:
             assert model.plans.joint is not None
             assert model.label_weights is not None
-            plan, features = model.plans.joint.larger, label_map(len(model.label_weights.array))
+            plan, features = model.plans.joint.higher, label_map(len(model.label_weights.array))
         assert plan is not None
         at = torch.tensor([(b, *words)])
-        rows = larger_rows(kind, at, self.batch, plan, features, UNKNOWN)[0].tolist()
+        rows = higher_rows(kind, at, self.batch, plan, features, UNKNOWN)[0].tolist()
         named = larger_features(kind, LARGER[kind], self.sentences[b], words, self.known)
         assert [name is None for name in named] == [row == UNKNOWN for row in rows]
         return [row for row in rows if row != UNKNOWN]

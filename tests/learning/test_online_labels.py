@@ -9,7 +9,7 @@ import pytest
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
-from gpuparse.features.label_plan import LabelPlan, compile_labels
+from gpuparse.features.plan import LabelPlan, compile_labels
 from gpuparse.features.templates import parse_set
 from gpuparse.learning.stages.labels import LabelledGraphs
 from gpuparse.learning.updates import RULES, UpdateRule

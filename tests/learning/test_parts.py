@@ -6,23 +6,24 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.scoring.test_larger import prepared, template_set
+from tests.scoring.test_higher import prepared, template_set
 
 from gpuparse import native
-from gpuparse.features.larger_plan import CHILDREN, LargerPlan, compile_larger
-from gpuparse.features.templates import LARGER_PARTS
+from gpuparse.features.plan import HigherPlan, compile_higher
+from gpuparse.parts import CHILDREN, HIGHER_ORDER
 from tests.oracles.larger_trees import larger_parts_of
 from tests.samples import any_heads, projective_heads
 
 # As native/part_list.h numbers them.
 ARC, LABEL, SIBLINGS, RIGHT_END, LEFT_END, HIGHER = range(6)
-LABELLED = HIGHER + len(LARGER_PARTS)
+HIGHER_PARTS = tuple(kind.name for kind in HIGHER_ORDER)
+LABELLED = HIGHER + len(HIGHER_PARTS)
 Tree = tuple[np.ndarray, np.ndarray]  # heads and labels at 1..n
 
 
 def listed(
-    gold: Tree, found: Tree, *, siblings: bool = False, higher: LargerPlan | None = None,
-    children: LargerPlan | None = None,
+    gold: Tree, found: Tree, *, siblings: bool = False, higher: HigherPlan | None = None,
+    children: HigherPlan | None = None,
 ) -> list[list[int]]:  # fmt: skip
     """Kind, h, m, third, fourth, label and sign of every part in which two trees differ."""
     n = len(gold[0]) - 1
@@ -46,9 +47,9 @@ def test_chains_in_both_directions_with_other_labels(n: int) -> None:
     assert not sum(sign for *_, sign in parts)  # as many parts of the one as of the other
 
 
-def larger_plan(kinds: tuple[str, ...]) -> LargerPlan:
+def larger_plan(kinds: tuple[str, ...]) -> HigherPlan:
     templates = template_set(kinds, siblings=False)
-    plan = compile_larger(templates, prepared(templates, 1 << 12)[1])
+    plan = compile_higher(templates, prepared(templates, 1 << 12)[1])
     assert plan is not None
     return plan
 
@@ -59,7 +60,7 @@ def named(part: list[int]) -> tuple:
     if kind in (ARC, LABEL):
         return (kind, h, m, label)
     is_labelled = kind >= LABELLED
-    name = LARGER_PARTS[kind - (LABELLED if is_labelled else HIGHER)]
+    name = HIGHER_PARTS[kind - (LABELLED if is_labelled else HIGHER)]
     if is_labelled:
         return (name, label, (h, m, third))
     words = {
@@ -81,7 +82,7 @@ def all_parts(
     for kind, words, m, is_last in larger_parts_of([-1, *heads]):
         if kind in labelled:
             parts[kind, labels[m - 1], words] += 1
-        if kind in kinds and (is_last or not only_last or kind not in LARGER_PARTS[:2]):
+        if kind in kinds and (is_last or not only_last or kind not in HIGHER_PARTS[:2]):
             parts[kind, words] += 1
     return parts
 
@@ -89,10 +90,10 @@ def all_parts(
 @pytest.mark.parametrize(
     ("kinds", "heads_of"),
     [
-        (LARGER_PARTS, projective_heads),
-        ((*LARGER_PARTS[:2], *CHILDREN), projective_heads),
-        (LARGER_PARTS[:3], any_heads),
-        (LARGER_PARTS[:2], any_heads),  # as dual decomposition has them
+        (HIGHER_PARTS, projective_heads),
+        ((*HIGHER_PARTS[:2], *CHILDREN), projective_heads),
+        (HIGHER_PARTS[:3], any_heads),
+        (HIGHER_PARTS[:2], any_heads),  # as dual decomposition has them
     ],
 )
 def test_larger_parts_that_differ_are_those_of_the_whole_trees(

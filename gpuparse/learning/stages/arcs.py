@@ -21,8 +21,8 @@ from gpuparse.learning.gold import GoldGraphs, GoldTrees
 from gpuparse.learning.mixing import Counts
 from gpuparse.learning.on_device import DeviceLearner
 from gpuparse.learning.updates import CONDITIONAL, FACTORED, update_rule
-from gpuparse.scoring.cpu_joint import JointLabels
 from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.joint_labels import JointLabels
 from gpuparse.scoring.native import make_scorer, make_search, sentences_of
 from gpuparse.scoring.pruning import Arcs
 

@@ -10,14 +10,13 @@ from gpuparse.config import RunConfig
 from gpuparse.data.batch import Batch
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Vocabularies, column_ids
-from gpuparse.features.label_plan import compile_labels
-from gpuparse.features.plan import LINE
+from gpuparse.features.plan import LINE, compile_labels
 from gpuparse.features.templates import TemplateSet
 from gpuparse.learning.averaging import AveragedWeights
 from gpuparse.learning.gold import GoldTrees
 from gpuparse.learning.mixing import Counts
 from gpuparse.learning.updates import update_rule
-from gpuparse.scoring.cpu_joint import stride_of
+from gpuparse.scoring.joint_labels import stride_of
 from gpuparse.scoring.native import sentences_of
 
 SLICE = 256  # sentences between two events
