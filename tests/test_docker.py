@@ -129,7 +129,7 @@ def test_the_lock_is_that_of_requirements(target):
     )
     section = (ROOT / "requirements.txt").read_text().split("# tests and checks")[0]
     wanted = {name: version for name, version in pinned().items() if is_named(name, section)}
-    assert {"torch", "numba", "triton"} <= set(wanted)
+    assert {"torch", "triton"} <= set(wanted)
     if target == "cpu":
         wanted["torch"] += "+cpu"
         assert wanted.pop("triton")

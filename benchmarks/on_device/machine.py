@@ -13,7 +13,7 @@ from gpuparse.commands.version import described_version
 from gpuparse.errors import ResourceError
 
 PACKAGES = (
-    "torch", "triton", "numba", "numpy", "safetensors",
+    "torch", "triton", "numpy", "safetensors",
     "torch-struct", "supar", "ufal.chu_liu_edmonds", "matplotlib",
 )  # fmt: skip
 LARGE, IN_CACHE, SMALL = 1 << 30, 24 << 20, 1 << 20  # bytes

@@ -48,7 +48,7 @@ def chu_liu_edmonds(
 def _search_of(backend: str) -> Callable[..., tuple[Tensor, Tensor]]:
     """The form of the search on checked scores."""
     if backend == "gpu":
-        from gpuparse.inference.kernels.gpu import chu_liu_edmonds as kernels  # imports Triton
+        from gpuparse.inference.triton import chu_liu_edmonds as kernels  # imports Triton
 
         return kernels.chu_liu_edmonds
     return _search_native if backend == "cpu" else chu_liu_edmonds_torch

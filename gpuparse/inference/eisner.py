@@ -48,7 +48,7 @@ def eisner(
 def _search_of(backend: str) -> Callable[..., tuple[Tensor, Tensor]]:
     """The form of the search on checked scores."""
     if backend == "gpu":
-        from gpuparse.inference.kernels.gpu import eisner as kernels  # imports Triton
+        from gpuparse.inference.triton import eisner as kernels  # imports Triton
 
         return kernels.eisner
     return native_charts.find_best if backend == "cpu" else eisner_torch

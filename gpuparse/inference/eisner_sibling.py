@@ -63,7 +63,7 @@ def eisner_sibling(
 def _search_of(backend: str) -> Callable[..., tuple[Tensor, Tensor]]:
     """The form of the search on checked scores."""
     if backend == "gpu":
-        from gpuparse.inference.kernels.gpu import eisner_sibling as kernels  # imports Triton
+        from gpuparse.inference.triton import eisner_sibling as kernels  # imports Triton
 
         return kernels.eisner_sibling
     return native_charts.find_best if backend == "cpu" else eisner_sibling_torch

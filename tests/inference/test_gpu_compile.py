@@ -24,10 +24,10 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from gpuparse.inference.kernels.gpu.launch import row_length
+from gpuparse.inference.triton.launch import row_length
 
 name, target, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-module = import_module(f"gpuparse.inference.kernels.gpu.{name}")
+module = import_module(f"gpuparse.inference.triton.{name}")
 kernel = getattr(module, f"{name}_kernel")
 integers = {"lengths": "*i64", "heads": "*i64", "splits": "*i16", "paths": "*i32"}
 integers |= {"n_batch": "i32", "n_nodes": "i32"}

@@ -17,9 +17,9 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter
 
-from gpuparse.inference.kernels.gpu.chu_liu_edmonds import chu_liu_edmonds
-from gpuparse.inference.kernels.gpu.eisner import eisner
-from gpuparse.inference.kernels.gpu.eisner_sibling import eisner_sibling
+from gpuparse.inference.triton.chu_liu_edmonds import chu_liu_edmonds
+from gpuparse.inference.triton.eisner import eisner
+from gpuparse.inference.triton.eisner_sibling import eisner_sibling
 
 pytestmark = [
     pytest.mark.triton,

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gpuparse.data.batch import ROOT
 from gpuparse.features.plan import HEAD, LINE, ArcPlan
-from gpuparse.inference.kernels.gpu.launch import WARP, as_laid_out, on_device
+from gpuparse.inference.triton.launch import WARP, as_laid_out, on_device
 from gpuparse.scoring.bags import table_of
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.triton.keys import (

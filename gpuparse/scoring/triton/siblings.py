@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gpuparse.features.plan import LINE, SiblingPlan
-from gpuparse.inference.kernels.gpu.launch import as_laid_out, on_device
+from gpuparse.inference.triton.launch import as_laid_out, on_device
 from gpuparse.scoring.bags import table_of
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.triton.arcs import (

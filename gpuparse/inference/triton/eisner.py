@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from gpuparse.inference.kernels.gpu.launch import (
+from gpuparse.inference.triton.launch import (
     add_in_order,
     chart_scratch,
     new_trees,

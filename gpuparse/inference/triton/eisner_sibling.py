@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from gpuparse.inference.kernels.gpu.launch import (
+from gpuparse.inference.triton.launch import (
     chart_scratch,
     new_trees,
     on_device,
