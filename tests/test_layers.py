@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "gpuparse"
 LEVELS = {
     "__init__": -1,
     "errors": -1,  # below all others of level 0, which may raise them
-    "compiled": 0,
+    "parts": 0,
     "native": 0,
     "tensors": 0,
     "files": 0,

@@ -75,7 +75,7 @@ class Decoder:
         Args:
             engine: "torch" or "triton"; `has("best", engine)`. The order is at most 2.
         """
-        module = f"kernels.gpu.{self.name}" if engine == "triton" else self.name
+        module = f"triton.{self.name}" if engine == "triton" else self.name
         name = self.name if engine == "triton" else f"{self.name}_torch"
         found: Callable[..., Any] = getattr(
             importlib.import_module(f"gpuparse.inference.{module}"), name

@@ -66,7 +66,10 @@ def without_heads(text: bytes) -> bytes:
         (["learning.backend=torch", "decoder=hill_climb"], "learns with decoder hill_climb"),
         (["device=cuda", "decoder=multi_parent"], "which device cuda selects too"),
         (["learning.backend=torch", "learning.k=2"], "learns with learning.k 2"),
-        (["learning.backend=torch", "learning.rule=mira-factored"], "learns with learning.rule mira-factored"),
+        (
+            ["learning.backend=torch", "learning.rule=mira-factored"],
+            "learns with learning.rule mira-factored",
+        ),
         (["learning.backend=torch", "labels.kind=joint"], "choose second-stage or none"),
     ],
 )

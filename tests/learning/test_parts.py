@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.scoring.test_higher import prepared, template_set
 
 from gpuparse import native
 from gpuparse.features.plan import HigherPlan, compile_higher
 from gpuparse.parts import CHILDREN, HIGHER_ORDER
 from tests.oracles.larger_trees import larger_parts_of
 from tests.samples import any_heads, projective_heads
+from tests.scoring.test_higher import prepared, template_set
 
 # As native/part_list.h numbers them.
 ARC, LABEL, SIBLINGS, RIGHT_END, LEFT_END, HIGHER = range(6)
