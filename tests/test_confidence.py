@@ -21,6 +21,7 @@ from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import TorchScorer, arc_scores
 from gpuparse.scoring.joint_labels import label_map
 from gpuparse.scoring.siblings import sibling_scores
+from gpuparse.scoring.tensor_batch import as_tensors
 from tests.oracles import brute_force
 from tests.samples import any_heads, random_sentences, template_set_text, treebank_of
 from tests.test_model import TEST, TRAIN, trained
@@ -59,7 +60,7 @@ def dense(model: Parser, treebank):
     if model.joint_plan:
         weights = model.label_weights
         scorer = TorchScorer(
-            batch, model.joint_plan, label_map(len(weights.array)), weights, 1 << 20
+            as_tensors(batch), model.joint_plan, label_map(len(weights.array)), weights, 1 << 20
         )
         columns = [
             scorer.reduced(lambda scores, c=c: (scores[..., c],))[0]
