@@ -6,8 +6,8 @@ from dataclasses import replace
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import compile_higher
 from gpuparse.features.templates import TemplateSet
-from gpuparse.inference.crossing_scores import MOST_LIMITS, classes_of_labels
 from gpuparse.inference.decoders import DECODERS, Decoder
+from gpuparse.inference.label_limits import MOST_LIMITS, classes_of_labels
 from gpuparse.parser import Parser
 from gpuparse.scoring.scored import LabelLimits
 

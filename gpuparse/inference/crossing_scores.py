@@ -1,8 +1,5 @@
-"""Scores of trees whose arcs may cross; the check of label scores and of limits on labels."""
+"""Scores of trees whose arcs may cross; the check of label scores."""
 
-from collections.abc import Sequence
-
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -10,8 +7,6 @@ from gpuparse.errors import ScoreError
 from gpuparse.inference.higher_order_scores import Parts
 from gpuparse.inference.scores import inner_siblings, is_outermost, read_cells
 from gpuparse.tensors import word_mask
-
-MOST_LIMITS = 10  # sets of labels: the work doubles with each
 
 
 def crossing_tree_scores(parts: Parts, heads: Tensor) -> Tensor:
@@ -69,19 +64,3 @@ def check_label_scores(label_scores: Tensor, parts: Parts) -> Tensor:
             f"expected -inf (forbidden) or a number between -{limit:.3g} and {limit:.3g}"
         )
     return scores
-
-
-def classes_of_labels(
-    limits: Sequence[Sequence[int] | set[int] | frozenset[int]], n_labels: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The class of each label (L,), and the limits that each class is under, as bits (D,)."""
-    if len(limits) > MOST_LIMITS:
-        raise ScoreError(f"there are {len(limits)} limits, expected at most {MOST_LIMITS}")
-    of_label = np.zeros(n_labels, np.int64)
-    for k, limit in enumerate(limits):
-        for label in limit:
-            if not 0 <= label < n_labels:
-                raise ScoreError(f"limit {k} names label {label}, there are {n_labels} labels")
-            of_label[label] |= 1 << k
-    masks, class_of = np.unique(of_label, return_inverse=True)
-    return class_of.astype(np.int64), masks

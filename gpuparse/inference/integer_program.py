@@ -51,10 +51,10 @@ from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.crossing_scores import (
     check_label_scores,
-    classes_of_labels,
     crossing_tree_scores,
 )
 from gpuparse.inference.higher_order_scores import Parts, check_parts
+from gpuparse.inference.label_limits import classes_of_labels
 from gpuparse.inference.scores import sibling_tree_scores, tree_scores
 from gpuparse.tensors import NO_HEAD
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import distributed
 
 from gpuparse.errors import ConfigError, ResourceError
 from gpuparse.learning.averaging import Table
@@ -45,6 +43,9 @@ class Processes:
             ResourceError: another process has ended, or does not answer.
         """
         if self.count > 1:
+            import torch  # one process needs none of it
+            from torch import distributed
+
             with _others_expected():
                 distributed.broadcast(torch.from_numpy(array), source)
 
@@ -52,6 +53,9 @@ class Processes:
         """Sums over all processes, all of which must call; raises as share."""
         if self.count == 1:
             return counts
+        import torch  # one process needs none of it
+        from torch import distributed
+
         sums = torch.tensor(counts, dtype=torch.int64)
         with _others_expected():
             distributed.all_reduce(sums)

@@ -296,3 +296,14 @@ def test_an_unknown_command_is_a_usage_error(words):
 def test_commands_are_imported_when_called():
     code = "import sys, gpuparse.__main__; sys.exit('gpuparse.commands.evaluate' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_no_command_imports_torch_before_it_needs_it():
+    modules = sorted({module for module, _ in __main__.COMMANDS.values()})
+    code = (
+        "import sys\nfrom importlib import import_module\n"
+        f"for name in {modules!r}:\n    import_module(name)\n"
+        "    assert 'torch' not in sys.modules, name"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -13,9 +13,9 @@ from gpuparse.inference.backends import choose_backend, require_compiled
 from gpuparse.inference.batched.dual_decomposition import dual_decomposition_torch
 from gpuparse.inference.crossing_scores import (
     check_label_scores,
-    classes_of_labels,
 )
 from gpuparse.inference.higher_order_scores import Parts, check_parts, native_scores
+from gpuparse.inference.label_limits import classes_of_labels
 from gpuparse.inference.threads import run_in_threads
 
 MAX_ITERATIONS = 1000  # solutions of all sub-problems of a sentence

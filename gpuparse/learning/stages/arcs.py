@@ -19,7 +19,6 @@ from gpuparse.features.plan import Plan
 from gpuparse.learning.averaging import AveragedWeights
 from gpuparse.learning.gold import GoldGraphs, GoldTrees
 from gpuparse.learning.mixing import Counts
-from gpuparse.learning.on_device import DeviceLearner
 from gpuparse.learning.updates import CONDITIONAL, FACTORED, update_rule
 from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.joint_labels import JointLabels
@@ -249,6 +248,8 @@ class TorchEngine:
 
     def __init__(self, model: ArcModel, gold: GoldTrees, config: RunConfig, device: str) -> None:
         self._size = config.learning.batch_size
+        from gpuparse.learning.on_device import DeviceLearner  # native code needs no torch
+
         self._learner = DeviceLearner(
             gold.arc_batch, gold.arc_heads, model.plan, model.features, model.weights.weights,
             model.weights.weighted, config=config,
