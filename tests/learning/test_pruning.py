@@ -72,7 +72,7 @@ def test_what_is_left_is_what_the_definition_says(decoder: str, single_root: boo
                         others = [h for h in range(n + 1) if h != given[start + m]]
                         of_b[0, others, m] = -torch.inf
                 best = find(of_b, lengths, single_root=single_root)[0][0].tolist()
-                chances = sums(of_b * pruner.unit, lengths, single_root=single_root)[0].numpy()
+                chances = sums(of_b * pruner.scale, lengths, single_root=single_root)[0].numpy()
                 left = cells_of(arcs, start, n)
                 for m in range(1, n + 1):
                     heads = [h for h in range(n + 1) if h != m and h != best[m]]
