@@ -1,0 +1,40 @@
+"""What the commands load before they begin: on the CPU neither torch nor a compiler."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.test_native import ROOT
+
+SLOW = ("torch", "numba", "triton", "scipy")
+LOADED = f"sorted({{name.split('.')[0] for name in sys.modules}} & {set(SLOW)})"
+
+
+def run_python(code: str, *words: object) -> list[str]:
+    """Run code that ends with a line of JSON on stderr, the slow packages that are loaded."""
+    code = f"import json, sys\n{code}\nprint(json.dumps({LOADED}), file=sys.stderr)\n"
+    command = [sys.executable, "-c", code, *map(str, words)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stderr.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--probabilities"], ["--mbr"], ["--kbest", "2"], ["--threads", "2"]],
+    ids=lambda words: words[0] if words else "plain",
+)
+def test_parsing_on_the_cpu_loads_no_torch(trained, options):
+    code = "from gpuparse.commands.parse import main\nassert main(sys.argv[1:]) == 0"
+    assert run_python(code, trained.model, trained.test, "--device", "cpu", *options) == []
+
+
+def test_the_library_loads_no_torch():
+    assert run_python("from gpuparse import native\nnative.library()") == []
+
+
+def test_inference_loads_torch_at_most():
+    loaded = run_python("import gpuparse.inference, gpuparse.inference.decoders")
+    assert set(loaded) <= {"torch", "triton"}, "torch loads triton where it is installed"
