@@ -11,7 +11,7 @@ so that all its weights for one pair of words lie within 16 consecutive rows: on
                         of a field with very many values only the first are told apart
 
 Sibling templates that look at two words are families of the same kinds, with the inner sibling in
-the place of the head; without a sibling the root stands there.
+the place of the head; without a sibling, those of the root.
 
     triple families     look at head, inner sibling and modifier: rows of a region of their own,
                         found by three shifts, or by hash where the values have too many bits

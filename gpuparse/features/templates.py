@@ -6,11 +6,11 @@ An atom looks at one word: a role (`h` head, `m` modifier), perhaps an offset in
 (`h+1`, `m-2`), a dot and a field (`gpuparse.data.fields`): `form`, `lemma`, `pos`,
 `form[:5]`, `form[-3:]`, `feats.Case`. `between.pos` looks at every word strictly between head
 and modifier, once per word. `direction` and `distance` look at the arc as a whole.
-`feats.*` stands for every attribute seen in training, the same one throughout a template:
+`feats.*` is replaced by each attribute seen in training, the same one throughout a template:
 `h.feats.* m.feats.*` becomes `h.feats.Case m.feats.Case`, `h.feats.Number m.feats.Number`, ...
 
 A feature fires only if every atom of its template has a value: the lemma `_`, a word never
-seen in training, or the prefix of a word too short to have one, silence it.
+seen in training, and the prefix of a shorter word have none.
 
 Sibling templates look at two successive modifiers of one head on one side of it: `s` the inner
 one, `m` the outer one, and `h` the head. Where `m` has no sibling between itself and the head, `s`
@@ -19,24 +19,23 @@ is the root. Their `distance` is that from `s` to `m`, or from `h` to `m` where 
 End templates look at a head `h` and the outermost modifier `e` that it has on one side; where it
 has none there, `e` is the root.
 
-Larger parts, which the decoders of the third order and of grandchildren read, have templates of
-their own, with `direction` as their only suffix: on which side of `h` the modifier `m` stands,
-and where `g` takes part, on which side of `g` the head `h` does. Whoever is not there is the root,
-beside which there is no word.
+Higher-order parts have templates with `direction` as their only suffix: the side of `h` on which
+the modifier `m` is, and with `g` the side of `g` on which `h` is. A missing word is represented by
+the root; offsets from it have no value.
 `grandparent`: `g`, the head of `h`, and the arc from `h` to `m`. `grand_sibling`: the same with
 `s`, the inner sibling of `m`. `tri_sibling`: `t`, `s` and `m`, three successive modifiers of `h` on
 one side. `head_child`, `inner_grandchild`, `outer_grandchild`: the arc from `h` to `m` and a child
 `c`: the modifier of `h` just inside `m`; the modifier of `m` furthest from it, between `h` and `m`,
 or beyond `m`.
 
-Guide templates are arc templates, without words in between, for those arcs alone that another
-parser proposes too. An empty one says just that.
+Guide templates are arc templates, without words in between, that fire only on arcs that another
+parser predicted. An empty one says only that.
 
-Label templates may look at more of the finished tree: `g` the head of the head, `p` and `q`
+Label templates can also read the finished tree: `g` the head of the head, `p` and `q`
 the modifiers of the head just before and just after the modifier, `l` and `r` the leftmost
-and rightmost modifiers of the modifier. Where words have several heads, these are the modifiers
-by primary arcs, and `o` is the primary head of the modifier of an arc that is not primary; on
-a primary arc, and all over a tree, it reads what lies beyond the last word.
+and rightmost modifiers of the modifier. In graphs these are the modifiers by primary arcs, and `o`
+is the primary head of the modifier of an arc that is not primary; on primary arcs, and in trees, it
+has the values of a position beyond the last word.
 """
 
 import re
@@ -189,7 +188,7 @@ def parse_template(text: str, part: str = "arc") -> Template:
     if any(atom.offset for atom in template.of("e")):
         raise ConfigError(f"template '{text}': e takes no offset, for there may be no modifier")
     if "distance" in template.suffix and kind.is_higher_order:
-        raise ConfigError(f"template '{text}': a part of so many words takes no distance")
+        raise ConfigError(f"template '{text}': a higher-order part has no distance")
     return template
 
 

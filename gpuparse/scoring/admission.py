@@ -72,7 +72,7 @@ class Admission:
         lengths: (S,) words of each sentence, in main memory.
         batch_size: most sentences of a batch.
         budget: cells of a batch; a sentence that needs more is a batch of its own.
-        parts: as of `sentence_cells`.
+        parts: as in `sentence_cells`.
     Raises:
         ConfigError: the size is no size.
     """
@@ -108,7 +108,7 @@ class Admission:
 
 
 def default_batch_size(device: str) -> int:
-    """Sentences of a batch where nobody says how many: enough to keep a device busy."""
+    """The default number of sentences of a batch: enough to keep a device busy."""
     return 64 if device == "cpu" else 2048
 
 

@@ -97,7 +97,7 @@ class TorchScorer:
         self._silent = len(weights.array)
         self._codes = torch.from_numpy(plan.codes.astype(np.int64)).to(self._device)
         self.combination = self._combinations(self._places.shape[1])
-        self._lone_root = lone_root  # what stands beside the root is no value
+        self._lone_root = lone_root  # the neighbours of the root have no value
         self._sides = [self._side_key(side) for side in range(len(plan.side_start) - 1)]
         dtype = torch.float64 if weights.is_integer else torch.float32
         self._width = weights.array.shape[1]  # D: 1, or the number of labels

@@ -107,7 +107,7 @@ def find_k_best(
 
     Args:
         scorer: of a decoder that has k best trees.
-        known: as of `find_tree_marginals`.
+        known: as in `find_tree_marginals`.
         heads, labels: (K, T) int64 by token, filled in where there are as many trees.
     Returns:
         (K, B) scores, descending; -inf where there are fewer trees.

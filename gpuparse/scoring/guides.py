@@ -29,11 +29,11 @@ def guide_scores(
     Args:
         batch: B sentences of at most N - 1 words with a row of guides, on the device that is to do
             the work.
-        plan, features, weights: as of `gpuparse.scoring.arcs.arc_scores`.
+        plan, features, weights: as in `gpuparse.scoring.arcs.arc_scores`.
         backend: "cpu" (native code), "torch" (any device), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns:
-        (B, N, N): [b, h, m] of the arc h -> m, 0 for arcs without a guide; dtypes as of arc_scores.
+        (B, N, N): [b, h, m] of the arc h -> m, 0 for arcs without a guide; dtypes as in arc_scores.
     Cost: families times n gathers a sentence (torch: times n^2).
     Source: McDonald, Crammer & Pereira (2005), section 3.1: "a feature [...] that indicates for
         given edge, whether the Collins parser believed this dependency actually exists".

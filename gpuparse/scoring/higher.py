@@ -28,7 +28,7 @@ def higher_scores(
         kind: the name of one of `gpuparse.parts.HIGHER_ORDER`.
         parts: (P, 1 + words) int64: the sentence, then the part's words in the order of its roles,
             0 for absent words; on the device of the batch.
-        batch, plan, features, weights: as of `gpuparse.scoring.arcs.arc_scores`.
+        batch, plan, features, weights: as in `gpuparse.scoring.arcs.arc_scores`.
     Returns:
         (P,) float64 for integer weights, exact; else float32.
     Cost: a row a template and part.

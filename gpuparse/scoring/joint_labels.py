@@ -39,7 +39,7 @@ def joint_labels(
 
 
 def stride_of(width: int) -> int:
-    """Weights of a line of so many labels, so that vectors fill it."""
+    """Number of weights of a line for `width` labels: a multiple of the vector length."""
     return -(-width // LANES) * LANES
 
 

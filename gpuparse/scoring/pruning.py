@@ -15,7 +15,7 @@ from gpuparse.scoring.weights import Weights
 class Pruner(NamedTuple):
     """A first-order parser with the arc templates of another model, and what it leaves.
 
-    scale: nats a point of its scores. threshold, max_heads: as of `prune_batch` in
+    scale: nats a point of its scores. threshold, max_heads: as in `prune_batch` in
     native/api/parsing.h.
     """
 
@@ -57,7 +57,7 @@ def prune(
     """Fill in which arcs of a batch's sentences are left.
 
     Args:
-        plan: of the higher-order model; rows: its table's. known: as of `find_tree_marginals`.
+        plan: of the higher-order model; rows: its table's. known: as in `find_tree_marginals`.
     Raises:
         NoTreeError: no tree has what is known of a sentence.
     Cost: one scoring of all arcs, the sums over all trees and the best one.

@@ -128,7 +128,7 @@ class _RowsOfTwo:
         plan: ArcPlan,
         features: FeatureMap,
         *,
-        lone_root: bool = False,  # what stands beside the root is no value
+        lone_root: bool = False,  # the neighbours of the root have no value
     ) -> None:
         self._values, self._places, self._plan, self._features = (
             batch.values, places, plan, features,

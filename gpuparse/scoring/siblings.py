@@ -34,7 +34,7 @@ def sibling_scores(
 
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
-        plan, features, weights: as of `gpuparse.scoring.arcs.arc_scores`.
+        plan, features, weights: as in `gpuparse.scoring.arcs.arc_scores`.
         backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns:

@@ -12,7 +12,7 @@ from gpuparse.data.batch import MARGIN, Batch
 class TensorBatch:
     """A `Batch` of tensors, all on one device.
 
-    values, starts, lengths: as of `Batch`.
+    values, starts, lengths: as in `Batch`.
     longest: the length of the longest sentence, where it is known without asking the device.
     """
 

@@ -136,7 +136,7 @@ def place_sums(
 
     Args:
         values: (C, T) int32 of a batch, on the device.
-        lone_root: whether what stands beside a root is no value, as for siblings.
+        lone_root: whether the neighbours of a root have no value, as for siblings.
     """
     (values,) = as_laid_out(values)
     n_places, table = values.shape[1], table_of(weights, values.device)
@@ -154,7 +154,7 @@ def place_sums(
 
 
 def place_parts(values: Tensor, tables: ArcTables, *, lone_root: bool = False) -> Tensor:
-    """(2F, T) the parts of every pair family's keys at every place, as of PlaceSums."""
+    """(2F, T) the parts of every pair family's keys at every place, as in PlaceSums."""
     (values,) = as_laid_out(values)
     n_places, kind = values.shape[1], tables.map.kind
     dtype = torch.int32 if kind == POWER else torch.int64

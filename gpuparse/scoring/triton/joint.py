@@ -27,7 +27,7 @@ _LEAST = tl.constexpr(-(1 << 30))  # of whole numbers
 class PlaceLines(NamedTuple):
     """What depends on one place of a batch alone."""
 
-    parts: Tensor  # (2F, T), as of PlaceSums
+    parts: Tensor  # (2F, T), as in PlaceSums
     words: Tensor  # (2, T, 2, L) sums of the templates of one word, by role, place, direction
 
 

@@ -37,7 +37,7 @@ class Kernels:
     """The kernels of scoring with the tables that they read, which go to the device once.
 
     Args:
-        plan, features, weights: as of `gpuparse.scoring.arcs.arc_scores`. Weights that are learned
+        plan, features, weights: as in `gpuparse.scoring.arcs.arc_scores`. Weights that are learned
             may change between two calls.
         device: where the work is done.
         label_plan: of labels of finished trees; joint_plan: of labels found with the trees.

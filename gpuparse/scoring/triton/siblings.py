@@ -246,7 +246,7 @@ def _score_triples(
                 modifier = tl.load(of_family + 2 * n_places + m, mask=m <= n, other=-1)
                 on = is_part & ((cell | sibling | modifier) >= 0)
                 cell = cell ^ sibling ^ modifier
-                # Words without a value are sent to the first line: nobody else may use it.
+                # Words without a value are sent to the first line, which has no other use.
                 on = on & (cell >= _LINE)
                 base = dense + tl.load(triples + 5 * z) * _LINE + cell
                 for suffix in range(3, 5):
