@@ -1,7 +1,6 @@
 """Parsing on a device: the same trees on every backend, in little memory, and long sentences."""
 
 import dataclasses
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,6 +26,7 @@ from tests.inference.decoders import HAS_GPU
 from tests.learning.test_guides import OPTIONS, SECOND_ORDER, guides_of
 from tests.learning.test_guides import TEMPLATES as FIRST_ORDER
 from tests.learning.test_guides import trained as guided
+from tests.runs import changed
 from tests.samples import random_sentences, treebank_of
 from tests.test_confidence import JOINT
 from tests.test_model import trained
@@ -43,7 +43,7 @@ KINDS = {
     "second order, one root": {"decoder": "eisner_sibling", "single_root": True},
     "by single changes": {"decoder": "hill_climb", "map_rows": 100_003},
     "graphs": {"decoder": "multi_parent"},
-    "joint labels": {"joint_labels": True, "label_templates": JOINT},
+    "joint labels": {"labels_kind": "joint", "label_templates": JOINT},
     "heads only": {"labels": False},
 }
 
@@ -91,7 +91,7 @@ def test_every_backend_gives_the_same_trees(model: Parser, device: str, backend:
 @pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling"])
 def test_guides_and_known_heads(device: str, backend: str, decoder: str) -> None:
     training = random_sentences(50, 20, 6)
-    options = replace(OPTIONS, decoder=decoder, epochs=2)
+    options = changed(OPTIONS, decoder=decoder, epochs=2)
     model = guided(options, guides_of(training), training, TEMPLATES[decoder]).model(16)
     guides = guides_of(SENTENCES)
     bare = model.parse(TEST, guides=guides)
