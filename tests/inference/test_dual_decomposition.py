@@ -183,6 +183,55 @@ def test_scores_that_are_not_whole_are_certified_too():
     assert fewer.sum() > 0
 
 
+@every_root
+@every_kind
+@every_backend
+def test_crossing_arcs_cost_min_gain(model, single_root, backend):
+    """The tree found is the best one where each tree with crossing arcs scores min_gain less."""
+    rng = np.random.default_rng(13)
+    n, n_changed, most = 4, 0, PLENTY if backend == "cpu" else 30
+    arcs, larger = draw_parts(rng, 12, n, model, forbidden=0.0, spread=9)
+    trees = all_trees(n, False, single_root)
+    projective = {tuple(tree) for tree in all_trees(n, True, single_root).tolist()}
+    is_projective = np.array([tuple(tree) in projective for tree in trees.tolist()])
+    values = crossing_tree_values(arcs, larger, single_root)
+    for min_gain in (0.0, 4.0, 1e4):
+        heads, scores, certified, _ = dual_decomposition(
+            torch.from_numpy(arcs), torch.full((12,), n), **as_tensors(larger), backend=backend,
+            single_root=single_root, max_iterations=most, min_gain=min_gain,
+        )  # fmt: skip
+        found = [(trees == tree).all(axis=1).nonzero()[0][0] for tree in heads.numpy()]
+        cost = np.where(is_projective, 0.0, min_gain)
+        best = (values - cost).max(1)
+        for b in np.flatnonzero(certified.numpy()):
+            assert scores[b] == values[b, found[b]]
+            assert values[b, found[b]] - cost[found[b]] == best[b]
+        n_changed += int((values.max(1) > scores.numpy()).sum())
+    assert n_changed > 0
+
+
+@every_root
+def test_crossing_arcs_cost_min_gain_under_limits_too(single_root):
+    rng = np.random.default_rng(14)
+    n, n_gave_way = 6, 0
+    arcs, larger = draw_parts(rng, 30, n, "siblings", forbidden=0.0)
+    labels = rng.integers(-4, 5, (30, n + 1, n + 1, 3)).astype(np.float32)
+    batch = torch.from_numpy(arcs), torch.from_numpy(labels), torch.full((30,), n)
+    options = {"limits": [{0, 1}], "single_root": single_root, "max_iterations": PLENTY}
+    free = dual_decomposition_labelled(*batch, **as_tensors(larger), **options)
+    for min_gain in (3.0, 1e4):
+        found = dual_decomposition_labelled(
+            *batch, **as_tensors(larger), **options, min_gain=min_gain
+        )
+        assert (found[2] <= free[2]).all()
+        for b in range(30):
+            assert keeps_limits(found[0][b].numpy(), tuple(found[1][b, 1:].tolist()), [{0, 1}])
+            gave_way = found[0][b].tolist() != free[0][b].tolist()
+            n_gave_way += gave_way
+            assert not gave_way or found[2][b] >= free[2][b] - min_gain
+    assert n_gave_way > 0
+
+
 @every_backend
 def test_one_iteration_gives_a_tree_that_is_mostly_not_certified(backend):
     rng = np.random.default_rng(9)

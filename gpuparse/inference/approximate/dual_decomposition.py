@@ -9,8 +9,12 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import NoTreeError, ScoreError
+from gpuparse.inference.approximate.hill_climb import gain_limit
 from gpuparse.inference.backends import choose_backend, require_compiled
-from gpuparse.inference.batched.dual_decomposition import dual_decomposition_torch
+from gpuparse.inference.batched.dual_decomposition import (
+    dual_decomposition_torch,
+    prefer_projective_torch,
+)
 from gpuparse.inference.crossing_scores import (
     check_label_scores,
 )
@@ -32,6 +36,7 @@ def dual_decomposition(
     single_root: bool = False,
     max_iterations: int = MAX_ITERATIONS,
     granularity: float | None = None,
+    min_gain: float = 0.0,
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The best tree of every sentence of a batch, crossing arcs allowed, mostly with a certificate.
@@ -46,6 +51,8 @@ def dual_decomposition(
         granularity: the scores of two trees are equal or differ by at least this much, so that a
             bound nearer than this to a tree's score certifies it. None: 1 where all scores of a
             sentence are whole, else 0: the bound must be reached but for rounding errors.
+        min_gain: a tree with crossing arcs must score more, by more than this, than the best
+            projective tree, which replaces it otherwise.
         backend: "auto", "cpu" (compiled) or "torch".
 
     Returns:
@@ -81,10 +88,13 @@ def dual_decomposition(
         end_scores=end_scores,
     )
     limits = single_root, max_iterations, granularity
+    least = gain_limit(min_gain)
     if chosen == "cpu":
-        heads, _, scores, certified, iterations = _decompose_compiled(parts, *limits)
+        found = _decompose_compiled(parts, *limits, min_gain=least)
+        heads, _, scores, certified, iterations = found
     else:
         heads, scores, certified, iterations = dual_decomposition_torch(parts, *limits)
+        heads, scores = prefer_projective_torch(parts, single_root, least, heads, scores)
     _require_found(scores, certified, max_iterations)
     return heads, scores.to(parts.arc.dtype), certified, iterations
 
@@ -102,6 +112,7 @@ def dual_decomposition_labelled(
     single_root: bool = False,
     max_iterations: int = MAX_ITERATIONS,
     granularity: float | None = None,
+    min_gain: float = 0.0,
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """`dual_decomposition` with labels, and sets of labels that a head may give at most once.
@@ -114,6 +125,8 @@ def dual_decomposition_labelled(
         label_scores: (B, N, N, L), [b, h, m, l], added to the score of the arc; -inf forbids.
         limits: sets of labels, each of which a head may give to at most one modifier, at most
             `MOST_LIMITS`. A label may be in several sets.
+        min_gain: as there; the projective tree has the best labels that keep the limits, and where
+            another one may be better for them, nothing is certified.
         backend: "auto" or "cpu".
 
     Returns:
@@ -141,7 +154,8 @@ def dual_decomposition_labelled(
     of_labels = check_label_scores(label_scores, parts)
     class_of, masks = classes_of_labels(limits, of_labels.shape[3])
     labels = LimitedLabels(of_labels.double().flatten(1).numpy(), class_of, masks)
-    found = _decompose_compiled(parts, single_root, max_iterations, granularity, labels)
+    limited = single_root, max_iterations, granularity
+    found = _decompose_compiled(parts, *limited, labels=labels, min_gain=gain_limit(min_gain))
     heads, best_labels, scores, certified, iterations = found
     _require_found(scores, certified, max_iterations)
     dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
@@ -184,7 +198,7 @@ class _DualLimits(NamedTuple):
     single_root: bool
     max_iterations: int
     granularity: float
-    min_gain: float = 0.0
+    min_gain: float
 
 
 def _decompose_compiled(
@@ -192,12 +206,17 @@ def _decompose_compiled(
     single_root: bool,
     max_iterations: int,
     granularity: float | None,
+    *,
+    min_gain: float,
     labels: LimitedLabels | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Heads, labels (of no sentence without limits), scores in float64, certified, iterations."""
     scores, words = native_scores(parts), parts.lengths.numpy()
     limits = _DualLimits(
-        single_root, max_iterations, -1.0 if granularity is None else float(granularity)
+        single_root,
+        max_iterations,
+        -1.0 if granularity is None else float(granularity),
+        min_gain,
     )
     shape = parts.arc.shape[:2]
     heads, best_labels = np.empty(shape, np.int64), np.empty(shape, np.int64)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from gpuparse.inference.batched.grand_sibling import eisner_grand_sibling_torch
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.crossing_scores import (
     crossing_tree_scores,
@@ -44,6 +45,31 @@ def dual_decomposition_torch(
                 break
             descent = descent.chosen((~finished).nonzero()[:, 0])
     return heads, scores, certified, iterations
+
+
+def prefer_projective_torch(
+    parts: Parts, single_root: bool, min_gain: float, heads: Tensor, scores: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Keep trees with crossing arcs that score more than projective trees by more than min_gain.
+
+    Args:
+        heads, scores: of `dual_decomposition_torch`.
+
+    Returns:
+        heads and scores, in float64.
+    """
+    position = torch.arange(heads.shape[1], device=heads.device)
+    first, last = torch.minimum(heads, position), torch.maximum(heads, position)
+    first, last = first.masked_fill(heads < 0, 0), last.masked_fill(heads < 0, 0)
+    inside = (first[:, :, None] < first[:, None]) & (first[:, None] < last[:, :, None])
+    crossing = (inside & (last[:, :, None] < last[:, None])).flatten(1).any(1)
+    if min_gain <= 0 or not bool(crossing.any()):
+        return heads, scores
+    projective, _ = eisner_grand_sibling_torch(parts, single_root=single_root)
+    of_projective = crossing_tree_scores(parts, projective)
+    gives_way = crossing & (scores <= of_projective + min_gain)
+    heads = torch.where(gives_way[:, None], projective, heads)
+    return heads, torch.where(gives_way, of_projective, scores)
 
 
 @dataclass
