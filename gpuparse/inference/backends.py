@@ -89,8 +89,8 @@ def _require_compiler() -> None:
         )
 
 
-def require_compiled(name: str, backend: str, device: torch.device) -> None:
-    """Raise ScoreError unless the compiled form of what has no other can run.
+def require_native(name: str, backend: str, device: torch.device) -> None:
+    """Raise ScoreError unless the native form of what has no other can run.
 
     Args:
         name: of the function, for the message.

@@ -22,7 +22,7 @@ def eisner(
             and padding are never read. Integers are computed with as float64.
         lengths: words of each sentence, int (B,), 0..N-1.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch", "cpu" (compiled) or "gpu" (Triton kernels); all give the same
+        backend: "auto", "torch", "cpu" (native) or "gpu" (Triton kernels); all give the same
             trees and the same bits.
 
     Returns:

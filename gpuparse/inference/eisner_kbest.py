@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import require_compiled
+from gpuparse.inference.backends import require_native
 from gpuparse.inference.native_charts import MAX_TREES, find_k_best
 from gpuparse.inference.scores import check_scores, require_trees
 
@@ -22,7 +22,7 @@ def eisner_kbest(
         arc_scores, lengths: as `eisner` reads them, in main memory.
         k: number of trees, at least 1.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto" or "cpu" (compiled), which are the same: there is no torch form.
+        backend: "auto" or "cpu" (native), which are the same: there is no torch form.
 
     Returns:
         heads int64 (B, k, N), -1 at position 0 and in padding; scores (B, k). All trees of a
@@ -42,7 +42,7 @@ def eisner_kbest(
     Source: Huang & Chiang 2005, algorithm 3; McDonald, Crammer & Pereira 2005,
     section 2.3.1; differs: short sorted lists instead of heaps, and no recursion.
     """
-    require_compiled("eisner_kbest", backend, arc_scores.device)
+    require_native("eisner_kbest", backend, arc_scores.device)
     require_count(k)
     checked = check_scores(arc_scores, lengths)
     heads, scores = find_k_best(checked.arc, checked.lengths, k=k, single_root=single_root)

@@ -36,7 +36,7 @@ def eisner_sibling(
         end_scores: (B, N, N), [b, h, m]: m is the outermost modifier of h on its side, read like
             arc_scores; None: zeros. A side without modifiers scores 0.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch", "cpu" (compiled) or "gpu" (Triton kernels); all give the same
+        backend: "auto", "torch", "cpu" (native) or "gpu" (Triton kernels); all give the same
             trees and the same bits.
 
     Returns:
@@ -48,7 +48,7 @@ def eisner_sibling(
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
 
-    Cost: O(n^3) time; compiled, O(n^2) memory a sentence beside the scores.
+    Cost: O(n^3) time; native code takes O(n^2) memory a sentence beside the scores.
     Source: McDonald & Pereira 2006, sections 2.1 and 2.2 and figure 3 (Eisner 1996); single root:
     Carreras 2007, section 2.1; differs: arc scores are kept apart and added, and a modifier may
     have a score for being the last one.

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from gpuparse.inference.backends import require_compiled
+from gpuparse.inference.backends import require_native
 from gpuparse.inference.eisner_kbest import require_count
 from gpuparse.inference.native_charts import find_k_best
 from gpuparse.inference.scores import check_sibling_scores, require_trees
@@ -25,7 +25,7 @@ def eisner_sibling_kbest(
             memory.
         k: number of trees, at least 1.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto" or "cpu" (compiled), which are the same: there is no torch form.
+        backend: "auto" or "cpu" (native), which are the same: there is no torch form.
 
     Returns:
         heads int64 (B, k, N) and scores (B, k) as in `eisner_kbest`, exact, the first those of
@@ -40,7 +40,7 @@ def eisner_sibling_kbest(
     Source: Huang & Chiang 2005, algorithm 3; McDonald & Pereira 2006, section 2.2; differs: as
     `eisner_kbest` and `eisner_sibling`.
     """
-    require_compiled("eisner_sibling_kbest", backend, arc_scores.device)
+    require_native("eisner_sibling_kbest", backend, arc_scores.device)
     require_count(k)
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads, scores = find_k_best(*checked, k=k, single_root=single_root)

@@ -35,7 +35,7 @@ def eisner_sibling_log_partition(
 
     Args:
         arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling`.
-        backend: "auto", "torch" or "cpu" (compiled). Where a gradient is asked for, "auto" takes
+        backend: "auto", "torch" or "cpu" (native). Where a gradient is asked for, "auto" takes
             the torch form; "cpu" has none.
 
     Returns:
@@ -45,7 +45,7 @@ def eisner_sibling_log_partition(
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
 
-    Cost: O(n^3) time; compiled, O(n^2) memory a sentence beside the scores.
+    Cost: O(n^3) time; native code takes O(n^2) memory a sentence beside the scores.
     Source: McDonald & Pereira 2006, section 2.2, with sums for maxima; differs: as
     `eisner_sibling`.
     """
@@ -145,7 +145,7 @@ def eisner_sibling_sample(
     Raises:
         as `eisner_sibling_log_partition`; ScoreError for a negative number of samples.
 
-    Cost: O(n^3) once and O(n^2) a sample; compiled, in main memory, whatever the device.
+    Cost: O(n^3) once and O(n^2) a sample; in native code and main memory, whatever the device.
     Source: top-down through the inside chart.
     """
     require_sample_count(n_samples)
@@ -183,7 +183,7 @@ def _choose(backend: str, arcs: Tensor, siblings: Tensor, ends: Tensor | None) -
 def _checked(
     arc_scores: Tensor, sibling_scores: Tensor, lengths: Tensor, end_scores: Tensor | None
 ) -> _Parts:
-    """For compiled code, which looks at nothing that is not to be read."""
+    """For native code, which reads no other cells than those of parts."""
     *scores, lengths = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     arcs, siblings, ends = (part.to(torch.float64) for part in scores)
     return _Parts(arcs, siblings, ends, lengths)

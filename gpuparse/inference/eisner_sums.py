@@ -21,7 +21,7 @@ def eisner_log_partition(
             and padding are never read. Any type; computed with as float64.
         lengths: words of each sentence, int (B,), 0..N-1.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch" or "cpu" (compiled). Second derivatives come from the torch form.
+        backend: "auto", "torch" or "cpu" (native). Second derivatives come from the torch form.
 
     Returns:
         float64 (B,), 0 for a sentence without words; differentiable, its gradient is
@@ -31,13 +31,16 @@ def eisner_log_partition(
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
 
-    Cost: O(n^3) time; O(n^2) memory a sentence compiled, O(n^3) in torch where gradients are kept.
+    Cost: O(n^3) time; O(n^2) memory a sentence in native code, in torch O(n^3) where gradients are
+    kept.
     Source: Eisner 1996 with sums (inside algorithm); spec of the charts as `eisner`.
     """
     backend = choose_backend(backend, arc_scores.device)
     arcs, lengths = _readable(arc_scores, lengths)
-    if backend == "cpu":
-        log_partition = _CompiledLogPartition.apply(arcs, lengths, single_root)
+    if backend == "cpu" and torch.is_grad_enabled() and arcs.requires_grad:
+        log_partition = _NativeLogPartition.apply(arcs, lengths, single_root)
+    elif backend == "cpu":
+        log_partition, _ = sum_trees(arcs, lengths, single_root=single_root, with_marginals=False)
     else:
         log_partition = _inside_sums(arcs, lengths, single_root, with_entropy=False)[0]
     require_trees(log_partition)
@@ -59,7 +62,7 @@ def eisner_marginals(
     Raises:
         as `eisner_log_partition`.
 
-    Cost: O(n^3) time; O(n^2) memory a sentence compiled, O(n^3) in torch.
+    Cost: O(n^3) time; O(n^2) memory a sentence in native code, O(n^3) in torch.
     Source: inside-outside; in torch the outside part is the derivative of the inside part (Eisner
     2016, "Inside-outside and forward-backward algorithms are just backprop").
     """
@@ -86,7 +89,7 @@ def eisner_entropy(
     scores. Rounding of the sums of scores remains: about 1e-16 of the largest sum, relatively.
 
     Args:
-        as `eisner_log_partition`. Compiled, the entropy comes from the marginals where that loses
+        as `eisner_log_partition`. In native code it comes from the marginals where that loses
         no digits, else from the torch form, as wherever a gradient is asked for.
 
     Returns:
@@ -143,7 +146,7 @@ def eisner_sample(
     Raises:
         as `eisner_log_partition`; ScoreError for a negative number of samples.
 
-    Cost: O(n^3) once and O(n^2) a sample; compiled, in main memory, whatever the device.
+    Cost: O(n^3) once and O(n^2) a sample; in native code and main memory, whatever the device.
     Source: top-down through the inside chart (forward filtering, backward sampling).
     """
     require_sample_count(n_samples)
@@ -197,8 +200,8 @@ def _readable(arc_scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(read, arc_scores.to(torch.float64), 0.0), lengths
 
 
-class _CompiledLogPartition(torch.autograd.Function):
-    """The log-partition with the compiled marginals as its gradient."""
+class _NativeLogPartition(torch.autograd.Function):
+    """The log-partition with the native marginals as its gradient."""
 
     @staticmethod
     def forward(ctx, arcs, lengths, single_root):  # type: ignore[no-untyped-def]

@@ -10,7 +10,7 @@ from torch import Tensor
 from gpuparse import native
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.approximate.hill_climb import gain_limit
-from gpuparse.inference.backends import choose_backend, require_compiled
+from gpuparse.inference.backends import choose_backend, require_native
 from gpuparse.inference.batched.dual_decomposition import (
     dual_decomposition_torch,
     prefer_projective_torch,
@@ -140,7 +140,7 @@ def dual_decomposition_labelled(
     Cost: that of `dual_decomposition` and O(A L); an iteration takes O(A 2^K D) more, for K limits
     and D different sets of limits that labels are under.
     """
-    require_compiled("dual_decomposition_labelled", backend, arc_scores.device)
+    require_native("dual_decomposition_labelled", backend, arc_scores.device)
     _check_limits(max_iterations, granularity)
     parts = check_parts(
         arc_scores,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import require_compiled
+from gpuparse.inference.backends import require_native
 from gpuparse.inference.native_charts import find_best
 from gpuparse.inference.scores import Lengths, check_sibling_scores, require_trees, rows_of_parts
 from gpuparse.inference.threads import run_in_threads
@@ -66,7 +66,7 @@ def hill_climb(
     Source: McDonald & Pereira 2006, section 2.3 and figure 4; differs: end scores, and a least gain
     as in Bohnet (2010).
     """
-    require_compiled("hill_climb", backend, arc_scores.device)
+    require_native("hill_climb", backend, arc_scores.device)
     limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)

@@ -13,7 +13,7 @@ from gpuparse.inference.approximate.hill_climb import (
     rows_of,
     starting_trees,
 )
-from gpuparse.inference.backends import require_compiled
+from gpuparse.inference.backends import require_native
 from gpuparse.inference.scores import Lengths, check_sibling_scores, rows_of_parts
 from gpuparse.inference.threads import run_in_threads
 from gpuparse.tensors import NO_HEAD
@@ -61,7 +61,7 @@ def multi_parent(
     of the few changes that have to be tested for cycles.
     Source: McDonald & Pereira 2006, section 3; differs: end scores, and a least gain.
     """
-    require_compiled("multi_parent", backend, arc_scores.device)
+    require_native("multi_parent", backend, arc_scores.device)
     limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)
