@@ -27,8 +27,8 @@ class Batch:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def select(self, sentences: np.ndarray) -> "Batch":
-        """The sentences of the given indices (K,), sharing the values."""
+    def select(self, sentences: np.ndarray | slice) -> "Batch":
+        """The sentences of the given indices (K,) or slice, sharing the values."""
         return Batch(self.values, self.starts[sentences], self.lengths[sentences])
 
     def guided(self, heads: np.ndarray) -> "Batch":

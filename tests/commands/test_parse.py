@@ -453,7 +453,7 @@ def test_output_sent_into_the_input_is_refused(trained, tmp_path):
             cwd=ROOT, stdout=out, stderr=subprocess.PIPE,
         )  # fmt: skip
     assert done.returncode == 2
-    assert b"standard output goes into this input" in done.stderr
+    assert b"standard output is redirected to this input" in done.stderr
     assert path.read_bytes() == generate(3, 1)
 
 
