@@ -27,7 +27,16 @@ SECONDS = 20
 # Structs that only this package makes, of what it has checked: a model when its folder is loaded, a
 # batch when it is made, spans of bytes when a file is scanned. The functions that take them trust
 # them; tests with damaged models and files call those.
-TRUSTED = {"Sentences", "Scorer", "LabelPlan", "Plan", "ArcPlan", "StringTable", "ConllColumns"}
+TRUSTED = {
+    "Sentences",
+    "Scorer",
+    "LabelPlan",
+    "Plan",
+    "ArcPlan",
+    "HigherPlan",
+    "StringTable",
+    "ConllColumns",
+}
 DTYPES = list(native._DTYPES.values())
 
 
