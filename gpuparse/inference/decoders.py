@@ -130,7 +130,7 @@ class Decoder:
         return 2 if self.reads_siblings else 1
 
     @property
-    def of_arcs(self) -> str:
+    def of_arcs(self) -> Literal["eisner", "chu_liu_edmonds"]:
         """The first-order decoder that finds the same kind of trees."""
         return "eisner" if self.is_projective else "chu_liu_edmonds"
 

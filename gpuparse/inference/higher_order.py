@@ -258,7 +258,8 @@ def _search_grandchildren(
     totals = np.empty(len(words), cells[0].dtype)
 
     def search(part: slice) -> None:
-        scores = _NativeScores(*(of_batch[part] for of_batch in cells), arc_scores.shape[3])
+        arc, sibling, inner, outer = (of_batch[part] for of_batch in cells)
+        scores = _NativeScores(arc, sibling, inner, outer, arc_scores.shape[3])
         native.call(
             "eisner_grandchild_batch", scores, words[part], single_root, heads[part], labels[part],
             totals[part],

@@ -204,10 +204,10 @@ class NativeScores(NamedTuple):
 
     def of_sentences(self, part: slice) -> "NativeScores":
         """The scores of some sentences."""
-        return NativeScores(*(None if scores is None else scores[part] for scores in self))
+        return NativeScores._make(None if scores is None else scores[part] for scores in self)
 
 
 def native_scores(parts: Parts) -> NativeScores:
     """Checked scores in main memory, contiguous, as compiled code takes them."""
     fields = (getattr(parts, field) for field in NativeScores._fields)
-    return NativeScores(*(None if part is None else part.flatten(1).numpy() for part in fields))
+    return NativeScores._make(None if part is None else part.flatten(1).numpy() for part in fields)

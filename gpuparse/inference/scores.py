@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.backends import is_traced
 from gpuparse.tensors import word_mask
 
-Lengths = Tensor | np.ndarray | Sequence[int] | None
+Lengths: TypeAlias = Tensor | np.ndarray | Sequence[int] | None
 """What public functions take as the numbers of words; None: no padding."""
 
 

@@ -144,8 +144,16 @@ def _read_graphs(treebank: Treebank, batch: Batch, decoder: str) -> tuple[GoldGr
         modifiers = np.arange(1, n + 1).repeat(np.diff(arc_starts[start + 1 : start + n + 2]))
         heads = arc_heads[arc_starts[start + 1] : arc_starts[start + n + 1]]
         cells[firsts[start] + heads * (n + 1) + modifiers] = True
-    arcs = [part.astype(np.int64) for part in (arc_starts, arc_heads, relations)]
-    return GoldGraphs(cells, firsts, *arcs, graphs.names, primary), n_left_out
+    found = GoldGraphs(
+        cells,
+        firsts,
+        arc_starts.astype(np.int64),
+        arc_heads.astype(np.int64),
+        relations.astype(np.int64),
+        graphs.names,
+        primary,
+    )
+    return found, n_left_out
 
 
 def _all_have_one_root(batch: Batch, heads: np.ndarray) -> bool:

@@ -81,7 +81,7 @@ class _Position(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """A rule for spans of one width: its first split is i + first, and it has `count` splits.
+    """A rule for spans of one width: its first split is i + first, and it has `n_splits` splits.
 
     at: of each of its factors, the positions.
     """
@@ -89,7 +89,7 @@ class _Way(NamedTuple):
     rule: Rule
     width: int
     first: int
-    count: int
+    n_splits: int
     at: dict[Factor, tuple[_Position, ...]]
 
 
@@ -247,9 +247,12 @@ class Inside:
             kept, row, columns = self.by_start[factor.name], width, slice(spans)
         if way.rule.split is None:
             return kept[..., row, :] if self.keep_gradients else kept[..., row, columns]
+        end = row + way.n_splits
         if self.keep_gradients:  # has these columns alone; slices cost much on the way back
-            return kept if kept.shape[-2] == way.count else kept[..., row : row + way.count, :]
-        return kept[..., row : row + way.count, columns]
+            return (
+                kept if kept.shape[-2] == way.n_splits else kept[..., row : row + way.n_splits, :]
+            )
+        return kept[..., row : row + way.n_splits, columns]
 
     # -- Scores of parts --
 
@@ -262,7 +265,7 @@ class Inside:
         offset, starts, splits = self._cells(factor, way, strides[len(self.lead) :])
         size, steps = [self.n_nodes - way.width], [starts]
         if way.rule.split:
-            size, steps = [way.count, *size], [splits, *steps]
+            size, steps = [way.n_splits, *size], [splits, *steps]
         return scores.as_strided(
             (*self.lead, *size),
             (*strides[: len(self.lead)], *steps),
@@ -299,7 +302,7 @@ class Inside:
                 start = torch.arange(self.n_nodes - way.width, device=flat.device)
                 cell = offset + start * starts
                 if way.rule.split:
-                    cell = cell + torch.arange(way.count, device=flat.device)[:, None] * splits
+                    cell = cell + torch.arange(way.n_splits, device=flat.device)[:, None] * splits
                 cells.append(cell)
             taken = flat.index_select(-1, torch.cat([cell.flatten() for cell in cells]))
             parts = taken.split([cell.numel() for cell in cells], -1)
@@ -405,8 +408,8 @@ class Inside:
         for way in ways:
             chosen, to_split = used[kind], way.first - before
             if len(ways) > 1 and choice is not None:
-                chosen = chosen & (choice >= before) & (choice < before + way.count)
-            before += way.count
+                chosen = chosen & (choice >= before) & (choice < before + way.n_splits)
+            before += way.n_splits
             for factor in way.rule.factors:
                 if factor.positions == way.rule.item.positions and factor.name in used:
                     used[factor.name] = used[factor.name] | chosen

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from gpuparse.inference.batched.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.batched.grand_sibling import eisner_grand_sibling_torch
-from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.crossing_scores import (
     crossing_tree_scores,
 )

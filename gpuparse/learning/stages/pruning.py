@@ -29,10 +29,14 @@ NO_KNOWN_HEADS = np.zeros(0, np.int64)
 class Thresholds(Protocol):
     """Which arcs are kept, and how the pruner is learned: the section `pruning` of the config."""
 
-    threshold: float
-    max_heads: int | None
-    epochs: int
-    folds: int
+    @property
+    def threshold(self) -> float: ...
+    @property
+    def max_heads(self) -> int | None: ...
+    @property
+    def epochs(self) -> int: ...
+    @property
+    def folds(self) -> int: ...
 
 
 class FirstOrder(Protocol):
