@@ -249,10 +249,8 @@ class Inside:
             return kept[..., row, :] if self.keep_gradients else kept[..., row, columns]
         end = row + way.n_splits
         if self.keep_gradients:  # has these columns alone; slices cost much on the way back
-            return (
-                kept if kept.shape[-2] == way.n_splits else kept[..., row : row + way.n_splits, :]
-            )
-        return kept[..., row : row + way.n_splits, columns]
+            return kept if kept.shape[-2] == way.n_splits else kept[..., row:end, :]
+        return kept[..., row:end, columns]
 
     # -- Scores of parts --
 
