@@ -140,6 +140,7 @@ struct TreeSums {
     Level levels[66];                 // [0]: all words
     int64_t full_width = 0;           // cells in a row of `escapes`
     Number* totals = nullptr;         // (n): T of the i-th eliminated word
+    Number* terms = nullptr;          // (n): of the heads of one word
     bool* totals_late = nullptr;      // (n)
     bool any_late_total = false;      // has a word been eliminated whose only head was the root?
     int64_t* order = nullptr;         // (n): the i-th eliminated word
@@ -149,6 +150,7 @@ struct TreeSums {
         n = n_words;
         full_width = whole_lines<double>(n);
         totals = arena.take<Number>(n);
+        terms = arena.take<Number>(n);
         totals_late = arena.take_zeros<bool>(n);
         order = arena.take<int64_t>(n);
         int64_t size = n;
@@ -352,8 +354,10 @@ private:
         Number total = Kind::get(levels[0].weights, m - 1);
         const Number of_root = total;
         const bool root_late = is_late;
+        // Terms are kept: stores to the marginals between loads of weights would delay the loads
+        // from the same offsets of other pages.
         for (int64_t i = 0; i < n - 1; i++) {
-            const Number term = arc_escape(level, m, i);
+            const Number term = terms[i] = arc_escape(level, m, i);
             if (!any_late_total) {
                 total = Kind::plus(total, term);
             } else if (!Kind::is_zero(term)) {
@@ -365,7 +369,7 @@ private:
         marginals(0, m) = is_late == root_late ? Kind::ratio(of_root, total) : 0.0;
         for (int64_t i = 0; i < n - 1; i++) {
             const bool counts = !any_late_total || level.escape_late[i] == is_late;
-            marginals(order[i], m) = counts ? Kind::ratio(arc_escape(level, m, i), total) : 0.0;
+            marginals(order[i], m) = counts ? Kind::ratio(terms[i], total) : 0.0;
         }
         return total;
     }
@@ -406,10 +410,25 @@ private:
 constexpr double WIDEST = 300.0;
 constexpr double LEAST_TOTAL = 0x1p-300;
 
+// Have the arena keep one block for all tables of a sentence: tables at the same offset of different
+// pages, as the starts of blocks are, wait for each other's stores.
+inline void reserve_tables(int64_t n, Arena& arena) {
+    ArenaMark mark(arena);
+    arena.take<double>(1024 + 12 * (n + 2) * whole_lines<double>(n + 1));
+}
+
+// Take the bytes up to the offset 512 of a page: tables that begin there were measured to be up to 1.6
+// times as fast as others.
+inline void skip_to_page_offset(Arena& arena) {
+    const uintptr_t next = reinterpret_cast<uintptr_t>(arena.take<char>(64)) + 64;
+    arena.take<char>((int64_t)((512 - next) & 4095));
+}
+
 template <class Kind>
 inline double sum_trees_in(View2<const double> scores, int64_t n, const ScoreShifts& shifted,
                            bool with_marginals, View2<double> marginals, Arena& arena) {
     ArenaMark mark(arena);
+    skip_to_page_offset(arena);
     TreeSums<Kind>* sums = arena.take<TreeSums<Kind>>(1);
     if (!sums) return NAN;
     *sums = TreeSums<Kind>();
@@ -426,6 +445,7 @@ inline double sum_trees_in(View2<const double> scores, int64_t n, const ScoreShi
 inline double matrix_tree_sentence(View2<const double> scores, int64_t n, bool single_root,
                                    bool with_marginals, View2<double> marginals, Arena& arena) {
     if (n == 0) return 0.0;
+    reserve_tables(n, arena);
     ArenaMark mark(arena);
     ScoreShifts shifted;
     shifted.shifts = arena.take<double>(n + 1);
