@@ -6,8 +6,6 @@ from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.inference.decoders import DECODERS, ENGINES
 from gpuparse.inference.scores import Parse, Scores
 
-__all__ = ["DECODERS", "decode"]  # the table stood here before
-
 
 def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str = "auto") -> Parse:
     """Trees or graphs under the decoder of that name.

@@ -113,11 +113,6 @@ class Decoder:
         return not set(self.parts) <= set(SIBLING_PARTS)
 
     @property
-    def reads_larger(self) -> bool:
-        """The old name of `is_higher_order`."""
-        return self.is_higher_order
-
-    @property
     def reads_children(self) -> bool:
         """Whether it reads scores of an arc with the children around it."""
         return set(CHILD_PARTS) <= set(self.parts)
