@@ -18,7 +18,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
 from gpuparse.scoring.found import Found
 
-GATE = ("tests/inference/test_dual_decomposition.py", "tests/scoring/test_larger.py")
+GATE = ("tests/inference/test_dual_decomposition.py", "tests/scoring/test_higher.py")
 DUAL = "dual_decomposition"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.registry import Report
 from benchmarks.subjects import add_treebank_argument, read_subject, trained_model
+from gpuparse.folder import save_parser
 
 GATE = ("tests/test_model.py",)
 _CHILD = """
@@ -33,7 +34,7 @@ def run(options: argparse.Namespace) -> Report:
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model.save(folder)
+        save_parser(model, folder)
         for sentences in (options.sentences // 10, options.sentences):
             copies = max(1, sentences // len(treebank))
             text = folder / "input.conllu"

@@ -10,6 +10,7 @@ from benchmarks.subjects import read_subject, trained_model
 from gpuparse.commands import parse
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
+from gpuparse.folder import save_parser
 from gpuparse.scoring.admission import default_batch_size
 
 TITLE = "Parsing from file to file on a device"
@@ -49,7 +50,7 @@ def _one_system(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "model").mkdir()
-        model.save(folder / "model")
+        save_parser(model, folder / "model")
         outputs = {}
         for way, words in ways.items():
             (folder / "short.conllu").write_bytes(treebank.data.tobytes())

@@ -101,7 +101,7 @@ def _one_batch(contest: Contest, system: str, model: Parser, sets: list[Batch]) 
     contestants: dict[str, dict[str, Any]] = {stage: {} for stage in (*stages, "search")}
     for backend in OURS:
         try:
-            parser = model.on_device(contest.device.type, backend)
+            parser = model.engine(contest.device.type, backend)
             found = trees_of(parser, on_device[0])
             whole = _searched(model, sets[0], contest.device, backend)
         except ScoreError as error:

@@ -331,7 +331,7 @@ def test_a_changed_shard_is_not_joined(parse_run, text, tmp_path):
     for which in ("join", "all"):
         code, _, lines = parse_run(text, "--output", out, "--shard", f"{which}/2")
         assert code == 3
-        assert "was changed since it was parsed" in errors_of(lines)[0]
+        assert "was changed after it was parsed" in errors_of(lines)[0]
         assert not (out / text.name).exists()
 
 

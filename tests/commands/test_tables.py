@@ -22,6 +22,7 @@ from tests.commands.conftest import ROOT, program
 
 PAPER = ROOT / "configs" / "papers" / "mcdonald-pereira-2006.yaml"
 PAPER_2005 = ROOT / "configs" / "papers" / "mcdonald-crammer-pereira-2005.yaml"
+DATA = ["data.train=train.conllu", "data.test=test.conllu"]
 SMALL = ["threads=1", "device=cpu", "feature_map.rows=32771", "learning.epochs=2"]
 SYSTEMS = ["first-order-projective", "second-order-projective", "first-order-non-projective",
            "second-order-non-projective", "multi-parent"]  # fmt: skip
@@ -110,7 +111,7 @@ def test_every_table_has_the_papers_shape_and_figures(printed):
 
 def test_the_figures_are_those_of_evaluate(printed):
     first, second, third = (figures(text) for text in printed.out.split("\n\nTable "))
-    systems = load_tables(PAPER).tables
+    systems = load_tables(PAPER, DATA).tables
     for name, rows, options in [
         ("1", first, ["--ignore-punct"]), ("2", second, []), ("3", third, None)
     ]:  # fmt: skip
@@ -284,7 +285,7 @@ def test_treebanks_without_graphs(printed, tmp_path, monkeypatch, which):
     assert "Table 2" in done.out
     assert "Table 3" not in done.out
     assert any(line.startswith("gpuparse: table 3 is skipped: ") for line in done.err)
-    assert names == [name for name in load_tables(PAPER).systems if name != "multi-parent"]
+    assert names == [name for name in load_tables(PAPER, DATA).systems if name != "multi-parent"]
 
 
 def test_graphs_that_cannot_be_read_are_told_like_those_that_are_not_there(printed, tmp_path):
@@ -409,14 +410,14 @@ def test_a_file_without_systems_and_tables(tmp_path, text):
 
 
 def test_what_systems_differ_in_cannot_be_overridden():
-    errors = errors_of(PAPER, "decoder=eisner", "labels.features=labels")
+    errors = errors_of(PAPER, *DATA, "decoder=eisner", "labels.features=labels")
     start = "cannot be overridden; it differs between systems: "
     assert errors[0].startswith(f"command line: decoder: {start}first-order-projective, ")
     assert errors[1:] == [f"command line: labels.features: {start}multi-parent"]
 
 
 def test_overrides_are_for_all_systems():
-    systems = load_tables(PAPER, ["features=extended", "seed=5", "output=there"]).systems
+    systems = load_tables(PAPER, [*DATA, "features=extended", "seed=5", "output=there"]).systems
     assert sorted(systems) == sorted(SYSTEMS)
     for name, config in systems.items():
         assert (config.features, config.seed) == ("extended", 5)
@@ -431,16 +432,17 @@ def test_only_rows_with_systems_can_be_compared(tmp_path, pairs):
     table = f"tables:\n  1: {{columns: [accuracy], rows: {rows}, compare: {pairs}}}\n"
     path = tmp_path / "file.yaml"
     path.write_text(text + table)
-    [error] = errors_of(path)
+    [error] = errors_of(path, *DATA)
     assert error.endswith("expected a list of pairs of rows with a system: one, two")
     path.write_text(text + table.replace(pairs, "[[two, one]]"))
-    [[first, second]] = load_tables(path).tables["1"].compare
+    [[first, second]] = load_tables(path, DATA).tables["1"].compare
     assert (first.title, second.title) == ("two", "one")
 
 
 def test_paths_count_from_the_file(tmp_path, monkeypatch):
     (tmp_path / "papers").mkdir()
-    (tmp_path / "papers" / "file.yaml").write_text(PAPER.read_text())
+    data = "data: {train: train.conllu, test: test.conllu}\n"
+    (tmp_path / "papers" / "file.yaml").write_text(data + PAPER.read_text())
     monkeypatch.chdir(tmp_path)
     paper = load_tables("papers/file.yaml")
     assert paper.test == "papers/test.conllu"
