@@ -77,7 +77,7 @@ class NativeBuildHook(BuildHookInterface):
             if wheel_for:
                 raise  # a wheel for others is whole or not made
             print(
-                f"gpuparse: installed without native code, everything runs on torch: {error}",
+                f"gpuparse: installed without native code, only first-order models parse, on torch: {error}",
                 file=sys.stderr,
             )
             return
