@@ -290,11 +290,13 @@ struct TreeSums {
     static double* first_part(Scaled::Row row) { return row.mantissas; }
 
 private:
+    // Zeros, since whole vectors are computed with: whatever the memory held could be denormal numbers,
+    // which are slow.
     bool allocate_level(Level& level, int64_t size, bool with_escapes, Arena& arena) {
         level.size = size;
         level.width = whole_lines<double>(size);
-        level.weights = Kind::take((size + 1) * level.width, arena);
-        level.escapes = with_escapes ? Kind::take((size + 1) * full_width, arena) : Row{};
+        level.weights = Kind::take_zeros((size + 1) * level.width, arena);
+        level.escapes = with_escapes ? Kind::take_zeros((size + 1) * full_width, arena) : Row{};
         level.words = arena.take<int64_t>(size);
         level.late = arena.take<bool>(size);
         level.escape_late = arena.take<bool>(n);
@@ -354,8 +356,6 @@ private:
         Number total = Kind::get(levels[0].weights, m - 1);
         const Number of_root = total;
         const bool root_late = is_late;
-        // Terms are kept: stores to the marginals between loads of weights would delay the loads
-        // from the same offsets of other pages.
         for (int64_t i = 0; i < n - 1; i++) {
             const Number term = terms[i] = arc_escape(level, m, i);
             if (!any_late_total) {
@@ -410,25 +410,10 @@ private:
 constexpr double WIDEST = 300.0;
 constexpr double LEAST_TOTAL = 0x1p-300;
 
-// Have the arena keep one block for all tables of a sentence: tables at the same offset of different
-// pages, as the starts of blocks are, wait for each other's stores.
-inline void reserve_tables(int64_t n, Arena& arena) {
-    ArenaMark mark(arena);
-    arena.take<double>(1024 + 12 * (n + 2) * whole_lines<double>(n + 1));
-}
-
-// Take the bytes up to the offset 512 of a page: tables that begin there were measured to be up to 1.6
-// times as fast as others.
-inline void skip_to_page_offset(Arena& arena) {
-    const uintptr_t next = reinterpret_cast<uintptr_t>(arena.take<char>(64)) + 64;
-    arena.take<char>((int64_t)((512 - next) & 4095));
-}
-
 template <class Kind>
 inline double sum_trees_in(View2<const double> scores, int64_t n, const ScoreShifts& shifted,
                            bool with_marginals, View2<double> marginals, Arena& arena) {
     ArenaMark mark(arena);
-    skip_to_page_offset(arena);
     TreeSums<Kind>* sums = arena.take<TreeSums<Kind>>(1);
     if (!sums) return NAN;
     *sums = TreeSums<Kind>();
@@ -445,7 +430,6 @@ inline double sum_trees_in(View2<const double> scores, int64_t n, const ScoreShi
 inline double matrix_tree_sentence(View2<const double> scores, int64_t n, bool single_root,
                                    bool with_marginals, View2<double> marginals, Arena& arena) {
     if (n == 0) return 0.0;
-    reserve_tables(n, arena);
     ArenaMark mark(arena);
     ScoreShifts shifted;
     shifted.shifts = arena.take<double>(n + 1);

@@ -176,7 +176,6 @@ inline bool draw_trees_in(View2<const double> scores, int64_t n, const ScoreShif
 inline bool draw_spanning_trees_sentence(View2<const double> scores, int64_t n, bool single_root,
                                          int64_t count, uint64_t seed, View2<int64_t> heads,
                                          Arena& arena) {
-    reserve_tables(n, arena);
     ArenaMark mark(arena);
     ScoreShifts shifted;
     shifted.shifts = arena.take<double>(n + 1);

@@ -68,6 +68,7 @@ struct Plain {
     };
 
     static Row take(int64_t count, Arena& arena) { return {arena.take<double>(count)}; }
+    static Row take_zeros(int64_t count, Arena& arena) { return {arena.take_zeros<double>(count)}; }
     static Number zero() { return 0.0; }
     static Number get(Row row, int64_t i) { return row.values[i]; }
     static void set(Row row, int64_t i, Number x) { row.values[i] = x; }
@@ -134,6 +135,10 @@ struct Scaled {
         double* mantissas = arena.take<double>(count);
         double* exponents = arena.take<double>(count);
         return {exponents ? mantissas : nullptr, exponents};
+    }
+    static Row take_zeros(int64_t count, Arena& arena) {
+        double* mantissas = arena.take_zeros<double>(count);
+        return {mantissas, arena.take_zeros<double>(count)};
     }
     static Number zero() { return {0.0, OF_ZERO}; }
     static Number get(Row row, int64_t i) { return {row.mantissas[i], row.exponents[i]}; }
