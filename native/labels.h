@@ -34,9 +34,10 @@ struct LabelPositions {
         for (int64_t at = 0; at < (n + 1) * LABEL_ROLES; ++at) nodes[at] = NO_NODE;
         for (int64_t m = 1; m <= n; ++m) {
             const int64_t h = heads[m];
+            if (h < 0 || h > n) continue;  // no head: all nodes are missing
             of(m)[OF_HEAD] = h;
             of(m)[OF_MODIFIER] = m;
-            if (h > 0) of(m)[OF_GRANDPARENT] = heads[h];
+            if (h > 0 && heads[h] >= 0 && heads[h] <= n) of(m)[OF_GRANDPARENT] = heads[h];
             // Going right, the rightmost modifier of h so far is the one just before m.
             const int64_t previous = of(h)[OF_RIGHTMOST];
             if (previous == NO_NODE) {
