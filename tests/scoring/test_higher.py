@@ -243,5 +243,5 @@ def test_crossing_arcs_cost_min_gain(parts, single_root):
 
 
 def test_higher_order_parts_take_no_distance():
-    with pytest.raises(ConfigError, match="takes no distance"):
+    with pytest.raises(ConfigError, match="has no distance"):
         parse_template("g.pos m.pos distance", "grandparent")
