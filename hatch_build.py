@@ -77,7 +77,8 @@ class NativeBuildHook(BuildHookInterface):
             if wheel_for:
                 raise  # a wheel for others is whole or not made
             print(
-                f"gpuparse: installed without native code, only first-order models parse, on torch: {error}",
+                "gpuparse: installed without native code, only first-order models parse, on torch:"
+                f" {error}",
                 file=sys.stderr,
             )
             return
