@@ -57,23 +57,32 @@ int64_t parse_graphs(const Sentences& sentences, const Scorer& scorer, const Sea
     return NO_FAILURE;
 }
 
-template<class W>
-void label_trees(const Sentences& sentences, const LabelPlan& plan, const W* weights, int64_t n_lines,
-                 int64_t width, i64_1 heads, out_i64_1 labels, Arena& arena) {
-    int64_t* lines = arena.take<int64_t>(plan.direction.n0);
-    Sum<W>* sums = arena.take<Sum<W>>(width);
+// Calls visit(start, n, positions) for each sentence with the positions of its tree; stops where
+// memory runs out.
+template<class Visit>
+void visit_trees(const Sentences& sentences, i64_1 heads, Arena& arena, Visit visit) {
     for (int64_t b = 0; b < sentences.starts.n0; ++b) {
         ArenaMark mark(arena);
         const int64_t start = sentences.starts.data[b], n = sentences.lengths.data[b];
         LabelPositions positions;
         if (!positions.take(n, arena) || arena.failed()) return;
         positions.fill(heads.data + start, n);
+        visit(start, n, positions);
+    }
+}
+
+template<class W>
+void label_trees(const Sentences& sentences, const LabelPlan& plan, const W* weights, int64_t n_lines,
+                 int64_t width, i64_1 heads, out_i64_1 labels, Arena& arena) {
+    int64_t* lines = arena.take<int64_t>(plan.direction.n0);
+    Sum<W>* sums = arena.take<Sum<W>>(width);
+    visit_trees(sentences, heads, arena, [&](int64_t start, int64_t n, LabelPositions& positions) {
         for (int64_t m = 1; m <= n; ++m) {
             fill_label_lines(sentences.values, start, plan, n_lines, width, positions.of(m), lines);
             sum_label_lines(weights, lines, plan.direction.n0, width, sums);
             labels.data[start + m] = first_best(sums, width);
         }
-    }
+    });
 }
 
 template<class W>
@@ -82,12 +91,7 @@ void label_graphs(const Sentences& sentences, const LabelPlan& plan, const W* we
                   out_i64_1 labels, Arena& arena) {
     int64_t* lines = arena.take<int64_t>(plan.direction.n0);
     Sum<W>* sums = arena.take<Sum<W>>(width);
-    for (int64_t b = 0; b < sentences.starts.n0; ++b) {
-        ArenaMark mark(arena);
-        const int64_t start = sentences.starts.data[b], n = sentences.lengths.data[b];
-        LabelPositions positions;
-        if (!positions.take(n, arena) || arena.failed()) return;
-        positions.fill(heads.data + start, n);
+    visit_trees(sentences, heads, arena, [&](int64_t start, int64_t n, LabelPositions& positions) {
         for (int64_t m = 1; m <= n; ++m) {
             for (int64_t a = arc_starts.data[start + m]; a < arc_starts.data[start + m + 1]; ++a) {
                 positions.turn_to_arc(heads.data + start, n, arc_heads.data[a], m);
@@ -99,7 +103,7 @@ void label_graphs(const Sentences& sentences, const LabelPlan& plan, const W* we
                                      : first_best(sums, width);
             }
         }
-    }
+    });
 }
 
 template<class W>
@@ -108,12 +112,7 @@ void find_label_marginals(const Sentences& sentences, const LabelPlan& plan, con
                           out_f64_1 marginals, Arena& arena) {
     int64_t* lines = arena.take<int64_t>(plan.direction.n0);
     Sum<W>* sums = arena.take<Sum<W>>(width);
-    for (int64_t b = 0; b < sentences.starts.n0; ++b) {
-        ArenaMark mark(arena);
-        const int64_t start = sentences.starts.data[b], n = sentences.lengths.data[b];
-        LabelPositions positions;
-        if (!positions.take(n, arena) || arena.failed()) return;
-        positions.fill(heads.data + start, n);
+    visit_trees(sentences, heads, arena, [&](int64_t start, int64_t n, LabelPositions& positions) {
         for (int64_t m = 1; m <= n; ++m) {
             const int64_t label = labels.data[start + m];
             if (label < 0) continue;
@@ -121,7 +120,7 @@ void find_label_marginals(const Sentences& sentences, const LabelPlan& plan, con
             sum_label_lines(weights, lines, plan.direction.n0, width, sums);
             marginals.data[start + m] = label_probability(sums, width, label, scale);
         }
-    }
+    });
 }
 
 }  // namespace
