@@ -12,7 +12,7 @@ inline int64_t item_end(const uint8_t* text, int64_t start, int64_t end) {
     return bar ? static_cast<const uint8_t*>(bar) - text : end;
 }
 
-// What is wrong with an item of DEPS; the codes are those of gpuparse/data/deps.py.
+// What is wrong with an item of DEPS; the codes are those of gpuparse/data/faults.py.
 enum DepsFault { NO_DEPS_FAULT, NO_COLON, NO_NUMBER, NO_RELATION, OUT_OF_RANGE, OWN_HEAD };
 
 // An item `head:relation` of DEPS. Word i has j = 0, empty node i.j has j > 0.

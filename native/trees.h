@@ -35,7 +35,7 @@ inline bool number_in_preorder(const int32_t* heads, int64_t n, int32_t* child, 
     }
 }
 
-// The first fault of a sentence; the codes are those of gpuparse/data/gold_trees.py.
+// The first fault of a sentence; the codes are those of gpuparse/data/faults.py.
 enum TreeFault { WELL_FORMED, MISSING_HEAD, NO_HEAD_NUMBER, HEAD_OUT_OF_RANGE, SELF_HEAD, CYCLE, SEVERAL_ROOTS };
 
 struct FaultyWord {

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.config.schema import PruningConfig
-from gpuparse.data.tree import is_projective
+from gpuparse.data.trees import is_projective
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.templates import TemplateSet

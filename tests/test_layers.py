@@ -110,7 +110,7 @@ def test_a_wrong_import_is_found(module, source, fault):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("data/conll.py", "import numpy, gpuparse.data.sentence\nfrom gpuparse.errors import X"),
+        ("data/conll.py", "import numpy, gpuparse.data.treebank\nfrom gpuparse.errors import X"),
         ("__main__.py", "from gpuparse import __version__\nfrom gpuparse.commands import config"),
     ],
 )

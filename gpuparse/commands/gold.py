@@ -11,14 +11,14 @@ import numpy as np
 
 from gpuparse.commands.predictions import written
 from gpuparse.config import SYNTHETIC, RunConfig
+from gpuparse.data.columns import IN_MISC, is_guide_file
 from gpuparse.data.conll import check_trees, treebank_from_bytes
-from gpuparse.data.fault_codes import TreeFault
-from gpuparse.data.gold_trees import check_sentences
+from gpuparse.data.faults import TreeFault
 from gpuparse.data.graphs import check_graphs, readable_graphs
 from gpuparse.data.guides import read_guides
-from gpuparse.data.misc_keys import IN_MISC, is_guide_file
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
+from gpuparse.data.trees import check_sentences
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.parser import Parser
 

@@ -18,8 +18,8 @@ from gpuparse.commands.gold import check_treebanks, guides_of, read_gold
 from gpuparse.commands.resources import limit_torch_threads, thread_count
 from gpuparse.commands.train import templates_of
 from gpuparse.config import RunConfig, load_config
+from gpuparse.data.columns import is_key
 from gpuparse.data.conll import with_misc
-from gpuparse.data.misc_keys import is_key
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet

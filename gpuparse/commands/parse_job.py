@@ -23,10 +23,10 @@ from gpuparse.commands.shards import Counts, Place, Sharded
 from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import OnError, check_trees, stream_treebanks
-from gpuparse.data.fault_codes import TreeFault
-from gpuparse.data.gold_trees import check_sentences
+from gpuparse.data.faults import TreeFault
 from gpuparse.data.guides import Guides
 from gpuparse.data.treebank import Treebank, word_place
+from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS

@@ -12,8 +12,8 @@ from pathlib import Path
 from gpuparse.commands.console import exit_codes
 from gpuparse.commands.parse_job import STANDARD
 from gpuparse.commands.shards import wanted_shards
+from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
-from gpuparse.data.misc_keys import is_guide_file
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size

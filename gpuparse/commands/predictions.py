@@ -8,8 +8,7 @@ import numpy as np
 
 from gpuparse.confidence import KBest
 from gpuparse.data.conll import write_graph_predictions, write_predictions
-from gpuparse.data.repeated import repeated
-from gpuparse.data.treebank import Treebank
+from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.evaluation.probabilities import HEAD, LABEL
 from gpuparse.parser import Parser, Predictions

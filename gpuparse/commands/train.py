@@ -32,8 +32,8 @@ from gpuparse.commands.gold import (
 from gpuparse.commands.processes import check_same, joined_processes
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.config import RunConfig, load_config
+from gpuparse.data.columns import is_guide_file
 from gpuparse.data.draw import draw_tree
-from gpuparse.data.misc_keys import is_guide_file
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks

@@ -17,7 +17,7 @@ from gpuparse.config.schema import (
     known_keys,
     yaml_word,
 )
-from gpuparse.data.misc_keys import IN_MISC, is_key
+from gpuparse.data.columns import IN_MISC, is_key
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import SETS
 from gpuparse.plain_yaml import PlainYaml, parse_yaml, read_yaml

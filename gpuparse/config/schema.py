@@ -7,7 +7,7 @@ import os
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-from gpuparse.data.misc_keys import IN_MISC
+from gpuparse.data.columns import IN_MISC
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.plain_yaml import dump_yaml
 

@@ -12,15 +12,20 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 
-from gpuparse import native
-from gpuparse.data import plain_scanner, scanner
+from gpuparse.data import scanner
+from gpuparse.data.columns import (
+    Arcs,
+    Labels,
+    Replacing,
+    joined_names,
+    misc_arrays,
+    replace_columns,
+)
 from gpuparse.data.faults import fault_error
-from gpuparse.data.gold_trees import check_trees
 from gpuparse.data.graphs import Graphs
-from gpuparse.data.misc_items import misc_arrays
 from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.writer import Arcs, Labels, Replacing, joined_names, replace_columns
+from gpuparse.data.trees import check_trees
 from gpuparse.errors import DataError
 
 __all__ = [
@@ -265,8 +270,7 @@ class _Reader:
             self.byte = len(BYTE_ORDER_MARK)
             warnings.append(f"{self.source}: begins with a byte order mark; it is left out")
         data = np.frombuffer(text, np.uint8)
-        scan = scanner.scan if native.is_available() else plain_scanner.scan
-        scanned = scan(data, self.max_line, stop_at_fault=self.on_error == "fail")
+        scanned = scanner.scan(data, self.max_line, stop_at_fault=self.on_error == "fail")
         if scanned.n_crlf and not self.warned_of_crlf:
             self.warned_of_crlf = True
             warnings.append(f"{self.source}: has lines that end in \\r\\n; they are kept so")

@@ -1,10 +1,36 @@
-"""Error messages for the fault codes of the scanner."""
+"""What is wrong with the data: the codes that native code gives, and messages about lines."""
+
+from enum import IntEnum
 
 import numpy as np
 
 from gpuparse.data import scanner
 from gpuparse.data.treebank import find_sent_id, place
 from gpuparse.errors import DataError
+
+
+class TreeFault(IntEnum):
+    """The first fault of a sentence's heads, as in native/trees.h."""
+
+    WELL_FORMED = 0
+    MISSING_HEAD = 1
+    NO_NUMBER = 2
+    OUT_OF_RANGE = 3
+    SELF_HEAD = 4
+    CYCLE = 5
+    SEVERAL_ROOTS = 6
+
+
+class DepsFault(IntEnum):
+    """What is wrong with an item of DEPS, as in native/conll_columns.h."""
+
+    NONE = 0
+    NO_COLON = 1
+    NO_NUMBER = 2
+    NO_RELATION = 3
+    OUT_OF_RANGE = 4
+    OWN_HEAD = 5
+
 
 SHOWN = 40  # characters of a faulty field that a message quotes
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from gpuparse.data import plain
+from gpuparse.data.columns import IN_MISC, as_key, is_guide_file, scan_numbers
 from gpuparse.data.conll import stream_treebanks
-from gpuparse.data.misc_items import as_key, scan_numbers
-from gpuparse.data.misc_keys import IN_MISC, is_guide_file
 from gpuparse.data.scanner import FORM, NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError

@@ -2,7 +2,7 @@
 
 Each has the name and the arguments of the function that native/api/conll.h or native/api/treebank.h
 declares, and writes to the same arrays. `call` runs the native function where there is one. The
-scanner is in `plain_scanner`.
+plain scanner is in `scanner`.
 
 Cost: some hundred times that of native code.
 """
@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from gpuparse import native
-from gpuparse.data.fault_codes import DepsFault, TreeFault
-from gpuparse.data.plain_scanner import parse_id, parse_number
-from gpuparse.data.scanner import DEPREL, DEPS, HEAD, MISC, NO_HEAD
+from gpuparse.data.faults import DepsFault, TreeFault
+from gpuparse.data.scanner import DEPREL, DEPS, HEAD, MISC, NO_HEAD, parse_id, parse_number
 
 EMPTY_SLOT = -1
 WORD_64 = (1 << 64) - 1

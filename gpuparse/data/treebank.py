@@ -1,12 +1,13 @@
 """A treebank in memory: the bytes of a CoNLL file and the byte offsets of its words."""
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpuparse.data.sentence import Sentence
 from gpuparse.errors import DataError
 
 SENT_ID = re.compile(rb"^#[ \t]*sent_id[ \t]*=[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)
@@ -47,7 +48,7 @@ class Treebank:
         """The sentences in order."""
         return (Sentence(self, sentence) for sentence in range(len(self)))
 
-    def only(self, kept: np.ndarray) -> "Treebank":
+    def only(self, kept: np.ndarray) -> Treebank:
         """The treebank without some of its sentences, over the same bytes; the writer drops them.
 
         Args:
@@ -103,3 +104,166 @@ def word_place(treebank: Treebank, word: int) -> str:
     """`place` of a word of a treebank."""
     sentence = int(np.searchsorted(treebank.word_starts, word, side="right")) - 1
     return place(treebank.source, int(treebank.lines[word]), treebank.sent_id(sentence))
+
+
+class Sentence:
+    """View of one sentence of a treebank; word i (1..n) is at index i - 1 of every list.
+
+    It has no text of its own: each list is made from the treebank's bytes on access.
+    """
+
+    __slots__ = ("index", "treebank")
+
+    def __init__(self, treebank: Treebank, index: int) -> None:
+        self.treebank = treebank
+        self.index = index
+
+    def __len__(self) -> int:
+        """Number of words."""
+        return int(self._stop - self._start)
+
+    @property
+    def _start(self) -> int:
+        return self.treebank.word_starts[self.index]
+
+    @property
+    def _stop(self) -> int:
+        return self.treebank.word_starts[self.index + 1]
+
+    def _column(self, column: int) -> list[str]:
+        return [self.treebank.column(word, column) for word in range(self._start, self._stop)]
+
+    @property
+    def sent_id(self) -> str:
+        """The `# sent_id` comment, or ""."""
+        return self.treebank.sent_id(self.index)
+
+    @property
+    def comments(self) -> list[str]:
+        """Comment lines, each with its `#`."""
+        return self.treebank.comments(self.index)
+
+    @property
+    def line(self) -> int:
+        """Line number of the first word in the source."""
+        return int(self.treebank.lines[self._start])
+
+    @property
+    def forms(self) -> list[str]:
+        """FORM, column 2."""
+        return self._column(1)
+
+    @property
+    def lemmas(self) -> list[str]:
+        """LEMMA, column 3."""
+        return self._column(2)
+
+    @property
+    def cpos(self) -> list[str]:
+        """Coarse POS, column 4 (CPOSTAG in CoNLL-X, UPOS in CoNLL-U)."""
+        return self._column(3)
+
+    @property
+    def pos(self) -> list[str]:
+        """Fine POS, column 5 (POSTAG in CoNLL-X, XPOS in CoNLL-U)."""
+        return self._column(4)
+
+    @property
+    def feats(self) -> list[str]:
+        """FEATS, column 6."""
+        return self._column(5)
+
+    @property
+    def heads(self) -> list[int]:
+        """HEAD, column 7: 0 the root, -1 where it is `_`, -2 where it is no number."""
+        return [int(head) for head in self.treebank.heads[self._start : self._stop]]
+
+    @property
+    def labels(self) -> list[str]:
+        """DEPREL, column 8."""
+        return self._column(7)
+
+    @property
+    def deps(self) -> list[str]:
+        """DEPS, column 9 (PHEAD in CoNLL-X)."""
+        return self._column(8)
+
+    @property
+    def misc(self) -> list[str]:
+        """MISC, column 10 (PDEPREL in CoNLL-X)."""
+        return self._column(9)
+
+
+_LINE_FEED = 10
+
+
+def repeated(treebank: Treebank, comments: Sequence[Sequence[Sequence[str]]]) -> Treebank:
+    """The treebank with its sentences repeated, one copy after the other.
+
+    Args:
+        comments: for each sentence and copy, at least one, the lines that stand after the
+            sentence's own comments, without line ends; each begins with `#`.
+    Returns: a treebank whose bytes are those of the copies; what is between sentences comes once,
+        what the writer leaves out not at all. `lines` are those of the original.
+    Raises: ValueError for a sentence without copies, or lists that do not fit the treebank.
+    Cost: one copy of the bytes for each; some microseconds a sentence.
+    """
+    if len(comments) != len(treebank) or not all(comments):
+        raise ValueError(f"{len(comments)} lists of copies, some perhaps empty, do not fit")
+    text = treebank.data.tobytes()
+    starts = treebank.word_starts
+    pieces: list[bytes] = []
+    at, done, span = 0, 0, 0  # bytes written, bytes read, spans passed
+    moved, spans, words = [], [], []
+
+    def add(piece: bytes) -> None:
+        nonlocal at
+        pieces.append(piece)
+        at += len(piece)
+
+    def pass_to(offset: int) -> None:
+        nonlocal done, span
+        while span < len(treebank.dropped) and treebank.dropped[span, 0] < offset:
+            add(text[done : treebank.dropped[span, 0]])
+            done = int(treebank.dropped[span, 1])
+            span += 1
+        add(text[done:offset])
+        done = offset
+
+    for s, copies in enumerate(comments):
+        start, end = (int(offset) for offset in treebank.spans[s])
+        pass_to(start)
+        first_row = _after_comments(text, start)
+        last = text.rfind(b"\n", 0, end)
+        line_end = b"\r\n" if last > 0 and text[last - 1 : last] == b"\r" else b"\n"
+        of_sentence = np.arange(starts[s], starts[s + 1])
+        for number, lines in enumerate(copies):
+            if number:
+                add((b"" if text[end - 1] == _LINE_FEED else line_end) + line_end)
+            began = at
+            add(text[start:first_row] + b"".join(line.encode() + line_end for line in lines))
+            moved.append(np.full(len(of_sentence), at - first_row))
+            add(text[first_row:end])
+            spans.append((began, at))
+            words.append(of_sentence)
+        done = end
+    pass_to(len(text))
+    index = np.concatenate([*words, np.empty(0, np.int64)])
+    offsets = np.concatenate([*moved, np.empty(0, np.int64)])
+    return replace(
+        treebank,
+        data=np.array(np.frombuffer(b"".join(pieces), np.uint8)),
+        columns=treebank.columns[index] + offsets[:, None],
+        word_starts=np.concatenate([[0], np.cumsum([len(part) for part in words], dtype=np.int64)]),
+        heads=treebank.heads[index],
+        lines=treebank.lines[index],
+        spans=np.array(spans, np.int64).reshape(-1, 2),
+        dropped=np.empty((0, 2), np.int64),
+    )
+
+
+def _after_comments(text: bytes, start: int) -> int:
+    """Offset of the first line from `start` on that is no comment."""
+    while text.startswith(b"#", start):
+        start = text.index(b"\n", start) + 1
+    return start

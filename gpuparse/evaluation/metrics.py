@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuparse.data.tree import nonprojective_arcs
+from gpuparse.data.trees import nonprojective_arcs
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 
-from gpuparse.data.gold_trees import check_trees
 from gpuparse.data.graphs import (
     Graphs,
     check_graphs,
@@ -15,8 +14,9 @@ from gpuparse.data.graphs import (
     tree_graphs,
     with_tree_arcs,
 )
-from gpuparse.data.interner import Interner
 from gpuparse.data.treebank import Treebank, word_place
+from gpuparse.data.trees import check_trees
+from gpuparse.data.vocabulary import Interner
 from gpuparse.errors import DataError
 from gpuparse.evaluation.comparison import Comparison, compare_trees
 from gpuparse.evaluation.graphs import GraphScores, score_graphs

@@ -3,7 +3,7 @@
     h.form m.pos direction distance
 
 An atom looks at one word: a role (`h` head, `m` modifier), perhaps an offset in words
-(`h+1`, `m-2`), a dot and a field (`gpuparse.data.fields`): `form`, `lemma`, `pos`,
+(`h+1`, `m-2`), a dot and a field (`gpuparse.data.vocabulary`): `form`, `lemma`, `pos`,
 `form[:5]`, `form[-3:]`, `feats.Case`. `between.pos` looks at every word strictly between head
 and modifier, once per word. `direction` and `distance` look at the arc as a whole.
 `feats.*` is replaced by each attribute seen in training, the same one throughout a template:
@@ -44,7 +44,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpuparse.data.fields import is_field
+from gpuparse.data.vocabulary import is_field
 from gpuparse.errors import ConfigError
 from gpuparse.parts import BY_NAME, PART_KINDS
 from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml

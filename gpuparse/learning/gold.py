@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuparse.data.acyclic import acyclic
 from gpuparse.data.batch import Batch, incomplete, word_places
-from gpuparse.data.graphs import by_place, missing_graphs, primary_relations, read_graphs
-from gpuparse.data.tree import is_projective, n_roots, nesting_order, reordered
+from gpuparse.data.graphs import acyclic, by_place, missing_graphs, primary_relations, read_graphs
 from gpuparse.data.treebank import Treebank
+from gpuparse.data.trees import is_projective, n_roots, nesting_order, reordered
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.projectivize import nearest_projective

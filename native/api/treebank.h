@@ -11,7 +11,7 @@ GPUPARSE(int64_t) check_tree(i32_1 heads);
 // Returns the first sentence whose heads are no tree, -1 if all are.
 GPUPARSE(int64_t) mark_nonprojective(i32_1 heads, i64_1 word_starts, out_b8_1 marks);
 
-// The first fault (S,) of each sentence, a code of gpuparse/data/gold_trees.py, and the number of the
+// The first fault (S,) of each sentence, a code of gpuparse/data/faults.py, and the number of the
 // faulty word. `is_partial`: words may have no head, -1.
 GPUPARSE(int64_t) check_sentences(i32_1 heads, i64_1 word_starts, bool single_root, bool is_partial,
                                   out_i32_1 faults, out_i32_1 words);

@@ -13,8 +13,8 @@ from gpuparse.commands import calibrate, parse
 from gpuparse.commands.console import run
 from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
-from gpuparse.data.repeated import repeated
 from gpuparse.data.synthetic import generate
+from gpuparse.data.treebank import repeated
 from gpuparse.evaluation.probabilities import HEAD, LABEL, misc_probabilities
 from gpuparse.folder import (
     CONFIG,

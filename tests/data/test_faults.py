@@ -13,8 +13,8 @@ from gpuparse.data.conll import (
     treebank_from_bytes,
     write_predictions,
 )
-from gpuparse.data.interner import Interner
-from gpuparse.data.tree import nonprojective_arcs
+from gpuparse.data.trees import nonprojective_arcs
+from gpuparse.data.vocabulary import Interner
 from gpuparse.errors import DataError
 
 

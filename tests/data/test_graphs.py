@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuparse.data.acyclic import acyclic
 from gpuparse.data.conll import (
     read_treebank,
     treebank_from_bytes,
@@ -17,6 +16,7 @@ from gpuparse.data.conll import (
 )
 from gpuparse.data.graphs import (
     Graphs,
+    acyclic,
     by_place,
     check_graphs,
     has_secondary,

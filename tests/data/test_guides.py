@@ -6,9 +6,9 @@ import random
 import numpy as np
 import pytest
 
+from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import stream_treebanks, treebank_from_bytes, with_misc, write_predictions
 from gpuparse.data.guides import Guides, read_guides
-from gpuparse.data.misc_keys import is_guide_file
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
 

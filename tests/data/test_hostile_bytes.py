@@ -10,21 +10,18 @@ import numpy as np
 import pytest
 
 from gpuparse import native
-from gpuparse.data.acyclic import acyclic
+from gpuparse.data.columns import Replacing, as_key, replace_columns, scan_deps, scan_numbers
 from gpuparse.data.conll import (
     check_trees,
     treebank_from_bytes,
     write_graph_predictions,
     write_predictions,
 )
-from gpuparse.data.deps import scan_deps
-from gpuparse.data.graphs import read_graphs
-from gpuparse.data.misc_items import as_key, scan_numbers
+from gpuparse.data.graphs import acyclic, read_graphs
 from gpuparse.data.synthetic import generate
-from gpuparse.data.tree import nonprojective_arcs
 from gpuparse.data.treebank import Treebank
+from gpuparse.data.trees import nonprojective_arcs
 from gpuparse.data.vocabulary import distinct
-from gpuparse.data.writer import Replacing, replace_columns
 from gpuparse.errors import DataError
 
 BASE = generate(6, 3)

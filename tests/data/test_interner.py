@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse import native
-from gpuparse.data.interner import UNKNOWN, Interner, StringTable
+from gpuparse.data.vocabulary import Interner, StringTable
 
 
 def packed(strings):
@@ -35,7 +35,7 @@ def test_ids_are_those_of_a_dictionary(first, second):
     assert len(table) == len(known)
     assert [table.string(i) for i in range(len(table))] == list(known)
     asked = second + [string + b"\0" for string in first]
-    expected = [known.get(string, UNKNOWN) for string in asked]
+    expected = [known.get(string, -1) for string in asked]
     assert table.find(*packed(asked)).tolist() == expected
     assert len(table) == len(known)
 
@@ -68,12 +68,12 @@ def test_strings_of_one_hash_are_told_apart_by_their_bytes():
         other = StringTable(slots, np.array([hashed]), np.array([0, len(known)]), pool)
         ids = np.empty(1, np.int32)
         native.call("find_strings", data, starts, ends, other, ids)
-        assert ids.tolist() == [UNKNOWN]
+        assert ids.tolist() == [-1]
 
 
 def test_a_table_starts_with_given_strings():
     table = Interner([b"_", b"", b"root"])
-    assert table.find(*packed([b"root", b"_", b"", b"x"])).tolist() == [2, 0, 1, UNKNOWN]
+    assert table.find(*packed([b"root", b"_", b"", b"x"])).tolist() == [2, 0, 1, -1]
     with pytest.raises(ValueError, match="1 of the strings appear twice"):
         Interner([b"a", b"a"])
 
@@ -81,7 +81,7 @@ def test_a_table_starts_with_given_strings():
 def test_nothing_to_intern():
     table = Interner()
     assert table.intern(*packed([])).tolist() == []
-    assert table.find(*packed([b"a"])).tolist() == [UNKNOWN]
+    assert table.find(*packed([b"a"])).tolist() == [-1]
     assert len(table) == 0
     with pytest.raises(IndexError):
         table.string(0)

@@ -8,7 +8,7 @@ import pytest
 
 from gpuparse import native
 from gpuparse.data import plain
-from gpuparse.data.acyclic import acyclic
+from gpuparse.data.columns import as_key, scan_deps, scan_numbers
 from gpuparse.data.conll import (
     check_trees,
     treebank_from_bytes,
@@ -16,15 +16,12 @@ from gpuparse.data.conll import (
     write_graph_predictions,
     write_predictions,
 )
-from gpuparse.data.deps import scan_deps
-from gpuparse.data.graphs import check_graphs, read_graphs
+from gpuparse.data.graphs import acyclic, check_graphs, read_graphs
 from gpuparse.data.guides import read_guides
-from gpuparse.data.interner import Interner
-from gpuparse.data.misc_items import as_key, scan_numbers
 from gpuparse.data.synthetic import generate
-from gpuparse.data.tree import is_tree, nonprojective_arcs
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.vocabulary import Encoder, Vocabularies
+from gpuparse.data.trees import is_tree, nonprojective_arcs
+from gpuparse.data.vocabulary import Encoder, Interner, Vocabularies
 
 DEPS = [
     "_",

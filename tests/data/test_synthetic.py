@@ -8,7 +8,7 @@ import pytest
 
 from gpuparse.data.conll import check_trees, treebank_from_bytes
 from gpuparse.data.synthetic import LONGEST, SENTENCES, SHORTEST, generate
-from gpuparse.data.tree import nonprojective_arcs
+from gpuparse.data.trees import nonprojective_arcs
 
 N = 3000
 

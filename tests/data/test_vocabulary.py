@@ -8,14 +8,17 @@ from hypothesis import strategies as st
 
 from gpuparse.data import vocabulary
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, word_places
-from gpuparse.data.fields import attributes, column, is_field, reader
 from gpuparse.data.vocabulary import (
     MAX_FINE_TAGS,
     Encoder,
     Vocabularies,
+    attributes,
     choose_pos_column,
+    column,
     distinct,
     empty_columns,
+    is_field,
+    reader,
     seen_attributes,
 )
 from gpuparse.scoring.tensor_batch import as_tensors

@@ -7,7 +7,7 @@ from gpuparse import inference
 from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.guides import read_guides
-from gpuparse.data.tree import nesting_order, reordered
+from gpuparse.data.trees import nesting_order, reordered
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.folder import load_parser, save_parser

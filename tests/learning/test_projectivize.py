@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from gpuparse.data.tree import is_projective, is_tree
+from gpuparse.data.trees import is_projective, is_tree
 from gpuparse.learning.projectivize import nearest_projective
 from tests.oracles import brute_force
 from tests.samples import any_heads, projective_heads

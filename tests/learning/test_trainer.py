@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from gpuparse.config import RunConfig
-from gpuparse.data.tree import nesting_order, reordered
 from gpuparse.data.treebank import Treebank
+from gpuparse.data.trees import nesting_order, reordered
 from gpuparse.data.vocabulary import Encoder
 from gpuparse.errors import DataError
 from gpuparse.features.templates import TemplateSet, parse_set

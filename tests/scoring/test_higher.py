@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.data.tree import is_projective
+from gpuparse.data.trees import is_projective
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import compile_plan

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuparse.data.columns import as_key, is_key, scan_numbers
 from gpuparse.data.conll import treebank_from_bytes, with_misc, write_predictions
-from gpuparse.data.misc_items import as_key, scan_numbers
-from gpuparse.data.misc_keys import is_key
 from gpuparse.data.scanner import BAD_HEAD, NO_HEAD
 from gpuparse.data.synthetic import generate
 from tests.data.test_conll import TEXT, documents

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gpuparse.data import plain_scanner, scanner
+from gpuparse.data import scanner
 
 WORD = b"%d\tform\tl\tN\tN\t_\t%s\trel\t_\t_"
 PIECES = [
@@ -25,7 +25,7 @@ FILES = st.one_of(
 def check_same(text: bytes, max_line: int, stop_at_fault: bool) -> None:
     data = np.frombuffer(text, np.uint8)
     found = scanner.scan(data, max_line, stop_at_fault=stop_at_fault)
-    expected = plain_scanner.scan(data, max_line, stop_at_fault=stop_at_fault)
+    expected = scanner.scan_plainly(data, max_line, stop_at_fault=stop_at_fault)
     for name, mine, its in zip(found._fields[:-1], found, expected, strict=False):
         assert mine.dtype == its.dtype
         assert mine.tolist() == its.tolist(), name

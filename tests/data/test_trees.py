@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.data.conll import check_trees, read_treebank
-from gpuparse.data.tree import (
+from gpuparse.data.trees import (
     is_projective,
     is_tree,
     n_roots,

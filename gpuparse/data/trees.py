@@ -1,0 +1,187 @@
+"""Trees given by their heads: their properties, and checks of gold trees.
+
+heads[i] is the head of word i + 1: 0 for the artificial root, 1..n for a word."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuparse.data import plain
+from gpuparse.data.faults import TreeFault
+from gpuparse.data.scanner import NO_HEAD
+from gpuparse.data.treebank import Treebank, place
+from gpuparse.errors import DataError
+
+
+def is_tree(heads: Sequence[int] | np.ndarray) -> bool:
+    """Whether every word has a head in 0..n and every chain of heads ends in 0.
+
+    Args: heads (n,). Returns: True for n = 0 too. Cost: linear.
+    """
+    return bool(plain.call("check_tree", _as_heads(heads)))
+
+
+def is_projective(heads: Sequence[int] | np.ndarray) -> bool:
+    """Whether the tree has no non-projective arc; see nonprojective_arcs."""
+    return not nonprojective_arcs(heads).any()
+
+
+def nonprojective_arcs(
+    heads: Sequence[int] | np.ndarray, word_starts: np.ndarray | None = None
+) -> np.ndarray:
+    """The words with a non-projective arc from their head.
+
+    An arc from h to m is non-projective if some word between them is not below h. Arcs from 0 never
+    are.
+
+    Args:
+        heads: (n,); negative for a word without a head.
+        word_starts: (S + 1,) if heads has several sentences one after the other, as in Treebank.
+    Returns: bool (n,).
+    Raises: ValueError where the heads of a sentence are not a tree.
+    Cost: the sum of the lengths of the arcs, at most.
+    """
+    trees = _as_heads(heads)
+    starts = np.array([0, len(trees)]) if word_starts is None else word_starts
+    marks = np.zeros(len(trees), np.bool_)
+    wrong = plain.call("mark_nonprojective", trees, np.ascontiguousarray(starts, np.int64), marks)
+    if wrong >= 0:
+        raise ValueError(f"the heads of sentence {wrong} are not a tree")
+    return marks
+
+
+def nesting_order(heads: Sequence[int] | np.ndarray) -> np.ndarray:
+    """The projective order of the words of a tree.
+
+    The left modifiers of a word and their descendants come before it, the right modifiers and
+    their descendants after it; modifiers on one side of their head keep their order.
+
+    Args:
+        heads: (n,) heads of a tree.
+    Returns: (n,) int64, the numbers 1..n of the words in their new order; 1, 2, ..., n just for
+        projective trees.
+    Cost: linear.
+    Source: McDonald, Crammer & Pereira (2005), section 3: "rearrange the words in the training set
+        so that all trees are nested"; which of the possible orders they took is not said.
+    """
+    n = len(heads)
+    left: list[list[int]] = [[] for _ in range(n + 1)]
+    right: list[list[int]] = [[] for _ in range(n + 1)]
+    for m, h in enumerate(_as_heads(heads).tolist(), 1):
+        (left if m < h else right)[h].append(m)
+    order, waiting = [], [(0, False)]
+    while waiting:
+        node, is_next = waiting.pop()
+        if is_next:
+            order.append(node)
+            continue
+        waiting += [(m, False) for m in reversed(right[node])]
+        waiting.append((node, True))
+        waiting += [(m, False) for m in reversed(left[node])]
+    return np.array(order[1:], np.int64)
+
+
+def reordered(heads: Sequence[int] | np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The same tree over words in another order.
+
+    Args:
+        heads: (n,). order: (n,) the numbers of the words, 1..n, in their new order.
+    Returns: (n,) int64 heads in the new order and numbering. A negative head stays.
+    Cost: linear.
+    """
+    tree = np.asarray(heads, np.int64)
+    place = np.zeros(len(tree) + 1, np.int64)
+    place[order] = np.arange(1, len(tree) + 1)
+    moved = tree[order - 1]
+    return np.where(moved < 0, moved, place[moved])
+
+
+def n_roots(heads: Sequence[int] | np.ndarray) -> int:
+    """Number of words attached to the root."""
+    return int(np.count_nonzero(_as_heads(heads) == 0))
+
+
+def _as_heads(heads: Sequence[int] | np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(heads, np.int32)
+
+
+SHOWN = 12  # most words that a message lists
+
+
+def check_sentences(
+    heads: np.ndarray, word_starts: np.ndarray, single_root: bool, partial: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first fault of every sentence, (S,) int32, and its word, (S,) int32, from 1.
+
+    Args:
+        heads: int32 (W,). word_starts: int64 (S + 1,).
+        single_root, partial: as in `check_trees`.
+    """
+    n_sentences = len(word_starts) - 1
+    faults, words = np.empty(n_sentences, np.int32), np.empty(n_sentences, np.int32)
+    plain.call("check_sentences", heads, word_starts, single_root, partial, faults, words)
+    return faults, words
+
+
+def check_trees(
+    treebank: Treebank, *, single_root: bool = False, partial: bool = False
+) -> list[DataError]:
+    """Finds the sentences whose HEAD column is not a tree.
+
+    Args:
+        single_root: exactly one word may be attached to the root.
+        partial: words without a head (`_`) are allowed; heads must not form a cycle.
+    Returns: one error for each such sentence, in order, for its first fault: a missing head, a
+        head that is no number or not in the sentence, a word that is its own head, a cycle,
+        several roots. Every tree without cycles has a root.
+    Cost: linear in the words, about 2 ns each.
+    """
+    faults, words = check_sentences(treebank.heads, treebank.word_starts, single_root, partial)
+    return [
+        _tree_error(treebank, int(s), int(faults[s]), int(words[s]))
+        for s in np.flatnonzero(faults != TreeFault.WELL_FORMED)
+    ]
+
+
+def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
+    """The error for one sentence; m is the word that check_heads named."""
+    sentence = treebank[s]
+    forms, heads = sentence.forms, sentence.heads
+    n = len(heads)
+    listed = [m]
+    if fault == TreeFault.MISSING_HEAD:
+        listed = [v for v in range(1, n + 1) if heads[v - 1] == NO_HEAD]
+        what = f"no HEAD for {_words(listed, forms)}; annotate the sentence, or leave it out"
+    elif fault == TreeFault.NO_NUMBER:
+        head = treebank.column(int(treebank.word_starts[s]) + m - 1, 6)
+        what = f"HEAD of {_words(listed, forms)} is {head!r}; write a number from 0 to {n}"
+    elif fault == TreeFault.OUT_OF_RANGE:
+        what = f"HEAD of {_words(listed, forms)} is {heads[m - 1]}; the sentence has {n} words"
+    elif fault == TreeFault.SELF_HEAD:
+        what = f"{_words(listed, forms)} is its own head; give it another"
+    elif fault == TreeFault.CYCLE:
+        listed = _cycle(heads, m)
+        what = f"{_words(listed, forms)} form a cycle; attach one of them elsewhere"
+    else:
+        listed = [v for v in range(1, n + 1) if heads[v - 1] == 0]
+        what = f"{len(listed)} roots: {_words(listed, forms)}; keep one, or allow several roots"
+    line = int(treebank.lines[treebank.word_starts[s] + listed[0] - 1])
+    return DataError(place(treebank.source, line, sentence.sent_id) + what)
+
+
+def _cycle(heads: list[int], m: int) -> list[int]:
+    """The words of the cycle through m, each followed by its head."""
+    words = [m]
+    while heads[words[-1] - 1] != m:
+        words.append(heads[words[-1] - 1])
+    return words
+
+
+def _words(words: list[int], forms: list[str]) -> str:
+    """ "words 2 (saw), 5 (the) and 7 (dog)"; long lists are cut."""
+    named = [f"{word} ({forms[word - 1]})" for word in words[:SHOWN]]
+    if len(words) > SHOWN:
+        named.append(f"{len(words) - SHOWN} more")
+    if len(named) == 1:
+        return f"word {named[0]}"
+    return f"words {', '.join(named[:-1])} and {named[-1]}"
