@@ -16,7 +16,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.folder import load_parser
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
-from gpuparse.scoring.found import Found
+from gpuparse.scoring.engines import Found
 
 GATE = ("tests/inference/test_dual_decomposition.py", "tests/scoring/test_higher.py")
 DUAL = "dual_decomposition"

@@ -11,7 +11,7 @@ from benchmarks.scoring import LENGTHS, of_length
 from benchmarks.subjects import add_treebank_argument, read_subject, trained_model
 from gpuparse.data.batch import Batch
 from gpuparse.parser import Parser
-from gpuparse.scoring.found import Found
+from gpuparse.scoring.engines import Found
 
 GATE = ("tests/scoring/test_joint.py", "tests/scoring/test_labels.py")
 SYSTEMS = (

@@ -11,7 +11,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.parser import NOTHING_KNOWN, Parser, Predictions, by_token
-from gpuparse.scoring.admission import MAX_CELLS, run_in_parts
+from gpuparse.scoring.admission import CHAIN, LOWER, MAX_CELLS, OWN, run_in_parts, write_chains
 from gpuparse.scoring.confidence import (
     Marginals,
     TreeScorer,
@@ -20,8 +20,7 @@ from gpuparse.scoring.confidence import (
     find_label_marginals,
     find_tree_marginals,
 )
-from gpuparse.scoring.found import Found
-from gpuparse.scoring.long_sentences import CHAIN, LOWER, OWN, write_chains
+from gpuparse.scoring.engines import Found
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.inference.label_limits import MOST_LIMITS, classes_of_labels
 from gpuparse.parser import Parser
-from gpuparse.scoring.scored import LabelLimits
+from gpuparse.scoring.engines import LabelLimits
 
 
 def with_decoder(parser: Parser, name: str, *, force: bool = False) -> Parser:

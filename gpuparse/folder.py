@@ -20,9 +20,8 @@ from gpuparse.features.templates import PARTS, dump_set, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scoring.feature_map import hashed_map
 from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import Weights, hashed_map
 
 FORMAT = 3
 CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (

@@ -29,16 +29,21 @@ from gpuparse.features.plan import (
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parts import CHILDREN
-from gpuparse.scoring.admission import MAX_CELLS, PartSize, default_batch_size
-from gpuparse.scoring.engines import choose_engine
-from gpuparse.scoring.feature_map import FeatureMap
-from gpuparse.scoring.found import Found, found_graphs
+from gpuparse.scoring.admission import (
+    CHAIN,
+    LOWER,
+    MAX_CELLS,
+    OWN,
+    PartSize,
+    default_batch_size,
+    permitted_orders,
+    write_chains,
+)
+from gpuparse.scoring.engines import Found, LabelLimits, Scored, choose_engine, found_graphs
 from gpuparse.scoring.joint_labels import JointLabels, joint_labels
-from gpuparse.scoring.long_sentences import CHAIN, LOWER, OWN, permitted_orders, write_chains
 from gpuparse.scoring.native_parser import NativeParser
 from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.scored import LabelLimits, Scored
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import FeatureMap, Weights
 
 if TYPE_CHECKING:
     from gpuparse.scoring.device import DeviceParser, Sent
@@ -98,7 +103,7 @@ class Parser:
             each relation, None for relations that no primary arc may have.
         label_weights: integer weights (lines, labels), with `labels` only.
         labels_with_trees: whether labels are found with the trees, not when these are finished.
-        decoder: a name in `gpuparse.inference.decode.DECODERS`, the one learned with.
+        decoder: a name in `gpuparse.inference.scores.DECODERS`, the one learned with.
         min_gain: what a single change must raise the score by more than, in decoders that make such
             changes; what a tree with crossing arcs must score more than the best projective one, in
             `dual_decomposition`.

@@ -10,11 +10,11 @@ import pytest
 from gpuparse import inference
 from gpuparse.commands import train
 from gpuparse.commands.console import run
-from gpuparse.commands.paper_files import load_tables
+from gpuparse.commands.paper_tables import load_tables
 from gpuparse.config import RunConfig, known_keys, load_config, parse_config
 from gpuparse.features.templates import TemplateSet, load_templates
 from gpuparse.folder import load_parser
-from gpuparse.learning.checks import check_learning
+from gpuparse.learning.updates import check_learning
 from gpuparse.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]

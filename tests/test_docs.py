@@ -15,7 +15,7 @@ from benchmarks import __main__ as benchmarks
 from gpuparse import errors
 from gpuparse.__main__ import COMMANDS
 from gpuparse.commands.console import INTERRUPTED, MEANINGS
-from gpuparse.commands.paper_files import load_tables
+from gpuparse.commands.paper_tables import load_tables
 from gpuparse.config import load_config
 from gpuparse.features.templates import SETS, parse_set
 

@@ -14,7 +14,6 @@ LEVELS = {
     "errors": -1,  # below all others of level 0, which may raise them
     "parts": 0,
     "native": 0,
-    "tensors": 0,
     "files": 0,
     "plain_yaml": 0,
     "charts": 0,
@@ -98,8 +97,8 @@ def test_nothing_is_called_by_a_name_that_says_nothing(path):
         ("data/conll.py", "import gpuparse.nowhere", "in no known room"),
         ("data/conll.py", "from .sentence import Sentence", "line 1: relative import"),
         ("parser.py", "from gpuparse.data.conll import *", "line 1: star import"),
-        ("errors.py", "import gpuparse.tensors", "imports tensors (level 0)"),
-        ("files.py", "import gpuparse.tensors", "imports tensors (level 0)"),
+        ("errors.py", "import gpuparse.parts", "imports parts (level 0)"),
+        ("files.py", "import gpuparse.parts", "imports parts (level 0)"),
     ],
 )
 def test_a_wrong_import_is_found(module, source, fault):

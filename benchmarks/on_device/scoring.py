@@ -20,7 +20,7 @@ from gpuparse.errors import ScoreError
 from gpuparse.features.plan import ArcPlan
 from gpuparse.parser import Parser
 from gpuparse.scoring.device import DeviceParser
-from gpuparse.scoring.tensor_batch import TensorBatch, as_arrays, as_tensors, tensors_over
+from gpuparse.scoring.tensors import TensorBatch, as_arrays, as_tensors, tensors_over
 
 TITLE = "Token ids to trees on a device"
 COLUMNS = TIMES

@@ -23,8 +23,8 @@ from gpuparse.commands.evaluate import (
 )
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import ConfigError
-from gpuparse.evaluation.comparison import Comparison
 from gpuparse.evaluation.metrics import ArcCounts, TreeScores
+from gpuparse.evaluation.significance import Comparison
 from gpuparse.evaluation.treebanks import compare_treebanks, score_treebanks
 
 # Titles of the tested measures, and their names in Comparison and in JSON.

@@ -15,8 +15,13 @@ from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.evaluation.graphs import GraphScores
-from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores
-from gpuparse.evaluation.punctuation import punctuation_by_category, punctuation_by_tag
+from gpuparse.evaluation.metrics import (
+    ArcCounts,
+    Share,
+    TreeScores,
+    punctuation_by_category,
+    punctuation_by_tag,
+)
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 
 # Title of a share, its key in JSON (and attribute), and its meaning.

@@ -1,16 +1,23 @@
-"""Tables in the form of a paper: their content, as text and as plain data."""
+"""Tables in the form of a paper: read from config files, as text and as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpuparse.evaluation.comparison import Disagreement
+from gpuparse.config import RunConfig, Settings, folder_of
+from gpuparse.errors import ConfigError
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
+from gpuparse.evaluation.significance import Disagreement
+from gpuparse.plain_yaml import PlainYaml, read_yaml
 
 PAPER = "paper"  # the name of a paper's figures if the file gives none
 Figure = int | float | str | None
@@ -225,3 +232,216 @@ def _notes(table: Table) -> list[str]:
     if table.sources:
         notes.append("The paper's figures are of the paper's data, not of these files.")
     return notes
+
+
+SYSTEMS, TABLES = "systems", "tables"
+COMMAND_LINE = "command line"
+COMMON = ("output", "data.test")  # keys that all systems share
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a system, which names a folder
+_FLAGS, _TEXTS = ("transposed", "ignore_punctuation"), ("title", "note")
+_TABLE_KEYS = ("title", "columns", "rows", "compare", *_FLAGS, "note")
+_ROW_KEYS = ("system", "paper")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Systems and tables. The systems' configs have no test treebank; all share `test`."""
+
+    systems: dict[str, RunConfig]
+    tables: dict[str, Table]
+    test: str
+
+    def only(self, names: Sequence[str]) -> Paper:
+        """The tables with these names, in the file's order, and the systems that they need."""
+        tables = {name: table for name, table in self.tables.items() if name in names}
+        used = {system for table in tables.values() for system in table.systems}
+        systems = {name: config for name, config in self.systems.items() if name in used}
+        return Paper(systems, tables, self.test)
+
+
+def load_tables(path: str | Path, overrides: Sequence[str] = ()) -> Paper:
+    """Read a file of tables and the overrides of the command line, and check all of it.
+
+    The file is the config of a run (see `load_config`) with two more sections: `systems`, each a
+    mapping of dotted keys to the values that it changes, and `tables`, each with a `title`,
+    `columns` (keys of MEASURES), and `rows`, each with a `system`, figures of the `paper`, or both;
+    also pairs of rows to `compare`, `transposed`, `ignore_punctuation` and a `note`.
+
+    Args:
+        path: the YAML file.
+        overrides: words such as `learning.epochs=5`, for all systems.
+    Returns:
+        The tables and the config of every system; each system has its own output folder.
+    Raises:
+        ConfigError: all errors, one line each.
+    """
+    content, source = read_yaml(path), str(path)
+    if not isinstance(content.value, Mapping):
+        raise ConfigError(f"{source}: expected keys and values, {SYSTEMS} and {TABLES} among them")
+    rest = {key: v for key, v in content.value.items() if key not in (SYSTEMS, TABLES)}
+    settings = Settings.of_yaml(PlainYaml(rest, content.lines), source, folder=folder_of(path))
+    for override in overrides:
+        settings.override(override)
+    settings.take_output_from(path)
+    reader = _Reader(source, content, settings.errors + settings.missing())
+    changed = reader.systems(settings, folder_of(path))
+    tables = reader.tables(list(changed))
+    if settings.values.get("data.test") is None and "data.test" not in reader.wrong(settings):
+        reader.errors.append(f"{source}: data.test: missing; the systems are scored on it")
+    if reader.errors:
+        raise ConfigError("\n".join(dict.fromkeys(reader.errors)))
+    configs = {name: own.config() for name, own in changed.items()}
+    systems = {
+        name: dataclasses.replace(
+            config,
+            output=str(Path(config.output) / name),
+            data=dataclasses.replace(config.data, test=None),
+        )
+        for name, config in configs.items()
+    }
+    return Paper(systems, tables, str(settings.values["data.test"]))
+
+
+@dataclass
+class _Reader:
+    """Reads the sections `systems` and `tables`, and collects errors with their places."""
+
+    source: str
+    content: PlainYaml
+    errors: list[str] = field(default_factory=list)
+
+    def wrong(self, settings: Settings) -> set[str]:
+        """The keys whose values were refused."""
+        return set(settings.places) - set(settings.values)
+
+    def _fault(self, path: tuple[str, ...], what: str) -> None:
+        lines = self.content.lines
+        there = [path[:n] for n in range(len(path), 0, -1) if path[:n] in lines]  # or what it is in
+        place = f"{self.source}:{lines[there[0]]}" if there else self.source
+        self.errors.append(f"{place}: {'.'.join(path)}: {what}")
+
+    def _section(self, path: tuple[str, ...], parent: object) -> Mapping[str, Any]:
+        value = parent.get(path[-1]) if isinstance(parent, Mapping) else None
+        if isinstance(value, Mapping) and value:
+            return value
+        what = "missing; expected" if (path not in self.content.lines) else "expected"
+        self._fault(path, f"{what} a section of keys and values")
+        return {}
+
+    def systems(self, common: Settings, folder: str) -> dict[str, Settings]:
+        """The settings of every system."""
+        found = {}
+        clashes: dict[str, list[str]] = {}
+        for name, changes in self._section((SYSTEMS,), self.content.value).items():
+            path = (SYSTEMS, name)
+            if not _NAME.fullmatch(name):
+                self._fault(path, "expected a name of letters, digits, '-', '_' and '.'")
+            if not isinstance(changes, Mapping):
+                self._fault(path, "expected dotted keys and values, such as {decoder: eisner}")
+                changes = {}
+            found[name] = own = common.varied()
+            for key, value in changes.items():
+                place = f"{self.source}:{self.content.lines[(*path, key)]}"
+                if key in COMMON:
+                    self._fault((*path, key), "must be the same for all systems")
+                elif common.places.get(key) == COMMAND_LINE:
+                    clashes.setdefault(key, []).append(name)
+                else:
+                    own.set(key, value, place, folder)
+            self.errors += own.errors + own.missing()
+        for key, names in clashes.items():
+            what = f"cannot be overridden; it differs between systems: {', '.join(names)}"
+            self.errors.append(f"{COMMAND_LINE}: {key}: {what}")
+        return found
+
+    def tables(self, systems: Sequence[str]) -> dict[str, Table]:
+        """The tables; those with errors are incomplete."""
+        found = {}
+        for name, table in self._section((TABLES,), self.content.value).items():
+            path = (TABLES, name)
+            if not isinstance(table, Mapping):
+                self._fault(path, f"expected the keys {', '.join(_TABLE_KEYS)}")
+                continue
+            self._only_keys(path, table, _TABLE_KEYS)
+            columns = self._columns(path, table)
+            rows = {
+                title: self._row((*path, "rows", title), row, systems, len(columns))
+                for title, row in self._section((*path, "rows"), table).items()
+            }
+            if rows and not any(row.system for row in rows.values()):
+                self._fault((*path, "rows"), "expected a row with a system")
+            for key in _TEXTS:
+                if key in table and not (isinstance(table[key], str) and table[key]):
+                    self._fault((*path, key), "expected text")
+            for key in _FLAGS:
+                if not isinstance(table.get(key, False), bool):
+                    self._fault((*path, key), "expected true or false")
+            found[name] = Table(
+                title=table.get("title", name),
+                columns=columns,
+                rows=tuple(rows.values()),
+                compare=self._compare(path, table, rows),
+                transposed=table.get("transposed", False),
+                ignore_punctuation=table.get("ignore_punctuation", False),
+                note=table.get("note", ""),
+            )
+        return found
+
+    def _only_keys(self, path: tuple[str, ...], section: Mapping, known: Sequence[str]) -> None:
+        for key in section:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"expected {', '.join(known)}"
+                self._fault((*path, key), f"unknown key; {hint}")
+
+    def _columns(self, path: tuple[str, ...], table: Mapping[str, Any]) -> tuple[str, ...]:
+        columns = table.get("columns")
+        known = isinstance(columns, list) and all(
+            isinstance(column, str) and column in MEASURES for column in columns
+        )
+        if not (isinstance(columns, list) and columns and known):
+            self._fault((*path, "columns"), f"expected a list of {', '.join(MEASURES)}")
+            return ()
+        return tuple(columns)
+
+    def _row(
+        self, path: tuple[str, ...], row: object, systems: Sequence[str], n_columns: int
+    ) -> Row:
+        if not isinstance(row, Mapping):
+            self._fault(path, "expected the keys system and paper")
+            return Row(path[-1], None, {})
+        self._only_keys(path, row, _ROW_KEYS)
+        system, paper = row.get("system"), row.get("paper")
+        if system not in systems and not ("system" not in row and paper is not None):
+            self._fault((*path, "system"), f"expected one of the systems {', '.join(systems)}")
+        if paper is None:
+            return Row(path[-1], system, {})
+        if not isinstance(paper, Mapping):
+            return Row(path[-1], system, {PAPER: self._figures((*path, "paper"), paper, n_columns)})
+        named = {
+            source: self._figures((*path, "paper", source), figures, n_columns)
+            for source, figures in paper.items()
+        }
+        return Row(path[-1], system, named)
+
+    def _figures(self, path: tuple[str, ...], given: object, wanted: int) -> tuple[Figure, ...]:
+        figures = given if isinstance(given, list) else []
+        if any(type(figure) not in (int, float, str, type(None)) for figure in figures) or (
+            len(figures) != wanted
+        ):
+            self._fault(path, "expected a list with a number, text or null for each column")
+        return tuple(figures)
+
+    def _compare(
+        self, path: tuple[str, ...], table: Mapping[str, Any], rows: Mapping[str, Row]
+    ) -> tuple[tuple[Row, Row], ...]:
+        pairs = table.get("compare", [])
+        with_system = [title for title, row in rows.items() if row.system is not None]
+        if not isinstance(pairs, list) or not all(
+            isinstance(pair, list) and len(pair) == 2 and all(one in with_system for one in pair)
+            for pair in pairs
+        ):
+            what = f"expected a list of pairs of rows with a system: {', '.join(with_system)}"
+            self._fault((*path, "compare"), what)
+            return ()
+        return tuple((rows[first], rows[second]) for first, second in pairs)

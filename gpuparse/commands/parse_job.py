@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 
-from gpuparse.commands.ahead import ahead
 from gpuparse.commands.console import Progress
 from gpuparse.commands.predictions import (
     Kept,
@@ -30,11 +31,50 @@ from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.projectivize import unkeepable
+from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser
 
 if TYPE_CHECKING:
     from gpuparse.scoring.device import Sent  # imports torch
+
+Item = TypeVar("Item")
+
+
+def ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The items of an iterator; each is begun as soon as the item before it is requested.
+
+    Errors are raised in place of their item. Stopping early does not wait for an item that is still
+    being made, or read from a pipe that never ends.
+    """
+    made: SimpleQueue[tuple[str, object]] = SimpleQueue()
+    wanted, stopped = threading.Semaphore(1), threading.Event()
+
+    def make() -> None:
+        while wanted.acquire() and not stopped.is_set():
+            try:
+                made.put(("item", next(items)))
+            except StopIteration:
+                made.put(("end", None))
+                return
+            except BaseException as error:  # raised again when the item is requested
+                made.put(("error", error))
+                return
+
+    threading.Thread(target=make, daemon=True).start()
+    try:
+        while True:
+            kind, item = made.get()
+            if kind == "end":
+                return
+            if kind == "error":
+                assert isinstance(item, BaseException)
+                raise item
+            wanted.release()
+            yield item  # type: ignore[misc]
+    finally:
+        stopped.set()
+        wanted.release()
+
 
 STANDARD = "-"
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU

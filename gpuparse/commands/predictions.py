@@ -10,7 +10,7 @@ from gpuparse.confidence import KBest
 from gpuparse.data.conll import write_graph_predictions, write_predictions
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.evaluation.probabilities import HEAD, LABEL
+from gpuparse.evaluation.reliability import HEAD, LABEL
 from gpuparse.parser import Parser, Predictions
 from gpuparse.scoring.admission import CHAIN, LOWER
 

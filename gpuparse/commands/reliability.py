@@ -16,9 +16,7 @@ from gpuparse.commands.evaluate import (
     whole_number,
 )
 from gpuparse.data.conll import read_treebank
-from gpuparse.evaluation.probabilities import HEAD
-from gpuparse.evaluation.reliability import Reliability
-from gpuparse.evaluation.reliability_svg import reliability_svg
+from gpuparse.evaluation.reliability import HEAD, Reliability, reliability_svg
 from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks
 from gpuparse.files import replace_file
 

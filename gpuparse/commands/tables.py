@@ -3,16 +3,49 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from gpuparse.commands.checkpoint import (
+    FOLDER,
+    STATE,
+    Origin,
+    check_output,
+    differences,
+    read_checkpoint,
+)
 from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import exit_codes, say, silent
-from gpuparse.commands.paper_files import load_tables
-from gpuparse.commands.paper_runs import Work
-from gpuparse.commands.paper_tables import table_as_text
-from gpuparse.errors import ConfigError
+from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
+from gpuparse.commands.paper_tables import (
+    Paper,
+    Result,
+    Table,
+    load_tables,
+    table_as_json,
+    table_as_text,
+)
+from gpuparse.commands.train import Run, templates_of
+from gpuparse.config import RunConfig
+from gpuparse.data.graphs import check_graphs, missing_graphs
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.evaluation.metrics import punctuation_by_category
+from gpuparse.evaluation.treebanks import (
+    GraphColumn,
+    score_treebank_graphs,
+    score_treebanks,
+)
+from gpuparse.files import replace_file
+from gpuparse.folder import WEIGHTS, load_parser
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.learning.updates import check_learning
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,3 +103,200 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--force", action="store_true", help="train all systems again")
     parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
     return parser
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The origin and training time of a model, in a file beside its folder.
+
+    weights: SHA-256 of its weights file. learning_seconds: as `Run` counts them.
+    """
+
+    origin: Origin
+    weights: str
+    learning_seconds: float
+
+    @classmethod
+    def read(cls, model: Path) -> Trained | None:
+        """The record of a model; None if there is none, or it is of another model."""
+        try:
+            facts = json.loads(_record_of(model).read_text(encoding="utf-8"))
+            trained = cls(
+                Origin(**facts["origin"]), facts["weights"], float(facts["learning_seconds"])
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return trained if trained.weights == _weights_sha256(model) else None
+
+    def write(self, model: Path) -> None:
+        with replace_file(_record_of(model), force=True) as file:
+            file.write((json.dumps(dataclasses.asdict(self), indent=1) + "\n").encode())
+
+
+def _record_of(model: Path) -> Path:
+    return model.with_name(f"{model.name}.json")
+
+
+def _weights_sha256(model: Path) -> str:
+    return hashlib.sha256((model / WEIGHTS).read_bytes()).hexdigest()
+
+
+class Work:
+    """The selected systems and tables: finished models, models to train, scores."""
+
+    def __init__(self, paper: Paper, tell: Callable[[str], None], *, quiet: bool) -> None:
+        self.paper, self._tell, self._quiet = paper, tell, quiet
+        self.left_out: dict[str, str] = {}  # tables, and why
+        self._ready: dict[str, Trained] = {}
+        self._runs: dict[str, Run] = {}
+        self._sha256: dict[str, str] = {}  # of every system's training treebank
+
+    def look_at_treebanks(self, *, named: bool) -> None:
+        """Read the treebanks; skip tables that they cannot fill, or raise an error if `named`."""
+        self._check_systems()
+        for config in self.paper.systems.values():
+            data = dataclasses.replace(config.data, test=self.paper.test)
+            check_treebanks(dataclasses.replace(config, data=data))
+        trees = {name: table for name, table in self.paper.tables.items() if not table.of_graphs}
+        if len(trees) < len(self.paper.tables):
+            why = self._no_graphs()
+            if why and (named or not trees):
+                names = ", ".join(name for name in self.paper.tables if name not in trees)
+                raise DataError(f"{why}; table {names} is about graphs")
+            if why:
+                self.left_out = {n: why for n in self.paper.tables if n not in trees}
+                for name in self.left_out:
+                    self._tell(f"table {name} is skipped: {why}")
+                self.paper = self.paper.only(list(trees))
+        by_path: dict[str, str] = {}
+        for name, config in self.paper.systems.items():
+            path = config.data.train
+            if path not in by_path:
+                by_path[path] = self._gold(path, config, silent)[1]
+            self._sha256[name] = by_path[path]
+        any_config = next(iter(self.paper.systems.values()))
+        self.test, _ = self._gold(self.paper.test, any_config, self._tell, graphs=self._of_graphs)
+
+    @property
+    def _of_graphs(self) -> bool:
+        return any(table.of_graphs for table in self.paper.tables.values())
+
+    def _check_systems(self) -> None:
+        """ConfigError for all systems whose template set, rule and decoder do not fit together."""
+        errors = []
+        for name, config in self.paper.systems.items():
+            data = dataclasses.replace(config.data, test=self.paper.test)
+            try:
+                templates_of(dataclasses.replace(config, data=data))
+                check_learning(config)
+            except ConfigError as error:
+                errors.append(f"system {name}: {error}")
+        if errors:
+            raise ConfigError("\n".join(errors))
+
+    def _gold(
+        self, path: str, config: RunConfig, tell: Callable[[str], None], *, graphs: bool = False
+    ) -> tuple[Treebank, str]:
+        gold = read_gold(
+            path, on_error=config.data.on_error, single_root=False, graphs=graphs, tell=tell,
+            partial=config.data.partial if path == config.data.train else None,
+        )  # fmt: skip
+        return gold.treebank, gold.sha256
+
+    def _no_graphs(self) -> str:
+        """Why the treebanks have no usable graphs; empty if they have."""
+        graph_systems = [
+            config
+            for config in self.paper.systems.values()
+            if DECODERS[config.decoder].gives_graphs
+        ]
+        some = next(iter(self.paper.systems.values()))
+        paths = {config.data.train: config for config in graph_systems} | {self.paper.test: some}
+        for path, config in paths.items():
+            treebank, _ = self._gold(path, config, silent)
+            faults = check_graphs(treebank)
+            if missing_graphs(treebank).all():
+                return f"{path}: DEPS (column 9) is _ in every word, so there are no graphs"
+            if faults and config.data.on_error == "fail":
+                return str(faults[0])
+        return ""
+
+    def look_at_models(self, *, force: bool) -> None:
+        """Find finished models, and folders that are in the way of others."""
+        errors = []
+        for name, config in self.paper.systems.items():
+            try:
+                self._look_at_model(name, config, force=force)
+            except ConfigError as error:
+                errors.append(str(error))
+        if errors:
+            raise ConfigError("\n".join(errors))
+
+    def _look_at_model(self, name: str, config: RunConfig, *, force: bool) -> None:
+        folder = Path(config.output)
+        unfinished = (folder / FOLDER / STATE).exists()
+        finished = (folder / WEIGHTS).exists() and not unfinished
+        tell = silent if self._runs or finished else self._tell  # report the device only once
+        run = self._runs[name] = Run(config, tell, quiet=self._quiet)
+        run.tell = lambda text: self._tell(f"{name}: {text}")
+        if force or not finished:
+            resume = unfinished and not force
+            check_output(folder, resume=resume, force=force)
+            if resume:
+                read_checkpoint(folder, run.origin(self._sha256[name]))  # or an error that says why
+            return
+        trained = Trained.read(folder)
+        if trained is None:
+            raise ConfigError(
+                f"{folder}: holds a model that this command did not train; give --force to train"
+                " it again, or name another output"
+            )
+        changed = differences(trained.origin, run.origin(self._sha256[name]))
+        if changed:
+            changed.append("give --force to train it again, or name another output")
+            raise ConfigError("\n".join(f"{folder}: {line}" for line in changed))
+        self._ready[name] = trained
+
+    def results(self, *, force: bool) -> dict[str, dict[str, Result]]:
+        """Train missing models and score all: results by table, then by system."""
+        for name in self.paper.systems:
+            if name in self._ready:
+                self._tell(f"{name}: trained already")
+            else:
+                self._train(name, force=force)
+        found: dict[str, dict[str, Result]] = {name: {} for name in self.paper.tables}
+        for name, run in self._runs.items():
+            guides = guides_of(run.config, "test", self.test)
+            system = parsed(
+                load_parser(run.output), self.test, guides=guides, threads=run.threads,
+                device=run.device,
+            )  # fmt: skip
+            for of_table, table in self.paper.tables.items():
+                if name in table.systems:
+                    found[of_table][name] = self._result(name, table, system)
+        return found
+
+    def _train(self, name: str, *, force: bool) -> None:
+        run = self._runs[name]
+        resume = not force and (run.output / FOLDER / STATE).exists()
+        run.train(resume=resume, force=force)
+        origin, weights = run.origin(self._sha256[name]), _weights_sha256(run.output)
+        self._ready[name] = Trained(origin, weights, run.learning_seconds)
+        self._ready[name].write(run.output)
+
+    def _result(self, name: str, table: Table, system: Treebank) -> Result:
+        ignored = punctuation_by_category(self.test) if table.ignore_punctuation else None
+        graphs = None
+        if table.of_graphs:
+            column: GraphColumn = "deps" if self._runs[name].graphs else "heads"
+            graphs = score_treebank_graphs(self.test, system, column, ignored=ignored)
+        trees = score_treebanks(self.test, system, ignored=ignored)
+        right = self.test.heads == system.heads
+        if ignored is not None:
+            right &= ~ignored
+        return Result(trees, graphs, self._ready[name].learning_seconds, right)
+
+    def as_json(self, results: dict[str, dict[str, Result]]) -> dict[str, Any]:
+        """The tables as plain data: unrounded, null for missing figures."""
+        tables = {name: table_as_json(t, results[name]) for name, t in self.paper.tables.items()}
+        return {"tables": tables, "left_out": self.left_out}

@@ -29,7 +29,6 @@ from gpuparse.commands.gold import (
     parsed,
     read_gold,
 )
-from gpuparse.commands.processes import check_same, joined_processes
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.config import RunConfig, load_config
 from gpuparse.data.columns import is_guide_file
@@ -43,11 +42,11 @@ from gpuparse.files import lock_folder
 from gpuparse.folder import load_parser, save_parser
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning import events
-from gpuparse.learning.checks import check_learning
-from gpuparse.learning.mixing import ALONE, Processes
+from gpuparse.learning.mixing import ALONE, Processes, check_same, joined_processes
 from gpuparse.learning.stages.pruning import Pruned
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.trainer import Trainer
+from gpuparse.learning.updates import check_learning
 from gpuparse.parser import Parser
 
 MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose

@@ -18,11 +18,16 @@ from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_trees
 from gpuparse.data.vocabulary import Interner
 from gpuparse.errors import DataError
-from gpuparse.evaluation.comparison import Comparison, compare_trees
 from gpuparse.evaluation.graphs import GraphScores, score_graphs
 from gpuparse.evaluation.metrics import TreeScores, score_trees
-from gpuparse.evaluation.probabilities import HEAD, LABEL, misc_probabilities
-from gpuparse.evaluation.reliability import Reliability, measure_reliability
+from gpuparse.evaluation.reliability import (
+    HEAD,
+    LABEL,
+    Reliability,
+    measure_reliability,
+    misc_probabilities,
+)
+from gpuparse.evaluation.significance import Comparison, compare_trees
 
 GraphColumn = Literal["deps", "heads"]
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
     from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
     from gpuparse.inference.constraints import constrain
-    from gpuparse.inference.decode import decode
     from gpuparse.inference.decoders import DECODERS, Decoder, with_quantity
     from gpuparse.inference.distributions import (
         NonProjectiveTrees,
@@ -50,15 +49,18 @@ if TYPE_CHECKING:
         eisner_tri_sibling,
     )
     from gpuparse.inference.integer_program import integer_program, integer_program_labelled
-    from gpuparse.inference.label_marginals import arc_scores_of_labels, label_marginals
+    from gpuparse.inference.marginals import (
+        arc_scores_of_labels,
+        label_marginals,
+        minimum_bayes_risk,
+    )
     from gpuparse.inference.matrix_tree import (
         matrix_tree_entropy,
         matrix_tree_log_partition,
         matrix_tree_marginals,
         matrix_tree_sample,
     )
-    from gpuparse.inference.minimum_bayes_risk import minimum_bayes_risk
-    from gpuparse.inference.scores import Parse, Scores
+    from gpuparse.inference.scores import Parse, Scores, decode
 
 __all__ = [
     "DECODERS",
@@ -112,7 +114,6 @@ _NAMES = {
     "chu_liu_edmonds": ("chu_liu_edmonds",),
     "chu_liu_edmonds_kbest": ("chu_liu_edmonds_kbest",),
     "constraints": ("constrain",),
-    "decode": ("decode",),
     "decoders": ("DECODERS", "Decoder", "with_quantity"),
     "distributions": ("NonProjectiveTrees", "ProjectiveTrees", "conditional_loss", "hinge_loss"),
     "eisner": ("eisner",),
@@ -134,16 +135,15 @@ _NAMES = {
     ),
     "approximate.hill_climb": ("hill_climb",),
     "integer_program": ("integer_program", "integer_program_labelled"),
-    "label_marginals": ("arc_scores_of_labels", "label_marginals"),
+    "marginals": ("arc_scores_of_labels", "label_marginals", "minimum_bayes_risk"),
     "matrix_tree": (
         "matrix_tree_entropy",
         "matrix_tree_log_partition",
         "matrix_tree_marginals",
         "matrix_tree_sample",
     ),
-    "minimum_bayes_risk": ("minimum_bayes_risk",),
     "approximate.multi_parent": ("multi_parent",),
-    "scores": ("Parse", "Scores"),
+    "scores": ("Parse", "Scores", "decode"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

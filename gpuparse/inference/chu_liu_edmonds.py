@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from gpuparse import native
-from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.backends import WORTH_A_THREAD, choose_backend, run_in_threads
 from gpuparse.inference.batched.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.scores import Lengths, check_scores, require_trees
-from gpuparse.inference.threads import WORTH_A_THREAD, run_in_threads
 
 
 def chu_liu_edmonds(

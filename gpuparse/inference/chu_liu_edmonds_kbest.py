@@ -6,9 +6,8 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.backends import choose_backend, run_in_threads
 from gpuparse.inference.scores import Lengths, check_scores, require_trees
-from gpuparse.inference.threads import run_in_threads
 
 
 def chu_liu_edmonds_kbest(

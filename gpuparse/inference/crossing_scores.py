@@ -5,8 +5,7 @@ from torch import Tensor
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.higher_order_scores import Parts
-from gpuparse.inference.scores import inner_siblings, is_outermost, read_cells
-from gpuparse.tensors import word_mask
+from gpuparse.inference.scores import inner_siblings, is_outermost, read_cells, word_mask
 
 
 def crossing_tree_scores(parts: Parts, heads: Tensor) -> Tensor:

@@ -21,10 +21,9 @@ from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import is_traced
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS, ENGINES, Decoder, Quantity, with_quantity
-from gpuparse.inference.minimum_bayes_risk import minimum_bayes_risk
-from gpuparse.inference.scores import Lengths, Scores, as_lengths, require_tensor
+from gpuparse.inference.marginals import minimum_bayes_risk
+from gpuparse.inference.scores import Lengths, Scores, as_lengths, require_tensor, word_mask
 from gpuparse.inference.tree_parts import Parts, find_parts
-from gpuparse.tensors import word_mask
 
 # Found once: torch.compile traces no imports.
 _FUNCTIONS = {

@@ -6,8 +6,7 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.scores import as_float, check_scores, inner_siblings, read_cells
-from gpuparse.tensors import word_mask
+from gpuparse.inference.scores import as_float, check_scores, inner_siblings, read_cells, word_mask
 
 KINDS = ("sibling_scores", "inner_grandchild_scores", "outer_grandchild_scores")
 

@@ -7,14 +7,13 @@ import torch
 from torch import Tensor
 
 from gpuparse import native
-from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.backends import WORTH_A_THREAD, choose_backend, run_in_threads
 from gpuparse.inference.batched.grand_sibling import eisner_grand_sibling_torch
 from gpuparse.inference.batched.grandchild import eisner_grandchild_torch
 from gpuparse.inference.batched.tri_sibling import eisner_tri_sibling_torch
 from gpuparse.inference.grandchild_scores import check_grandchild_scores
 from gpuparse.inference.higher_order_scores import Parts, check_parts, native_scores
 from gpuparse.inference.scores import require_trees
-from gpuparse.inference.threads import WORTH_A_THREAD, run_in_threads
 
 
 def eisner_grand_sibling(

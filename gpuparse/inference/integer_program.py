@@ -55,8 +55,7 @@ from gpuparse.inference.crossing_scores import (
 )
 from gpuparse.inference.higher_order_scores import Parts, check_parts
 from gpuparse.inference.label_limits import classes_of_labels
-from gpuparse.inference.scores import sibling_tree_scores, tree_scores
-from gpuparse.tensors import NO_HEAD
+from gpuparse.inference.scores import NO_HEAD, sibling_tree_scores, tree_scores
 
 LARGEST_COST = 1024.0  # of a variable, all scaled alike; the solver's tolerances are absolute, 1e-6
 FRACTION = 1e-5  # x is whole if no variable is further from 0 and 1

@@ -12,10 +12,8 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import choose_backend, is_traced
-from gpuparse.inference.scores import Lengths, check_scores, require_trees
-from gpuparse.inference.threads import WORTH_A_THREAD, run_in_threads
-from gpuparse.tensors import NO_HEAD, word_mask
+from gpuparse.inference.backends import WORTH_A_THREAD, choose_backend, is_traced, run_in_threads
+from gpuparse.inference.scores import NO_HEAD, Lengths, check_scores, require_trees, word_mask
 
 ABSENT = -1e300  # the logarithm of no weight: -inf would make gradients NaN
 LARGEST = 1e100  # of scores, far from ABSENT

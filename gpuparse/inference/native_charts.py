@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from gpuparse import native
-from gpuparse.inference.threads import WORTH_A_THREAD, run_in_threads
-from gpuparse.tensors import NO_HEAD
+from gpuparse.inference.backends import WORTH_A_THREAD, run_in_threads
+from gpuparse.inference.scores import NO_HEAD
 
 MAX_TREES = (1 << 20) - 1
 """The most trees of a sentence that can be asked for."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -9,9 +10,27 @@ import torch
 from torch import Tensor
 
 from gpuparse import native
-from gpuparse.errors import NoTreeError, ScoreError
+from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.inference.backends import is_traced
-from gpuparse.tensors import word_mask
+from gpuparse.inference.decoders import DECODERS, ENGINES
+
+NO_HEAD = -1
+"""The value of `heads` at position 0 and in padding."""
+
+
+def word_mask(lengths: Tensor, n_nodes: int) -> Tensor:
+    """The positions of words, without the root and padding.
+
+    Args:
+        lengths: words of each sentence, int (B,).
+        n_nodes: N, positions including the root.
+
+    Returns:
+        bool (B, N).
+    """
+    position = torch.arange(n_nodes, device=lengths.device)
+    return (position > 0) & (position <= lengths[:, None])
+
 
 Lengths: TypeAlias = Tensor | np.ndarray | Sequence[int] | None
 """What public functions take as the numbers of words; None: no padding."""
@@ -349,3 +368,38 @@ def require_trees(scores: Tensor) -> None:
             f"sentence {int(missing[0, 0])} of the batch has no tree: too many of its arcs are "
             "forbidden (-inf)"
         )
+
+
+def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str = "auto") -> Parse:
+    """Trees or graphs under the decoder of that name.
+
+    Args:
+        name: a key of `DECODERS`.
+        scores: those of the parts that the decoder reads; others are not looked at.
+        single_root: exactly one modifier of the root; otherwise one or more.
+        backend: "auto", "torch", "cpu" or "gpu".
+
+    Raises:
+        ConfigError: no decoder has this name.
+        ScoreError, NoTreeError: from the decoder; ScoreError too for a backend that it does not run
+            on, and if sibling scores are missing that one of the second order needs.
+
+    Cost: that of the decoder.
+    """
+    if name not in DECODERS:
+        raise ConfigError(f"unknown decoder {name!r}: expected one of {', '.join(DECODERS)}")
+    decoder = DECODERS[name]
+    if backend in ENGINES and not decoder.has("best", ENGINES[backend]):
+        known = [key for key, engine in ENGINES.items() if decoder.has("best", engine)]
+        raise ScoreError(
+            f"{name} does not run on the backend {backend!r}, only on {' or '.join(known)}"
+        )
+    parts = {f"{field}_scores": getattr(scores, field) for field in decoder.reads}
+    arcs = [scores.arc]
+    if decoder.order == 2:
+        if scores.sibling is None:
+            raise ScoreError(f"{name} reads sibling scores, and there are none")
+        arcs.append(parts.pop("sibling_scores"))
+    search = partial(decoder.function("best"), *arcs, scores.lengths, backend=backend)
+    found, values, *_ = search(single_root=single_root, **parts)
+    return Parse(None, values, found) if decoder.gives_graphs else Parse(found, values)

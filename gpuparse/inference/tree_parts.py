@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gpuparse.tensors import word_mask
+from gpuparse.inference.scores import word_mask
 
 
 @dataclass(frozen=True)

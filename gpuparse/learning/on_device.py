@@ -35,13 +35,11 @@ from gpuparse.learning.device_parts import (
 )
 from gpuparse.learning.updates import steps_in_turn, update_rule
 from gpuparse.scoring.admission import Admission, PartSize
-from gpuparse.scoring.bags import bag_of
 from gpuparse.scoring.device import DeviceParser, or_no_memory
-from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.engines import Scored
 from gpuparse.scoring.rows import PartRows
-from gpuparse.scoring.scored import Scored
-from gpuparse.scoring.tensor_batch import TensorBatch, tensors_over
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.tensors import TensorBatch, bag_of, tensors_over
+from gpuparse.scoring.weights import FeatureMap, Weights
 
 MAX_CELLS = 1 << 27  # scores of arcs, or of siblings, that are held at a time
 ROWS_AT_ONCE = 1 << 24  # feature rows of differing parts, likewise

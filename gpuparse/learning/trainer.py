@@ -12,8 +12,6 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.features.plan import compile_joint_labels, compile_plan
 from gpuparse.features.templates import PARTS, TemplateSet
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.averaging import AveragedWeights, Table
-from gpuparse.learning.checks import check_learning
 from gpuparse.learning.events import STAGES, Progress
 from gpuparse.learning.gold import read_gold
 from gpuparse.learning.mixing import ALONE, Counts, Learn, Mixing, Processes
@@ -34,12 +32,12 @@ from gpuparse.learning.stages.pruning import (
     learn_pruning,
 )
 from gpuparse.learning.temperatures import fit_temperatures
+from gpuparse.learning.updates import AveragedWeights, Table, check_learning
 from gpuparse.parser import Parser, check_guides, label_children
 from gpuparse.parts import CHILDREN
-from gpuparse.scoring.feature_map import hashed_map
 from gpuparse.scoring.joint_labels import JointLabels, joint_labels
 from gpuparse.scoring.pruning import Arcs, all_cells
-from gpuparse.scoring.weights import Weights, quantised
+from gpuparse.scoring.weights import Weights, hashed_map, quantised
 
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 

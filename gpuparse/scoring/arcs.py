@@ -10,13 +10,19 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.keys import part_keys, side_keys
 from gpuparse.features.plan import HEAD, LINE, MODIFIER, NO_CODE, ArcPlan, Plan
-from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.threads import run_in_threads
-from gpuparse.scoring.bags import bag_of, row_finder, sum_bags
-from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.inference.backends import choose_backend, run_in_threads
 from gpuparse.scoring.native import make_scorer, sentences_of
-from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.tensors import (
+    AnyBatch,
+    TensorBatch,
+    as_arrays,
+    as_tensors,
+    bag_of,
+    device_of,
+    row_finder,
+    sum_bags,
+)
+from gpuparse.scoring.weights import FeatureMap, Weights
 
 ROWS_AT_ONCE = 1 << 22  # feature rows that the torch form holds at a time
 

@@ -7,10 +7,9 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import LabelPlan, Plan
-from gpuparse.scoring.feature_map import RowMap
 from gpuparse.scoring.joint_labels import JointLabels
 from gpuparse.scoring.native import make_scorer, make_search, require_all, sentences_of
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import RowMap, Weights
 
 
 class TreeScorer(NamedTuple):

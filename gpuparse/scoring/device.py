@@ -20,13 +20,12 @@ from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scoring.admission import CPU_BUDGET, Admission, PartSize
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.found import NO_ARCS, Found, GraphArcs, found_graphs
+from gpuparse.scoring.engines import NO_ARCS, Found, GraphArcs, Scored, found_graphs
 from gpuparse.scoring.guides import guide_scores
 from gpuparse.scoring.joint import best_arc_labels
 from gpuparse.scoring.labels import best_graph_labels, best_labels
-from gpuparse.scoring.scored import Scored
 from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.tensor_batch import TensorBatch, tensors_over
+from gpuparse.scoring.tensors import TensorBatch, tensors_over
 
 GPU_SHARE = 16  # bytes of a device's free memory for each cell of a batch
 GPU_BUDGET = 1 << 28  # cells of a batch at most: more does not make it any faster

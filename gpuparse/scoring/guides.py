@@ -9,10 +9,9 @@ from gpuparse.data.batch import Batch
 from gpuparse.features.plan import GuidePlan, Plan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
-from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.native import make_scorer, sentences_of
-from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.tensors import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
+from gpuparse.scoring.weights import FeatureMap, Weights
 
 
 def guide_scores(

@@ -6,10 +6,8 @@ from torch import Tensor
 from gpuparse.features.keys import fold, mix
 from gpuparse.features.plan import BELOW, PART_SEED, RIGHT, HigherPlan
 from gpuparse.parts import HIGHER_ORDER, MOST_WORDS
-from gpuparse.scoring.bags import bag_of, sum_bags
-from gpuparse.scoring.feature_map import FeatureMap
-from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_tensors
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.tensors import AnyBatch, TensorBatch, as_tensors, bag_of, sum_bags
+from gpuparse.scoring.weights import FeatureMap, Weights
 
 ABSENT_WORD = 0  # stands for a word that a part does not have
 

@@ -7,7 +7,7 @@ from gpuparse.features.plan import ArcPlan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
 from gpuparse.scoring.joint_labels import label_map
-from gpuparse.scoring.tensor_batch import AnyBatch, as_tensors, device_of
+from gpuparse.scoring.tensors import AnyBatch, as_tensors, device_of
 from gpuparse.scoring.weights import Weights
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse.features.plan import ArcPlan, HigherPlan
-from gpuparse.scoring.feature_map import FeatureMap, RowMap, hashed_map
+from gpuparse.scoring.weights import FeatureMap, RowMap, hashed_map
 
 LANES = 16  # weights of a line are padded to a multiple of this
 

@@ -10,9 +10,16 @@ from gpuparse.features.keys import fold, mix
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, LabelPlan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.parts import BY_NAME
-from gpuparse.scoring.bags import bag_of, sum_bags
 from gpuparse.scoring.native import sentences_of
-from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
+from gpuparse.scoring.tensors import (
+    AnyBatch,
+    TensorBatch,
+    as_arrays,
+    as_tensors,
+    bag_of,
+    device_of,
+    sum_bags,
+)
 from gpuparse.scoring.weights import Weights
 
 LABEL_ROLES = BY_NAME["label"].roles

@@ -12,8 +12,8 @@ from gpuparse.data.batch import Batch
 from gpuparse.errors import NoTreeError
 from gpuparse.features.plan import Plan
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.scoring.feature_map import RowMap
 from gpuparse.scoring.joint_labels import JointLabels
+from gpuparse.scoring.weights import RowMap
 
 MAX_ITERATIONS = 1000  # solutions of all sub-problems of a dual decomposition
 _NONE = np.zeros(0, np.int64)

@@ -8,10 +8,9 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scoring.admission import run_in_parts
-from gpuparse.scoring.found import Found, GraphArcs, arcs_of_cells, found_graphs
+from gpuparse.scoring.engines import Found, GraphArcs, Scored, arcs_of_cells, found_graphs
 from gpuparse.scoring.native import ArcCells, make_scorer, make_search, require_all, sentences_of
 from gpuparse.scoring.pruning import all_cells, prune
-from gpuparse.scoring.scored import Scored
 
 
 class NativeParser:

@@ -7,9 +7,8 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import Plan
-from gpuparse.scoring.feature_map import RowMap
 from gpuparse.scoring.native import make_scorer, make_search, require_all, sentences_of
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import RowMap, Weights
 
 
 class Pruner(NamedTuple):

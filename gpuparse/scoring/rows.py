@@ -21,9 +21,8 @@ from gpuparse.features.plan import (
     most_arc_rows,
     most_sibling_rows,
 )
-from gpuparse.scoring.bags import row_finder
-from gpuparse.scoring.feature_map import FeatureMap
-from gpuparse.scoring.tensor_batch import TensorBatch
+from gpuparse.scoring.tensors import TensorBatch, row_finder
+from gpuparse.scoring.weights import FeatureMap
 
 _ROLES = ("head", "sibling", "modifier")
 

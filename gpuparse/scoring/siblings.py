@@ -11,14 +11,19 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.keys import WORD, fold, mix
 from gpuparse.features.plan import LINE, NO_CODE, NO_SIBLING, ArcPlan, Plan, SiblingPlan
-from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.threads import run_in_threads
+from gpuparse.inference.backends import choose_backend, run_in_threads
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
-from gpuparse.scoring.bags import bag_of, sum_bags
-from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.native import make_scorer, sentences_of
-from gpuparse.scoring.tensor_batch import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.tensors import (
+    AnyBatch,
+    TensorBatch,
+    as_arrays,
+    as_tensors,
+    bag_of,
+    device_of,
+    sum_bags,
+)
+from gpuparse.scoring.weights import FeatureMap, Weights
 
 
 def sibling_scores(

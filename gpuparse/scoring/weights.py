@@ -1,15 +1,18 @@
-"""The weights of features: a row each, floats while learning and small integers afterwards."""
+"""The weights of features, and the map from keys of features to their rows."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from gpuparse.errors import ConfigError
+from gpuparse.features.plan import LINE
 
 
 class Weights:
     """One row of weights for each feature.
 
     While learning, weights are float32 and change; for parsing they are integers of 8 or 16 bits.
-    `gpuparse.scoring.bags` has them as tensors, whose memory on the CPU is that of `array` for
+    `gpuparse.scoring.tensors` has them as tensors, whose memory on the CPU is that of `array` for
     float32.
 
     Args:
@@ -20,7 +23,7 @@ class Weights:
         if array.dtype not in (np.float32, np.int8, np.int16):
             raise TypeError(f"weights are float32, int8 or int16, not {array.dtype}")
         self.is_integer = array.dtype != np.float32
-        self.tensors: dict[Any, Any] = {}  # what `gpuparse.scoring.bags` has made of them
+        self.tensors: dict[Any, Any] = {}  # what `gpuparse.scoring.tensors` has made of them
         if self.is_integer:
             self.array = np.ascontiguousarray(array)
             self.padded = self.array
@@ -45,3 +48,40 @@ def quantised(averages: np.ndarray, bits: int) -> tuple[np.ndarray, float]:
     scale = end / largest if largest > 0.0 else 1.0
     whole = np.rint(averages.astype(np.float64) * scale)
     return whole.astype(np.int8 if bits == 8 else np.int16), scale
+
+
+WORD = 0xFFFFFFFF  # the bits of a key
+
+
+class RowMap(NamedTuple):
+    """From keys to base rows.
+
+    `mask` has the bits of a key that count. The row is the key itself where the number of rows is a
+    power of two, else the key chooses a line of the table by multiplication.
+    """
+
+    rows: int  # of the table, a multiple of LINE
+    is_power: bool  # whether that is a power of two
+    mask: int
+    dense: int  # first row of the dense region
+
+
+class FeatureMap(NamedTuple):
+    """A row map, and the number of weight rows that it and the dense region need."""
+
+    rows: RowMap
+    n_rows: int
+
+
+def hashed_map(n_rows: int, dense_lines: int) -> FeatureMap:
+    """A table of fixed size; the last n_rows % LINE rows stay unused.
+
+    Raises:
+        ConfigError: fewer rows than one line.
+    """
+    if n_rows < LINE:
+        raise ConfigError(f"feature_map.rows: {n_rows} is too few, at least {LINE} are needed")
+    table = n_rows // LINE * LINE
+    is_power = table & (table - 1) == 0
+    rows = RowMap(table, is_power, table - 1 if is_power else WORD, table)
+    return FeatureMap(rows, table + dense_lines * LINE)

@@ -15,7 +15,7 @@ from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import repeated
-from gpuparse.evaluation.probabilities import HEAD, LABEL, misc_probabilities
+from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
 from gpuparse.folder import (
     CONFIG,
     FEATURES,

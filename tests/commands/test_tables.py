@@ -13,7 +13,7 @@ import pytest
 
 from gpuparse.commands import compare, evaluate, parse, tables, train
 from gpuparse.commands.console import run
-from gpuparse.commands.paper_files import load_tables
+from gpuparse.commands.paper_tables import load_tables
 from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError

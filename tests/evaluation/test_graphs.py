@@ -11,8 +11,7 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.graphs import read_graphs
 from gpuparse.errors import DataError
 from gpuparse.evaluation.graphs import score_graphs
-from gpuparse.evaluation.metrics import ArcCounts, Share
-from gpuparse.evaluation.punctuation import punctuation_by_category
+from gpuparse.evaluation.metrics import ArcCounts, Share, punctuation_by_category
 from gpuparse.evaluation.treebanks import deps_graphs, score_treebank_graphs
 from tests.oracles import deps as oracle
 

@@ -10,17 +10,20 @@ import pytest
 
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import DataError
-from gpuparse.evaluation.probabilities import HEAD, LABEL, misc_probabilities
 from gpuparse.evaluation.reliability import (
+    HEAD,
+    LABEL,
     LEAST,
     Bin,
     area_under_curve,
     errors_among_least_certain,
     expected_calibration_error,
     measure_reliability,
+    misc_probabilities,
+    reliability_svg,
     reliability_table,
+    wilson_interval,
 )
-from gpuparse.evaluation.reliability_svg import reliability_svg, wilson_interval
 from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks
 
 

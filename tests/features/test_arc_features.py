@@ -11,8 +11,7 @@ from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import ArcPlan, compile_arcs
 from gpuparse.features.templates import load_templates, parse_set
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.feature_map import hashed_map
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import Weights, hashed_map
 from tests.oracles.arc_features import arc_features, known_values
 from tests.rows import rows_of_arcs, silence, wide_map
 from tests.samples import (

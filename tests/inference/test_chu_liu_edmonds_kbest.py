@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import chu_liu_edmonds, threads
+from gpuparse.inference import backends, chu_liu_edmonds
 from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
 from gpuparse.inference.textbook import spanning_trees as reference
 from tests.oracles.brute_force import all_trees, tree_values
@@ -193,13 +193,13 @@ def test_cells_that_are_not_read_and_batch_mates_change_nothing(single_root):
 
 def test_thread_counts_change_nothing(monkeypatch):
     started = []
-    pool = threads.ThreadPoolExecutor
+    pool = backends.ThreadPoolExecutor
 
     def start(workers):
         started.append(workers)
         return pool(workers)
 
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", start)
+    monkeypatch.setattr(backends, "ThreadPoolExecutor", start)
     rng = np.random.default_rng(5)
     arcs = torch.from_numpy(rng.standard_normal((200, 31, 31)).astype(np.float32))
     lengths = torch.from_numpy(rng.integers(0, 31, 200))

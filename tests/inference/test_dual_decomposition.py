@@ -6,10 +6,10 @@ import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import (
+    backends,
     chu_liu_edmonds,
     dual_decomposition,
     dual_decomposition_labelled,
-    threads,
 )
 from gpuparse.inference.integer_program import integer_program
 from gpuparse.inference.textbook import dual_decomposition as textbook_form
@@ -275,7 +275,7 @@ def test_padding_batch_mates_and_threads_change_nothing_and_inputs_stay(
         assert (together[0][b, n + 1 :] == -1).all()
         assert [part[0].item() for part in found[1:]] == [part[b].item() for part in together[1:]]
     if backend == "cpu":
-        monkeypatch.setattr(threads.run_in_threads, "__defaults__", (1,))
+        monkeypatch.setattr(backends.run_in_threads, "__defaults__", (1,))
         n_threads = torch.get_num_threads()
         try:
             torch.set_num_threads(3)

@@ -6,11 +6,11 @@ import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import (
+    backends,
     eisner,
     eisner_grandchild,
     eisner_grandchild_labelled,
     eisner_sibling,
-    threads,
 )
 from gpuparse.inference.textbook import higher_order
 from tests.inference.decoders import IN_MAIN_MEMORY, search_with, skip_unless_it_reads
@@ -273,7 +273,7 @@ def test_equally_good_trees_are_chosen_by_the_documented_rule(backend):
 
 
 def test_many_threads_find_the_same(monkeypatch):
-    monkeypatch.setattr(threads.run_in_threads, "__defaults__", (1,))
+    monkeypatch.setattr(backends.run_in_threads, "__defaults__", (1,))
     parts = draw(np.random.default_rng(6), 9, 8, 2)
     lengths = torch.tensor([8, 1, 0, 5, 8, 7, 2, 3, 8])
     expected = search(parts, lengths, True, "torch")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import eisner, eisner_sibling, threads
+from gpuparse.inference import backends, eisner, eisner_sibling
 from gpuparse.inference.textbook import projective
 from tests.inference.decoders import (
     BACKENDS,
@@ -432,7 +432,7 @@ def test_thread_counts_change_nothing(monkeypatch):
         started.append(workers)
         return ThreadPoolExecutor(workers)
 
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", start)
+    monkeypatch.setattr(backends, "ThreadPoolExecutor", start)
     rng = np.random.default_rng(7)
     n = 30
     batch = SiblingBatch(

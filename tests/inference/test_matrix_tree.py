@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import threads
+from gpuparse.inference import backends
 from gpuparse.inference.matrix_tree import (
     _checked,
     _eliminate,
@@ -371,7 +371,7 @@ def test_torch_struct_agrees_where_it_is_right(single_root):
 
 
 def test_thread_counts_change_nothing(monkeypatch):
-    monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(backends, "WORTH_A_THREAD", 1)
     arcs = torch.from_numpy(random_scores(np.random.default_rng(14), 300, 40))
     lengths = torch.from_numpy(np.random.default_rng(15).integers(0, 41, 300))
     before, results = torch.get_num_threads(), []

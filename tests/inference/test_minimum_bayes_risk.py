@@ -6,8 +6,8 @@ import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import chu_liu_edmonds
+from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.matrix_tree import matrix_tree_marginals
-from gpuparse.inference.minimum_bayes_risk import minimum_bayes_risk
 from tests.oracles.brute_force import all_trees, tree_values
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])

@@ -9,13 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import (
-    chu_liu_edmonds,
-    eisner_sibling,
-    hill_climb,
-    multi_parent,
-    threads,
-)
+from gpuparse.inference import backends, chu_liu_edmonds, eisner_sibling, hill_climb, multi_parent
 from gpuparse.inference.textbook import spanning_trees
 from tests.oracles.brute_force import all_trees, is_projective, sibling_tree_values
 from tests.oracles.graphs import graph_value, is_acyclic, single_changes
@@ -426,8 +420,8 @@ def test_thread_counts_change_nothing(search, monkeypatch):
         started.append(workers)
         return ThreadPoolExecutor(workers)
 
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", start)
-    monkeypatch.setattr(threads.run_in_threads, "__defaults__", (3000,))
+    monkeypatch.setattr(backends, "ThreadPoolExecutor", start)
+    monkeypatch.setattr(backends.run_in_threads, "__defaults__", (3000,))
     rng = np.random.default_rng(25)
     n = 12
     arcs = torch.from_numpy(rng.standard_normal((300, n + 1, n + 1)))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.inference import chu_liu_edmonds, threads
+from gpuparse.inference import backends, chu_liu_edmonds
 from gpuparse.inference.textbook import spanning_trees
 from tests.inference.decoders import ROWS
 
@@ -96,7 +96,7 @@ def test_thread_counts_change_nothing(name, monkeypatch):
         started.append(workers)
         return ThreadPoolExecutor(workers)
 
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", start)
+    monkeypatch.setattr(backends, "ThreadPoolExecutor", start)
     rng = np.random.default_rng(5)
     arcs = torch.from_numpy(rng.standard_normal((600, 71, 71)).astype(np.float32))
     lengths = torch.from_numpy(rng.integers(1, 71, 600))
@@ -122,7 +122,7 @@ def test_threads_cover_the_batch_once(n_threads, n_batch):
     def visit(part):
         visits[part] += 1
 
-    threads.run_in_threads(visit, lengths, 2, n_threads, worth=1)
+    backends.run_in_threads(visit, lengths, 2, n_threads, worth=1)
     assert (visits == 1).all()
 
 
@@ -131,4 +131,4 @@ def test_an_error_in_a_thread_comes_out():
         raise ArithmeticError(f"{part}")
 
     with pytest.raises(ArithmeticError):
-        threads.run_in_threads(fail, np.full(10, 20), 3, 2, worth=1)
+        backends.run_in_threads(fail, np.full(10, 20), 3, 2, worth=1)

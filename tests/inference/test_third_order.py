@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import eisner, eisner_sibling, threads
+from gpuparse.inference import backends, eisner, eisner_sibling
 from tests.inference.decoders import IN_MAIN_MEMORY, THIRD_ORDER_ROWS, skip_unless_it_reads
 from tests.oracles.brute_force import all_trees
 from tests.oracles.larger_parts import part_values
@@ -407,7 +407,7 @@ def test_thread_counts_change_nothing(name, monkeypatch):
         started.append(workers)
         return ThreadPoolExecutor(workers)
 
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", start)
+    monkeypatch.setattr(backends, "ThreadPoolExecutor", start)
     rng, n = np.random.default_rng(13), 14
     scores = drawn(rng, name, 180, n, whole=False)
     lengths = torch.from_numpy(rng.integers(n // 2, n + 1, 180))

@@ -3,8 +3,8 @@
 import pytest
 
 from gpuparse.errors import ConfigError
-from gpuparse.learning.checks import check_learning
 from gpuparse.learning.trainer import Trainer
+from gpuparse.learning.updates import check_learning
 from tests.learning.literal import JOINT, OPTIONS, SECOND_ORDER, toy_treebank
 from tests.runs import changed
 from tests.samples import treebank_of

@@ -14,9 +14,9 @@ from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, ResourceError
 from gpuparse.features.templates import TemplateSet, load_templates
 from gpuparse.learning import on_device
-from gpuparse.learning.checks import check_learning
 from gpuparse.learning.stages import arcs
 from gpuparse.learning.trainer import Trainer
+from gpuparse.learning.updates import check_learning
 from gpuparse.scoring.admission import PartSize, sentence_cells
 from tests.learning import test_guides as guided
 from tests.learning.literal import (

@@ -14,9 +14,8 @@ from gpuparse.inference import chu_liu_edmonds, eisner, eisner_marginals, matrix
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.trainer import Trainer
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.feature_map import hashed_map
 from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import Weights, hashed_map
 from tests.learning.literal import FIRST_ORDER, OPTIONS, learned, without_heads
 from tests.learning.literal_larger import ALL
 from tests.oracles.brute_force import all_trees

@@ -13,9 +13,8 @@ from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import ArcPlan, compile_arcs
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.feature_map import FeatureMap, hashed_map
-from gpuparse.scoring.tensor_batch import as_tensors
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scoring.weights import FeatureMap, Weights, hashed_map
 from tests.rows import rows_of_arcs, silence
 from tests.samples import random_sentence, random_sentences, template_set_text, treebank_of
 

@@ -15,7 +15,7 @@ from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.joint import best_arc_labels
 from gpuparse.scoring.labels import best_labels
 from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.tensor_batch import TensorBatch, as_tensors
+from gpuparse.scoring.tensors import TensorBatch, as_tensors
 from gpuparse.scoring.weights import Weights
 from tests.inference.decoders import TRITON, skip_unless_it_reads
 from tests.scoring import test_arcs as arcs

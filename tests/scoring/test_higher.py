@@ -15,10 +15,9 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
 from gpuparse.parts import HIGHER_ORDER, listed_number
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.feature_map import hashed_map
 from gpuparse.scoring.higher import higher_rows, higher_scores
 from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import Weights, hashed_map
 from tests.oracles.arc_features import known_values
 from tests.oracles.brute_force import all_trees, ends_of, parts_of
 from tests.oracles.larger_features import larger_features

@@ -14,10 +14,9 @@ from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import Plan, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.feature_map import FeatureMap, hashed_map
 from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.tensor_batch import as_tensors
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scoring.weights import FeatureMap, Weights, hashed_map
 from tests.rows import (
     end_parts,
     rows_of_ends,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gpuparse.scoring.bags import EXACT_BELOW, bag_of, sum_bags
+from gpuparse.scoring.tensors import EXACT_BELOW, bag_of, sum_bags
 from gpuparse.scoring.weights import Weights, quantised
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ from torch import Tensor
 from gpuparse import native
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.approximate.hill_climb import gain_limit
-from gpuparse.inference.backends import choose_backend, require_native
+from gpuparse.inference.backends import choose_backend, require_native, run_in_threads
 from gpuparse.inference.batched.dual_decomposition import (
     dual_decomposition_torch,
     prefer_projective_torch,
@@ -20,7 +20,6 @@ from gpuparse.inference.crossing_scores import (
 )
 from gpuparse.inference.higher_order_scores import Parts, check_parts, native_scores
 from gpuparse.inference.label_limits import classes_of_labels
-from gpuparse.inference.threads import run_in_threads
 
 MAX_ITERATIONS = 1000  # solutions of all sub-problems of a sentence
 

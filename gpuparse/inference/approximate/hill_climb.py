@@ -8,11 +8,16 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import require_native
+from gpuparse.inference.backends import require_native, run_in_threads
 from gpuparse.inference.native_charts import find_best
-from gpuparse.inference.scores import Lengths, check_sibling_scores, require_trees, rows_of_parts
-from gpuparse.inference.threads import run_in_threads
-from gpuparse.tensors import NO_HEAD, word_mask
+from gpuparse.inference.scores import (
+    NO_HEAD,
+    Lengths,
+    check_sibling_scores,
+    require_trees,
+    rows_of_parts,
+    word_mask,
+)
 
 
 class ChangeLimits(NamedTuple):

@@ -13,10 +13,8 @@ from gpuparse.inference.approximate.hill_climb import (
     rows_of,
     starting_trees,
 )
-from gpuparse.inference.backends import require_native
-from gpuparse.inference.scores import Lengths, check_sibling_scores, rows_of_parts
-from gpuparse.inference.threads import run_in_threads
-from gpuparse.tensors import NO_HEAD
+from gpuparse.inference.backends import require_native, run_in_threads
+from gpuparse.inference.scores import NO_HEAD, Lengths, check_sibling_scores, rows_of_parts
 
 
 def multi_parent(

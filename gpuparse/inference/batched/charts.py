@@ -16,8 +16,7 @@ from torch import Tensor
 
 from gpuparse.charts.rules import Chart, Factor, Index, Product, Rule, Split
 from gpuparse.inference.backends import is_traced
-from gpuparse.inference.scores import read_cells
-from gpuparse.tensors import NO_HEAD
+from gpuparse.inference.scores import NO_HEAD, read_cells
 
 Scores = Mapping[str, Tensor]
 """By the name of the score, (..., B, N, N) or more positions: what is added for a part."""

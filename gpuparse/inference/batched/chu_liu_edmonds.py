@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from gpuparse.inference.scores import tree_scores
-from gpuparse.tensors import NO_HEAD, word_mask
+from gpuparse.inference.scores import NO_HEAD, tree_scores, word_mask
 
 FREE, ATTACHED = -1, -2  # in `place`, of words that are not on the path
 

@@ -11,9 +11,8 @@ from gpuparse.inference.crossing_scores import (
     crossing_tree_scores,
 )
 from gpuparse.inference.higher_order_scores import GRANDPARENT, Parts, read_part_cells
-from gpuparse.inference.scores import read_cells, read_sibling_cells
+from gpuparse.inference.scores import NO_HEAD, read_cells, read_sibling_cells
 from gpuparse.inference.textbook.dual_decomposition import GRAIN, PATIENCE, STEP_WITHOUT_A_TREE
-from gpuparse.tensors import NO_HEAD
 
 
 def dual_decomposition_torch(

@@ -10,7 +10,7 @@ from gpuparse.inference.grandchild_scores import (
     grandchild_tree_scores,
     read_grandchild_cells,
 )
-from gpuparse.tensors import NO_HEAD
+from gpuparse.inference.scores import NO_HEAD
 
 
 class _Parts(NamedTuple):

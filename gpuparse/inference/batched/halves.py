@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gpuparse.tensors import NO_HEAD
+from gpuparse.inference.scores import NO_HEAD
 
 Items = tuple[Tensor, ...]
 """Index vectors: sentence, one or more nodes that name an item, of which the last two are h, m."""

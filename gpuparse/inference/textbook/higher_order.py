@@ -9,8 +9,8 @@ from typing import Any
 from gpuparse.charts import grand_sibling, grandchild, tri_sibling
 from gpuparse.charts.rules import Chart
 from gpuparse.errors import NoTreeError
+from gpuparse.inference.scores import NO_HEAD
 from gpuparse.inference.textbook.interpreter import Derivation, Scores, heads_of, k_best
-from gpuparse.tensors import NO_HEAD
 
 Matrix = Sequence[Sequence[Any]]
 Cube = Sequence[Matrix]

@@ -11,9 +11,9 @@ from gpuparse.charts import eisner as eisner_page
 from gpuparse.charts import eisner_sibling as sibling_page
 from gpuparse.charts.rules import Chart
 from gpuparse.errors import NoTreeError
+from gpuparse.inference.scores import NO_HEAD
 from gpuparse.inference.textbook import interpreter
 from gpuparse.inference.textbook.interpreter import Scores
-from gpuparse.tensors import NO_HEAD
 
 Matrix = Sequence[Sequence[Any]]
 Cube = Sequence[Matrix]

@@ -16,14 +16,13 @@ from gpuparse.config import RunConfig
 from gpuparse.data.batch import Batch, incomplete
 from gpuparse.errors import NoTreeError
 from gpuparse.features.plan import Plan
-from gpuparse.learning.averaging import AveragedWeights
 from gpuparse.learning.gold import GoldGraphs, GoldTrees
 from gpuparse.learning.mixing import Counts
-from gpuparse.learning.updates import CONDITIONAL, FACTORED, update_rule
-from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.learning.updates import CONDITIONAL, FACTORED, AveragedWeights, update_rule
 from gpuparse.scoring.joint_labels import JointLabels
 from gpuparse.scoring.native import make_scorer, make_search, sentences_of
 from gpuparse.scoring.pruning import Arcs
+from gpuparse.scoring.weights import FeatureMap
 
 SLICE = 256  # sentences between two events
 

@@ -12,10 +12,9 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Vocabularies, column_ids
 from gpuparse.features.plan import LINE, compile_labels
 from gpuparse.features.templates import TemplateSet
-from gpuparse.learning.averaging import AveragedWeights
 from gpuparse.learning.gold import GoldTrees
 from gpuparse.learning.mixing import Counts
-from gpuparse.learning.updates import update_rule
+from gpuparse.learning.updates import AveragedWeights, update_rule
 from gpuparse.scoring.joint_labels import stride_of
 from gpuparse.scoring.native import sentences_of
 

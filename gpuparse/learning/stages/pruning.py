@@ -19,9 +19,8 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.plan import Plan
 from gpuparse.learning.events import Progress
 from gpuparse.parser import Parser
-from gpuparse.scoring.feature_map import RowMap
 from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import RowMap, Weights
 
 NO_KNOWN_HEADS = np.zeros(0, np.int64)
 

@@ -18,8 +18,7 @@ from torch import Tensor
 from gpuparse.data.batch import ROOT
 from gpuparse.features.plan import HEAD, LINE, ArcPlan
 from gpuparse.inference.triton.launch import WARP, as_laid_out, on_device
-from gpuparse.scoring.bags import table_of
-from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.tensors import table_of
 from gpuparse.scoring.triton.keys import (
     POWER,
     DeviceMap,
@@ -29,7 +28,7 @@ from gpuparse.scoring.triton.keys import (
     part_of,
     side_key,
 )
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import FeatureMap, Weights
 
 AT_ONCE = 4  # families whose gathers are under way together
 PLACES = 32  # places that one program computes the parts of

@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gpuparse.inference.triton.launch import as_laid_out, on_device
-from gpuparse.scoring.bags import table_of
+from gpuparse.scoring.tensors import table_of
 from gpuparse.scoring.triton.arcs import (
     ArcTables,
     combination_of,

@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from gpuparse.features.plan import ArcPlan, LabelPlan, Plan
-from gpuparse.scoring.feature_map import FeatureMap
 from gpuparse.scoring.guides import is_guide
 from gpuparse.scoring.joint_labels import label_map
 from gpuparse.scoring.labels import tree_positions
-from gpuparse.scoring.tensor_batch import TensorBatch
+from gpuparse.scoring.tensors import TensorBatch
 from gpuparse.scoring.triton.arcs import ArcTables, PlaceSums, arc_tables, place_sums, score_arcs
 from gpuparse.scoring.triton.joint import PlaceLines, label_arcs, place_lines
 from gpuparse.scoring.triton.labels import LabelTables, label_tables, label_trees
@@ -21,7 +20,7 @@ from gpuparse.scoring.triton.siblings import (
     sibling_sums,
     sibling_tables,
 )
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import FeatureMap, Weights
 
 
 class Sums(NamedTuple):

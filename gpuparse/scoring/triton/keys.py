@@ -7,7 +7,7 @@ import triton.language as tl
 
 from gpuparse.data.batch import ROOT
 from gpuparse.features.plan import LINE
-from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.weights import FeatureMap
 
 # Kinds of row maps: the key is the row; the key chooses a line.
 POWER, LINES = 0, 1

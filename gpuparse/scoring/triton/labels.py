@@ -11,7 +11,7 @@ from torch import Tensor
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, LabelPlan
 from gpuparse.inference.triton.launch import as_laid_out, on_device
 from gpuparse.parts import BY_NAME
-from gpuparse.scoring.bags import table_of
+from gpuparse.scoring.tensors import table_of
 from gpuparse.scoring.triton.keys import fold, mix
 from gpuparse.scoring.weights import Weights
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from gpuparse.features.plan import LINE, SiblingPlan
 from gpuparse.inference.triton.launch import as_laid_out, on_device
-from gpuparse.scoring.bags import table_of
-from gpuparse.scoring.feature_map import FeatureMap
+from gpuparse.scoring.tensors import table_of
 from gpuparse.scoring.triton.arcs import (
     ArcTables,
     PlaceSums,
@@ -22,7 +21,7 @@ from gpuparse.scoring.triton.arcs import (
     score_type,
 )
 from gpuparse.scoring.triton.keys import find_base, fold, is_off, mix
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import FeatureMap, Weights
 
 AT_ONCE = 4  # modifiers whose sibling scores one program computes together
 PLACES = 128  # places that one program hashes

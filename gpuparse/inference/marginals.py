@@ -1,9 +1,13 @@
-"""Labels in sums over trees: their scores folded into those of arcs, and their probabilities."""
+"""Marginals of labels, and trees of minimum Bayes risk, found from the marginals of arcs."""
+
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from gpuparse.errors import ScoreError
+from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
+from gpuparse.inference.eisner import eisner
 
 
 def arc_scores_of_labels(label_scores: Tensor) -> Tensor:
@@ -66,3 +70,41 @@ def label_marginals(arc_marginals: Tensor, label_scores: Tensor) -> Tensor:
     is_possible = (arc_marginals != 0)[..., None]
     scores = torch.where(is_possible, label_scores.to(torch.float64), 0.0)
     return arc_marginals.to(torch.float64)[..., None] * scores.softmax(3)
+
+
+SEARCHES = {"eisner": eisner, "chu_liu_edmonds": chu_liu_edmonds}
+
+
+def minimum_bayes_risk(
+    marginals: Tensor,
+    lengths: Tensor,
+    *,
+    decoder: Literal["eisner", "chu_liu_edmonds"],
+    single_root: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """The tree with the highest sum of marginals: that with the fewest wrong heads to expect.
+
+    Args:
+        marginals: probability of head h -> modifier m, (B, N, N). A probability of 0 forbids
+            nothing; -inf does, and should stand where an arc is forbidden.
+        lengths: words of each sentence, int (B,), 0..N-1.
+        decoder: "eisner" for projective trees, "chu_liu_edmonds" for any.
+        single_root: exactly one modifier of the root; otherwise one or more.
+        backend: as the decoder takes it.
+
+    Returns:
+        heads int64 (B, N), -1 at position 0 and in padding; expected number of right heads, float64
+        (B,). Ties: as the decoder's.
+
+    Raises:
+        ScoreError: an unknown decoder, or what the decoder does not accept.
+        NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
+
+    Cost: that of the decoder.
+    Source: Smith & Smith 2007, section 4.2; Goodman 1996 for the idea.
+    """
+    if decoder not in SEARCHES:
+        raise ScoreError(f"unknown decoder {decoder!r}: expected one of {', '.join(SEARCHES)}")
+    scores = marginals.detach().double()
+    return SEARCHES[decoder](scores, lengths, single_root=single_root, backend=backend)
