@@ -1,1 +1,0 @@
-"""Searches without a guarantee of the best tree, and approximate marginals."""

@@ -1,1 +1,0 @@
-"""Algorithms in torch over whole batches, on any device."""

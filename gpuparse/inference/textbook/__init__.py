@@ -1,1 +1,0 @@
-"""Algorithms as plain loops over one sentence, for readers and tests."""
