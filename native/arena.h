@@ -61,6 +61,12 @@ public:
 
     bool failed() const { return failed_; }
 
+    // Say that memory ran out elsewhere; returns false.
+    bool fail() {
+        failed_ = true;
+        return false;
+    }
+
 private:
     friend class ArenaMark;
 

@@ -1,6 +1,7 @@
 // The best tree or graph of a scored sentence by any decoder, and its labels.
 #pragma once
 #include "api/parsing.h"
+#include "batch.h"
 #include "chu_liu_edmonds.h"
 #include "decoder_numbers.h"
 #include "eisner.h"
@@ -102,9 +103,23 @@ void fill_tree_labels(const SentenceScores<W>& scores, const int64_t* heads, int
 }
 
 // The arcs of a sentence that are left by pruning; NULL for all.
-inline View2<const uint8_t> allowed_cells(const ArcCells* allowed, int64_t start, int64_t n) {
-    if (!allowed || allowed->cells.n0 == 0) return {nullptr, n + 1};
-    return {allowed->cells.data + allowed->firsts.data[start], n + 1};
+inline View2<const uint8_t> allowed_cells(const ArcCells* allowed, const Sentence& sentence) {
+    if (!allowed || allowed->cells.n0 == 0) return {nullptr, sentence.n + 1};
+    return {allowed->cells.data + allowed->firsts.data[sentence.start], sentence.n + 1};
+}
+
+// Score every sentence for the trees that have the known heads, and call visit(scores, sentence, arena).
+// Returns as `for_sentences`.
+template<class W, class Visit>
+int64_t for_scored(const Sentences& sentences, const Scorer& scorer, const ArcCells* allowed,
+                   Visit visit) {
+    return for_sentences(sentences, [&](const Sentence& sentence, Arena& arena) {
+        SentenceScores<W> scores =
+            score_sentence<W>(sentence, scorer, allowed_cells(allowed, sentence), arena);
+        if (arena.failed()) return false;
+        forbid_others(scores.arcs, sentence, sentences.known);
+        return visit(scores, sentence, arena);
+    });
 }
 
 }  // namespace gpuparse

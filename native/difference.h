@@ -3,29 +3,40 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "arena.h"
+#include "feature_rows.h"
 #include "part_list.h"
 #include "updates.h"
 
 namespace gpuparse {
 
-// The weights that learning changes. Rows of labels that are found with the trees are counted on
-// after those of arcs. weighted: every change times the number of sentences seen before it.
-struct LearnedWeights {
-    int64_t n_arcs;
-    float* arcs;
-    float* arcs_weighted;
-    float* labels;
-    float* labels_weighted;
-
-    float of(int64_t row) const { return row < n_arcs ? arcs[row] : labels[row - n_arcs]; }
+// Weights that are learned, and the sums that their averages are made of: every change times the
+// number of sentences seen before it.
+struct LearnedTable {
+    float* weights;
+    float* sums;
 
     void change(int64_t row, double change, int64_t seen) {
-        const bool is_arc = row < n_arcs;
-        float& weight = is_arc ? arcs[row] : labels[row - n_arcs];
-        float& weighted = is_arc ? arcs_weighted[row] : labels_weighted[row - n_arcs];
-        weight = (float)(weight + change);
-        weighted = (float)(weighted + (double)seen * change);
+        weights[row] = (float)(weights[row] + change);
+        count(row, change, seen);
+    }
+    void count(int64_t row, double change, int64_t seen) {
+        sums[row] = (float)(sums[row] + (double)seen * change);
+    }
+};
+
+// The weights of trees. Rows of labels found with the trees are counted on after those of arcs.
+struct LearnedWeights {
+    int64_t n_arcs;
+    LearnedTable arcs, labels;
+
+    float of(int64_t row) const {
+        return row < n_arcs ? arcs.weights[row] : labels.weights[row - n_arcs];
+    }
+    void change(int64_t row, double change, int64_t seen) {
+        if (row < n_arcs)
+            arcs.change(row, change, seen);
+        else
+            labels.change(row - n_arcs, change, seen);
     }
 };
 
@@ -46,14 +57,14 @@ struct Difference {
     }
 
     // Add `signs` (k,) at each of the rows; false: out of memory.
-    bool add(const int64_t* found, int64_t n_found, const int32_t* signs) {
-        while (2 * (count + n_found) >= capacity)
+    bool add(const RowList& found, const int32_t* signs) {
+        while (2 * (count + found.count) >= capacity)
             if (!grow(2 * capacity)) return false;
-        for (int64_t i = 0; i < n_found; i++) {
-            int32_t& slot = table[slot_of(found[i])];
+        for (int64_t i = 0; i < found.count; i++) {
+            int32_t& slot = table[slot_of(found.rows[i])];
             if (slot == 0) {
                 slot = (int32_t)++count;
-                rows[count - 1] = found[i];
+                rows[count - 1] = found.rows[i];
                 for (int64_t j = 0; j < k; j++) counts[(count - 1) * k + j] = 0;
             }
             int32_t* here = counts + (slot - 1) * k;
@@ -108,13 +119,9 @@ private:
     }
 };
 
-// How steps are taken: `rule` is one of the numbers in updates.h, `max_step` is C, infinity for
-// none.
-struct StepRule { int64_t rule; double max_step; };
-
 // Move the weights along the differences. costs: (k,) what the mistakes of each found structure
 // cost; seen: sentences before this one. False: out of memory.
-inline bool take_step(const Difference& difference, const double* costs, StepRule step,
+inline bool take_step(const Difference& difference, const double* costs, const UpdateRule& rule,
                       int64_t seen, LearnedWeights& weights, Arena& arena) {
     const int64_t k = difference.k;
     double* margins = arena.take_zeros<double>(k);
@@ -133,7 +140,7 @@ inline bool take_step(const Difference& difference, const double* costs, StepRul
     }
     for (int64_t j = 0; j < k; j++)
         for (int64_t i = 0; i < j; i++) gram[i * k + j] = gram[j * k + i];
-    find_steps(step.rule, k, costs, margins, gram, step.max_step, missing, steps);
+    find_steps(rule, k, costs, margins, gram, missing, steps);
     for (int64_t e = 0; e < difference.count; e++) {
         const int32_t* counts = difference.counts + e * k;
         double change = 0.0;

@@ -19,7 +19,6 @@ constexpr int64_t CACHE_LINE = 64;         // bytes
 template<class W> struct LabelVector { typedef int32_t type __attribute__((vector_size(64))); };
 template<> struct LabelVector<float> { typedef float type __attribute__((vector_size(64))); };
 
-
 // Load LABEL_LANES weights as sums.
 inline void load_weights(const float* weights, LabelVector<float>::type& sums) {
     memcpy(&sums, weights, sizeof(sums));
@@ -36,87 +35,59 @@ template<class W>
 struct LabelSums {
     const JointLabels* joint;
     const W* weights;
-    int64_t n;
     ArcKeys keys;
-    Sum<W>* words;   // (2, 2, n + 1, stride): sums of the templates of one word, by role, direction
-    int64_t* lines;  // (n + 1, most): first weights of the lines of one head's arcs
+    Sum<W>* words;    // (2, 2, n + 1, stride): sums of the templates of one word, by role, direction
+    int64_t* lines;   // (n + 1, most): first weights of the lines of one head's arcs
     int64_t* counts;  // (n + 1,): how many lines each of them has
-    Sum<W>* sums;    // (stride,) of one arc
+    Sum<W>* sums;     // (stride,) of one arc
     int64_t most;
 
-    const Sum<W>* of_word(int64_t role, int64_t direction, int64_t i) const {
-        return words + ((role * 2 + direction) * (n + 1) + i) * joint->stride;
+    Sum<W>* of_word(int64_t role, int64_t direction, int64_t i) const {
+        return words + ((role * 2 + direction) * (keys.n + 1) + i) * joint->stride;
     }
 };
 
+// Sum the families of one word, for arcs to the right and left. Where memory runs out, the arena has
+// failed.
 template<class W>
-LabelSums<W> take_label_sums(const JointLabels& joint, int64_t n, Arena& arena) {
-    LabelSums<W> labels;
-    labels.joint = &joint;
-    labels.weights = (const W*)joint.weights.data;
-    labels.n = n;
-    labels.most = 2 * joint.plan->pair.n0 + 1;
-    labels.keys = take_arc_keys(*joint.plan, n, arena);
-    labels.words = arena.take<Sum<W>>(4 * (n + 1) * joint.stride);
-    labels.lines = arena.take<int64_t>((n + 1) * labels.most);
-    labels.counts = arena.take<int64_t>(n + 1);
-    labels.sums = arena.take<Sum<W>>(joint.stride);
-    return labels;
-}
-
-// Fill the keys of a sentence and sum the families of one word, for arcs to the right and left.
-template<class W>
-void fill_label_sums(const i32_2& values, int64_t start, LabelSums<W>& labels) {
-    const JointLabels& joint = *labels.joint;
+LabelSums<W> sum_label_words(const JointLabels& joint, const ArcKeys& keys, Arena& arena) {
     const ArcPlan& plan = *joint.plan;
-    const RowMap& rows = *joint.rows;
-    const int64_t n = labels.n, stride = joint.stride;
-    fill_arc_keys(values, start, n, plan, rows, labels.keys);
-    memset(labels.words, 0, (size_t)(4 * (n + 1) * stride) * sizeof(Sum<W>));
-    for (int64_t at = 0; at < 2 * (n + 1); ++at)
+    const int64_t nodes = keys.n + 1, stride = joint.stride, most = 2 * plan.pair.n0 + 1;
+    const LabelSums<W> labels{&joint, (const W*)joint.weights.data, keys,
+                              arena.take_zeros<Sum<W>>(4 * nodes * stride),
+                              arena.take<int64_t>(nodes * most), arena.take<int64_t>(nodes),
+                              arena.take<Sum<W>>(stride), most};
+    if (arena.failed()) return labels;
+    for (int64_t at = 0; at < 2 * nodes; ++at)
         for (int64_t k = joint.width; k < stride; ++k) labels.words[at * stride + k] = (Sum<W>)LITTLE;
     for (int64_t f = 0; f < plan.word.n0; ++f) {
         const WordFamily& family = words_of(plan)[f];
-        const int64_t tables[] = {family.first_codes, family.second_codes};
-        for (int64_t i = family.role; i <= n; ++i) {
-            const int64_t at = family.side * labels.keys.stride + i;
-            if (!labels.keys.side_on[at]) continue;
-            const uint32_t base =
-                find_base(mix(labels.keys.side_key[at], 2 * (uint32_t)family.seed) &
-                              (uint32_t)rows.mask, rows);
+        for (int64_t i = family.role; i < nodes; ++i) {
+            if (!has_word(family, i, keys)) continue;
+            const uint32_t base = word_base(family, i, keys, *joint.rows);
             for (int64_t direction = 0; direction < 2; ++direction) {
-                Sum<W>* sum = labels.words +
-                              ((family.role * 2 + direction) * (n + 1) + i) * stride;
-                for (int64_t table : tables) {
-                    if (table < 0) continue;
-                    const uint32_t code = codes_of(plan, table)[direction * plan.n_buckets];
-                    const W* line = labels.weights + (uint64_t)(base ^ code) * (uint64_t)stride;
+                Sum<W>* sum = labels.of_word(family.role, direction, i);
+                visit_codes(plan, family, [&](const uint32_t* codes) {
+                    const uint32_t row = base ^ codes[direction * plan.n_buckets];
+                    const W* line = labels.weights + (uint64_t)row * (uint64_t)stride;
                     for (int64_t k = 0; k < stride; ++k) sum[k] += line[k];
-                }
+                });
             }
         }
     }
+    return labels;
 }
 
 // Fill the lines of the arc h -> m; returns how many.
 template<class W>
 int64_t find_lines(int64_t h, int64_t m, const LabelSums<W>& labels, int64_t* lines) {
     const ArcPlan& plan = *labels.joint->plan;
-    const RowMap& rows = *labels.joint->rows;
-    const ArcKeys& keys = labels.keys;
-    const int64_t stride = labels.joint->stride, c = keys.combination[labels.n + m - h];
-    int64_t count = 0;
-    for (int64_t f = 0; f < plan.pair.n0; ++f) {
-        const PairFamily& family = pairs_of(plan)[f];
-        if (!keys.side_on[family.head_side * keys.stride + h]) continue;
-        if (!keys.side_on[family.modifier_side * keys.stride + m]) continue;
-        const uint32_t base = find_base(
-            keys.head_part[f * keys.stride + h] ^ keys.modifier_part[f * keys.stride + m], rows);
-        lines[count++] = (int64_t)(base ^ codes_of(plan, family.first_codes)[c]) * stride;
-        if (family.second_codes >= 0)
-            lines[count++] = (int64_t)(base ^ codes_of(plan, family.second_codes)[c]) * stride;
-    }
-    return count;
+    const int64_t c = labels.keys.combination(h, m);
+    RowList found{lines};
+    visit_pairs(h, m, plan, *labels.joint->rows, labels.keys,
+                [&](const PairFamily& family, uint32_t base) { found.add(plan, family, base, c); });
+    for (int64_t k = 0; k < found.count; ++k) lines[k] *= labels.joint->stride;
+    return found.count;
 }
 
 // Fill sums[l] with the score of label l on the arc h -> m.
@@ -161,12 +132,12 @@ Sum<W> largest_sum(int64_t h, int64_t m, const LabelSums<W>& labels, const int64
 }
 
 // Add to scores(h, m) of every arc of one sentence what its best label scores; keep it in
-// best(h, m). `fill_label_sums` must have been called.
+// best(h, m).
 //
 // The lines of all arcs of a head are asked for before any is read. Cost: O(labels * families) an arc.
 template<class W>
 void add_best_labels(LabelSums<W>& labels, View2<Sum<W>> best, View2<double> scores) {
-    const int64_t n = labels.n, stride = labels.joint->stride;
+    const int64_t n = labels.keys.n, stride = labels.joint->stride;
     const int64_t per_cache_line = CACHE_LINE / (int64_t)sizeof(W);
     for (int64_t h = 0; h <= n; ++h) {
         for (int64_t m = 1; m <= n; ++m) {
@@ -207,13 +178,13 @@ BestLabel find_label(int64_t h, int64_t m, const LabelSums<W>& labels, int64_t r
     return best_label(labels.sums, labels.joint->width, right, cost);
 }
 
-// Write the weight rows of the label of an arc, counted in single weights; returns how many.
-inline int64_t label_rows(int64_t n, int64_t h, int64_t m, int64_t label, const JointLabels& joint,
-                          const ArcKeys& keys, int64_t* found) {
-    const int64_t count =
-        pair_rows(h, m, keys.combination[n + m - h], *joint.plan, *joint.rows, keys, found);
-    for (int64_t k = 0; k < count; ++k) found[k] = found[k] * joint.stride + label;
-    return count;
+// Append the weight rows of the label of an arc, counted in single weights from `first` on.
+inline void add_label_rows(int64_t h, int64_t m, int64_t label, const JointLabels& joint,
+                           const ArcKeys& keys, int64_t first, RowList& found) {
+    const int64_t begin = found.count;
+    add_pair_rows(h, m, keys.combination(h, m), *joint.plan, *joint.rows, keys, found);
+    for (int64_t k = begin; k < found.count; ++k)
+        found.rows[k] = first + found.rows[k] * joint.stride + label;
 }
 
 }  // namespace gpuparse

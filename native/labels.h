@@ -5,9 +5,9 @@
 #pragma once
 #include <math.h>
 
-#include "api/scoring.h"
+#include "api/parsing.h"
 #include "arc_scores.h"
-#include "arena.h"
+#include "batch.h"
 
 namespace gpuparse {
 
@@ -25,13 +25,9 @@ struct LabelPositions {
     int64_t* of(int64_t m) const { return nodes + m * LABEL_ROLES; }
 
     // False: no memory.
-    bool take(int64_t n, Arena& arena) {
-        nodes = arena.take<int64_t>((n + 1) * LABEL_ROLES);
-        return nodes != nullptr;
-    }
-
-    void fill(const int64_t* heads, int64_t n) {
-        for (int64_t at = 0; at < (n + 1) * LABEL_ROLES; ++at) nodes[at] = NO_NODE;
+    bool fill(const int64_t* heads, int64_t n, Arena& arena) {
+        nodes = arena.take_filled<int64_t>((n + 1) * LABEL_ROLES, NO_NODE);
+        if (!nodes) return false;
         for (int64_t m = 1; m <= n; ++m) {
             const int64_t h = heads[m];
             if (h < 0 || h > n) continue;  // no head: all nodes are missing
@@ -48,6 +44,7 @@ struct LabelPositions {
             }
             of(h)[OF_RIGHTMOST] = m;
         }
+        return true;
     }
 
     // Make row m, as `fill` or another arc into m left it, that of the arc h -> m. heads: the tree of
@@ -66,12 +63,55 @@ struct LabelPositions {
     }
 };
 
+// Whether heads are by token, and there is a number for every token, or for every arc of graphs whose
+// arcs lie in their sentences; width: labels.
+inline bool arcs_fit(const Sentences& sentences, const i64_1& heads, const GraphHeads* graphs,
+                     int64_t width, int64_t size) {
+    if (!are_by_token(sentences, heads.n0) || width < 1) return false;
+    if (!graphs) return size == heads.n0;
+    const i64_1& starts = graphs->starts;
+    if (starts.n0 != heads.n0 + 1 || graphs->heads.n0 != size || starts.data[0] < 0 ||
+        starts.data[heads.n0] > size || graphs->may_be_primary.n0 != width)
+        return false;
+    for (int64_t t = 0; t < heads.n0; ++t)
+        if (starts.data[t] > starts.data[t + 1]) return false;
+    for (int64_t b = 0; b < sentences.starts.n0; ++b) {
+        const int64_t start = sentences.starts.data[b], n = sentences.lengths.data[b];
+        if (!are_heads(heads.data + start, n, true)) return false;
+        for (int64_t a = starts.data[start + 1]; a < starts.data[start + n + 1]; ++a)
+            if (graphs->heads.data[a] < 0 || graphs->heads.data[a] > n) return false;
+    }
+    return true;
+}
+
+// Call visit(sentence, a, nodes) for every arc of finished trees, or of graphs if there are any, with the
+// nodes of all roles. a: the token of a tree's word, the number of a graph's arc. heads: by token.
+// Returns OK or NO_MEMORY.
+template<class Visit>
+int64_t for_arcs(const Sentences& sentences, const i64_1& heads, const GraphHeads* graphs, Visit visit) {
+    const int64_t result = for_sentences(sentences, [&](const Sentence& sentence, Arena& arena) {
+        const int64_t* of_words = heads.data + sentence.start;
+        LabelPositions positions;
+        if (!positions.fill(of_words, sentence.n, arena)) return false;
+        for (int64_t m = 1; m <= sentence.n; ++m) {
+            const int64_t token = sentence.start + m;
+            if (!graphs) visit(sentence, token, positions.of(m));
+            for (int64_t a = graphs ? graphs->starts.data[token] : 0;
+                 graphs && a < graphs->starts.data[token + 1]; ++a) {
+                positions.turn_to_arc(of_words, sentence.n, graphs->heads.data[a], m);
+                visit(sentence, a, positions.of(m));
+            }
+        }
+        return true;
+    });
+    return result == NO_FAILURE ? (int64_t)OK : result;
+}
+
 // Fill lines[f] with the first weight of the line of each feature of an arc, -1 for one that does not
-// fire. positions: of the arc's modifier; width: labels.
-inline void fill_label_lines(const i32_2& values, int64_t start, const LabelPlan& plan,
-                             int64_t n_lines, int64_t width, const int64_t* positions,
-                             int64_t* lines) {
-    const int64_t h = positions[OF_HEAD], m = positions[OF_MODIFIER];
+// fire. nodes: of the arc; width: labels.
+inline void fill_label_lines(const Sentence& sentence, const LabelPlan& plan, int64_t n_lines,
+                             int64_t width, const int64_t* nodes, int64_t* lines) {
+    const int64_t h = nodes[OF_HEAD], m = nodes[OF_MODIFIER];
     int64_t at = (h < m ? m - h : h - m) - 1;
     if (at < 0) at = 0;
     if (at > plan.buckets.n0 - 1) at = plan.buckets.n0 - 1;
@@ -80,11 +120,9 @@ inline void fill_label_lines(const i32_2& values, int64_t start, const LabelPlan
         uint32_t key = 0;
         bool on = true;
         for (int64_t a = plan.start.data[f]; a < plan.start.data[f + 1]; ++a) {
-            const int64_t node = positions[plan.role.data[a]];
+            const int64_t node = nodes[plan.role.data[a]];
             int32_t value = NO_NODE_VALUE;
-            if (node != NO_NODE)
-                value = values.data[plan.row.data[a] * values.n1 + start + node +
-                                    plan.offset.data[a]];
+            if (node != NO_NODE) value = sentence.row(plan.row.data[a])[node + plan.offset.data[a]];
             on &= value != 0;
             key = fold(key, (uint32_t)value);
         }
@@ -95,17 +133,30 @@ inline void fill_label_lines(const i32_2& values, int64_t start, const LabelPlan
     }
 }
 
-// sums[l] = the sum of the weights of label l over the lines.
+// What labels of arcs are scored with, and the scores of one arc.
 template<class W>
-void sum_label_lines(const W* weights, const int64_t* lines, int64_t n_lines, int64_t width,
-                     Sum<W>* __restrict sums) {
-    for (int64_t label = 0; label < width; ++label) sums[label] = 0;
-    for (int64_t f = 0; f < n_lines; ++f) {
-        if (lines[f] < 0) continue;
-        const W* __restrict line = weights + lines[f];
-        for (int64_t label = 0; label < width; ++label) sums[label] += line[label];
+struct LabelScorer {
+    const LabelPlan& plan;
+    const W* weights;  // (n_lines, width)
+    int64_t n_lines, width;
+    int64_t* lines;    // (templates,): of the arc, -1 for a template that does not fire
+    Sum<W>* sums;      // (width,)
+
+    LabelScorer(const LabelPlan& plan, const W* weights, int64_t n_lines, int64_t width, Arena& arena)
+        : plan(plan), weights(weights), n_lines(n_lines), width(width),
+          lines(arena.take<int64_t>(plan.direction.n0)), sums(arena.take<Sum<W>>(width)) {}
+
+    void score(const Sentence& sentence, const int64_t* nodes) {
+        fill_label_lines(sentence, plan, n_lines, width, nodes, lines);
+        Sum<W>* __restrict total = sums;
+        for (int64_t label = 0; label < width; ++label) total[label] = 0;
+        for (int64_t f = 0; f < plan.direction.n0; ++f) {
+            if (lines[f] < 0) continue;
+            const W* __restrict line = weights + lines[f];
+            for (int64_t label = 0; label < width; ++label) total[label] += line[label];
+        }
     }
-}
+};
 
 // The first of the labels with the highest sum.
 template<class S>

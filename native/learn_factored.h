@@ -45,11 +45,10 @@ struct ConstraintSet {
     GrowingArray<double> steps;
 
     // Append the constraint of a gold arc and another arc, given the rows of both.
-    bool append(const int64_t* of_gold, int64_t n_gold, const int64_t* of_other, int64_t n_other,
-                const float* weights) {
-        const int64_t most = n_gold + n_other;
+    bool append(const RowList& of_gold, const RowList& of_other, const float* weights) {
+        const int64_t most = of_gold.count + of_other.count;
         const int32_t plus = 1, minus = -1;
-        if (!rows.add(of_gold, n_gold, &plus) || !rows.add(of_other, n_other, &minus)) return false;
+        if (!rows.add(of_gold, &plus) || !rows.add(of_other, &minus)) return arena.fail();
         if (!before.reserve(most, arena) || !change.reserve(most, arena) ||
             !starts.reserve(2, arena) || !entry_rows.reserve(most, arena) ||
             !entry_counts.reserve(most, arena) || !missing.reserve(1, arena) ||
@@ -61,8 +60,8 @@ struct ConstraintSet {
         }
         if (starts.count == 0) starts.append(0);
         const int64_t first = entry_rows.count;
-        append_entries(of_gold, n_gold);
-        append_entries(of_other, n_other);
+        append_entries(of_gold);
+        append_entries(of_other);
         double margin = 0.0;
         for (int64_t e = first; e < entry_rows.count; e++)
             margin += entry_counts.data[e] * (double)before.data[entry_rows.data[e]];
@@ -81,9 +80,9 @@ struct ConstraintSet {
 
 private:
     // Move the counts of rows to the entries.
-    void append_entries(const int64_t* found, int64_t n_found) {
-        for (int64_t k = 0; k < n_found; k++) {
-            const int64_t number = rows.entry_of(found[k]);
+    void append_entries(const RowList& found) {
+        for (int64_t k = 0; k < found.count; k++) {
+            const int64_t number = rows.entry_of(found.rows[k]);
             if (rows.counts[number] == 0) continue;
             entry_rows.append(number);
             entry_counts.append(rows.counts[number]);
@@ -93,73 +92,67 @@ private:
 };
 
 // Append the constraints that the scores violate and that are not in the set; false: out of memory.
-// list_arc(h, m, found): writes the rows of an arc, at most `most`, and returns how many there are.
-template <class ListArc>
-inline bool append_violated(int64_t n, ListArc list_arc, int64_t most, View2<const float> scores,
-                            const int64_t* gold, uint8_t* is_listed, const float* weights,
-                            Arena& scratch, ConstraintSet& constraints) {
-    int64_t* of_gold = scratch.take<int64_t>(most);
-    int64_t* of_other = scratch.take<int64_t>(most);
-    if (scratch.failed()) return false;
+inline bool append_violated(Learner& learner, const Sentence& sentence, uint8_t* is_listed,
+                            ConstraintSet& constraints) {
+    const int64_t n = sentence.n, nodes = n + 1;
+    const Scorer& scorer = learner.scorer;
+    const int64_t* gold = learner.trees->gold.data + sentence.start;
+    Arena& arena = learner.scratch;
+    ArenaMark mark(arena);
+    const SentenceKeys keys = fill_sentence_keys(sentence, scorer, arena);
+    View2<float> scores{arena.take<float>(nodes * nodes), nodes};
+    const int64_t most = max_rows_of_part(scorer, n);
+    int64_t* room = arena.take<int64_t>(2 * most);
+    if (arena.failed()) return false;
+    score_sentence_arcs<float>(sentence, scorer, keys, arena, scores);
+    if (arena.failed()) return false;
     for (int64_t m = 1; m <= n; m++) {
         const int64_t right = gold[m];
-        int64_t n_gold = -1;
+        RowList of_gold{room};
         if (right < 0) continue;
         for (int64_t h = 0; h <= n; h++) {
-            if (h == m || h == right || is_listed[h * (n + 1) + m]) continue;
+            if (h == m || h == right || is_listed[h * nodes + m]) continue;
             const double margin = (double)scores(right, m) - (double)scores(h, m);
             if (margin >= 1.0 - MARGIN_TOLERANCE) continue;
-            if (n_gold < 0) n_gold = list_arc(right, m, of_gold);
-            const int64_t n_other = list_arc(h, m, of_other);
-            if (!constraints.append(of_gold, n_gold, of_other, n_other, weights)) return false;
-            is_listed[h * (n + 1) + m] = 1;
+            if (of_gold.count == 0)
+                add_rows_of_part(sentence, arc_part(right, m), scorer, keys, of_gold);
+            RowList of_other{room + most};
+            add_rows_of_part(sentence, arc_part(h, m), scorer, keys, of_other);
+            if (!constraints.append(of_gold, of_other, learner.weights.arcs.weights)) return false;
+            is_listed[h * nodes + m] = 1;
         }
     }
     return true;
 }
 
-// Learn from one sentence; wrong: raised by the words with an arc that was not 1 below gold's.
-inline bool learn_factored_sentence(const Sentences& sentences, const Scorer& scorer,
-                                    SentencePlace place, const int64_t* gold, double cap,
-                                    int64_t seen, Difference& rows, LearnedWeights& weights,
-                                    Arena& arena, double& wrong) {
-    const int64_t n = place.n, nodes = n + 1;
+// Learn from one sentence; wrong: raised by the words with an arc that was not 1 below gold's. False:
+// no memory.
+inline bool learn_factored(Learner& learner, const Sentence& sentence, Arena& arena) {
+    const int64_t n = sentence.n, nodes = n + 1;
+    LearnedTable& table = learner.weights.arcs;
+    Difference& rows = learner.difference;
     uint8_t* is_listed = arena.take_zeros<uint8_t>(nodes * nodes);
     if (!is_listed) return false;
     rows.clear();
     ConstraintSet constraints{arena, rows, {}, {}, {}, {}, {}, {}, {}};
-    Arena scratch;
     while (true) {
-        ArenaMark mark(scratch);
         const int64_t listed = constraints.missing.count;
-        View2<float> scores{scratch.take<float>(nodes * nodes), nodes};
-        if (scratch.failed()) return false;
-        SentenceKeys keys;
-        score_sentence_arcs<float>(sentences.values, place.start, n, scorer, scratch, scores, keys);
-        if (scratch.failed()) return false;
-        const auto list_arc = [&](int64_t h, int64_t m, int64_t* found) {
-            const Part arc{ARC_PART, (int32_t)h, (int32_t)m, 0, 0, 0, 0};
-            return rows_of_part(sentences.values, place.start, arc, scorer, keys, found);
-        };
-        if (!append_violated(n, list_arc, max_rows_of_part(scorer, n), scores, gold, is_listed,
-                             weights.arcs, scratch, constraints))
-            return false;
+        if (!append_violated(learner, sentence, is_listed, constraints)) return arena.fail();
         if (constraints.missing.count == listed) break;
-        constraints.solve(cap);
+        constraints.solve(learner.rule.max_step);
         for (int64_t e = 0; e < rows.count; e++)
-            weights.arcs[rows.rows[e]] =
+            table.weights[rows.rows[e]] =
                 (float)(constraints.before.data[e] + constraints.change.data[e]);
     }
     for (int64_t e = 0; e < rows.count; e++) {
         const int64_t row = rows.rows[e];
-        const float moved = weights.arcs[row] - constraints.before.data[e];
-        float& weighted = weights.arcs_weighted[row];
-        weighted = (float)(weighted + (double)seen * (double)moved);
+        const float moved = table.weights[row] - constraints.before.data[e];
+        table.count(row, (double)moved, learner.seen + sentence.b);
     }
     for (int64_t m = 1; m <= n; m++) {
         bool is_wrong = false;
         for (int64_t h = 0; h <= n; h++) is_wrong |= is_listed[h * nodes + m] != 0;
-        wrong += is_wrong;
+        learner.wrong += is_wrong;
     }
     return true;
 }

@@ -1,125 +1,27 @@
 // Exported functions from token values to trees and labels.
 #include "api/parsing.h"
 
-#include "batch_checks.h"
-#include "decode.h"
+#include "confidence.h"
 #include "labels.h"
 
 using namespace gpuparse;
 
 namespace {
 
-constexpr int64_t NO_FAILURE = -1;  // every sentence has a tree
-
-template<class W>
-int64_t parse(const Sentences& sentences, const Scorer& scorer, const Search& search,
-              const ArcCells* allowed, out_i64_1 heads, out_i64_1 labels, out_i64_2 marks) {
-    Arena arena;
-    for (int64_t b = 0; b < sentences.starts.n0; ++b) {
-        ArenaMark mark(arena);
-        const int64_t start = sentences.starts.data[b], n = sentences.lengths.data[b];
-        SentenceScores<W> scores = score_sentence<W>(sentences.values, start, n, scorer,
-                                                     allowed_cells(allowed, start, n), arena);
-        int64_t* own_labels = labels.n0 ? labels.data + start : arena.take<int64_t>(n + 1);
-        if (arena.failed()) return NO_MEMORY;
-        forbid_others(scores.arcs, n, start, sentences.known);
-        // Labels are written only where they are found with the trees.
-        int64_t* decoded = scores.labels_children ? own_labels : arena.take<int64_t>(n + 1);
-        const Certificate result = find_tree<W>(scores.arcs, scores, search, arena,
-                                                 heads.data + start, decoded, nullptr);
-        if (arena.failed()) return NO_MEMORY;
-        if (!result.found) return b;
-        fill_tree_labels(scores, heads.data + start, own_labels);
-        if (marks.n1 > 0) {
-            marks.data[start] = result.is_proven;
-            marks.data[marks.n1 + start] = result.iterations;
-        }
-    }
-    return NO_FAILURE;
+// Whether a batch, a scorer and a search agree, and heads are by token.
+int64_t check_search(const Sentences& sentences, const Scorer& scorer, const Search& search,
+                     int64_t n_heads) {
+    const int64_t status = check_batch(sentences, scorer);
+    if (status != OK) return status;
+    return can_decode(search, scorer) && are_by_token(sentences, n_heads) ? OK : BAD_SHAPE;
 }
 
-template<class W>
-int64_t parse_graphs(const Sentences& sentences, const Scorer& scorer, const Search& search,
-                     i64_1 firsts, out_i64_1 heads, out_b8_1 cells) {
-    Arena arena;
-    for (int64_t b = 0; b < sentences.starts.n0; ++b) {
-        ArenaMark mark(arena);
-        const int64_t start = sentences.starts.data[b], n = sentences.lengths.data[b];
-        SentenceScores<W> scores =
-            score_sentence<W>(sentences.values, start, n, scorer, {nullptr, n + 1}, arena);
-        if (arena.failed()) return NO_MEMORY;
-        forbid_others(scores.arcs, n, start, sentences.known);
-        const bool found = find_tree<W>(scores.arcs, scores, search, arena, heads.data + start,
-                                        nullptr, cells.data + firsts.data[b]).found;
-        if (arena.failed()) return NO_MEMORY;
-        if (!found) return b;
-    }
-    return NO_FAILURE;
-}
-
-// Calls visit(start, n, positions) for each sentence with the positions of its tree; stops where
-// memory runs out.
+// Call visit(scores, sentence, arena) as `for_scored` does, for the type of the weights.
 template<class Visit>
-void visit_trees(const Sentences& sentences, i64_1 heads, Arena& arena, Visit visit) {
-    for (int64_t b = 0; b < sentences.starts.n0; ++b) {
-        ArenaMark mark(arena);
-        const int64_t start = sentences.starts.data[b], n = sentences.lengths.data[b];
-        LabelPositions positions;
-        if (!positions.take(n, arena) || arena.failed()) return;
-        positions.fill(heads.data + start, n);
-        visit(start, n, positions);
-    }
-}
-
-template<class W>
-void label_trees(const Sentences& sentences, const LabelPlan& plan, const W* weights, int64_t n_lines,
-                 int64_t width, i64_1 heads, out_i64_1 labels, Arena& arena) {
-    int64_t* lines = arena.take<int64_t>(plan.direction.n0);
-    Sum<W>* sums = arena.take<Sum<W>>(width);
-    visit_trees(sentences, heads, arena, [&](int64_t start, int64_t n, LabelPositions& positions) {
-        for (int64_t m = 1; m <= n; ++m) {
-            fill_label_lines(sentences.values, start, plan, n_lines, width, positions.of(m), lines);
-            sum_label_lines(weights, lines, plan.direction.n0, width, sums);
-            labels.data[start + m] = first_best(sums, width);
-        }
-    });
-}
-
-template<class W>
-void label_graphs(const Sentences& sentences, const LabelPlan& plan, const W* weights, int64_t n_lines,
-                  int64_t width, i64_1 heads, i64_1 arc_starts, i64_1 arc_heads, b8_1 may_be_primary,
-                  out_i64_1 labels, Arena& arena) {
-    int64_t* lines = arena.take<int64_t>(plan.direction.n0);
-    Sum<W>* sums = arena.take<Sum<W>>(width);
-    visit_trees(sentences, heads, arena, [&](int64_t start, int64_t n, LabelPositions& positions) {
-        for (int64_t m = 1; m <= n; ++m) {
-            for (int64_t a = arc_starts.data[start + m]; a < arc_starts.data[start + m + 1]; ++a) {
-                positions.turn_to_arc(heads.data + start, n, arc_heads.data[a], m);
-                const int64_t* of_arc = positions.of(m);
-                fill_label_lines(sentences.values, start, plan, n_lines, width, of_arc, lines);
-                sum_label_lines(weights, lines, plan.direction.n0, width, sums);
-                labels.data[a] = of_arc[OF_OTHER] == NO_NODE
-                                     ? best_permitted(sums, width, may_be_primary.data, -1)
-                                     : first_best(sums, width);
-            }
-        }
-    });
-}
-
-template<class W>
-void find_label_marginals(const Sentences& sentences, const LabelPlan& plan, const W* weights,
-                          int64_t n_lines, int64_t width, double scale, i64_1 heads, i64_1 labels,
-                          out_f64_1 marginals, Arena& arena) {
-    int64_t* lines = arena.take<int64_t>(plan.direction.n0);
-    Sum<W>* sums = arena.take<Sum<W>>(width);
-    visit_trees(sentences, heads, arena, [&](int64_t start, int64_t n, LabelPositions& positions) {
-        for (int64_t m = 1; m <= n; ++m) {
-            const int64_t label = labels.data[start + m];
-            if (label < 0) continue;
-            fill_label_lines(sentences.values, start, plan, n_lines, width, positions.of(m), lines);
-            sum_label_lines(weights, lines, plan.direction.n0, width, sums);
-            marginals.data[start + m] = label_probability(sums, width, label, scale);
-        }
+int64_t for_all_scored(const Sentences& sentences, const Scorer& scorer, const ArcCells* allowed,
+                       Visit visit) {
+    return with_weights(scorer.weights.dtype, [&](auto weight) {
+        return for_scored<decltype(weight)>(sentences, scorer, allowed, visit);
     });
 }
 
@@ -128,69 +30,172 @@ void find_label_marginals(const Sentences& sentences, const LabelPlan& plan, con
 GPUPARSE(int64_t) parse_batch(const Sentences* sentences, const Scorer* scorer, const Search* search,
                               const ArcCells* allowed, out_i64_1 heads, out_i64_1 labels,
                               out_i64_2 marks) {
-    const int64_t status = check_batch(*sentences, *scorer);
+    const int64_t status = check_search(*sentences, *scorer, *search, heads.n0);
     if (status != OK) return status;
-    if (!can_decode(*search, *scorer) || search->decoder == BY_MULTI_PARENT) return BAD_SHAPE;
-    if (!are_by_token(*sentences, heads.n0) || (labels.n0 && !are_by_token(*sentences, labels.n0)))
-        return BAD_SHAPE;
+    if (search->decoder == BY_MULTI_PARENT || !cells_fit(*sentences, allowed)) return BAD_SHAPE;
+    if (labels.n0 && !are_by_token(*sentences, labels.n0)) return BAD_SHAPE;
     if (marks.n1 && (marks.n0 != 2 || !are_by_token(*sentences, marks.n1))) return BAD_SHAPE;
-    if (allowed && allowed->cells.n0 && !are_by_token(*sentences, allowed->firsts.n0))
-        return BAD_SHAPE;
-    return with_weights(scorer->weights.dtype, [&](auto weight) {
-        return parse<decltype(weight)>(*sentences, *scorer, *search, allowed, heads, labels, marks);
+    return for_all_scored(*sentences, *scorer, allowed,
+                          [&](auto& scores, const Sentence& sentence, Arena& arena) {
+        const int64_t start = sentence.start;
+        int64_t* scratch = arena.take<int64_t>(sentence.n + 1);
+        if (!scratch) return false;
+        int64_t* own_labels = labels.n0 ? labels.data + start : scratch;
+        // Labels are written only where they are found with the trees.
+        const Certificate result =
+            find_tree(scores.arcs, scores, *search, arena, heads.data + start,
+                      scores.labels_children ? own_labels : scratch, nullptr);
+        if (!result.found) return false;
+        fill_tree_labels(scores, heads.data + start, own_labels);
+        if (marks.n1 > 0) {
+            marks.data[start] = result.is_proven;
+            marks.data[marks.n1 + start] = result.iterations;
+        }
+        return true;
     });
 }
 
 GPUPARSE(int64_t) parse_graphs_batch(const Sentences* sentences, const Scorer* scorer,
                                      const Search* search, i64_1 firsts, out_i64_1 heads,
                                      out_b8_1 cells) {
-    const int64_t status = check_batch(*sentences, *scorer);
+    const int64_t status = check_search(*sentences, *scorer, *search, heads.n0);
     if (status != OK) return status;
-    if (!can_decode(*search, *scorer) || search->decoder != BY_MULTI_PARENT) return BAD_SHAPE;
-    if (!are_by_token(*sentences, heads.n0) || firsts.n0 != sentences->starts.n0) return BAD_SHAPE;
-    return with_weights(scorer->weights.dtype, [&](auto weight) {
-        return parse_graphs<decltype(weight)>(*sentences, *scorer, *search, firsts, heads, cells);
+    if (search->decoder != BY_MULTI_PARENT || firsts.n0 != sentences->starts.n0) return BAD_SHAPE;
+    for (int64_t b = 0; b < firsts.n0; ++b)
+        if (!is_square(firsts.data[b], sentences->lengths.data[b] + 1, cells.n0)) return BAD_SHAPE;
+    return for_all_scored(*sentences, *scorer, nullptr,
+                          [&](auto& scores, const Sentence& sentence, Arena& arena) {
+        return find_tree(scores.arcs, scores, *search, arena, heads.data + sentence.start, nullptr,
+                         cells.data + firsts.data[sentence.b]).found;
+    });
+}
+
+GPUPARSE(int64_t) prune_batch(const Sentences* sentences, const Scorer* scorer, const Search* search,
+                              double scale, double threshold, int64_t max_heads, i64_1 firsts,
+                              out_b8_1 cells) {
+    const int64_t status = check_search(*sentences, *scorer, *search, firsts.n0);
+    if (status != OK) return status;
+    if (!has_sums(search->decoder) || !squares_fit(*sentences, firsts, cells.n0)) return BAD_SHAPE;
+    return for_all_scored(*sentences, *scorer, nullptr,
+                          [&](auto& scores, const Sentence& sentence, Arena& arena) {
+        const int64_t n = sentence.n, nodes = n + 1;
+        int64_t* heads = arena.take<int64_t>(nodes);
+        View2<double> marginals{arena.take<double>(nodes * nodes), nodes};
+        if (arena.failed()) return false;
+        if (!find_tree(scores.arcs, scores, *search, arena, heads, nullptr, nullptr).found ||
+            isnan(find_marginals(scores, *search, scale, arena, marginals)))
+            return false;
+        uint8_t* left = cells.data + firsts.data[sentence.start];
+        keep_likely_arcs(marginals, heads, n, threshold, max_heads, left);
+        for (int64_t m = 1; m <= n; ++m)
+            if (sentences->known.n0 > 0 && sentences->known.data[sentence.start + m] >= 0)
+                for (int64_t h = 0; h <= n; ++h) left[h * nodes + m] = h == heads[m];
+        return true;
+    });
+}
+
+GPUPARSE(int64_t) find_marginals_batch(const Sentences* sentences, const Scorer* scorer,
+                                       const Search* search, double arc_scale, double label_scale,
+                                       bool least_risk, out_i64_2 heads, out_i64_2 labels,
+                                       out_f64_2 head_marginals, out_f64_2 label_marginals,
+                                       out_f64_1 log_partitions) {
+    const int64_t status = check_search(*sentences, *scorer, *search, heads.n1);
+    if (status != OK) return status;
+    const auto fits = [&](const auto& array) { return array.n0 == heads.n0 && array.n1 == heads.n1; };
+    if (!has_sums(search->decoder) || heads.n0 < 1 || !fits(labels) || !fits(head_marginals) ||
+        !fits(label_marginals) || log_partitions.n0 != sentences->starts.n0)
+        return BAD_SHAPE;
+    return for_all_scored(*sentences, *scorer, nullptr,
+                          [&](auto& scores, const Sentence& sentence, Arena& arena) {
+        const int64_t n = sentence.n, start = sentence.start;
+        double& log_partition = log_partitions.data[sentence.b];
+        View2<double> marginals{arena.take<double>((n + 1) * (n + 1)), n + 1};
+        if (arena.failed()) return false;
+        log_partition = find_marginals(scores, *search, arc_scale, arena, marginals);
+        if (isnan(log_partition) || log_partition == -(double)INFINITY) return false;
+        if (least_risk) {
+            if (!find_least_risk(scores, marginals, *search, arena, heads.data + start)) return false;
+            fill_tree_labels(scores, heads.data + start, labels.data + start);
+        }
+        for (int64_t k = 0; k < heads.n0; ++k) {
+            const int64_t at = k * heads.n1 + start;
+            for (int64_t m = 1; m <= n; ++m) {
+                const int64_t h = heads.data[at + m], label = labels.data[at + m];
+                if (h < 0 || h > n) continue;
+                double marginal = marginals(h, m);
+                marginal = marginal > 0.0 ? marginal : 0.0;
+                head_marginals.data[at + m] = marginal < 1.0 ? marginal : 1.0;
+                if (!scores.has_labels || label < 0 || label >= scores.labels.joint->width) continue;
+                sum_labels(h, m, scores.labels, scores.labels.sums);
+                // Padding lanes are so low that they add nothing.
+                label_marginals.data[at + m] = label_probability(
+                    scores.labels.sums, scores.labels.joint->stride, label, label_scale);
+            }
+        }
+        return true;
+    });
+}
+
+GPUPARSE(int64_t) find_k_best_batch(const Sentences* sentences, const Scorer* scorer,
+                                    const Search* search, out_i64_2 heads, out_i64_2 labels,
+                                    out_f64_2 totals) {
+    const int64_t status = check_search(*sentences, *scorer, *search, heads.n1), k = heads.n0;
+    if (status != OK) return status;
+    if (!has_sums(search->decoder) || k < 1 || k > MAX_RANK || labels.n0 != k || totals.n0 != k ||
+        labels.n1 != heads.n1 || totals.n1 != sentences->starts.n0)
+        return BAD_SHAPE;
+    return for_all_scored(*sentences, *scorer, nullptr,
+                          [&](auto& scores, const Sentence& sentence, Arena& arena) {
+        const int64_t n = sentence.n;
+        View2<int64_t> found{arena.take<int64_t>(k * (n + 1)), n + 1};
+        double* values = arena.take<double>(k);
+        if (arena.failed()) return false;
+        const int64_t count = find_k_best_trees(scores, *search, k, arena, found, values);
+        for (int64_t j = 0; j < count; ++j) {
+            const int64_t at = j * heads.n1 + sentence.start;
+            totals.data[j * totals.n1 + sentence.b] = values[j];
+            for (int64_t m = 1; m <= n; ++m) heads.data[at + m] = found(j, m);
+            fill_tree_labels(scores, found.row(j), labels.data + at);
+        }
+        return count > 0;
     });
 }
 
 GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan, any_2 weights,
-                              i64_1 heads, out_i64_1 labels) {
-    if (!are_by_token(*sentences, heads.n0) || !are_by_token(*sentences, labels.n0)) return BAD_SHAPE;
-    Arena arena;
-    const int64_t status = with_weights(weights.dtype, [&](auto weight) {
-        label_trees(*sentences, *plan, (const decltype(weight)*)weights.data, weights.n0, weights.n1,
-                    heads, labels, arena);
-        return (int64_t)OK;
+                              i64_1 heads, const GraphHeads* graphs, out_i64_1 labels) {
+    const int64_t width = weights.n1;
+    if (!arcs_fit(*sentences, heads, graphs, width, labels.n0)) return BAD_SHAPE;
+    return with_weights(weights.dtype, [&](auto weight) {
+        using W = decltype(weight);
+        Arena arena;
+        LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
+        if (arena.failed()) return (int64_t)NO_MEMORY;
+        return for_arcs(*sentences, heads, graphs, [&](const Sentence& sentence, int64_t a,
+                                                       const int64_t* nodes) {
+            scorer.score(sentence, nodes);
+            labels.data[a] = graphs && nodes[OF_OTHER] == NO_NODE
+                                 ? best_permitted(scorer.sums, width, graphs->may_be_primary.data, -1)
+                                 : first_best(scorer.sums, width);
+        });
     });
-    return arena.failed() ? (int64_t)NO_MEMORY : status;
-}
-
-GPUPARSE(int64_t) label_graphs_batch(const Sentences* sentences, const LabelPlan* plan, any_2 weights,
-                                     i64_1 heads, i64_1 arc_starts, i64_1 arc_heads,
-                                     b8_1 may_be_primary, out_i64_1 labels) {
-    if (!are_by_token(*sentences, heads.n0) || !are_by_token(*sentences, arc_starts.n0 - 1) ||
-        arc_heads.n0 != labels.n0 || may_be_primary.n0 != weights.n1)
-        return BAD_SHAPE;
-    Arena arena;
-    const int64_t status = with_weights(weights.dtype, [&](auto weight) {
-        label_graphs(*sentences, *plan, (const decltype(weight)*)weights.data, weights.n0, weights.n1,
-                     heads, arc_starts, arc_heads, may_be_primary, labels, arena);
-        return (int64_t)OK;
-    });
-    return arena.failed() ? (int64_t)NO_MEMORY : status;
 }
 
 GPUPARSE(int64_t) find_label_marginals_batch(const Sentences* sentences, const LabelPlan* plan,
                                              any_2 weights, double scale, i64_1 heads, i64_1 labels,
                                              out_f64_1 marginals) {
-    if (!are_by_token(*sentences, heads.n0) || !are_by_token(*sentences, labels.n0) ||
-        !are_by_token(*sentences, marginals.n0))
+    const int64_t width = weights.n1;
+    if (!arcs_fit(*sentences, heads, nullptr, width, labels.n0) || marginals.n0 != labels.n0)
         return BAD_SHAPE;
-    Arena arena;
-    const int64_t status = with_weights(weights.dtype, [&](auto weight) {
-        find_label_marginals(*sentences, *plan, (const decltype(weight)*)weights.data, weights.n0,
-                             weights.n1, scale, heads, labels, marginals, arena);
-        return (int64_t)OK;
+    return with_weights(weights.dtype, [&](auto weight) {
+        using W = decltype(weight);
+        Arena arena;
+        LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
+        if (arena.failed()) return (int64_t)NO_MEMORY;
+        return for_arcs(*sentences, heads, nullptr, [&](const Sentence& sentence, int64_t t,
+                                                        const int64_t* nodes) {
+            if (labels.data[t] < 0 || labels.data[t] >= width) return;
+            scorer.score(sentence, nodes);
+            marginals.data[t] = label_probability(scorer.sums, width, labels.data[t], scale);
+        });
     });
-    return arena.failed() ? (int64_t)NO_MEMORY : status;
 }

@@ -13,9 +13,9 @@ constexpr uint32_t RIGHT_HASH = 0x5BD1E995u, BELOW_HASH = 0xB5297A4Du;
 
 // Hash every word of a sentence for every template of a plan. The arena has failed where memory runs
 // out.
-inline PartKeys fill_part_keys(const i32_2& values, int64_t start, int64_t n, const HigherPlan& plan,
-                               Arena& arena) {
-    const int64_t nodes = n + 1, sides = plan.side_start.n0 - 1, terms = plan.sides.n0;
+inline PartKeys fill_part_keys(const Sentence& sentence, const HigherPlan& plan, Arena& arena) {
+    const int64_t n = sentence.n, nodes = n + 1, sides = plan.side_start.n0 - 1;
+    const int64_t terms = plan.sides.n0;
     uint32_t* side_key = arena.take<uint32_t>(sides * nodes);
     uint8_t* side_on = arena.take<uint8_t>(sides * nodes);
     uint32_t* words = arena.take<uint32_t>(terms * PART_WORDS * nodes);
@@ -24,20 +24,11 @@ inline PartKeys fill_part_keys(const i32_2& values, int64_t start, int64_t n, co
     uint32_t* below = arena.take<uint32_t>(terms);
     PartKeys keys{plan.family_start.data, nodes, words, on, right, below};
     if (arena.failed()) return keys;
-    for (int64_t side = 0; side < sides; ++side) {
-        uint32_t* __restrict key = side_key + side * nodes;
-        uint8_t* __restrict is_on = side_on + side * nodes;
-        for (int64_t i = 0; i <= n; ++i) key[i] = 0, is_on[i] = 1;
-        for (int64_t a = plan.side_start.data[side]; a < plan.side_start.data[side + 1]; ++a) {
-            const int64_t row = plan.atoms.data[2 * a], offset = plan.atoms.data[2 * a + 1];
-            const int32_t* __restrict value = values.data + row * values.n1 + start + offset;
-            for (int64_t i = 0; i <= n; ++i) {
-                key[i] = fold(key[i], (uint32_t)value[i]);
-                is_on[i] &= value[i] != 0;
-            }
-            is_on[ABSENT_WORD] &= offset == 0;  // there is no word beside an absent one
-        }
-    }
+    const Atom* atoms = atoms_of(plan.atoms);
+    for (int64_t side = 0; side < sides; ++side)
+        fill_side(sentence, atoms + plan.side_start.data[side],
+                  atoms + plan.side_start.data[side + 1], true, side_key + side * nodes,
+                  side_on + side * nodes);
     for (int64_t term = 0; term < terms; ++term) {
         right[term] = plan.with_direction.data[term] ? RIGHT_HASH : 0;
         below[term] = plan.with_direction.data[term] ? BELOW_HASH : 0;
@@ -58,13 +49,12 @@ inline PartKeys fill_part_keys(const i32_2& values, int64_t start, int64_t n, co
     return keys;
 }
 
-// Write the weight rows of every feature of a part; returns how many there are. words: PART_WORDS
-// words in the order of the kind's roles, ABSENT_WORD for absent ones and beyond the last role.
-inline int64_t part_rows(int64_t kind, const int64_t* words, const PartKeys& keys, int64_t cells,
-                         int64_t* found) {
+// Append the weight rows of every feature of a part. words: PART_WORDS words in the order of the kind's
+// roles, ABSENT_WORD for absent ones and beyond the last role.
+inline void add_part_rows(int64_t kind, const int64_t* words, const PartKeys& keys, int64_t cells,
+                          RowList& found) {
     const int64_t h = words[HEAD_POSITION[kind]], m = words[MODIFIER_POSITION[kind]];
     const bool is_right = h < m, is_below = HEAD_POSITION[kind] == 1 && words[0] < h;
-    int64_t count = 0;
     for (int64_t term = keys.first[kind]; term < keys.first[kind + 1]; ++term) {
         uint32_t key = 0;
         bool on = true;
@@ -75,9 +65,8 @@ inline int64_t part_rows(int64_t kind, const int64_t* words, const PartKeys& key
         if (!on) continue;
         if (is_right) key ^= keys.right[term];
         if (is_below) key ^= keys.below[term];
-        found[count++] = (int64_t)cell_of(key, cells);
+        found.rows[found.count++] = (int64_t)cell_of(key, cells);
     }
-    return count;
 }
 
 // No part has more rows than this.

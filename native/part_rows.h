@@ -5,48 +5,54 @@
 
 namespace gpuparse {
 
-// Write the weight rows of a part; returns how many there are. A row is repeated as often as it fires.
-// Rows of labels found with the trees follow those of the other weights, label by label in each line.
-// found: `max_rows_of_part` numbers. keys: of the sentence whose root is the token `start`.
-inline int64_t rows_of_part(const i32_2& values, int64_t start, const Part& part,
-                            const Scorer& scorer, const SentenceKeys& keys, int64_t* found) {
+inline Part arc_part(int64_t h, int64_t m) {
+    return {ARC_PART, (int32_t)h, (int32_t)m, 0, 0, 0, 0};
+}
+
+// Append the weight rows of a part; a row is repeated as often as it fires. Rows of labels found with
+// the trees follow those of the other weights, label by label in each line.
+// found: room for `max_rows_of_part`. keys: of the sentence.
+inline void add_rows_of_part(const Sentence& sentence, const Part& part, const Scorer& scorer,
+                             const SentenceKeys& keys, RowList& found) {
     const Plan& plan = *scorer.plan;
     const RowMap& rows = *scorer.rows;
     const JointLabels* joint = scorer.joint;
-    const int64_t n = keys.n, h = part.h, m = part.m;
-    int64_t count = 0;
+    const int64_t h = part.h, m = part.m;
     switch (part.kind) {
         case ARC_PART:
-            count = arc_rows(values, start, n, h, m, *plan.arcs, rows, keys.arcs, found);
-            if (plan.guide)
-                count = guide_rows(values, start, n, h, m, *plan.guide, rows, keys.guide, found, count);
-            return count;
+            add_arc_rows(sentence, h, m, *plan.arcs, rows, keys.arcs, found);
+            if (plan.guide && guide_of(sentence, m, *plan.guide) == h)
+                add_pair_rows(h, m, keys.guide.combination(h, m), *plan.guide->arcs, rows,
+                              keys.guide, found);
+            return;
         case LABEL_PART:
-            if (!joint) return 0;
-            count = label_rows(n, h, m, part.label, *joint, keys.labels, found);
-            for (int64_t k = 0; k < count; ++k) found[k] += scorer.weights.n0;
-            return count;
+            if (joint)
+                add_label_rows(h, m, part.label, *joint, keys.labels, scorer.weights.n0, found);
+            return;
         case SIBLING_PART:
-            if (!plan.siblings) return 0;
-            return sibling_rows(values, start, n, h, m, part.third, *plan.siblings, rows,
-                                keys.siblings.pairs, found);
+            if (plan.siblings)
+                add_sibling_rows(sentence, h, m, part.third, *plan.siblings, rows,
+                                 keys.siblings.pairs, found);
+            return;
         case RIGHT_END_PART:
         case LEFT_END_PART:
-            if (!plan.siblings) return 0;
-            return end_rows(n, h, m, part.kind == RIGHT_END_PART, *plan.siblings, rows,
-                            keys.siblings.ends, found);
+            if (plan.siblings)
+                add_end_rows(h, m, part.kind == RIGHT_END_PART, *plan.siblings->ends, rows,
+                             keys.siblings.ends, found);
+            return;
     }
     const bool is_labelled = part.kind >= LABELLED_PART;
     const int64_t kind = part.kind - (is_labelled ? LABELLED_PART : HIGHER_PART);
     const PartWords of_kind = words_of_part(part, kind);
     const int64_t words[PART_WORDS] = {of_kind.a, of_kind.b, of_kind.c, of_kind.d};
-    if (!is_labelled)
-        return plan.higher ? part_rows(kind, words, keys.higher, rows.rows, found) : 0;
-    if (!joint || !joint->higher) return 0;
-    count = part_rows(kind, words, keys.children, joint->weights.n0 / joint->stride, found);
-    for (int64_t k = 0; k < count; ++k)
-        found[k] = scorer.weights.n0 + found[k] * joint->stride + part.label;
-    return count;
+    if (!is_labelled) {
+        if (plan.higher) add_part_rows(kind, words, keys.higher, rows.rows, found);
+    } else if (joint && joint->higher) {
+        const int64_t begin = found.count;
+        add_part_rows(kind, words, keys.children, joint->weights.n0 / joint->stride, found);
+        for (int64_t k = begin; k < found.count; ++k)
+            found.rows[k] = scorer.weights.n0 + found.rows[k] * joint->stride + part.label;
+    }
 }
 
 // No part of a sentence of n words has more rows than this.

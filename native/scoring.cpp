@@ -1,10 +1,7 @@
 // Exported functions of scores and weight rows.
-#include "api/scoring.h"
-
-#include "batch_checks.h"
+#include "batch.h"
 #include "labels.h"
 #include "part_rows.h"
-#include "sentence_scores.h"
 
 using namespace gpuparse;
 
@@ -15,18 +12,13 @@ template<class W> struct DenseType { using type = double; };
 template<> struct DenseType<float> { using type = float; };
 template<class W> using Dense = typename DenseType<W>::type;
 
-// Call function(W(), arena, b, start, n) for every sentence, in an arena that is emptied in between.
-template<class Function>
-int64_t for_sentences(const Sentences& sentences, int64_t dtype, Function function) {
-    return with_weights(dtype, [&](auto weight) {
-        Arena arena;
-        for (int64_t b = 0; b < sentences.starts.n0; ++b) {
-            ArenaMark mark(arena);
-            function(weight, arena, b, sentences.starts.data[b], sentences.lengths.data[b]);
-            if (arena.failed()) return (int64_t)NO_MEMORY;
-        }
-        return (int64_t)OK;
-    });
+template<class F>
+View2<F> of_sentence(const out_any_3& scores, int64_t b) {
+    return view2((F*)scores.data + b * scores.n1 * scores.n2, scores.n2);
+}
+template<class F>
+View3<F> of_sentence(const out_any_4& scores, int64_t b) {
+    return view3((F*)scores.data + b * scores.n1 * scores.n2 * scores.n3, scores.n2, scores.n3);
 }
 
 // Whether dense scores have a row for every sentence and node, and the type of sums of the weights.
@@ -41,71 +33,17 @@ int64_t check_dense(const Sentences& sentences, const Scorer& scorer, const Scor
     return OK;
 }
 
-template<class W>
-void score_arcs(const Sentences& sentences, const Scorer& scorer, int64_t b, Arena& arena,
-                Dense<W>* out, int64_t N) {
-    const int64_t n = sentences.lengths.data[b], nodes = n + 1;
-    PairSums<W> sums = take_pair_sums<W>(*scorer.plan->arcs, n, arena);
-    View2<Sum<W>> scores{arena.take<Sum<W>>(nodes * nodes), nodes};
-    if (arena.failed()) return;
-    score_arcs_sentence(sentences.values, sentences.starts.data[b], n, *scorer.plan->arcs,
-                        (const W*)scorer.weights.data, *scorer.rows, sums, arena, scores);
-    for (int64_t h = 0; h <= n; ++h)
-        for (int64_t m = 1; m <= n; ++m)
-            if (h != m) out[h * N + m] = scores(h, m);
-}
-
-template<class W>
-void score_guides(const Sentences& sentences, const Scorer& scorer, int64_t b, Arena& arena,
-                  Dense<W>* out, int64_t N) {
-    const int64_t n = sentences.lengths.data[b], start = sentences.starts.data[b], nodes = n + 1;
-    const GuidePlan& plan = *scorer.plan->guide;
-    ArcKeys keys = take_arc_keys(*plan.arcs, n, arena);
-    int64_t* found = arena.take<int64_t>(max_rows(*plan.arcs, 0) + 1);
-    View2<Sum<W>> scores{arena.take_zeros<Sum<W>>(nodes * nodes), nodes};
-    if (arena.failed()) return;
-    fill_arc_keys(sentences.values, start, n, *plan.arcs, *scorer.rows, keys);
-    add_guides(sentences.values, start, n, plan, (const W*)scorer.weights.data, *scorer.rows, keys,
-               found, scores);
-    for (int64_t h = 0; h <= n; ++h)
-        for (int64_t m = 1; m <= n; ++m) out[h * N + m] = scores(h, m);
-}
-
-template<class W>
-void score_all_siblings(const Sentences& sentences, const Scorer& scorer, int64_t b, Arena& arena,
-                        Dense<W>* out, Dense<W>* ends, int64_t N) {
-    const int64_t n = sentences.lengths.data[b];
-    SiblingKeys keys;
-    const FactoredSiblings<W, double> siblings =
-        score_siblings(sentences.values, sentences.starts.data[b], n, *scorer.plan->siblings,
-                       (const W*)scorer.weights.data, *scorer.rows, arena, keys);
-    if (arena.failed()) return;
-    for (int64_t h = 0; h <= n; ++h) {
-        for (int64_t m = 1; m <= n; ++m) {
-            ends[h * N + m] = (Dense<W>)siblings.end(h, m);
-            if (h == m) continue;
-            Dense<W>* row = out + (h * N + m) * N;
-            row[h] = (Dense<W>)siblings.score(h, m, h);
-            for (int64_t s = (h < m ? h : m) + 1; s < (h < m ? m : h); ++s)
-                row[s] = (Dense<W>)siblings.score(h, m, s);
-        }
-    }
-}
-
-template<class W>
-void score_all_labels(const Sentences& sentences, const Scorer& scorer, int64_t b, Arena& arena,
-                      Dense<W>* out, int64_t N, int64_t width) {
-    const int64_t n = sentences.lengths.data[b];
-    LabelSums<W> labels = take_label_sums<W>(*scorer.joint, n, arena);
-    if (arena.failed()) return;
-    fill_label_sums(sentences.values, sentences.starts.data[b], labels);
-    for (int64_t h = 0; h <= n; ++h)
-        for (int64_t m = 1; m <= n; ++m) {
-            if (h == m) continue;
-            sum_labels(h, m, labels, labels.sums);
-            for (int64_t label = 0; label < width; ++label)
-                out[(h * N + m) * width + label] = labels.sums[label];
-        }
+// Call score(W(), sentence, keys, arena) for every sentence; W: the type of the weights.
+template<class Score>
+int64_t score_all(const Sentences& sentences, const Scorer& scorer, Score score) {
+    const int64_t result = with_weights(scorer.weights.dtype, [&](auto weight) {
+        return for_sentences(sentences, [&](const Sentence& sentence, Arena& arena) {
+            const SentenceKeys keys = fill_sentence_keys(sentence, scorer, arena);
+            if (!arena.failed()) score(weight, sentence, keys, arena);
+            return true;
+        });
+    });
+    return result == NO_FAILURE ? (int64_t)OK : result;
 }
 
 bool are_nodes(int64_t n, int64_t one, int64_t other) {
@@ -117,10 +55,18 @@ bool are_nodes(int64_t n, int64_t one, int64_t other) {
 GPUPARSE(int64_t) score_arcs_batch(const Sentences* sentences, const Scorer* scorer, out_any_3 arcs) {
     const int64_t status = check_dense(*sentences, *scorer, arcs);
     if (status != OK) return status;
-    return for_sentences(*sentences, scorer->weights.dtype,
-                         [&](auto weight, Arena& arena, int64_t b, int64_t, int64_t) {
+    return score_all(*sentences, *scorer, [&](auto weight, const Sentence& sentence,
+                                              const SentenceKeys& keys, Arena& arena) {
         using W = decltype(weight);
-        score_arcs<W>(*sentences, *scorer, b, arena, (Dense<W>*)arcs.data + b * arcs.n1 * arcs.n2, arcs.n2);
+        const int64_t n = sentence.n;
+        View2<Sum<W>> scores{arena.take<Sum<W>>((n + 1) * (n + 1)), n + 1};
+        if (arena.failed()) return;
+        score_arcs(sentence, *scorer->plan->arcs, (const W*)scorer->weights.data, *scorer->rows,
+                   keys.arcs, arena, scores);
+        const auto out = of_sentence<Dense<W>>(arcs, sentence.b);
+        for (int64_t h = 0; h <= n; ++h)
+            for (int64_t m = 1; m <= n; ++m)
+                if (h != m) out(h, m) = scores(h, m);
     });
 }
 
@@ -128,11 +74,17 @@ GPUPARSE(int64_t) score_guides_batch(const Sentences* sentences, const Scorer* s
     const int64_t status = check_dense(*sentences, *scorer, arcs);
     if (status != OK) return status;
     if (!scorer->plan->guide) return BAD_SHAPE;
-    return for_sentences(*sentences, scorer->weights.dtype,
-                         [&](auto weight, Arena& arena, int64_t b, int64_t, int64_t) {
+    return score_all(*sentences, *scorer, [&](auto weight, const Sentence& sentence,
+                                              const SentenceKeys& keys, Arena& arena) {
         using W = decltype(weight);
-        score_guides<W>(*sentences, *scorer, b, arena, (Dense<W>*)arcs.data + b * arcs.n1 * arcs.n2,
-                        arcs.n2);
+        const int64_t n = sentence.n;
+        View2<Sum<W>> scores{arena.take_zeros<Sum<W>>((n + 1) * (n + 1)), n + 1};
+        if (arena.failed()) return;
+        add_guides(sentence, *scorer->plan->guide, (const W*)scorer->weights.data, *scorer->rows,
+                   keys.guide, arena, scores);
+        const auto out = of_sentence<Dense<W>>(arcs, sentence.b);
+        for (int64_t h = 0; h <= n; ++h)
+            for (int64_t m = 1; m <= n; ++m) out(h, m) = scores(h, m);
     });
 }
 
@@ -141,13 +93,26 @@ GPUPARSE(int64_t) score_siblings_batch(const Sentences* sentences, const Scorer*
     int64_t status = check_dense(*sentences, *scorer, ends);
     if (status == OK) status = check_dense(*sentences, *scorer, siblings);
     if (status != OK) return status;
-    const int64_t N = ends.n1;
-    if (!scorer->plan->siblings || siblings.n1 != N || siblings.n3 != N) return BAD_SHAPE;
-    return for_sentences(*sentences, scorer->weights.dtype,
-                         [&](auto weight, Arena& arena, int64_t b, int64_t, int64_t) {
+    if (!scorer->plan->siblings || siblings.n1 != ends.n1 || siblings.n3 != ends.n1) return BAD_SHAPE;
+    return score_all(*sentences, *scorer, [&](auto weight, const Sentence& sentence,
+                                              const SentenceKeys& keys, Arena& arena) {
         using W = decltype(weight);
-        score_all_siblings<W>(*sentences, *scorer, b, arena, (Dense<W>*)siblings.data + b * N * N * N,
-                              (Dense<W>*)ends.data + b * N * N, N);
+        const int64_t n = sentence.n;
+        const FactoredSiblings<W, double> found =
+            score_siblings(sentence, *scorer->plan->siblings, (const W*)scorer->weights.data,
+                           *scorer->rows, keys.siblings, arena);
+        if (arena.failed()) return;
+        const auto out = of_sentence<Dense<W>>(siblings, sentence.b);
+        const auto out_ends = of_sentence<Dense<W>>(ends, sentence.b);
+        for (int64_t h = 0; h <= n; ++h) {
+            for (int64_t m = 1; m <= n; ++m) {
+                out_ends(h, m) = (Dense<W>)found.end(h, m);
+                if (h == m) continue;
+                out(h, m, h) = (Dense<W>)found.score(h, m, h);
+                for (int64_t s = (h < m ? h : m) + 1; s < (h < m ? m : h); ++s)
+                    out(h, m, s) = (Dense<W>)found.score(h, m, s);
+            }
+        }
     });
 }
 
@@ -155,13 +120,20 @@ GPUPARSE(int64_t) score_labels_batch(const Sentences* sentences, const Scorer* s
                                      out_any_4 labels) {
     const int64_t status = check_dense(*sentences, *scorer, labels);
     if (status != OK) return status;
-    const int64_t N = labels.n1;
     if (!scorer->joint || labels.n3 != scorer->joint->width) return BAD_SHAPE;
-    return for_sentences(*sentences, scorer->weights.dtype,
-                         [&](auto weight, Arena& arena, int64_t b, int64_t, int64_t) {
+    return score_all(*sentences, *scorer, [&](auto weight, const Sentence& sentence,
+                                              const SentenceKeys& keys, Arena& arena) {
         using W = decltype(weight);
-        score_all_labels<W>(*sentences, *scorer, b, arena,
-                            (Dense<W>*)labels.data + b * N * N * labels.n3, N, labels.n3);
+        const LabelSums<W> found = sum_label_words<W>(*scorer->joint, keys.labels, arena);
+        if (arena.failed()) return;
+        const auto out = of_sentence<Dense<W>>(labels, sentence.b);
+        for (int64_t h = 0; h <= sentence.n; ++h)
+            for (int64_t m = 1; m <= sentence.n; ++m) {
+                if (h == m) continue;
+                sum_labels(h, m, found, found.sums);
+                for (int64_t label = 0; label < labels.n3; ++label)
+                    out(h, m, label) = found.sums[label];
+            }
     });
 }
 
@@ -170,21 +142,22 @@ GPUPARSE(int64_t) list_part_rows(const Sentences* sentences, const Scorer* score
     const int64_t status = check_batch(*sentences, *scorer);
     if (status != OK) return status;
     if (sentences->starts.n0 != 1 || parts.n1 != 6 || rows.n0 != parts.n0) return BAD_SHAPE;
-    const int64_t start = sentences->starts.data[0], n = sentences->lengths.data[0];
-    if (rows.n1 < max_rows_of_part(*scorer, n)) return BAD_SHAPE;
+    const Sentence sentence{sentences->values, 0, sentences->starts.data[0],
+                            sentences->lengths.data[0]};
+    if (rows.n1 < max_rows_of_part(*scorer, sentence.n)) return BAD_SHAPE;
     Arena arena;
-    const SentenceKeys keys = fill_sentence_keys(sentences->values, start, n, *scorer, arena);
+    const SentenceKeys keys = fill_sentence_keys(sentence, *scorer, arena);
     if (arena.failed()) return NO_MEMORY;
     for (int64_t p = 0; p < parts.n0; ++p) {
         const int64_t* of = parts.data + 6 * p;
-        if (!are_nodes(n, of[1], of[2]) || !are_nodes(n, of[3], of[4])) return BAD_SHAPE;
+        if (!are_nodes(sentence.n, of[1], of[2]) || !are_nodes(sentence.n, of[3], of[4]))
+            return BAD_SHAPE;
         if (of[0] < 0 || of[0] >= LABELLED_PART + HIGHER_KINDS || of[5] < 0) return BAD_SHAPE;
         const Part part{(int32_t)of[0], (int32_t)of[1], (int32_t)of[2], (int32_t)of[3],
                         (int32_t)of[4], (int32_t)of[5], -1};
-        int64_t* found = rows.data + p * rows.n1;
-        for (int64_t k = rows_of_part(sentences->values, start, part, *scorer, keys, found);
-             k < rows.n1; ++k)
-            found[k] = -1;
+        RowList found{rows.data + p * rows.n1};
+        add_rows_of_part(sentence, part, *scorer, keys, found);
+        while (found.count < rows.n1) found.rows[found.count++] = -1;
     }
     return OK;
 }
@@ -198,17 +171,16 @@ GPUPARSE(int64_t) list_label_lines(const Sentences* sentences, const LabelPlan* 
     if (sentences->starts.n0 != 1 || sentences->lengths.n0 != 1 || arcs.n1 != 2) return BAD_SHAPE;
     if (!are_by_token(*sentences, heads.n0) || lines.n0 != arcs.n0 || lines.n1 != plan->direction.n0)
         return BAD_SHAPE;
-    const int64_t start = sentences->starts.data[0], n = sentences->lengths.data[0];
+    const Sentence sentence{sentences->values, 0, sentences->starts.data[0],
+                            sentences->lengths.data[0]};
     Arena arena;
     LabelPositions positions;
-    if (!positions.take(n, arena)) return NO_MEMORY;
-    positions.fill(heads.data + start, n);
+    if (!positions.fill(heads.data + sentence.start, sentence.n, arena)) return NO_MEMORY;
     for (int64_t a = 0; a < arcs.n0; ++a) {
         const int64_t h = arcs.data[2 * a], m = arcs.data[2 * a + 1];
-        if (!are_nodes(n, h, m)) return BAD_SHAPE;
-        positions.turn_to_arc(heads.data + start, n, h, m);
-        fill_label_lines(sentences->values, start, *plan, n_lines, 1, positions.of(m),
-                         lines.data + a * lines.n1);
+        if (!are_nodes(sentence.n, h, m)) return BAD_SHAPE;
+        positions.turn_to_arc(heads.data + sentence.start, sentence.n, h, m);
+        fill_label_lines(sentence, *plan, n_lines, 1, positions.of(m), lines.data + a * lines.n1);
     }
     return OK;
 }

@@ -3,9 +3,7 @@
 // A constraint says that gold is to score at least its cost more than one wrong structure.
 // `gpuparse/learning/updates.py` has the table of the rules.
 #pragma once
-#include <math.h>
-#include <stdint.h>
-
+#include "api/learning.h"
 #include "hildreth.h"
 
 namespace gpuparse {
@@ -14,41 +12,39 @@ enum { PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, FACTORED, CONDITIONAL };
 
 // How far to move along f(x, gold) - f(x, found) of one constraint; 0 where nothing changes.
 //
-// rule: PERCEPTRON: one whole step (Collins 2002). PASSIVE_AGGRESSIVE: number II of Crammer et al.
-//     (2006). All others: the smallest step after which gold scores at least `cost` above what was
-//     found (McDonald & Pereira 2006, section 4), with a cap passive-aggressive I.
+// PERCEPTRON: one whole step (Collins 2002). PASSIVE_AGGRESSIVE: number II of Crammer et al. (2006).
+// All others: the smallest step after which gold scores at least `cost` above what was found (McDonald
+// & Pereira 2006, section 4), with a largest step passive-aggressive I.
 // cost: of the mistakes, in words. margin: score of gold minus score of what was found, before the
 // step. squared_norm: squared length of the difference of the feature vectors.
-// cap: C, the aggressiveness: the largest step allowed; infinity for none.
-inline double step_size(int64_t rule, double cost, double margin, double squared_norm,
-                        double cap) {
+inline double step_size(const UpdateRule& rule, double cost, double margin, double squared_norm) {
     if (squared_norm == 0.0) return 0.0;
-    if (rule == PERCEPTRON) return cost > 0.0 ? 1.0 : 0.0;
-    if (rule == PASSIVE_AGGRESSIVE) {
-        const double step = (cost - margin) / (squared_norm + 0.5 / cap);
+    if (rule.rule == PERCEPTRON) return cost > 0.0 ? 1.0 : 0.0;
+    if (rule.rule == PASSIVE_AGGRESSIVE) {
+        const double step = (cost - margin) / (squared_norm + 0.5 / rule.max_step);
         return step > 0.0 ? step : 0.0;
     }
-    return between_zero_and(cap, (cost - margin) / squared_norm);
+    return between_zero_and(rule.max_step, (cost - margin) / squared_norm);
 }
 
 // As `step_size` for k constraints together: fill steps[j].
 //
-// PERCEPTRON looks at the first alone. MIRA: McDonald, Crammer & Pereira (2005), section 2.3.1,
-// each step at most `cap`; PASSIVE_AGGRESSIVE: violations squared cost `cap`.
+// PERCEPTRON looks at the first alone. MIRA: McDonald, Crammer & Pereira (2005), section 2.3.1, no
+// step longer than max_step; PASSIVE_AGGRESSIVE: violations squared cost max_step.
 // costs, margins: (k,); gram: (k, k) products of the differences of the feature vectors.
 // missing: (k,) working memory.
-inline void find_steps(int64_t rule, int64_t k, const double* costs, const double* margins,
-                       const double* gram, double cap, double* missing, double* steps) {
-    if (k == 1 || rule == PERCEPTRON) {
+inline void find_steps(const UpdateRule& rule, int64_t k, const double* costs, const double* margins,
+                       const double* gram, double* missing, double* steps) {
+    if (k == 1 || rule.rule == PERCEPTRON) {
         for (int64_t j = 1; j < k; j++) steps[j] = 0.0;
-        steps[0] = step_size(rule, costs[0], margins[0], gram[0], cap);
+        steps[0] = step_size(rule, costs[0], margins[0], gram[0]);
         return;
     }
     for (int64_t j = 0; j < k; j++) missing[j] = costs[j] - margins[j];
-    if (rule == PASSIVE_AGGRESSIVE)
-        hildreth_steps(k, gram, missing, INFINITY, 0.5 / cap, steps);
+    if (rule.rule == PASSIVE_AGGRESSIVE)
+        hildreth_steps(k, gram, missing, INFINITY, 0.5 / rule.max_step, steps);
     else
-        hildreth_steps(k, gram, missing, cap, 0.0, steps);
+        hildreth_steps(k, gram, missing, rule.max_step, 0.0, steps);
 }
 
 }  // namespace gpuparse

@@ -10,7 +10,7 @@ from gpuparse.features.keys import fold, mix
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, LabelPlan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.parts import BY_NAME
-from gpuparse.scoring.native import sentences_of
+from gpuparse.scoring.native import GraphHeads, sentences_of
 from gpuparse.scoring.tensors import (
     AnyBatch,
     TensorBatch,
@@ -58,7 +58,7 @@ def label_ragged(
     batch: Batch, heads: np.ndarray, plan: LabelPlan, weights: Weights, labels: np.ndarray
 ) -> None:
     """As `best_labels`, in native code: fill `labels` (T,) from `heads` (T,), both by place."""
-    native.call("label_batch", sentences_of(batch), plan, weights.array, heads, labels)
+    native.call("label_batch", sentences_of(batch), plan, weights.array, heads, None, labels)
 
 
 def best_graph_labels(
@@ -140,10 +140,8 @@ def label_ragged_graphs(
             arc_heads[arc_starts[t] : arc_starts[t + 1]], int64.
     """
     _require_primary(may_be_primary)
-    native.call(
-        "label_graphs_batch", sentences_of(batch), plan, weights.array, heads, arc_starts,
-        arc_heads, may_be_primary, labels,
-    )  # fmt: skip
+    graphs = GraphHeads(arc_starts, arc_heads, may_be_primary)
+    native.call("label_batch", sentences_of(batch), plan, weights.array, heads, graphs, labels)
 
 
 def _require_primary(may_be_primary: np.ndarray) -> None:

@@ -56,6 +56,17 @@ class ArcCells(NamedTuple):
     cells: np.ndarray
 
 
+class GraphHeads(NamedTuple):
+    """Heads of words in graphs: those of the word at token t are heads[starts[t] : starts[t + 1]].
+
+    may_be_primary: (labels,) bool, the labels that arcs from primary heads may have.
+    """
+
+    starts: np.ndarray
+    heads: np.ndarray
+    may_be_primary: np.ndarray | None
+
+
 def make_scorer(
     plan: Plan, weights: np.ndarray, rows: RowMap, joint: JointLabels | None = None
 ) -> native.Struct:

@@ -9,7 +9,14 @@ from gpuparse.data.batch import Batch
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scoring.admission import run_in_parts
 from gpuparse.scoring.engines import Found, GraphArcs, Scored, arcs_of_cells, found_graphs
-from gpuparse.scoring.native import ArcCells, make_scorer, make_search, require_all, sentences_of
+from gpuparse.scoring.native import (
+    ArcCells,
+    GraphHeads,
+    make_scorer,
+    make_search,
+    require_all,
+    sentences_of,
+)
 from gpuparse.scoring.pruning import all_cells, prune
 
 
@@ -91,13 +98,7 @@ class NativeParser:
 
     def label_trees(self, batch: Batch, found: Found) -> None:
         """Fill in the labels of finished trees, if that is when they are found."""
-        if self._label_plan is None:
-            return
-        assert self._scored.label_weights is not None
-        native.call(
-            "label_batch", sentences_of(batch), self._label_plan,
-            self._scored.label_weights.array, found.heads, found.labels,
-        )  # fmt: skip
+        self._label(batch, found.heads, None, found.labels)
 
     def label_graphs(
         self, batch: Batch, heads: np.ndarray, arcs: GraphArcs, starts: np.ndarray
@@ -106,13 +107,18 @@ class NativeParser:
 
         heads: (T,) primary heads by token. starts: (T + 1,) where the arcs of each token begin.
         """
+        graphs = GraphHeads(starts, arcs.heads, self._scored.may_be_primary)
+        self._label(batch, heads, graphs, arcs.labels)
+
+    def _label(
+        self, batch: Batch, heads: np.ndarray, graphs: GraphHeads | None, labels: np.ndarray
+    ) -> None:
         if self._label_plan is None:
             return
         assert self._scored.label_weights is not None
         native.call(
-            "label_graphs_batch", sentences_of(batch), self._label_plan,
-            self._scored.label_weights.array, heads, starts, arcs.heads,
-            self._scored.may_be_primary, arcs.labels,
+            "label_batch", sentences_of(batch), self._label_plan,
+            self._scored.label_weights.array, heads, graphs, labels,
         )  # fmt: skip
 
     def _allowed(self, batch: Batch, known: np.ndarray, firsts: np.ndarray) -> ArcCells | None:

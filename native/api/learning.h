@@ -42,7 +42,8 @@ struct LearnedTables {
 };
 
 // Find the trees or graphs of all sentences, mistakes costing rule->cost; one of trees and graphs is
-// NULL. The scorer's weights are float32. Returns OK or NO_TREE.
+// NULL. The scorer's weights are float32. Returns as `parse_batch`: a sentence has no tree where its
+// scores are not finite.
 GPUPARSE(int64_t) predict_batch(const Sentences* sentences, const Scorer* scorer,
     const Search* search, const UpdateRule* rule, const GoldTrees* trees,
     const GoldGraphs* graphs, const ArcCells* allowed);
@@ -50,44 +51,21 @@ GPUPARSE(int64_t) predict_batch(const Sentences* sentences, const Scorer* scorer
 // Learn from all sentences one after the other; `seen` came before. is_predicted: their trees have
 // been found by `predict_batch`; otherwise each is predicted here, with the weights of that moment.
 // The scorer's weights are those of the tables. wrong (1,): raised by wrong words, or arcs of graphs.
+// Two rules search for no tree, and gold heads may be missing. Factored: constraints over all arcs;
+// wrong are words with an arc not 1 below gold's. Conditional: gradient steps of the length
+// rule->max_step, with a cost softmax-margin (Gimpel & Smith 2010), over the trees of the decoder;
+// wrong are words whose gold arc has at most half the probability. Returns as `predict_batch`.
 GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
     const Search* search, const UpdateRule* rule, const GoldTrees* trees,
     const GoldGraphs* graphs, const ArcCells* allowed, const LearnedTables* tables, int64_t seen,
     bool is_predicted, out_f64_1 wrong);
 
-// As learn_batch, by factored constraints over all arcs: no tree is searched for. gold: heads by
-// token, -1 for words that nothing is learned from. wrong: words with an arc not 1 below gold's.
-GPUPARSE(int64_t) learn_factored(const Sentences* sentences, const Scorer* scorer,
-    const UpdateRule* rule, i64_1 gold, const LearnedTables* tables, int64_t seen, out_f64_1 wrong);
-
-// As learn_batch, by gradient steps of the conditional log-likelihood of the length rule->max_step;
-// with a cost, softmax-margin (Gimpel & Smith 2010). search: eisner or chu_liu_edmonds, whose trees
-// are summed over. wrong: words whose gold arc has at most half the probability.
-GPUPARSE(int64_t) learn_conditional(const Sentences* sentences, const Scorer* scorer,
-    const Search* search, const UpdateRule* rule, i64_1 gold, const LearnedTables* tables,
-    int64_t seen, out_f64_1 wrong);
-
-// Arcs of gold graphs: the word at token t has the heads arc_heads[arc_starts[t] : arc_starts[t + 1]].
-// gold: the label of each arc, -1 for an arc that is passed over. may_be_primary: of each label,
-// whether arcs from primary heads may have it.
-struct LabelledGraphs {
-    i64_1 arc_starts;
-    i64_1 arc_heads;
-    i64_1 gold;
-    b8_1 may_be_primary;
-};
-
-// Learn second-stage labels from finished trees, sentence by sentence. heads, gold: by token; a word
-// with the label -1 is passed over. weights, sums: (lines * labels). Returns how many words had
-// another label first.
+// Learn second-stage labels from finished trees, or from every arc of gold graphs, whose primary heads
+// are `heads`, sentence by sentence. gold: the label of each token, or arc; -1 is passed over.
+// weights: (lines, labels), sums: (lines * labels,). Returns how many had another label first.
 GPUPARSE(int64_t) learn_labels(const Sentences* sentences, const LabelPlan* plan,
-    const UpdateRule* rule, i64_1 heads, i64_1 gold, int64_t n_labels, int64_t seen,
-    out_f32_1 weights, out_f32_1 sums);
-
-// The same from every arc of gold graphs; heads: the primary ones.
-GPUPARSE(int64_t) learn_graph_labels(const Sentences* sentences, const LabelPlan* plan,
-    const UpdateRule* rule, i64_1 heads, const LabelledGraphs* graphs, int64_t n_labels,
-    int64_t seen, out_f32_1 weights, out_f32_1 sums);
+    const UpdateRule* rule, i64_1 heads, const GraphHeads* graphs, i64_1 gold, int64_t seen,
+    out_f32_2 weights, out_f32_1 sums);
 
 // Hildreth's method, of one problem of k constraints: fill steps (k,). See native/hildreth.h.
 GPUPARSE(int64_t) hildreth(f64_2 gram, f64_1 missing, double cap, double ridge, out_f64_1 steps);

@@ -59,15 +59,18 @@ GPUPARSE(int64_t) find_marginals_batch(const Sentences* sentences, const Scorer*
 GPUPARSE(int64_t) find_k_best_batch(const Sentences* sentences, const Scorer* scorer,
     const Search* search, out_i64_2 heads, out_i64_2 labels, out_f64_2 scores);
 
-// Write the best label of every arc of finished trees, heads (tokens,), the first of equals.
-// weights: (lines, labels).
-GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan, any_2 weights,
-    i64_1 heads, out_i64_1 labels);
+// Graphs: the word at token t has the heads heads[starts[t] : starts[t + 1]]. may_be_primary:
+// (labels,), the labels that arcs from primary heads may have.
+struct GraphHeads {
+    i64_1 starts;
+    i64_1 heads;
+    b8_1 may_be_primary;
+};
 
-// The same for graphs: the token t has the heads arc_heads[arc_starts[t] .. arc_starts[t + 1]], one of
-// which, heads[t], is primary. may_be_primary: (labels,), labels that arcs from primary heads may have.
-GPUPARSE(int64_t) label_graphs_batch(const Sentences* sentences, const LabelPlan* plan, any_2 weights,
-    i64_1 heads, i64_1 arc_starts, i64_1 arc_heads, b8_1 may_be_primary, out_i64_1 labels);
+// Write the best label of every arc of finished trees, the first of equals: heads, labels (tokens,);
+// or of graphs: labels (arcs,), heads the primary ones. weights: (lines, labels).
+GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan, any_2 weights,
+    i64_1 heads, const GraphHeads* graphs, out_i64_1 labels);
 
 // Write the probability of the label of each token, given its head, where the label is not negative.
 // scale: nats a point of the label scores.

@@ -11,9 +11,8 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import LabelPlan, compile_labels
 from gpuparse.features.templates import parse_set
-from gpuparse.learning.stages.labels import LabelledGraphs
 from gpuparse.learning.updates import RULES, UpdateRule
-from gpuparse.scoring.native import sentences_of
+from gpuparse.scoring.native import GraphHeads, sentences_of
 from tests.graphs_by_place import Graph, by_place, random_graph, tree_of
 from tests.oracles.online_labels import averaged_label_weights
 from tests.rows import lines_of_arcs
@@ -71,16 +70,16 @@ def learned_from_graphs(
 ) -> Learned:  # fmt: skip
     batch, plan = prepared()
     heads, arc_starts, arc_heads, _ = by_place(batch, graphs)
-    weights, weighted = np.zeros((2, N_LINES * N_LABELS), np.float32)
-    arcs = LabelledGraphs(arc_starts, arc_heads, gold, may_be_primary)
+    weights, weighted = np.zeros((2, N_LINES, N_LABELS), np.float32)
+    arcs = GraphHeads(arc_starts, arc_heads, may_be_primary)
     wrong = 0
     for part in np.array_split(np.arange(len(batch)), runs):
         wrong += native.call(
-            "learn_graph_labels", sentences_of(batch.select(part)), plan,
-            UpdateRule(RULES[rule].number, 0.0, cap), heads, arcs, N_LABELS, int(part[0]), weights,
-            weighted,
+            "learn_labels", sentences_of(batch.select(part)), plan,
+            UpdateRule(RULES[rule].number, 0.0, cap), heads, arcs, gold, int(part[0]), weights,
+            weighted.reshape(-1),
         )  # fmt: skip
-    return Learned(*(part.reshape(N_LINES, N_LABELS) for part in (weights, weighted)), wrong)
+    return Learned(weights, weighted, wrong)
 
 
 def learned_from_trees(graphs: list[Graph], gold: np.ndarray, rule: str, cap: float) -> Learned:
@@ -88,12 +87,12 @@ def learned_from_trees(graphs: list[Graph], gold: np.ndarray, rule: str, cap: fl
     heads, arc_starts, _, _ = by_place(batch, graphs)
     labels = np.full(len(heads), -1, np.int64)
     labels[np.diff(arc_starts) == 1] = gold
-    weights, weighted = np.zeros((2, N_LINES * N_LABELS), np.float32)
+    weights, weighted = np.zeros((2, N_LINES, N_LABELS), np.float32)
     wrong = native.call(
         "learn_labels", sentences_of(batch), plan, UpdateRule(RULES[rule].number, 0.0, cap), heads,
-        labels, N_LABELS, 0, weights, weighted,
+        None, labels, 0, weights, weighted.reshape(-1),
     )  # fmt: skip
-    return Learned(*(part.reshape(N_LINES, N_LABELS) for part in (weights, weighted)), wrong)
+    return Learned(weights, weighted, wrong)
 
 
 def literal(

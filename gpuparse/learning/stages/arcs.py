@@ -18,7 +18,7 @@ from gpuparse.errors import NoTreeError
 from gpuparse.features.plan import Plan
 from gpuparse.learning.gold import GoldGraphs, GoldTrees
 from gpuparse.learning.mixing import Counts
-from gpuparse.learning.updates import CONDITIONAL, FACTORED, AveragedWeights, update_rule
+from gpuparse.learning.updates import AveragedWeights, update_rule
 from gpuparse.scoring.joint_labels import JointLabels
 from gpuparse.scoring.native import make_scorer, make_search, sentences_of
 from gpuparse.scoring.pruning import Arcs
@@ -97,8 +97,7 @@ def complete_heads(model: ArcModel, gold: GoldTrees, config: RunConfig) -> np.nd
     failed = native.call(
         "parse_batch", sentences, scorer, search, model.allowed(), heads, no_labels, no_marks
     )
-    if failed >= 0:
-        raise NoTreeError("a training sentence has no tree: its scores are not finite")
+    _require_tree(failed)
     return heads
 
 
@@ -121,9 +120,7 @@ class NativeEngine:
     ) -> None:
         self._size, self._threads = config.learning.batch_size, threads
         self._pool = ThreadPoolExecutor(threads)
-        rule = update_rule(config)
-        self._number = rule.rule
-        self._rule = native.struct("UpdateRule", rule)
+        self._rule = native.struct("UpdateRule", update_rule(config))
         self._search = make_search(
             config.decoder, single_root=gold.single_root, min_gain=config.min_gain
         )
@@ -135,7 +132,6 @@ class NativeEngine:
             self._graphs = native.struct("GoldGraphs", _graphs_to_find(gold.graphs))
         else:
             self._trees = native.struct("GoldTrees", _trees_to_find(gold, labels, config))
-        self._heads = gold.arc_heads
 
     def learn(self, part: Batch, seen: int) -> int:
         """Learn from sentences in their order; `seen` came before. Returns wrong words."""
@@ -159,35 +155,30 @@ class NativeEngine:
 
         def predict(run: tuple[int, int]) -> int:
             sentences = sentences_of(mini.select(np.arange(*run)))
-            status: int = native.call(
+            failed: int = native.call(
                 "predict_batch", sentences, self._scorer, self._search, self._rule, self._trees,
                 self._graphs, self._allowed,
             )  # fmt: skip
-            return status
+            return failed
 
-        if any(self._pool.map(predict, pairwise([0, *cuts, len(mini)]))):
-            raise NoTreeError("a training sentence has no tree: its scores are not finite")
+        for failed in self._pool.map(predict, pairwise([0, *cuts, len(mini)])):
+            _require_tree(failed)
 
     def _update(self, part: Batch, seen: int, *, is_predicted: bool) -> int:
-        sentences, wrong = sentences_of(part), np.zeros(1)
-        if self._number == FACTORED:
-            status = native.call(
-                "learn_factored", sentences, self._scorer, self._rule, self._heads, self._tables,
-                seen, wrong,
-            )  # fmt: skip
-        elif self._number == CONDITIONAL:
-            status = native.call(
-                "learn_conditional", sentences, self._scorer, self._search, self._rule, self._heads,
-                self._tables, seen, wrong,
-            )  # fmt: skip
-        else:
-            status = native.call(
-                "learn_batch", sentences, self._scorer, self._search, self._rule, self._trees,
-                self._graphs, self._allowed, self._tables, seen, is_predicted, wrong,
-            )  # fmt: skip
-        if status:
-            raise NoTreeError("a training sentence has no tree: its scores are not finite")
+        wrong = np.zeros(1)
+        _require_tree(
+            native.call(
+                "learn_batch", sentences_of(part), self._scorer, self._search, self._rule,
+                self._trees, self._graphs, self._allowed, self._tables, seen, is_predicted, wrong,
+            )
+        )  # fmt: skip
         return int(wrong[0])
+
+
+def _require_tree(failed: int) -> None:
+    """Raise NoTreeError for a sentence that was found to have no tree, -1 for none."""
+    if failed >= 0:
+        raise NoTreeError("a training sentence has no tree: its scores are not finite")
 
 
 class _TreesToFind(NamedTuple):

@@ -1,7 +1,6 @@
 """The label stage: a classifier of the arcs of finished trees or graphs, one arc at a time."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from gpuparse.learning.gold import GoldTrees
 from gpuparse.learning.mixing import Counts
 from gpuparse.learning.updates import AveragedWeights, update_rule
 from gpuparse.scoring.joint_labels import stride_of
-from gpuparse.scoring.native import sentences_of
+from gpuparse.scoring.native import GraphHeads, sentences_of
 
 SLICE = 256  # sentences between two events
 _DEPREL = 7
@@ -84,28 +83,12 @@ class LabelStage:
 
     def _learn(self, part: Batch, seen: int) -> int:
         """Learn from some sentences; returns how many arcs got another label first."""
-        sentences, width = sentences_of(part), self.weights.array.shape[1]
-        graphs = self._gold.graphs
-        if graphs is None:
-            wrong: int = native.call(
-                "learn_labels", sentences, self._plan, self._rule, self._heads, self._labels,
-                width, seen, *self.weights.table,
-            )  # fmt: skip
-            return wrong
-        arcs = LabelledGraphs(
-            graphs.arc_starts, graphs.arc_heads, graphs.relations, graphs.may_be_primary
-        )
-        wrong = native.call(
-            "learn_graph_labels", sentences, self._plan, self._rule, self._heads, arcs, width,
-            seen, *self.weights.table,
+        graphs, labels, arcs = self._gold.graphs, self._labels, None
+        if graphs is not None:
+            arcs = GraphHeads(graphs.arc_starts, graphs.arc_heads, graphs.may_be_primary)
+            labels = graphs.relations
+        wrong: int = native.call(
+            "learn_labels", sentences_of(part), self._plan, self._rule, self._heads, arcs, labels,
+            seen, self.weights.array, self.weights.weighted,
         )  # fmt: skip
         return wrong
-
-
-class LabelledGraphs(NamedTuple):
-    """The struct LabelledGraphs of native/api/learning.h."""
-
-    arc_starts: np.ndarray
-    arc_heads: np.ndarray
-    gold: np.ndarray
-    may_be_primary: np.ndarray
