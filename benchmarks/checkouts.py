@@ -8,6 +8,7 @@ compiling at run time, is not counted.
 """
 
 import argparse
+import inspect
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -200,21 +202,16 @@ def _higher_kernels(count: int, n: int) -> dict[str, Callable[[], float]]:
         for axes in (2, 3, 4)
     )
     lengths = torch.full((count,), n)
-    siblings = {"sibling_scores": three, "grandparent_scores": three}
-    calls = {
-        "eisner_grand_sibling": lambda: inference.eisner_grand_sibling(
-            arc, lengths, grand_sibling_scores=four, **siblings
-        ),
-        "eisner_tri_sibling": lambda: inference.eisner_tri_sibling(
-            arc, lengths, tri_sibling_scores=four, sibling_scores=three
-        ),
-        "eisner_grandchild": lambda: inference.eisner_grandchild(
-            arc, lengths, sibling_scores=three, inner_grandchild_scores=three
-        ),
-        "dual_decomposition": lambda: inference.dual_decomposition(
-            arc, lengths, grand_sibling_scores=four, **siblings
-        ),
-    }
+    of_axes = dict.fromkeys(
+        ("sibling_scores", "grandparent_scores", "inner_grandchild_scores"), three
+    ) | dict.fromkeys(("grand_sibling_scores", "tri_sibling_scores"), four)
+    calls: dict[str, Callable[[], object]] = {}
+    for name in inference.__all__:  # older checkouts have no table of decoders
+        function = getattr(inference, name)
+        known = inspect.signature(function).parameters if inspect.isfunction(function) else {}
+        scores = {key: of_axes[key] for key in known if key in of_axes}
+        if len(scores) > 1 and "backend" in known and not name.endswith("_labelled"):
+            calls[name] = partial(function, arc, lengths, **scores)
     return {name: lambda call=call: _repeated(call) for name, call in calls.items()}
 
 

@@ -9,13 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.registry import Report, median_times
-from gpuparse.inference import (
-    eisner,
-    eisner_grand_sibling,
-    eisner_grandchild,
-    eisner_grandchild_labelled,
-    eisner_tri_sibling,
-)
+from gpuparse.inference import DECODERS, eisner, eisner_grandchild_labelled
 
 GATE = ("tests/inference/test_third_order.py", "tests/inference/test_eisner_grandchild.py")
 WORDS = (10, 25, 40)
@@ -24,6 +18,11 @@ HEADS = (None, 8, 4)
 LABELS = 5
 CELLS = 6_000_000
 """Most scores of one part kind in a batch."""
+LABELLED = f"grandchild, {LABELS} labels"
+AXES = dict.fromkeys(("grand_sibling", "tri_sibling", "outermost"), 4) | dict.fromkeys(
+    ("sibling", "grandparent", "inner_grandchild", "outer_grandchild"), 3
+) | {"end": 2}  # fmt: skip
+"""Words of the parts that decoders read scores of."""
 CHILDREN = ("sibling_scores", "inner_grandchild_scores", "outer_grandchild_scores")
 
 
@@ -38,22 +37,17 @@ def run(options: argparse.Namespace) -> Report:
         lengths = torch.full((n_batch,), n)
         for k in HEADS:
             arcs = _prune(rng, parts[2], k)
-            searches: dict[str, Any] = {
-                "eisner": eisner,
-                "grandchild": partial(eisner_grandchild, **dict.fromkeys(CHILDREN, parts[3])),
-                "labels": partial(
-                    eisner_grandchild_labelled, **dict.fromkeys(CHILDREN, with_labels.contiguous())
-                ),
-                "grand-sibling": partial(
-                    eisner_grand_sibling, grandparent_scores=parts[3], grand_sibling_scores=parts[4]
-                ),
-                "tri-sibling": partial(
-                    eisner_tri_sibling, tri_sibling_scores=parts[4], outermost_scores=parts[4]
-                ),
-            }
+            searches: dict[str, Any] = {"eisner": eisner}
+            for name, decoder in DECODERS.items():
+                if decoder.is_higher_order and decoder.is_projective:
+                    scores = {f"{field}_scores": parts[AXES[field]] for field in decoder.reads}
+                    searches[name] = partial(decoder.function(), **scores)
+            searches[LABELLED] = partial(
+                eisner_grandchild_labelled, **dict.fromkeys(CHILDREN, with_labels.contiguous())
+            )
             calls = {}
             for name, search in searches.items():
-                of_arcs = arcs[..., None].expand(-1, -1, -1, LABELS) if name == "labels" else arcs
+                of_arcs = arcs[..., None].expand(-1, -1, -1, LABELS) if name == LABELLED else arcs
                 call = partial(search, of_arcs, lengths, backend="cpu")
                 again = search(of_arcs[:1], lengths[:1], backend="torch", **_first(search, n_batch))
                 if not call()[0][:1].equal(again[0]):
@@ -62,7 +56,7 @@ def run(options: argparse.Namespace) -> Report:
             seconds = median_times(calls, options)
             micro = {name: time / n_batch * 1e6 for name, time in seconds.items()}
             rows.append([str(n), "all" if k is None else str(k), *micro.values()])
-    columns = ["n", "heads", "eisner", "grandchild", f"{LABELS} labels", "grand-sib", "tri-sib"]
+    columns = ["n", "heads", *searches]
     notes = [
         f"float32, normal random scores, {options.threads} thread(s), median of {options.repeats} "
         "rounds; public functions in native code, checks and dense scores of all parts included.",

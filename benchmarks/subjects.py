@@ -15,6 +15,7 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import load_templates
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 
@@ -27,12 +28,11 @@ SYSTEMS = (
     ("extended", "eisner_sibling"),
     ("extended", "hill_climb"),
 )  # templates, decoder
-HIGHER = (
-    ("grandchildren", "eisner_grandchild"),
-    ("third-order", "eisner_grand_sibling"),
-    ("third-order", "eisner_tri_sibling"),
-    ("third-order", "dual_decomposition"),
-)  # beyond the second order
+HIGHER = tuple(
+    ("grandchildren" if decoder.reads_children else "third-order", name)
+    for name, decoder in DECODERS.items()
+    if decoder.is_higher_order
+)
 
 
 def add_treebank_argument(parser: argparse.ArgumentParser) -> None:

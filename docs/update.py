@@ -25,9 +25,21 @@ def quantities_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def decoders_table() -> str:
+    """What each decoder finds and scores, if it is exact, and its cost, as a Markdown table."""
+    trees = {"projective": "projective trees", "all": "all trees", "graphs": "graphs"}
+    rows = ["| `decoder` | finds | parts besides arcs | search | time |", "| --- " * 5 + "|"]
+    for name, decoder in DECODERS.items():
+        parts = ", ".join(part.replace("_", " ") for part in decoder.parts)
+        facts = [f"`{name}`", trees[decoder.trees], parts, decoder.search, decoder.time]
+        rows.append(f"| {' | '.join(facts)} |")
+    return "\n".join(rows) + "\n"
+
+
 TABLES = {
+    ("decoders.md", "decoders"): decoders_table,
     ("configuration.md", "keys"): schema_table,
-    ("confidence.md", "quantities"): quantities_table,
+    ("decoders.md", "quantities"): quantities_table,
 }
 
 

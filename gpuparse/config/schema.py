@@ -330,11 +330,7 @@ class RunConfig:
     decoder: str = _choice(
         "eisner",
         tuple(DECODERS),
-        "Search algorithm. First order: `eisner` (projective), `chu_liu_edmonds` (non-projective)."
-        " Second order: `eisner_sibling` (projective), `hill_climb` (non-projective),"
-        " `multi_parent` (graphs in which a word may have several heads), `eisner_grandchild`"
-        " (projective). Third order: `eisner_grand_sibling` and `eisner_tri_sibling` (projective),"
-        " `dual_decomposition` (non-projective).",
+        "Search algorithm; docs/decoders.md says what each finds and scores.",
     )
     min_gain: float = _key(
         0.5,

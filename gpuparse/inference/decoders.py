@@ -38,6 +38,8 @@ class Decoder:
 
     name: in configs, and of the public function that finds the best trees.
     trees: the kind of trees among which it searches.
+    search, time: whether it is exact, and what it costs, as docs/decoders.md says it; n words, k
+    candidate heads per word.
     forms: by quantity. `best` is (arc_scores, lengths, *, single_root, backend) -> (heads, scores,
     ...); one of the second order takes sibling_scores after arc_scores, and the keyword end_scores;
     a higher-order one takes all scores but those of arcs by keyword.
@@ -49,6 +51,8 @@ class Decoder:
 
     name: str
     trees: Literal["projective", "all", "graphs"]
+    search: str
+    time: str
     forms: Mapping[Quantity, Form]
     parts: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
@@ -155,6 +159,8 @@ _TABLE = (
     Decoder(
         "eisner",
         "projective",
+        "exact",
+        "n³",
         _forms(
             best=("eisner:eisner", "ntg"),
             k_best=("eisner_kbest:eisner_kbest", "n"),
@@ -167,6 +173,8 @@ _TABLE = (
     Decoder(
         "chu_liu_edmonds",
         "all",
+        "exact",
+        "n²",
         _forms(
             best=("chu_liu_edmonds:chu_liu_edmonds", "ntg"),
             k_best=("chu_liu_edmonds_kbest:chu_liu_edmonds_kbest", "n"),
@@ -179,6 +187,8 @@ _TABLE = (
     Decoder(
         "eisner_sibling",
         "projective",
+        "exact",
+        "n³",
         _forms(
             best=("eisner_sibling:eisner_sibling", "ntg"),
             k_best=("eisner_sibling_kbest:eisner_sibling_kbest", "n"),
@@ -192,6 +202,9 @@ _TABLE = (
     Decoder(
         "hill_climb",
         "all",
+        "approximate: starts from the best projective tree, and changes one head at a time while"
+        " the score rises",
+        "n³, and n² per change",
         _forms(best=("approximate.hill_climb:hill_climb", "n")),
         starts_from="eisner_sibling",
         **_OF_SIBLINGS,
@@ -199,6 +212,8 @@ _TABLE = (
     Decoder(
         "multi_parent",
         "graphs",
+        "approximate: as hill_climb, and heads can be added",
+        "n³, and n² per change",
         _forms(best=("approximate.multi_parent:multi_parent", "n")),
         starts_from="eisner_sibling",
         **_OF_SIBLINGS,
@@ -206,6 +221,8 @@ _TABLE = (
     Decoder(
         "eisner_grandchild",
         "projective",
+        "exact",
+        "n⁴, or n²k²",
         _forms(best=("higher_order:eisner_grandchild", "nt")),
         parts=("sibling", *CHILD_PARTS),
         needs=CHILD_PARTS,
@@ -214,6 +231,8 @@ _TABLE = (
     Decoder(
         "eisner_grand_sibling",
         "projective",
+        "exact",
+        "n⁴, or nk³ + n²k²",
         _forms(best=("higher_order:eisner_grand_sibling", "nt")),
         parts=(*SIBLING_PARTS, *GRAND_PARTS),
         needs=GRAND_PARTS,
@@ -222,6 +241,8 @@ _TABLE = (
     Decoder(
         "eisner_tri_sibling",
         "projective",
+        "exact; of grandparents and grand-siblings only those of outermost modifiers",
+        "n⁴, or nk³ + n²k²",
         _forms(best=("higher_order:eisner_tri_sibling", "nt")),
         parts=(*SIBLING_PARTS, *GRAND_PARTS, "tri_sibling"),
         needs=("tri_sibling",),
@@ -230,6 +251,8 @@ _TABLE = (
     Decoder(
         "dual_decomposition",
         "all",
+        "exact where the tree is certified",
+        "n² + nk³ per iteration",
         _forms(best=("approximate.dual_decomposition:dual_decomposition", "nt")),
         parts=(*SIBLING_PARTS, *GRAND_PARTS),
         needs=("sibling", *GRAND_PARTS),

@@ -55,7 +55,7 @@ class TreeDistribution:
         sibling_scores, end_scores: as `eisner_sibling` reads them.
         grandparent_scores, grand_sibling_scores: as `eisner_grand_sibling` or, for non-projective
             trees, `dual_decomposition` reads them.
-        tri_sibling_scores, outermost_scores: as `eisner_tri_sibling` reads them.
+        tri_sibling_scores, outermost_scores: as the decoder of tri-siblings reads them.
         inner_grandchild_scores, outer_grandchild_scores: as `eisner_grandchild` reads them.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: as the public functions take it, for the quantities that exist there; others run on
