@@ -1,7 +1,5 @@
 """`python -m gpuparse COMMAND ...`: the table of commands; a command is imported when called."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib import import_module

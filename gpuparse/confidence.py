@@ -64,8 +64,7 @@ def parse_with_confidence(
         least_risk: whether the trees shall be those with the most heads expected to be right
             (minimum Bayes risk), instead of the best ones; projective if those are.
         Other arguments: as in `Parser.parse`.
-    Raises:
-        ConfigError: there are no sums over the decoder's trees. Others as `Parser.parse`.
+    Raises: ConfigError: there are no sums over the decoder's trees. Others as `Parser.parse`.
     Cost: as `Parser.parse`, and the sums over all trees.
     """
     require_sums(parser)
@@ -118,10 +117,8 @@ def find_marginals(
         heads, labels: (T,) int64 by token, -1 where nothing is asked. Labels of sentences in which
             a head is -1 get no answer, unless they are found with the trees.
         which: "heads", "labels" or "both"; labels that are found with the trees come with them.
-    Returns:
-        (1, T) each, NaN where there is no answer.
-    Raises:
-        ConfigError: there are no sums over the decoder's trees.
+    Returns: (1, T) each, NaN where there is no answer.
+    Raises: ConfigError: there are no sums over the decoder's trees.
     Cost: the scores of all arcs and the sums over all trees.
     """
     require_sums(parser)
@@ -252,8 +249,7 @@ class _KBestSearch:
 def require_sums(parser: Parser) -> None:
     """Make sure that there are sums over the trees that are searched.
 
-    Raises:
-        ConfigError: there are none.
+    Raises: ConfigError: there are none.
     """
     with_sums = with_quantity("marginals", "native")
     if parser.search_decoder not in with_sums:

@@ -83,8 +83,7 @@ def _objection(parser: Parser, mine: Decoder, other: Decoder) -> str:
 def limit_labels(parser: Parser, limits: Sequence[Sequence[str]]) -> Parser:
     """The parser, no head of whose trees has two modifiers with relations of one set.
 
-    Args:
-        limits: sets of relations, such as those of all kinds of subjects.
+    Args: limits: sets of relations, such as those of all kinds of subjects.
     Raises:
         ConfigError: a relation that the parser does not know, no or too many sets; a parser whose
             labels are not found with the trees, or a decoder other than dual_decomposition.

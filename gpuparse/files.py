@@ -1,7 +1,5 @@
 """Files written completely or not at all, and folders with one writer."""
 
-from __future__ import annotations
-
 import fcntl
 import glob
 import os
@@ -28,8 +26,7 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
     Args:
         path: where the file shall stand.
         force: whether an existing file may be replaced.
-    Yields:
-        The binary file to write to.
+    Yields: The binary file to write to.
     Raises:
         ConfigError: the file exists and `force` is false, or it is a folder.
         OSError: the folder is missing or not writable, or the disk is full.
@@ -77,8 +74,7 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
 
     The lock is that of the operating system (flock on `.lock`): it ends with the process.
 
-    Args:
-        folder: the folder.
+    Args: folder: the folder.
     Raises:
         ConfigError: another process holds the lock, or the folder's name belongs to a file.
         OSError: the folder cannot be made or written to.
@@ -98,8 +94,7 @@ def lock_file(path: str | Path) -> Iterator[None]:
     Temporary files of `replace_file` that killed processes left are removed. The lock is like that
     of `lock_folder`, on `.NAME.lock` beside the file.
 
-    Args:
-        path: the file.
+    Args: path: the file.
     Raises:
         ConfigError: another process holds the lock.
         OSError: its folder is missing or cannot be written to.

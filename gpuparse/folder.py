@@ -40,8 +40,7 @@ _PRUNER = ("pruner_unit", "pruner_threshold", "pruner_heads")
 def save_parser(parser: Parser, folder: Path) -> None:
     """Write a parser into a folder, which must exist; a file there is replaced whole.
 
-    Raises:
-        OSError: the folder cannot be written to.
+    Raises: OSError: the folder cannot be written to.
     """
     tensors = {"arcs": parser.arcs.array}
     if parser.label_weights:
@@ -83,8 +82,7 @@ def save_parser(parser: Parser, folder: Path) -> None:
 def load_parser(folder: Path) -> Parser:
     """Read a model folder. Nothing in it is executed, whoever made it.
 
-    Raises:
-        ModelError: a file is missing, damaged, of another format or of another program.
+    Raises: ModelError: a file is missing, damaged, of another format or of another program.
     """
     parts = _read(folder)
     try:
@@ -143,8 +141,7 @@ def _write(
 ) -> None:
     """Write the parts of a model into a folder, which must exist; a file there is replaced whole.
 
-    Raises:
-        OSError: the folder cannot be written to.
+    Raises: OSError: the folder cannot be written to.
     """
     facts = facts | {"format": FORMAT, "sha256": _sums(facts, texts, tensors)}
     # One metadata key: the order of several would differ from save to save.
@@ -157,8 +154,7 @@ def _write(
 def _read(folder: Path) -> tuple[dict, dict[str, str], dict[str, np.ndarray]]:
     """The facts, texts and tensors of a model.
 
-    Raises:
-        ModelError: a file is missing, damaged, of another format or of another program.
+    Raises: ModelError: a file is missing, damaged, of another format or of another program.
     """
     tensors, facts = _read_weights(folder / WEIGHTS)
     texts = {name: _read_text(folder / name) for name in _TEXTS}
@@ -174,8 +170,7 @@ def _read(folder: Path) -> tuple[dict, dict[str, str], dict[str, np.ndarray]]:
 def sum_of_folder(folder: Path) -> str:
     """One SHA-256 for all that makes a model, from what is written in it; nothing is checked.
 
-    Raises:
-        ModelError: as load_parser, of the weights' file.
+    Raises: ModelError: as load_parser, of the weights' file.
     Cost: none but opening the file.
     """
     try:
@@ -208,8 +203,7 @@ def _sha256(content: bytes) -> str:
 def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> None:
     """Refuse parts that no training writes; the kernels do not look before they read.
 
-    Raises:
-        KeyError, TypeError, ValueError: something is missing or not as it should be.
+    Raises: KeyError, TypeError, ValueError: something is missing or not as it should be.
     """
     arcs, labels = tensors["arcs"], words["labels"]
     whole = {np.dtype(np.int8), np.dtype(np.int16)}

@@ -18,8 +18,6 @@ second table exists. A call checks each argument against its declaration:
 A call takes about a microsecond and one more an array. Other threads of Python run meanwhile.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

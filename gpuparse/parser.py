@@ -190,8 +190,7 @@ class Parser:
     ) -> "Parser":
         """This parser with other scales of probability, and the same trees.
 
-        Raises:
-            ValueError: a scale is not positive.
+        Raises: ValueError: a scale is not positive.
         """
         if not are_scales(arc_scale, label_scale):
             raise ValueError(f"{arc_scale} and {label_scale} cannot be the scales of this model")
@@ -228,10 +227,8 @@ class Parser:
     def encode(self, treebank: Treebank, guides: np.ndarray | None = None) -> Batch:
         """The sentences of a treebank as one batch; not for several threads at once.
 
-        Args:
-            guides: as in `parse`.
-        Raises:
-            ConfigError: as `parse` for guides.
+        Args: guides: as in `parse`.
+        Raises: ConfigError: as `parse` for guides.
         """
         check_guides(self.templates, are_given=guides is not None)
         batch = self._encoder.encode(treebank)
@@ -410,8 +407,7 @@ class Parser:
     def send(self, batch: Batch, device: str, backend: str = "auto") -> "Sent | None":
         """Send a batch's values to a device for `search`, without waiting; None for native code.
 
-        Raises:
-            ScoreError: a backend that does not exist.
+        Raises: ScoreError: a backend that does not exist.
         """
         engine = self.engine(device, backend)
         return None if isinstance(engine, NativeParser) else engine.send(batch)
@@ -419,8 +415,7 @@ class Parser:
     def engine(self, device: str, backend: str) -> "NativeParser | DeviceParser":
         """What scores, decodes and labels on a device; made when it is first asked for.
 
-        Raises:
-            ScoreError: a backend that does not exist, or that cannot run there.
+        Raises: ScoreError: a backend that does not exist, or that cannot run there.
         """
         chosen = choose_engine(self.search_decoder, device, backend)
         if chosen == "cpu":
@@ -475,8 +470,7 @@ def label_children(
 def check_guides(templates: TemplateSet, *, are_given: bool) -> None:
     """Make sure that guides are there for guide templates, and only for them.
 
-    Raises:
-        ConfigError: they are not.
+    Raises: ConfigError: they are not.
     """
     if templates.guide and not are_given:
         raise ConfigError("the template set has guide templates, and there are no guides")

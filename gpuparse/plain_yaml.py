@@ -1,7 +1,5 @@
 """YAML as plain data, with limits on size and depth, and without YAML 1.1's implicit types."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,8 +103,7 @@ def parse_yaml(text: str, source: str) -> PlainYaml:
     Args:
         text: the document, at most MAX_BYTES long.
         source: file name for messages.
-    Returns:
-        The value (None for an empty document) and the line of every key.
+    Returns: The value (None for an empty document) and the line of every key.
     Raises:
         ConfigError: no YAML; or a duplicate key, an anchor or alias, any explicit tag, a second
             document, more than MAX_DEPTH levels, or a longer text. Names the line.
@@ -133,12 +130,9 @@ def parse_yaml(text: str, source: str) -> PlainYaml:
 def read_yaml(path: str | Path) -> PlainYaml:
     """Read a YAML file as `parse_yaml` does.
 
-    Args:
-        path: the file.
-    Returns:
-        The value and the line of every key.
-    Raises:
-        ConfigError: the file cannot be read, is no UTF-8, or `parse_yaml` refuses it.
+    Args: path: the file.
+    Returns: The value and the line of every key.
+    Raises: ConfigError: the file cannot be read, is no UTF-8, or `parse_yaml` refuses it.
     Cost: O(size), never more than MAX_BYTES + 1 bytes of it.
     """
     try:
@@ -155,10 +149,8 @@ def read_yaml(path: str | Path) -> PlainYaml:
 def dump_yaml(value: Any) -> str:
     """Write plain data as YAML that `parse_yaml` reads back unchanged, always in the same form.
 
-    Args:
-        value: mappings, lists, text, numbers, true, false and None; keys keep their order.
-    Returns:
-        The document.
+    Args: value: mappings, lists, text, numbers, true, false and None; keys keep their order.
+    Returns: The document.
     Cost: O(size).
     """
     return yaml.dump(

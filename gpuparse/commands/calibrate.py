@@ -1,7 +1,5 @@
 """`calibrate`: fit the temperatures of a model to gold trees that it was not trained on."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Sequence
@@ -24,8 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: `MODEL GOLD [--output DIR] [--force] [--guide SOURCE] [--on-error ...]
             [--threads N] [--quiet]`.
-    Returns:
-        0.
+    Returns: 0.
     Raises:
         ConfigError: the output exists, or the model has no probabilities. ModelError: the model
             cannot be used. DataError: GOLD cannot be used.

@@ -1,7 +1,5 @@
 """The output folder of training: what may be replaced, and checkpoints to resume from."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -55,8 +53,7 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
         folder: the folder of the model.
         resume: continue an unfinished run, which must exist.
         force: start again whatever the folder contains.
-    Raises:
-        ConfigError: the run may not write there, or there is nothing to resume.
+    Raises: ConfigError: the run may not write there, or there is nothing to resume.
     """
     unfinished = (folder / FOLDER / STATE).exists()
     finished = (folder / WEIGHTS).exists() and not unfinished
@@ -85,8 +82,7 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
 def write_checkpoint(output: Path, origin: Origin, checkpoint: Checkpoint) -> None:
     """Write the state of a run in place of an earlier one.
 
-    Raises:
-        OSError: the folder cannot be written to, or the disk is full.
+    Raises: OSError: the folder cannot be written to, or the disk is full.
     Cost: one copy of the weights to the disk.
     """
     state = checkpoint.state.items()

@@ -1,7 +1,5 @@
 """`compare`: scores of several parsed files, and tests whether they differ."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -39,8 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: `GOLD A B [C ...] [--json] [--ignore-punct | --punct-tags TAG...]
             [--resamples N] [--seed N]`.
-    Returns:
-        0.
+    Returns: 0.
     Raises:
         ConfigError: standard input is named twice, or there are more systems than letters.
         DataError: a file cannot be used, or differs from gold in more than heads and relations.

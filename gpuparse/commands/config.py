@@ -1,7 +1,5 @@
 """`config`: check a config file and print it complete, or print the table of all keys."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 
@@ -35,12 +33,9 @@ def schema_table() -> str:
 def main(arguments: Sequence[str]) -> int:
     """Check a config file and print it with all keys resolved, or print the table of all keys.
 
-    Args:
-        arguments: `[FILE [KEY=VALUE ...]]`.
-    Returns:
-        0.
-    Raises:
-        ConfigError: the config is wrong.
+    Args: arguments: `[FILE [KEY=VALUE ...]]`.
+    Returns: 0.
+    Raises: ConfigError: the config is wrong.
     """
     parser = argparse.ArgumentParser(
         prog="python -m gpuparse config",

@@ -1,7 +1,5 @@
 """`evaluate`: score a parsed file against the gold file."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -55,8 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: `GOLD SYSTEM [--graphs {deps,heads}] [--json] [--ignore-punct |
             --punct-tags TAG...]`.
-    Returns:
-        0.
+    Returns: 0.
     Raises:
         ConfigError: both files are standard input.
         DataError: a file cannot be used, or the two differ in more than heads and relations.
@@ -147,8 +144,7 @@ def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
     Args:
         scores: the scores.
         labelled: whether to show measures of relations.
-    Returns:
-        The table; "-" where there is nothing to count.
+    Returns: The table; "-" where there is nothing to count.
     """
     lines = [f"{scores.uas.total} words, {scores.complete.total} sentences", ""]
     for title, name, meaning in SHARES:
@@ -208,11 +204,9 @@ def percent_text(value: float | None) -> str:
 def scores_as_json(scores: TreeScores) -> dict[str, Any]:
     """The scores as plain data: unrounded percentages and their counts.
 
-    Args:
-        scores: the scores.
-    Returns:
-        For each share `percent, correct, total`; for each set of arcs `precision, recall, f, gold,
-        system`; null where there is nothing to count.
+    Args: scores: the scores.
+    Returns: For each share `percent, correct, total`; for each set of arcs `precision, recall, f,
+        gold, system`; null where there is nothing to count.
     """
     result: dict[str, Any] = {}
     for _, name, _ in SHARES:

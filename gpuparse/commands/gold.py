@@ -1,7 +1,5 @@
 """Gold treebanks for training: read from files or generated, and checked."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,8 +38,7 @@ class Gold:
 def check_treebanks(config: RunConfig) -> None:
     """Make sure that the treebanks of a config exist, before any is read.
 
-    Raises:
-        DataError: names all that are missing.
+    Raises: DataError: names all that are missing.
     """
     names = ("train", "dev", "test", "guide", "dev_guide", "test_guide")
     parts = {name: getattr(config.data, name) for name in names}
@@ -75,8 +72,7 @@ def read_gold(
         graphs: whether DEPS is read too, so that errors in it count.
         tell: writes warnings, and the first errors with "skip".
         partial: whether words may lack a head; None if no key of the config can allow it.
-    Raises:
-        DataError: the file cannot be read; or a sentence is malformed, with "fail".
+    Raises: DataError: the file cannot be read; or a sentence is malformed, with "fail".
     Cost: O(bytes).
     """
     text = _text(path)
@@ -131,8 +127,7 @@ def _well_formed(treebank: Treebank, single_root: bool, graphs: bool, partial: b
 def guide_source(config: RunConfig, part: str) -> str | None:
     """The source of the guides of "train", "dev" or "test"; None for a run without guides.
 
-    Raises:
-        ConfigError: training has guides and this treebank has none.
+    Raises: ConfigError: training has guides and this treebank has none.
     """
     data = config.data
     own = None if part == "train" else getattr(data, f"{part}_guide")
@@ -148,8 +143,7 @@ def guide_source(config: RunConfig, part: str) -> str | None:
 def guides_of(config: RunConfig, part: str, treebank: Treebank) -> np.ndarray | None:
     """The guides of "train", "dev" or "test"; None for a run without guides.
 
-    Raises:
-        ConfigError: as `guide_source`. DataError: as `read_guides`.
+    Raises: ConfigError: as `guide_source`. DataError: as `read_guides`.
     """
     source = guide_source(config, part)
     return None if source is None else read_guides(treebank, source)

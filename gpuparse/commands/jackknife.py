@@ -1,7 +1,5 @@
 """`jackknife`: guides for training; those of a sentence come from a parser that has not seen it."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import os
@@ -31,10 +29,8 @@ from gpuparse.learning.trainer import Trainer
 def main(arguments: Sequence[str]) -> int:
     """Write the training treebank with heads predicted by parsers of its other folds.
 
-    Args:
-        arguments: `CONFIG [KEY=VALUE ...] --output FILE [--folds N] [--key KEY] [--force]`.
-    Returns:
-        0.
+    Args: arguments: `CONFIG [KEY=VALUE ...] --output FILE [--folds N] [--key KEY] [--force]`.
+    Returns: 0.
     Raises:
         ConfigError: the config is wrong, or more folds than sentences, or the output exists.
         DataError: the treebank cannot be used.

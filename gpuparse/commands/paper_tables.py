@@ -148,8 +148,7 @@ def table_as_text(table: Table, results: dict[str, Result]) -> str:
     Args:
         table: the table.
         results: of each of its systems.
-    Returns:
-        The lines; "-" for an unknown figure.
+    Returns: The lines; "-" for an unknown figure.
     """
     lines = [table.title, ""]
     lines += (_side_by_side if table.transposed else _one_below_the_other)(table, results)
@@ -270,10 +269,8 @@ def load_tables(path: str | Path, overrides: Sequence[str] = ()) -> Paper:
     Args:
         path: the YAML file.
         overrides: words such as `learning.epochs=5`, for all systems.
-    Returns:
-        The tables and the config of every system; each system has its own output folder.
-    Raises:
-        ConfigError: all errors, one line each.
+    Returns: The tables and the config of every system; each system has its own output folder.
+    Raises: ConfigError: all errors, one line each.
     """
     content, source = read_yaml(path), str(path)
     if not isinstance(content.value, Mapping):

@@ -1,7 +1,5 @@
 """`parse`: fill in HEAD and DEPREL of CoNLL files of any size; all other bytes are preserved."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import stat
@@ -29,11 +27,9 @@ from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 def main(arguments: Sequence[str]) -> int:
     """Parse files with a trained model.
 
-    Args:
-        arguments: `MODEL [FILE ...] [options]`; see `--help`.
-    Returns:
-        0, or 1 if malformed sentences, or sentences whose heads cannot be kept, were skipped or
-        passed through.
+    Args: arguments: `MODEL [FILE ...] [options]`; see `--help`.
+    Returns: 0, or 1 if malformed sentences, or sentences whose heads cannot be kept, were skipped
+        or passed through.
     Raises:
         ConfigError: options that do not fit together; an output that exists already.
         ModelError: the model cannot be used.
@@ -227,8 +223,7 @@ def _writer(output: Path | None, force: bool) -> Iterator[BinaryIO]:
 def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of a command line with its `files`, checked as far as possible without a model.
 
-    Raises:
-        ConfigError: options that do not fit together. DataError: the file of guides is missing.
+    Raises: ConfigError: options that do not fit together. DataError: the file of guides is missing.
     """
     options = _parser().parse_intermixed_args(arguments)
     options.files = options.files or [STANDARD]

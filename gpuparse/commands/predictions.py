@@ -51,8 +51,7 @@ def written(
 ) -> bytes:
     """The bytes of a treebank with a model's predictions.
 
-    Args:
-        kept: relations that replace the predicted ones; their heads were given to the model.
+    Args: kept: relations that replace the predicted ones; their heads were given to the model.
     """
     names = model.label_names if found.labels is not None else None
     search = _other_search(model, found.orders, treebank)

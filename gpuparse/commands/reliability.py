@@ -1,7 +1,5 @@
 """`reliability`: compare the probabilities in a parsed file with the share of correct words."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -33,8 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: `GOLD SYSTEM [--bins N] [--equal-counts] [--json] [--plot FILE [--force]]
             [--ignore-punct | --punct-tags TAG...]`.
-    Returns:
-        0.
+    Returns: 0.
     Raises:
         ConfigError: both files are standard input, or the plot would replace a file.
         DataError: a file cannot be used, has no probabilities, or the two differ in their words.

@@ -1,7 +1,5 @@
 """Processors and devices that this process may use."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os
@@ -23,9 +21,8 @@ def available_processors(
     Args:
         cgroup_root: mount point of the control groups (version 2).
         own_cgroups: the file that names the groups of this process.
-    Returns:
-        The smaller of its processor affinity and the quotas of its control groups, rounded up; at
-        least 1.
+    Returns: The smaller of its processor affinity and the quotas of its control groups, rounded up;
+        at least 1.
     """
     if hasattr(os, "sched_getaffinity"):
         count = len(os.sched_getaffinity(0))
@@ -60,12 +57,9 @@ def _cgroup_quota(cgroup_root: Path, own_cgroups: Path) -> float | None:
 def thread_count(wanted: int) -> int:
     """Resolve the number of threads of a config or command line.
 
-    Args:
-        wanted: number of threads, or 0 for all processors of this process.
-    Returns:
-        At least 1.
-    Raises:
-        ConfigError: a negative number.
+    Args: wanted: number of threads, or 0 for all processors of this process.
+    Returns: At least 1.
+    Raises: ConfigError: a negative number.
     """
     if wanted < 0:
         raise ConfigError(f"threads: expected 0 (all available) or more, not {wanted}")
@@ -78,10 +72,8 @@ def choose_device(wanted: str, say: Callable[[str], None]) -> str:
     Args:
         wanted: `auto` is CUDA if it works, else the CPU.
         say: writes the choice made for `auto` and its reason.
-    Returns:
-        "cpu" or "cuda".
-    Raises:
-        ConfigError: `cuda` does not work; or another word.
+    Returns: "cpu" or "cuda".
+    Raises: ConfigError: `cuda` does not work; or another word.
     Cost: with a CUDA driver, imports torch; the first use of CUDA takes seconds.
     """
     if wanted not in ("auto", "cpu", "cuda"):

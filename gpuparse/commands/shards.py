@@ -3,8 +3,6 @@
 A killed job continues at the shard it had reached, and several machines can share the shards.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import io
@@ -173,8 +171,7 @@ class Sharded:
         recipe: what the output depends on.
         force: replace an output, and shards of another input or recipe.
         tell: writes a line for the user.
-    Raises:
-        ConfigError: the input is no regular file, or the output exists.
+    Raises: ConfigError: the input is no regular file, or the output exists.
     """
 
     def __init__(
@@ -206,8 +203,7 @@ class Sharded:
         Args:
             parse: parses a run of the input into a file.
             pass_over: called with the size in bytes of each run that is finished already.
-        Returns:
-            The number of malformed sentences, those of finished shards included.
+        Returns: The number of malformed sentences, those of finished shards included.
         Raises:
             ConfigError: an existing shard is of another input, model or options; another process
                 works on it; the output exists.
@@ -276,8 +272,7 @@ class Sharded:
     def _marker(self, i: int) -> dict[str, Any] | None:
         """The marker of a finished shard of this input and recipe, or None.
 
-        Raises:
-            ConfigError: it is of another input or recipe, and --force is not given.
+        Raises: ConfigError: it is of another input or recipe, and --force is not given.
         """
         path = self._path(i)
         marker = _read_marker(_marker_of(path))

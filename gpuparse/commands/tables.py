@@ -51,10 +51,8 @@ from gpuparse.learning.updates import check_learning
 def main(arguments: Sequence[str]) -> int:
     """Train the systems of a paper's tables, and print the tables.
 
-    Args:
-        arguments: `FILE [KEY=VALUE ...] [--only TABLE] [--json] [--force] [--quiet]`.
-    Returns:
-        0.
+    Args: arguments: `FILE [KEY=VALUE ...] [--only TABLE] [--json] [--force] [--quiet]`.
+    Returns: 0.
     Raises:
         ConfigError: the file is wrong, or another model is in the way.
         DataError: a treebank cannot be used, or lacks what a table given by --only needs.

@@ -1,7 +1,5 @@
 """`train`: learn a parser from a config, save it, and score it."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import time
@@ -60,10 +58,8 @@ _UNREACHABLE = {
 def main(arguments: Sequence[str]) -> int:
     """Train, save and score a parser.
 
-    Args:
-        arguments: `CONFIG [KEY=VALUE ...] [--device D] [--resume | --force] [--quiet]`.
-    Returns:
-        0.
+    Args: arguments: `CONFIG [KEY=VALUE ...] [--device D] [--resume | --force] [--quiet]`.
+    Returns: 0.
     Raises:
         ConfigError: the config is wrong, or the output folder may not be written to.
         DataError: a treebank cannot be used.
@@ -112,8 +108,7 @@ class Run:
         tell: writes a line for the user.
         quiet: whether to show no progress.
         processes: those that learn together; the first one does everything else.
-    Raises:
-        ConfigError: a template set or device does not exist.
+    Raises: ConfigError: a template set or device does not exist.
     """
 
     def __init__(
@@ -148,8 +143,7 @@ class Run:
     def _is_larger(config: RunConfig) -> bool:
         """Whether its decoder is of higher order and so runs in native code on the CPU.
 
-        Raises:
-            ConfigError: it is, with device cuda.
+        Raises: ConfigError: it is, with device cuda.
         """
         is_larger = DECODERS[config.decoder].is_higher_order
         if is_larger and config.device == "cuda":

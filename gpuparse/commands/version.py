@@ -1,7 +1,5 @@
 """The version of gpuparse, with its commit."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -38,10 +38,8 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     Args:
         path: YAML file.
         overrides: words such as `learning.epochs=5`; the last one wins.
-    Returns:
-        The config, complete and valid; no data has been looked at.
-    Raises:
-        ConfigError: every wrong key, one line each.
+    Returns: The config, complete and valid; no data has been looked at.
+    Raises: ConfigError: every wrong key, one line each.
     Cost: O(size of the files).
     """
     settings = Settings.of_yaml(read_yaml(path), str(path), folder=folder_of(path))
@@ -57,8 +55,7 @@ def parse_config(text: str, source: str) -> RunConfig:
     Args:
         text: YAML.
         source: its name for messages.
-    Raises:
-        ConfigError: as `load_config`.
+    Raises: ConfigError: as `load_config`.
     """
     return Settings.of_yaml(parse_yaml(text, source), source, folder="").config()
 
@@ -199,8 +196,7 @@ class Settings:
     def config(self) -> RunConfig:
         """The config.
 
-        Raises:
-            ConfigError: all errors, one line each.
+        Raises: ConfigError: all errors, one line each.
         """
         errors = self.errors + self.missing()
         if errors:

@@ -61,8 +61,7 @@ def word_places(batch: Batch) -> np.ndarray:
 def incomplete(batch: Batch, by_place: np.ndarray) -> np.ndarray:
     """(B,) bool: the sentences of a batch of which some word has a number below 0.
 
-    Args:
-        by_place: (T,) numbers such as heads, by token index, -1 for none.
+    Args: by_place: (T,) numbers such as heads, by token index, -1 for none.
     """
     missing = np.concatenate([[0], np.cumsum(by_place < 0)])
     return missing[batch.starts + batch.lengths + 1] > missing[batch.starts + 1]

@@ -100,8 +100,7 @@ def replace_columns(
     Args:
         data, columns: as a Treebank has them.
         dropped: (F, 2) spans to leave out, in order and apart from all words.
-    Raises:
-        ValueError: arrays do not fit each other.
+    Raises: ValueError: arrays do not fit each other.
     Cost: one copy of the bytes.
     """
     size = plain.call("replaced_size", data, replacing)
@@ -125,8 +124,7 @@ def is_key(name: str) -> bool:
 def is_guide_file(source: str) -> bool:
     """Whether a source of guides, `misc:KEY` or a path, names a file.
 
-    Raises:
-        ConfigError: it names an impossible key of MISC.
+    Raises: ConfigError: it names an impossible key of MISC.
     """
     if not source.startswith(IN_MISC):
         return True

@@ -56,12 +56,9 @@ def read_graphs(treebank: Treebank) -> Graphs:
     Arcs from empty nodes (`8.1:obj`) are left out. Of several relations between the same two words
     the first is the arc's. Cycles are allowed.
 
-    Args:
-        treebank: any; HEAD and DEPREL are not looked at.
-    Returns:
-        The arcs. A word has none where its DEPS is `_` or names empty nodes only.
-    Raises:
-        DataError: an item that cannot be read; as check_graphs tells it.
+    Args: treebank: any; HEAD and DEPREL are not looked at.
+    Returns: The arcs. A word has none where its DEPS is `_` or names empty nodes only.
+    Raises: DataError: an item that cannot be read; as check_graphs tells it.
     Cost: linear in the bytes of DEPS, about 40 ns an arc.
     """
     found = _scan(treebank)
@@ -105,8 +102,7 @@ def tree_graphs(treebank: Treebank) -> Graphs:
     Args:
         treebank: its heads are not checked (see check_trees); a word whose HEAD is no number has
             no arc.
-    Returns:
-        The arcs. Unlike those of DEPS their relations may be empty or hold a `|`.
+    Returns: The arcs. Unlike those of DEPS their relations may be empty or hold a `|`.
     Cost: linear in the words.
     """
     has_head = treebank.heads >= 0
@@ -124,8 +120,7 @@ def with_tree_arcs(graphs: Graphs, treebank: Treebank, words: np.ndarray) -> Gra
         treebank: HEAD and DEPREL are read where `words` says so; a HEAD that is no number gives
             no arc.
         words: (W,) bool, none of them with an arc, or ValueError.
-    Returns:
-        The graphs; new relations behind those known.
+    Returns: The graphs; new relations behind those known.
     Cost: linear in the words and arcs.
     """
     added = np.flatnonzero(words & (treebank.heads >= 0))
@@ -167,8 +162,7 @@ def primary_relations(graphs: Graphs, treebank: Treebank) -> list[str | None]:
     Args:
         graphs: of the treebank.
         treebank: its HEAD and DEPREL are compared with the graphs.
-    Returns:
-        For each relation of graphs.names the most frequent DEPREL of the words whose arc from
+    Returns: For each relation of graphs.names the most frequent DEPREL of the words whose arc from
         their HEAD has that relation; among equally frequent ones the first in the file. None where
         no such arc has the relation.
     Cost: linear in words and arcs, and a table of all pairs of relations.
@@ -191,11 +185,9 @@ def by_place(graphs: Graphs, batch: Batch) -> tuple[np.ndarray, np.ndarray, np.n
     Args:
         graphs: of W words.
         batch: all the treebank's sentences, in order, T places.
-    Returns:
-        arc_starts int64 (T + 1,): the word of place t has the arcs arc_starts[t]:arc_starts[t + 1];
-        arc_heads int64 (A,), ascending within a word; relations int32 (A,).
-    Raises:
-        ValueError: the batch has not as many words.
+    Returns: arc_starts int64 (T + 1,): the word of place t has the arcs arc_starts[t]:arc_starts[t
+        + 1]; arc_heads int64 (A,), ascending within a word; relations int32 (A,).
+    Raises: ValueError: the batch has not as many words.
     Cost: linear in places and arcs.
     """
     places = word_places(batch)
@@ -247,9 +239,8 @@ def acyclic(graphs: Graphs, treebank: Treebank) -> tuple[Graphs, int]:
     Args:
         graphs: of the treebank.
         treebank: HEAD is a tree for every sentence (see check_trees).
-    Returns:
-        Graphs without cycles in which every word has a head, DEPREL the relation of arcs that were
-        not there before; and how many of the arcs given were left out.
+    Returns: Graphs without cycles in which every word has a head, DEPREL the relation of arcs that
+        were not there before; and how many of the arcs given were left out.
     Raises:
         ValueError: the heads of a sentence are no tree, or the graphs are not the treebank's.
         DataError: a DEPREL that DEPS could not hold (empty, or with `|`) is needed for a new arc.

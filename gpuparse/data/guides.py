@@ -23,8 +23,7 @@ def read_guides(treebank: Treebank, source: str) -> np.ndarray:
         treebank: its own HEAD column is not looked at.
         source: `misc:KEY`, an item of MISC of the treebank's words; or the path of a CoNLL file
             with the same words in the same sentences, whose HEAD column it is.
-    Returns:
-        (W,) int32: 0 for the root, 1..n; -1 for a word without a guide, `_` or no item.
+    Returns: (W,) int32: 0 for the root, 1..n; -1 for a word without a guide, `_` or no item.
     Raises:
         DataError: a guide that is no head of its word, with file and line; words that differ; no
             guide at all. ConfigError: a key that cannot be one.
@@ -41,8 +40,7 @@ def read_guides(treebank: Treebank, source: str) -> np.ndarray:
 class Guides:
     """Guide heads for a treebank that is read in pieces, one after the other.
 
-    Args:
-        source: as in read_guides.
+    Args: source: as in read_guides.
     """
 
     def __init__(self, source: str) -> None:
@@ -56,8 +54,7 @@ class Guides:
     def of(self, treebank: Treebank) -> np.ndarray:
         """The guides of the next piece, as read_guides returns them.
 
-        Raises:
-            DataError: as read_guides, but for pieces without any guide.
+        Raises: DataError: as read_guides, but for pieces without any guide.
         """
         if self._pieces is None:
             key = as_key(self.source.removeprefix(IN_MISC))
@@ -76,8 +73,7 @@ class Guides:
     def check_end(self) -> None:
         """Make sure that a second file has no more sentences.
 
-        Raises:
-            DataError: it has.
+        Raises: DataError: it has.
         """
         if self._pieces is None:
             return

@@ -16,7 +16,6 @@ FORM, HEAD, DEPREL, DEPS, MISC = 1, 6, 7, 8, 9
 NO_HEAD, BAD_HEAD = -1, -2  # HEAD is "_"; HEAD is anything else that is no number
 
 # What is wrong with a line; `detail` below is the number that the message needs.
-NO_FAULT = 0
 COLUMN_COUNT = 1  # detail: columns found
 LINE_TOO_LONG = 2  # detail: the limit
 LONE_RETURN = 3

@@ -51,8 +51,7 @@ class Treebank:
     def only(self, kept: np.ndarray) -> Treebank:
         """The treebank without some of its sentences, over the same bytes; the writer drops them.
 
-        Args:
-            kept: (S,) bool.
+        Args: kept: (S,) bool.
         """
         counts = np.diff(self.word_starts)
         words = np.repeat(kept, counts)

@@ -56,8 +56,7 @@ def nesting_order(heads: Sequence[int] | np.ndarray) -> np.ndarray:
     The left modifiers of a word and their descendants come before it, the right modifiers and
     their descendants after it; modifiers on one side of their head keep their order.
 
-    Args:
-        heads: (n,) heads of a tree.
+    Args: heads: (n,) heads of a tree.
     Returns: (n,) int64, the numbers 1..n of the words in their new order; 1, 2, ..., n just for
         projective trees.
     Cost: linear.
@@ -84,8 +83,7 @@ def nesting_order(heads: Sequence[int] | np.ndarray) -> np.ndarray:
 def reordered(heads: Sequence[int] | np.ndarray, order: np.ndarray) -> np.ndarray:
     """The same tree over words in another order.
 
-    Args:
-        heads: (n,). order: (n,) the numbers of the words, 1..n, in their new order.
+    Args: heads: (n,). order: (n,) the numbers of the words, 1..n, in their new order.
     Returns: (n,) int64 heads in the new order and numbering. A negative head stays.
     Cost: linear.
     """

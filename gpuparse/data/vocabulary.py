@@ -85,8 +85,7 @@ def empty_columns(treebank: Treebank, vocabularies: Vocabularies) -> dict[int, l
     Args:
         treebank: words to be read under the vocabularies.
         vocabularies: the known values.
-    Returns:
-        By column, 0 to 9 but never FORM, whose `_` is a word: the fields with known values.
+    Returns: By column, 0 to 9 but never FORM, whose `_` is a word: the fields with known values.
     Cost: O(words) in numpy.
     """
     fields: dict[int, list[str]] = {}

@@ -1,7 +1,5 @@
 """Scores of dependency graphs against gold graphs: precision, recall and F over arcs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,10 +65,8 @@ def score_graphs(
         word_starts: (S+1) int; the words of sentence s are word_starts[s]:word_starts[s+1].
         gold_heads, system_heads: (W) int; primary head of each word, negative for none.
         scored: (W) bool; False leaves out all arcs into the word. None scores all words.
-    Returns:
-        The counts.
-    Raises:
-        ValueError: arrays of different lengths.
+    Returns: The counts.
+    Raises: ValueError: arrays of different lengths.
     Cost: O(W + A log A) in numpy.
     Source: McDonald & Pereira (2006), table 3, for unlabelled arcs.
     """

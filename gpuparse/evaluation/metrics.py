@@ -1,7 +1,5 @@
 """Attachment scores of parsed trees against gold trees, over arrays of heads and relations."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -107,10 +105,8 @@ def score_trees(
         gold_labels, system_labels: (W) int; indices into label_names.
         label_names: the relations.
         scored: (W) bool; False leaves the word out of all counts. None scores all words.
-    Returns:
-        The counts.
-    Raises:
-        ValueError: arrays of different lengths, or heads that are not trees.
+    Returns: The counts.
+    Raises: ValueError: arrays of different lengths, or heads that are not trees.
     Cost: O(W) in numpy, and at most the sum of the arcs' lengths for non-projective arcs.
     Source: CoNLL 2018 shared task script for uas and las; McDonald, Crammer & Pereira (2005),
         table 2, for complete and root. differs: the script refuses files with several roots.
@@ -196,11 +192,9 @@ _FORM, _COARSE_POS, _FINE_POS = 1, 3, 4
 def punctuation_by_category(treebank: Treebank) -> np.ndarray:
     """Find the words whose form consists of punctuation.
 
-    Args:
-        treebank: the gold file.
-    Returns:
-        (W) bool, True where every character of FORM is in one of Unicode's P categories. Signs such
-        as "$" and "+" are in its S categories and no punctuation.
+    Args: treebank: the gold file.
+    Returns: (W) bool, True where every character of FORM is in one of Unicode's P categories. Signs
+        such as "$" and "+" are in its S categories and no punctuation.
     Cost: O(W).
     """
     known: dict[str, bool] = {}
@@ -219,8 +213,7 @@ def punctuation_by_tag(treebank: Treebank, tags: Collection[str]) -> np.ndarray:
     Args:
         treebank: the gold file.
         tags: tags of punctuation, coarse or fine (columns 4 and 5 of the file, counted from 1).
-    Returns:
-        (W) bool, True where either column is one of the tags.
+    Returns: (W) bool, True where either column is one of the tags.
     Cost: O(W).
     """
     wanted = frozenset(tags)

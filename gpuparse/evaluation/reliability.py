@@ -1,7 +1,5 @@
 """Reliability of the probabilities in MISC of a parsed file: reading, measures, and a diagram."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -26,10 +24,8 @@ def misc_probabilities(treebank: Treebank, key: str) -> np.ndarray:
         treebank: a parsed file.
         key: HEAD, the probability of the arc to the word's head; or LABEL, that of the word's
             relation, the head being given.
-    Returns:
-        (W,) float64 in 0..1; NaN where the word has no such key.
-    Raises:
-        DataError: a value that is no number from 0 to 1, or a key that a word has twice.
+    Returns: (W,) float64 in 0..1; NaN where the word has no such key.
+    Raises: DataError: a value that is no number from 0 to 1, or a key that a word has twice.
     Cost: O(W), some microseconds a word.
     """
     item = re.compile(rf"(?:^|\|){re.escape(key)}=([^|]*)")
@@ -101,10 +97,8 @@ def measure_reliability(
         right: (K,) bool.
         bins: number of bins, at least 1; see `reliability_table`.
         equal_counts: whether bins have about equal counts instead of equal width.
-    Returns:
-        The measures, all as shares in 0..1.
-    Raises:
-        ValueError: no probabilities, or some outside 0..1, or arrays that do not fit together.
+    Returns: The measures, all as shares in 0..1.
+    Raises: ValueError: no probabilities, or some outside 0..1, or arrays that do not fit together.
     Cost: O(K log K).
     Source: Naeini, Cooper & Hauskrecht (2015), AAAI, for ece; Brier (1950), for two outcomes.
     """
@@ -138,10 +132,8 @@ def reliability_table(
             also 1.
         equal_counts: whether bins have about equal counts instead. Equal probabilities share a
             bin, so there may be fewer bins.
-    Returns:
-        The bins that are not empty, ascending.
-    Raises:
-        ValueError: no probabilities, or some outside 0..1, or arrays that do not fit together.
+    Returns: The bins that are not empty, ascending.
+    Raises: ValueError: no probabilities, or some outside 0..1, or arrays that do not fit together.
     Cost: O(K log K).
     """
     n = len(probabilities)
@@ -175,12 +167,9 @@ def reliability_table(
 def expected_calibration_error(table: Sequence[Bin]) -> float:
     """Mean distance between mean probability and share correct of a bin, weighted by its count.
 
-    Args:
-        table: of `reliability_table`.
-    Returns:
-        The error, 0..1.
-    Raises:
-        ValueError: no bins.
+    Args: table: of `reliability_table`.
+    Returns: The error, 0..1.
+    Raises: ValueError: no bins.
     """
     count = sum(row.count for row in table)
     if not count:
@@ -194,8 +183,7 @@ def area_under_curve(probabilities: np.ndarray, right: np.ndarray) -> float | No
     Args:
         probabilities: (K,).
         right: (K,) bool.
-    Returns:
-        The probability that a correct decision has a higher probability than a wrong one, ties
+    Returns: The probability that a correct decision has a higher probability than a wrong one, ties
         counting half: 0.5 for uninformative probabilities; None if all are correct or all wrong.
     Cost: O(K log K).
     """
@@ -217,8 +205,7 @@ def errors_among_least_certain(
         right: (K,) bool.
         share: share of the decisions, 0..1. If it cuts a group of equal probabilities, the errors
             of the group are counted in proportion.
-    Returns:
-        0..1; None if nothing is wrong.
+    Returns: 0..1; None if nothing is wrong.
     Cost: O(K log K).
     """
     _, group = np.unique(probabilities, return_inverse=True)
@@ -251,10 +238,8 @@ def reliability_svg(panels: Mapping[str, Reliability]) -> str:
     the share as a vertical line. Calibrated probabilities lie on the dashed diagonal; below it they
     are overconfident. The bars below show the share of all words in each bin.
 
-    Args:
-        panels: title and measures of each.
-    Returns:
-        An SVG document; the same bytes for the same measures.
+    Args: panels: title and measures of each.
+    Returns: An SVG document; the same bytes for the same measures.
     """
     width = len(panels) * (_LEFT + _SIDE) + 20
     height = _TOP + _SIDE + _BETWEEN + _STRIP + _BOTTOM
@@ -327,8 +312,7 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
     Args:
         share: 0..1.
         count: 1 or more.
-    Returns:
-        Its two ends.
+    Returns: Its two ends.
     Source: Wilson (1927), JASA 22(158).
     """
     z = 1.959964

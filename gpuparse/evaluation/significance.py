@@ -1,7 +1,5 @@
 """Comparison of two systems' outputs for the same words, with significance tests."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,10 +22,8 @@ def mcnemar(only_a: int, only_b: int) -> float:
     Args:
         only_a: words that only the first system has right.
         only_b: words that only the second system has right.
-    Returns:
-        The two-sided p-value; 1 without disagreements.
-    Raises:
-        ValueError: a negative count.
+    Returns: The two-sided p-value; 1 without disagreements.
+    Raises: ValueError: a negative count.
     Cost: under a millisecond.
     Source: McNemar (1947), Psychometrika 12(2); the correction is Edwards' (1948), 13(3). McDonald,
         Crammer & Pereira (2005), section 3, test the choice of heads so.
@@ -78,10 +74,8 @@ def paired_bootstrap(
         words: (S,) int, scored words of each sentence. Sentences without any are not drawn.
         resamples: how many to draw, 1 or more.
         seed: of numpy's generator.
-    Returns:
-        K results.
-    Raises:
-        ValueError: no sentence has words, or arrays do not fit together, or no resamples.
+    Returns: K results.
+    Raises: ValueError: no sentence has words, or arrays do not fit together, or no resamples.
     Cost: about 10 ns per sentence and resample, one thread.
     Source: Berg-Kirkpatrick, Burkett & Klein (2012), figure 1, for the shift by d. differs: their
         test is one-sided, the share beyond 2d; here both sides count, as in McNemar's test, and
@@ -184,10 +178,8 @@ def compare_trees(
         label_names: the relations.
         scored: (W) bool; False leaves the word out of all counts. None scores all words.
         resamples, seed: number of resamples and seed of the bootstrap.
-    Returns:
-        The comparison.
-    Raises:
-        ValueError: arrays of different lengths, no word to score, or resamples below 1.
+    Returns: The comparison.
+    Raises: ValueError: arrays of different lengths, no word to score, or resamples below 1.
     Cost: the bootstrap, about 10 ns per sentence and resample.
     Source: McDonald, Crammer & Pereira (2005), section 3, for McNemar's test on the choice of
         heads; the lengths are those of the CoNLL 2007 shared task's script.

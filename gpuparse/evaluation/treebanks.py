@@ -1,7 +1,5 @@
 """Scores of parsed files against gold files, which must have the same words."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -43,10 +41,8 @@ def score_treebanks(
         gold: the gold file; every word has a head and the heads of a sentence form a tree.
         system: the same words and sentences, parsed.
         ignored: (W) bool, words to leave out of all counts (see punctuation.py); None scores all.
-    Returns:
-        The scores; `score_trees` says what each one counts.
-    Raises:
-        DataError: the files differ in words or sentence breaks, or a sentence is no tree.
+    Returns: The scores; `score_trees` says what each one counts.
+    Raises: DataError: the files differ in words or sentence breaks, or a sentence is no tree.
     Cost: O(bytes of both files).
     """
     check_same_words(gold, system)
@@ -80,8 +76,7 @@ def compare_treebanks(
         first, second: the same words and sentences, parsed.
         ignored: (W) bool, words to leave out of all counts; None counts all.
         resamples, seed: of the bootstrap.
-    Returns:
-        The comparison; `compare_trees` says what it holds.
+    Returns: The comparison; `compare_trees` says what it holds.
     Raises:
         DataError: the files differ in words or sentence breaks, a sentence is no tree, or no word
             is left to compare.
@@ -129,8 +124,7 @@ def measure_reliability_of_treebanks(
         system: the same words and sentences, parsed, with probabilities.
         ignored: (W) bool, words to leave out of all counts; None counts all.
         bins, equal_counts: of the reliability tables; see `reliability_table`.
-    Returns:
-        The measures by the names above.
+    Returns: The measures by the names above.
     Raises:
         DataError: the files differ in words or sentence breaks, a sentence is no tree, a
             probability cannot be read, or no word to count has a HeadProb.
@@ -177,8 +171,7 @@ def score_treebank_graphs(
         system_graphs: where the system's graphs are: in "deps", or in "heads", that is in HEAD and
             DEPREL, with one arc per word; DEPS is then not read.
         ignored: (W) bool, words to leave out with all arcs into them; None scores all.
-    Returns:
-        The scores; `score_graphs` says what each one counts, `deps_graphs` what an arc is.
+    Returns: The scores; `score_graphs` says what each one counts, `deps_graphs` what an arc is.
     Raises:
         DataError: the files differ in words or sentence breaks, a DEPS to be read cannot be, or
             has no graphs, or a HEAD column has a cycle (or, under "heads", is no tree).
@@ -201,8 +194,7 @@ def deps_graphs(treebank: Treebank) -> Graphs:
     A word whose DEPS is `_` has the arc from its HEAD, if it has one; a word whose DEPS names empty
     nodes only has none.
 
-    Raises:
-        DataError: an item of DEPS cannot be read, every DEPS is `_`, or the heads have a cycle.
+    Raises: DataError: an item of DEPS cannot be read, every DEPS is `_`, or the heads have a cycle.
     """
     _require_none(check_trees(treebank, partial=True))
     _require_none(check_graphs(treebank))
@@ -236,10 +228,8 @@ def _labels(*treebanks: Treebank) -> tuple[list[np.ndarray], list[str]]:
 def check_same_words(gold: Treebank, system: Treebank) -> None:
     """Make sure that two files have the same words in the same sentences.
 
-    Args:
-        gold, system: the files.
-    Raises:
-        DataError: they do not; names the first line that differs, in both files.
+    Args: gold, system: the files.
+    Raises: DataError: they do not; names the first line that differs, in both files.
     Cost: O(bytes of both files) in numpy.
     """
     n_words = min(gold.n_words, system.n_words)

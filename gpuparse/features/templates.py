@@ -157,8 +157,7 @@ def parse_template(text: str, part: str = "arc") -> Template:
         text: atoms separated by blanks.
         part: the kind of parts that it is for, a name in `gpuparse.parts`. Only templates of arcs
             have `between`; those of guides may be empty.
-    Raises:
-        ConfigError: an unknown role, field or word; two `between`s; no atom, suffix or between.
+    Raises: ConfigError: an unknown role, field or word; two `between`s; no atom, suffix or between.
     """
     kind = BY_NAME[part]
     atoms: list[Atom] = []
@@ -235,8 +234,7 @@ def shipped_sets() -> list[str]:
 def load_templates(name: str) -> TemplateSet:
     """Load a shipped set by name, or any set by the path of its YAML file.
 
-    Raises:
-        ConfigError: no such set; a key, template or bucket that cannot be read.
+    Raises: ConfigError: no such set; a key, template or bucket that cannot be read.
     """
     path = SETS / f"{name}.yaml"
     if not path.exists():

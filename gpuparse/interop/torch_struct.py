@@ -340,11 +340,8 @@ def _best_labellings(
     No other tree can be among them: k trees with their best labels are at least as good. Word by
     word the k best labellings of every tree are extended; then the k best of all trees are taken.
 
-    Args:
-        heads: (B, k, n + 1), -1 for none; scores: (B, k); label_scores: (B, n, n, L).
-
-    Returns:
-        events int64 (B, k, n, n, L), 0 where there are no more; scores (B, k), -inf there.
+    Args: heads: (B, k, n + 1), -1 for none; scores: (B, k); label_scores: (B, n, n, L).
+    Returns: events int64 (B, k, n, n, L), 0 where there are no more; scores (B, k), -inf there.
     """
     n_batch, _, n_nodes = heads.shape
     sentence = torch.arange(n_batch, device=heads.device)[:, None]

@@ -26,8 +26,7 @@ class Progress:
     def as_part_of(self, stage: str, number: int, epochs: int) -> "Progress":
         """The same event as a part of epoch `number` (from 0) of another stage.
 
-        Args:
-            epochs: epochs of this event's own stage, which make up that one epoch.
+        Args: epochs: epochs of this event's own stage, which make up that one epoch.
         """
         before = (self.epoch - 1) * self.total
         return replace(

@@ -99,8 +99,7 @@ def read_gold(
             projective order, or nothing.
         single_root: None: whether all gold trees have exactly one modifier of the root.
         guide_row: the row of the batch's values that has guide heads, if there is one.
-    Raises:
-        DataError: no graphs, or a tree with several modifiers of the root where one is wanted.
+    Raises: DataError: no graphs, or a tree with several modifiers of the root where one is wanted.
     """
     heads = _by_token(batch, treebank.heads)
     graphs, n_unreachable = None, 0
@@ -221,8 +220,7 @@ def nearest_projective(heads: np.ndarray, *, single_root: bool = False) -> np.nd
     Args:
         heads: (n,) heads of a tree, 0 for the root, -1 for words whose head is not known.
         single_root: whether one word only may hang from the root.
-    Returns:
-        (n,) int64 heads; the same tree if it is projective already.
+    Returns: (n,) int64 heads; the same tree if it is projective already.
     Cost: O(n^3).
     Source: Carreras (2007), footnote 2: Eisner's algorithm over scores that count gold arcs.
         differs: gold arcs score n + 1, arcs from other ancestors 1, all others 0. Every tree has
@@ -247,9 +245,8 @@ def unkeepable(heads: np.ndarray, *, single_root: bool = False) -> list[int]:
     Args:
         heads: (n,) 0 for the root, -1 for words whose head is not known; without cycles.
         single_root: as in `nearest_projective`.
-    Returns:
-        Words, counted from 1; without any one of them, a tree could keep the remaining heads. Empty
-        if there is a tree with all known heads.
+    Returns: Words, counted from 1; without any one of them, a tree could keep the remaining heads.
+        Empty if there is a tree with all known heads.
     Cost: O(n^3); O(n^4) for a set that is not empty.
     """
     if _has_projective(heads, single_root):

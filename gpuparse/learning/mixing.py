@@ -1,7 +1,5 @@
 """Learning in shards, whose weights are mixed after every epoch, in one process or several."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,8 +41,7 @@ class Processes:
     def share(self, array: np.ndarray, source: int) -> None:
         """Give all processes the numbers that one of them has, in place; all must call.
 
-        Raises:
-            ResourceError: another process has ended, or does not answer.
+        Raises: ResourceError: another process has ended, or does not answer.
         """
         if self.count > 1:
             import torch  # one process needs none of it
@@ -93,8 +90,7 @@ class Mixing:
         shards: their number; with 1 nothing is dealt or mixed.
         seed: what is drawn derives from it; None deals in the order of the file.
         processes: of the run; each has the same sentences and options.
-    Raises:
-        ConfigError: more shards than sentences, or more processes than shards.
+    Raises: ConfigError: more shards than sentences, or more processes than shards.
     Source: McDonald, Hall & Mann (2010), Distributed Training Strategies for the Structured
         Perceptron, figure 3, with uniform mixing; differs: any of our learners takes the place of
         the perceptron, and averages are of the weights after each sentence of each shard.
@@ -133,8 +129,7 @@ class Mixing:
                 shards of the mean over each shard's sentences.
             learn: learns from sentences in their order, given the number of earlier ones; yields
                 counts, at the end those of all.
-        Raises:
-            ResourceError: as Processes.share.
+        Raises: ResourceError: as Processes.share.
         Cost: of each table two copies in float32 and one in float64; the tables of every shard
             travel to every process.
         """
@@ -197,8 +192,7 @@ PATIENCE = timedelta(minutes=30)
 def joined_processes() -> Iterator[Processes]:
     """The processes that torchrun started as one run.
 
-    Yields:
-        The processes; this process alone if WORLD_SIZE is not set or 1.
+    Yields: The processes; this process alone if WORLD_SIZE is not set or 1.
     Raises:
         ConfigError: an environment variable that torchrun sets is missing.
         ResourceError: the processes cannot connect.
@@ -224,8 +218,7 @@ def joined_processes() -> Iterator[Processes]:
 def check_same(sha256: str, processes: Processes) -> None:
     """Make sure that all processes learn the same model; all of them must call this.
 
-    Args:
-        sha256: of the origin of this process's model, in hexadecimal.
+    Args: sha256: of the origin of this process's model, in hexadecimal.
     Raises:
         ConfigError: the first process has another origin.
         ResourceError: another process has ended, or does not answer.

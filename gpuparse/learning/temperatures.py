@@ -55,8 +55,7 @@ def fit_temperatures(
         threads: the scales do not depend on them.
     Returns:
         The parser, calibrated; how probable gold is with the scales before and with the new ones.
-    Raises:
-        ConfigError: the decoder has no sums over its trees. DataError: no word has a head.
+    Raises: ConfigError: the decoder has no sums over its trees. DataError: no word has a head.
     Cost: some twenty times that of all probabilities of the treebank.
     Source: temperature scaling (Guo, Pleiss, Sun & Weinberger 2017), section 4.2; differs: of
         scores of whole trees.

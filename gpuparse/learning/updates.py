@@ -72,8 +72,7 @@ def step_size(rule: UpdateRule, cost: float, margin: float, squared_norm: float)
         cost: of the mistakes, in words.
         margin: score of gold minus score of what was found, before the step.
         squared_norm: squared length of the difference of the feature vectors.
-    Returns:
-        The step, 0 where nothing is to be changed.
+    Returns: The step, 0 where nothing is to be changed.
     """
     if squared_norm == 0.0:
         return 0.0
@@ -151,8 +150,7 @@ class AveragedWeights:
 def check_learning(config: RunConfig) -> None:
     """Check that update rule, decoder, labels and engine go together.
 
-    Raises:
-        ConfigError: they do not.
+    Raises: ConfigError: they do not.
     """
     learning, is_joint = config.learning, config.labels.kind == "joint"
     rule, decoder = RULES[learning.rule], DECODERS[config.decoder]
