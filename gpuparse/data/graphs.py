@@ -151,11 +151,6 @@ def add_arcs(graphs: Graphs, treebank: Treebank, words: np.ndarray, heads: np.nd
     )
 
 
-def has_secondary(graphs: Graphs) -> bool:
-    """Whether any word has more than one head."""
-    return bool(np.diff(graphs.starts).max(initial=0) > 1)
-
-
 def primary_relations(graphs: Graphs, treebank: Treebank) -> list[str | None]:
     """The DEPREL that belongs to each relation of the graphs, such as `nmod` for `nmod:of`.
 

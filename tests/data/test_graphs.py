@@ -19,7 +19,6 @@ from gpuparse.data.graphs import (
     acyclic,
     by_place,
     check_graphs,
-    has_secondary,
     missing_graphs,
     primary_relations,
     read_graphs,
@@ -123,7 +122,6 @@ def test_deps_are_read_as_splitting_reads_them(rows):
     assert graphs.n_repeated == sum(map(len, items)) - graphs.n_from_empty - len(graphs.heads)
     assert missing_graphs(treebank).tolist() == [row[8] == "_" for s in rows for row in s]
     assert check_graphs(treebank) == []
-    assert has_secondary(graphs) == any(len(arcs) > 1 for s in expected_words(rows) for arcs in s)
 
 
 @settings(deadline=None, max_examples=200)
@@ -356,7 +354,6 @@ def test_trees_as_graphs(rows):
     graphs = tree_graphs(treebank)
     expected = [[{int(row[6]): row[7]} for row in sentence] for sentence in rows]
     assert as_words(graphs, treebank.word_starts) == expected
-    assert not has_secondary(graphs)
     given_back = with_tree_arcs(read_graphs(treebank), treebank, missing_graphs(treebank))
     for words, arcs, sentence in zip(
         as_words(given_back, treebank.word_starts), expected_words(rows), rows, strict=True

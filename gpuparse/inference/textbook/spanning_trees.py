@@ -185,11 +185,6 @@ def _zero(arc_scores: Matrix) -> Any:
     return type(arc_scores[0][0])(0)
 
 
-def _zeros(arc_scores: Matrix) -> Matrix:
-    """A matrix of the size of the scores."""
-    return [[_zero(arc_scores)] * len(arc_scores) for _ in arc_scores]
-
-
 def hill_climb(
     arc_scores: Matrix,
     sibling_scores: Cube,
