@@ -17,7 +17,8 @@ if not torch.cuda.is_available():
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "gpu: needs a CUDA device; skipped where there is none")
+    # Tensors are small here: on busy cores the barriers of torch's threads would take all the time.
+    torch.set_num_threads(1)
     build_native()
 
 

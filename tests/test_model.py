@@ -542,7 +542,7 @@ def test_another_decoder_is_refused_unless_forced(
     assert np.array_equal(forced.parse(TEST, backend="torch").heads, found.heads)
 
 
-# Those beyond the second order are in test_larger_models.py.
+# Those beyond the second order are in test_higher_order_models.py.
 UP_TO_SECOND = [name for name, decoder in DECODERS.items() if not decoder.is_higher_order]
 
 

@@ -1,4 +1,4 @@
-"""Random scores of larger parts for searches in which arcs may cross."""
+"""Random scores of higher-order parts for searches in which arcs may cross."""
 
 import numpy as np
 import torch
@@ -22,12 +22,12 @@ MODELS = {
 def draw_parts(
     rng: np.random.Generator, n_batch: int, n: int, model: str, *, forbidden: float, spread: int = 4
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Whole arc scores, and those of the larger parts of a model by keyword, float32."""
+    """Whole arc scores, and those of the higher-order parts of a model by keyword, float32."""
     arcs = _draw(rng, n_batch, n, 2, forbidden, spread)
-    larger = {
+    higher = {
         name: _draw(rng, n_batch, n, AXES[name], forbidden / 2, spread) for name in MODELS[model]
     }
-    return arcs, larger
+    return arcs, higher
 
 
 def _draw(
@@ -39,18 +39,18 @@ def _draw(
     return scores
 
 
-def as_tensors(larger: dict[str, np.ndarray]) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(scores) for name, scores in larger.items()}
+def as_tensors(higher: dict[str, np.ndarray]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(scores) for name, scores in higher.items()}
 
 
-def put_junk(arcs: np.ndarray, larger: dict[str, np.ndarray], lengths: list[int]) -> None:
+def put_junk(arcs: np.ndarray, higher: dict[str, np.ndarray], lengths: list[int]) -> None:
     """NaN in every cell that no search may read, padding included."""
     n_nodes = arcs.shape[1]
     for b, n in enumerate(lengths):
         for h in range(n_nodes):
             for m in range(n_nodes):
                 is_read = h != m and 0 < m <= n and h <= n
-                for name, scores in {"": arcs, **larger}.items():
+                for name, scores in {"": arcs, **higher}.items():
                     if not is_read:
                         scores[b, h, m] = np.nan
                         continue

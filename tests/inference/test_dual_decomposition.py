@@ -36,12 +36,12 @@ def test_what_is_certified_within_few_iterations_is_the_best_of_all_trees(model,
     n_certified = n_uncertain = n_none = 0
     for case in range(60):
         n = int(rng.integers(1, 6))
-        arcs, larger = draw_parts(rng, 1, n, model, forbidden=0.3 * (case % 2))
-        values = crossing_tree_values(arcs, larger, single_root)[0]
+        arcs, higher = draw_parts(rng, 1, n, model, forbidden=0.3 * (case % 2))
+        values = crossing_tree_values(arcs, higher, single_root)[0]
         batch = torch.from_numpy(arcs), torch.tensor([n])
         options = {"single_root": single_root, "max_iterations": most}
         try:
-            found = dual_decomposition(*batch, **as_tensors(larger), **options)
+            found = dual_decomposition(*batch, **as_tensors(higher), **options)
         except NoTreeError as error:
             n_none += 1
             if values.max() > -np.inf and "shows no tree in" not in str(error):
@@ -67,16 +67,16 @@ def test_a_thousand_batches_have_the_value_of_enumeration(model, single_root, n)
     """10,000 sentences over all models and roots, n = 1..5: every one is certified, and right."""
     rng = np.random.default_rng(n)
     n_batch = {1: 60, 2: 140, 3: 250, 4: 350, 5: 200}[n]
-    arcs, larger = draw_parts(rng, n_batch, n, model, forbidden=0.0)
+    arcs, higher = draw_parts(rng, n_batch, n, model, forbidden=0.0)
     rough, rougher = draw_parts(rng, n_batch, n, model, forbidden=0.2)
     arcs[::2] = rough[::2]
-    for name, scores in larger.items():
+    for name, scores in higher.items():
         scores[::2] = rougher[name][::2]
-    values = crossing_tree_values(arcs, larger, single_root)
+    values = crossing_tree_values(arcs, higher, single_root)
     has_tree = values.max(1) > -np.inf
-    put_junk(arcs, larger, [n] * n_batch)
+    put_junk(arcs, higher, [n] * n_batch)
     options = {"single_root": single_root, "max_iterations": PLENTY}
-    possible = {name: scores[has_tree] for name, scores in larger.items()}
+    possible = {name: scores[has_tree] for name, scores in higher.items()}
     heads, scores, certified, _ = dual_decomposition(
         torch.from_numpy(arcs[has_tree]),
         torch.full((has_tree.sum(),), n),
@@ -91,7 +91,7 @@ def test_a_thousand_batches_have_the_value_of_enumeration(model, single_root, n)
     found = [place[key] for key in (heads.numpy()[:, 1:] @ base).tolist()]
     assert values[has_tree][np.arange(len(found)), found].tolist() == scores.tolist()
     for b in np.flatnonzero(~has_tree)[:5]:
-        one = {name: scores[b : b + 1] for name, scores in larger.items()}
+        one = {name: scores[b : b + 1] for name, scores in higher.items()}
         with pytest.raises(NoTreeError, match="sentence 0 of the batch has no tree"):
             dual_decomposition(
                 torch.from_numpy(arcs[b : b + 1]), torch.tensor([n]), **as_tensors(one), **options
@@ -108,10 +108,10 @@ def test_torch_equals_the_textbook_and_what_both_certify_is_the_best(model, sing
     rng = np.random.default_rng(5)
     n_certified = 0
     for n in (1, 2, 4, 5):
-        arcs, larger = draw_parts(rng, 2, n, model, forbidden=0.1 * (n == 4))
-        values = crossing_tree_values(arcs, larger, single_root)
+        arcs, higher = draw_parts(rng, 2, n, model, forbidden=0.1 * (n == 4))
+        values = crossing_tree_values(arcs, higher, single_root)
         for b in range(len(arcs)):
-            one = {name: scores[b : b + 1] for name, scores in larger.items()}
+            one = {name: scores[b : b + 1] for name, scores in higher.items()}
             options = {"single_root": single_root, "max_iterations": 25}
             batch = torch.from_numpy(arcs[b : b + 1]), torch.tensor([n])
             try:
@@ -137,9 +137,9 @@ def test_torch_equals_the_textbook_and_what_both_certify_is_the_best(model, sing
 def test_certified_trees_are_those_of_integer_programs(model, single_root):
     rng = np.random.default_rng(6)
     n = 7
-    arcs, larger = draw_parts(rng, 2, n, model, forbidden=0.1, spread=20)
+    arcs, higher = draw_parts(rng, 2, n, model, forbidden=0.1, spread=20)
     batch = torch.from_numpy(arcs), torch.full((2,), n)
-    parts = as_tensors(larger)
+    parts = as_tensors(higher)
     options = {"single_root": single_root}
     _, scores, certified, _ = dual_decomposition(*batch, **parts, **options, max_iterations=PLENTY)
     siblings = parts.pop("sibling_scores", None)
@@ -150,7 +150,7 @@ def test_certified_trees_are_those_of_integer_programs(model, single_root):
 
 
 @every_root
-def test_without_larger_parts_it_is_chu_liu_edmonds(single_root):
+def test_without_higher_order_parts_it_is_chu_liu_edmonds(single_root):
     rng = np.random.default_rng(7)
     arcs = torch.from_numpy(rng.integers(-50, 51, (20, 13, 13)).astype(np.float32))
     lengths = torch.tensor([12] * 10 + list(range(10)))
@@ -164,20 +164,20 @@ def test_scores_that_are_not_whole_are_certified_too():
     rng = np.random.default_rng(8)
     n = 4
     arcs = rng.standard_normal((60, n + 1, n + 1), np.float32)
-    larger = {
+    higher = {
         "sibling_scores": rng.standard_normal((60, *[n + 1] * 3), np.float32),
         "grandparent_scores": rng.standard_normal((60, *[n + 1] * 3), np.float32),
     }
-    values = crossing_tree_values(arcs, larger, False)
+    values = crossing_tree_values(arcs, higher, False)
     batch = torch.from_numpy(arcs), torch.full((60,), n)
     heads, scores, certified, _ = dual_decomposition(
-        *batch, **as_tensors(larger), max_iterations=PLENTY
+        *batch, **as_tensors(higher), max_iterations=PLENTY
     )
     assert certified.all()
     assert heads.tolist() == all_trees(n, False, False)[values.argmax(1)].tolist()
     np.testing.assert_allclose(scores.numpy(), values.max(1), rtol=1e-5)
     # With a coarse granularity less is certain, and sooner.
-    _, near, certified, fewer = dual_decomposition(*batch, **as_tensors(larger), granularity=2.0)
+    _, near, certified, fewer = dual_decomposition(*batch, **as_tensors(higher), granularity=2.0)
     assert certified.all()
     assert (near.numpy() > values.max(1) - 2.0).all()
     assert fewer.sum() > 0
@@ -190,14 +190,14 @@ def test_crossing_arcs_cost_min_gain(model, single_root, backend):
     """The tree found is the best one where each tree with crossing arcs scores min_gain less."""
     rng = np.random.default_rng(13)
     n, n_changed, most = 4, 0, PLENTY if backend == "cpu" else 30
-    arcs, larger = draw_parts(rng, 12, n, model, forbidden=0.0, spread=9)
+    arcs, higher = draw_parts(rng, 12, n, model, forbidden=0.0, spread=9)
     trees = all_trees(n, False, single_root)
     projective = {tuple(tree) for tree in all_trees(n, True, single_root).tolist()}
     is_projective = np.array([tuple(tree) in projective for tree in trees.tolist()])
-    values = crossing_tree_values(arcs, larger, single_root)
+    values = crossing_tree_values(arcs, higher, single_root)
     for min_gain in (0.0, 4.0, 1e4):
         heads, scores, certified, _ = dual_decomposition(
-            torch.from_numpy(arcs), torch.full((12,), n), **as_tensors(larger), backend=backend,
+            torch.from_numpy(arcs), torch.full((12,), n), **as_tensors(higher), backend=backend,
             single_root=single_root, max_iterations=most, min_gain=min_gain,
         )  # fmt: skip
         found = [(trees == tree).all(axis=1).nonzero()[0][0] for tree in heads.numpy()]
@@ -214,14 +214,14 @@ def test_crossing_arcs_cost_min_gain(model, single_root, backend):
 def test_crossing_arcs_cost_min_gain_under_limits_too(single_root):
     rng = np.random.default_rng(14)
     n, n_gave_way = 6, 0
-    arcs, larger = draw_parts(rng, 30, n, "siblings", forbidden=0.0)
+    arcs, higher = draw_parts(rng, 30, n, "siblings", forbidden=0.0)
     labels = rng.integers(-4, 5, (30, n + 1, n + 1, 3)).astype(np.float32)
     batch = torch.from_numpy(arcs), torch.from_numpy(labels), torch.full((30,), n)
     options = {"limits": [{0, 1}], "single_root": single_root, "max_iterations": PLENTY}
-    free = dual_decomposition_labelled(*batch, **as_tensors(larger), **options)
+    free = dual_decomposition_labelled(*batch, **as_tensors(higher), **options)
     for min_gain in (3.0, 1e4):
         found = dual_decomposition_labelled(
-            *batch, **as_tensors(larger), **options, min_gain=min_gain
+            *batch, **as_tensors(higher), **options, min_gain=min_gain
         )
         assert (found[2] <= free[2]).all()
         for b in range(30):
@@ -236,15 +236,15 @@ def test_crossing_arcs_cost_min_gain_under_limits_too(single_root):
 def test_one_iteration_gives_a_tree_that_is_mostly_not_certified(backend):
     rng = np.random.default_rng(9)
     n = 9
-    arcs, larger = draw_parts(rng, 10, n, "all", forbidden=0.0)
+    arcs, higher = draw_parts(rng, 10, n, "all", forbidden=0.0)
     batch = torch.from_numpy(arcs), torch.full((10,), n)
     heads, scores, certified, iterations = dual_decomposition(
-        *batch, **as_tensors(larger), max_iterations=1, backend=backend
+        *batch, **as_tensors(higher), max_iterations=1, backend=backend
     )
     assert (iterations == 1).all()
     assert not certified.all()
     assert all(is_tree(tuple(tree[1:])) for tree in heads.tolist())
-    _, best, _, _ = dual_decomposition(*batch, **as_tensors(larger), max_iterations=300)
+    _, best, _, _ = dual_decomposition(*batch, **as_tensors(higher), max_iterations=300)
     assert (scores <= best).all()
 
 
@@ -255,17 +255,17 @@ def test_padding_batch_mates_and_threads_change_nothing_and_inputs_stay(
 ):
     rng = np.random.default_rng(10)
     lengths = [6, 0, 3, 1, 5, 4]
-    arcs, larger = draw_parts(rng, 6, 6, model, forbidden=0.0)
-    put_junk(arcs, larger, lengths)
-    before = [scores.tobytes() for scores in (arcs, *larger.values())]
+    arcs, higher = draw_parts(rng, 6, 6, model, forbidden=0.0)
+    put_junk(arcs, higher, lengths)
+    before = [scores.tobytes() for scores in (arcs, *higher.values())]
     batch = torch.from_numpy(arcs), torch.tensor(lengths)
-    together = dual_decomposition(*batch, **as_tensors(larger), backend=backend, max_iterations=50)
-    assert [scores.tobytes() for scores in (arcs, *larger.values())] == before
+    together = dual_decomposition(*batch, **as_tensors(higher), backend=backend, max_iterations=50)
+    assert [scores.tobytes() for scores in (arcs, *higher.values())] == before
     for b, n in enumerate(lengths):
         inside = slice(n + 1)
         alone = {
             name: torch.from_numpy(scores[(slice(b, b + 1), *[inside] * (scores.ndim - 1))].copy())
-            for name, scores in larger.items()
+            for name, scores in higher.items()
         }
         found = dual_decomposition(
             batch[0][b : b + 1, inside, inside], batch[1][b : b + 1], **alone, backend=backend,
@@ -279,7 +279,7 @@ def test_padding_batch_mates_and_threads_change_nothing_and_inputs_stay(
         n_threads = torch.get_num_threads()
         try:
             torch.set_num_threads(3)
-            again = dual_decomposition(*batch, **as_tensors(larger), max_iterations=50)
+            again = dual_decomposition(*batch, **as_tensors(higher), max_iterations=50)
         finally:
             torch.set_num_threads(n_threads)
         assert all(old.equal(new) for old, new in zip(together, again, strict=True))
@@ -296,19 +296,19 @@ def test_labelled_trees_are_the_best_that_keep_the_limits(limits, single_root):
     n_none = 0
     for case in range(12):
         n, model = int(rng.integers(1, 5)), list(MODELS)[case % len(MODELS)]
-        arcs, larger = draw_parts(rng, 1, n, model, forbidden=0.1 * (case % 3))
+        arcs, higher = draw_parts(rng, 1, n, model, forbidden=0.1 * (case % 3))
         labels = rng.integers(-4, 5, (1, n + 1, n + 1, 3)).astype(np.float32)
         labels[rng.random(labels.shape) < 0.15 * (case % 3)] = -np.inf
-        value = best_labelled_value(arcs, larger, labels, limits, single_root)
+        value = best_labelled_value(arcs, higher, labels, limits, single_root)
         batch = torch.from_numpy(arcs), torch.from_numpy(labels), torch.tensor([n])
         options = {"limits": limits, "single_root": single_root, "max_iterations": PLENTY}
         if value == -np.inf:
             n_none += 1
             with pytest.raises(NoTreeError, match="has no tree"):
-                dual_decomposition_labelled(*batch, **as_tensors(larger), **options)
+                dual_decomposition_labelled(*batch, **as_tensors(higher), **options)
             continue
         heads, found, scores, certified, _ = dual_decomposition_labelled(
-            *batch, **as_tensors(larger), **options
+            *batch, **as_tensors(higher), **options
         )
         assert certified.all()
         assert scores.item() == value
@@ -320,12 +320,12 @@ def test_labelled_trees_are_the_best_that_keep_the_limits(limits, single_root):
 def test_a_tree_that_is_not_certified_keeps_the_limits_too():
     rng = np.random.default_rng(12)
     n, limits = 12, [{0}, {1, 2}]
-    arcs, larger = draw_parts(rng, 10, n, "both", forbidden=0.0)
+    arcs, higher = draw_parts(rng, 10, n, "both", forbidden=0.0)
     labels = rng.integers(-9, 10, (10, n + 1, n + 1, 5)).astype(np.float32)
     labels[..., 0] += 20
     heads, found, _, certified, _ = dual_decomposition_labelled(
         torch.from_numpy(arcs), torch.from_numpy(labels), torch.full((10,), n), limits=limits,
-        **as_tensors(larger), max_iterations=2,
+        **as_tensors(higher), max_iterations=2,
     )  # fmt: skip
     assert not certified.all()
     for tree, names in zip(heads.numpy(), found.tolist(), strict=True):

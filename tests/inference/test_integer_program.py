@@ -266,14 +266,14 @@ def test_without_scipy_it_is_asked_for(monkeypatch):
 def test_the_best_of_all_trees_with_grandparents_is_found(model, single_root, n):
     rng = np.random.default_rng(40 + n)
     n_batch = 12
-    arcs, larger = draw_parts(rng, n_batch, n, model, forbidden=0.0)
+    arcs, higher = draw_parts(rng, n_batch, n, model, forbidden=0.0)
     arcs[::2], rougher = draw_parts(rng, n_batch // 2, n, model, forbidden=0.2)
-    for name, scores in larger.items():
+    for name, scores in higher.items():
         scores[::2] = rougher[name]
-    values = crossing_tree_values(arcs, larger, single_root).max(1)
-    put_junk(arcs, larger, [n] * n_batch)
+    values = crossing_tree_values(arcs, higher, single_root).max(1)
+    put_junk(arcs, higher, [n] * n_batch)
     for b in range(n_batch):
-        parts = as_tensors({name: scores[b : b + 1] for name, scores in larger.items()})
+        parts = as_tensors({name: scores[b : b + 1] for name, scores in higher.items()})
         siblings = parts.pop("sibling_scores", None)
         batch = torch.from_numpy(arcs[b : b + 1]), siblings, torch.tensor([n])
         if values[b] == -np.inf:
@@ -293,13 +293,13 @@ def test_labelled_trees_are_the_best_that_keep_the_limits(limits, single_root):
     rng = np.random.default_rng(50)
     for case in range(10):
         n, model = int(rng.integers(1, 5)), list(MODELS)[case % len(MODELS)]
-        arcs, larger = draw_parts(rng, 1, n, model, forbidden=0.0)
+        arcs, higher = draw_parts(rng, 1, n, model, forbidden=0.0)
         labels = rng.integers(-4, 5, (1, n + 1, n + 1, 3)).astype(np.float32)
-        value = best_labelled_value(arcs, larger, labels, limits, single_root)
+        value = best_labelled_value(arcs, higher, labels, limits, single_root)
         batch = torch.from_numpy(arcs), torch.from_numpy(labels), torch.tensor([n])
         options = {"limits": limits, "single_root": single_root}
         heads, found, scores, optimal = integer_program_labelled(
-            *batch, **as_tensors(larger), **options
+            *batch, **as_tensors(higher), **options
         )
         assert optimal.all()
         assert scores.item() == value

@@ -188,12 +188,12 @@ def test_decode_by_name():
         backend = "torch" if decoder.has("best", "torch") else "cpu"
         parse = decode(name, scores, single_root=True, backend=backend)
         assert isinstance(parse, Parse)
-        larger = {f"{field}_scores": getattr(scores, field) for field in decoder.reads}
+        others = {f"{field}_scores": getattr(scores, field) for field in decoder.reads}
         read = (scores.arc, scores.lengths)
         if decoder.order == 2:
-            read = (scores.arc, larger.pop("sibling_scores"), scores.lengths)
+            read = (scores.arc, others.pop("sibling_scores"), scores.lengths)
         search = decoder.function("best")
-        found, values, *_ = search(*read, single_root=True, backend=backend, **larger)
+        found, values, *_ = search(*read, single_root=True, backend=backend, **others)
         assert parse.scores.equal(values)
         for field in set(drawn) - {"arc", "lengths", "sibling"}:  # each is read, or is not
             without = decode(

@@ -10,7 +10,7 @@ from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import backends, eisner, eisner_sibling
 from tests.inference.decoders import IN_MAIN_MEMORY, THIRD_ORDER_ROWS, skip_unless_it_reads
 from tests.oracles.brute_force import all_trees
-from tests.oracles.larger_parts import part_values
+from tests.oracles.higher_order_values import part_values
 from tests.strategies import with_junk
 
 every_decoder = pytest.mark.parametrize("name", THIRD_ORDER_ROWS)
@@ -211,7 +211,7 @@ def test_every_score_is_optional(name, single_root, backend):
 @every_decoder
 @every_root
 @every_backend
-def test_without_larger_parts_it_is_the_lower_order(name, single_root, backend):
+def test_without_higher_order_parts_it_is_the_lower_order(name, single_root, backend):
     """The same values; ties may fall another way."""
     rng = np.random.default_rng(4)
     scores = drawn(rng, name, 8, 12)

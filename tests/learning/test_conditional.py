@@ -53,27 +53,25 @@ def literal_average(
     sentences: list[Sentence], options: RunConfig, trainer: Trainer, start: dict[str, np.ndarray]
 ) -> np.ndarray:
     """(rows,) the mean of the weights after each sentence, by dense steps in double precision."""
-    literal = Literal(sentences, options)
-    names = literal.rows_in(trainer.model(16))
+    literal = Literal(sentences, options, trainer.model(16))
+    names = list(literal.named(start))
     column = {name: k for k, name in enumerate(names)}
-    weights = torch.from_numpy(start["arcs"][list(names.values()), 0]).double()
+    weights = torch.from_numpy(start["arcs"][names, 0]).double()
     total, seen = torch.zeros_like(weights), 0
     for order in literal.orders():
         for s in order:
-            sentence = literal.sentences[s]
-            rows = np.zeros((sentence.n + 1, sentence.n + 1, len(names)))
-            for (h, m), found in sentence.features.items():
+            n, heads = len(sentences[s]), literal.gold_heads(s)
+            rows = np.zeros((n + 1, n + 1, len(names)))
+            for (h, m), found in literal.features[s].items():
                 for name, times in found.items():
                     rows[h, m, column[name]] = times
             leaf = weights.clone().requires_grad_()
-            log_likelihood(
-                leaf, rows, list(sentence.gold.heads), PARTITIONS[options.decoder], options
-            ).backward()
+            log_likelihood(leaf, rows, heads, PARTITIONS[options.decoder], options).backward()
             assert leaf.grad is not None
             weights = weights + STEP * leaf.grad
             total, seen = total + weights, seen + 1
     expected = start["arcs"][:, 0].astype(np.float64)
-    expected[list(names.values())] = (total / seen).numpy()
+    expected[names] = (total / seen).numpy()
     return expected
 
 

@@ -14,6 +14,7 @@ from tests.learning.literal import (
     with_random_weights,
     without_heads,
 )
+from tests.oracles.online import score_tables
 from tests.runs import changed
 from tests.samples import Sentence
 
@@ -35,7 +36,7 @@ def smallest_change(constraints: np.ndarray, missing: np.ndarray) -> np.ndarray:
 
 
 def literal_average(
-    literal: Literal, names: dict, weights: np.ndarray
+    literal: Literal, names: list[int], weights: np.ndarray
 ) -> tuple[np.ndarray, list[int]]:
     """The mean of dense weights after each sentence, and in each epoch the wrong words."""
     column = {name: k for k, name in enumerate(names)}
@@ -43,13 +44,13 @@ def literal_average(
     for order in literal.orders():
         wrong.append(0)
         for s in order:
-            sentence, rows, words = literal.sentences[s], [], []
-            for m, right in enumerate(sentence.gold.heads, start=1):
-                for h in range(sentence.n + 1):
+            features, heads, rows, words = literal.features[s], literal.gold_heads(s), [], []
+            for m, right in enumerate(heads, start=1):
+                for h in range(len(heads) + 1):
                     if right >= 0 and h not in (m, right):
                         difference = np.zeros(len(names))
                         for sign, head in ((1, right), (-1, h)):
-                            for name, times in sentence.features[head, m].items():
+                            for name, times in features[head, m].items():
                                 difference[column[name]] += sign * times
                         rows.append(difference)
                         words.append(m)
@@ -65,15 +66,14 @@ def literal_average(
 def compared(options: RunConfig, sentences: list[Sentence]) -> None:
     trainer = trainer_of(sentences, options)
     start = with_random_weights(trainer, 5)["arcs"][:, 0].astype(np.float64)
-    literal = Literal(sentences, options)
-    names = literal.rows_in(trainer.model(16))
-    at = list(names.values())
-    average, wrong = literal_average(literal, names, start[at])
+    literal = Literal(sentences, options, trainer.model(16))
+    names = list(literal.named({"arcs": start[:, np.newaxis]}))
+    average, wrong = literal_average(literal, names, start[names])
     events = list(trainer.learn())
     state, seen = trainer.state(), options.learning.epochs * len(sentences)
     found = state["arcs"][:, 0] - state["arcs_weighted"] / seen
     expected = start.copy()
-    expected[at] = average
+    expected[names] = average
     assert np.count_nonzero(np.abs(expected - start) > 1e-3) > 50
     np.testing.assert_allclose(found, expected, atol=1e-4)
     # Words count too whose arcs were overtaken while others were put right.
@@ -96,17 +96,12 @@ def test_after_a_sentence_every_gold_arc_is_1_above_the_others(max_step: float |
         trainer = trainer_of(sentences, options)
         start = with_random_weights(trainer, seed)
         learned(trainer)
-        literal = Literal(sentences, options)
-        (sentence,) = literal.sentences
-        after = literal.named(trainer.model(16), {"arcs": trainer.state()["arcs"]})
-
-        def scored(h: int, m: int, weights: dict, sentence: object = sentence) -> float:
-            return sum(weights[name] * k for name, k in sentence.features[h, m].items())
-
+        literal = Literal(sentences, options, trainer.model(16))
+        arcs, _, _ = score_tables(literal.named(trainer.state()), literal.features[0], 8)
         margins = [
-            scored(right, m, after) - scored(h, m, after)
-            for m, right in enumerate(sentence.gold.heads, start=1)
-            for h in range(sentence.n + 1)
+            arcs[right, m] - arcs[h, m]
+            for m, right in enumerate(literal.gold_heads(0), start=1)
+            for h in range(9)
             if h not in (m, right)
         ]
         moved = np.abs(trainer.state()["arcs"] - start["arcs"])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from gpuparse import inference
 from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.guides import read_guides
@@ -12,23 +11,18 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.folder import load_parser, save_parser
 from gpuparse.learning.trainer import Trainer
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.guides import guide_scores
-from gpuparse.scoring.weights import Weights, quantised
-from tests.learning.literal import seen_orders
+from tests.learning import literal
 from tests.learning.test_trainer import (
     OPTIONS,
     fingerprint,
     gold_heads,
     rearranged,
 )
-from tests.oracles.online import averaged_weights
-from tests.rows import rows_of_arcs
 from tests.runs import changed
 from tests.samples import Sentence, random_sentences, template_set_text, text_of, treebank_of
 from tests.scoring.test_guides import random_guides
 
-ARC = ["h.pos m.pos", "h.form", "m.form direction", "h.pos between.pos m.pos"]
+ARC = ["h.pos m.pos", "h.form m.pos", "m.form direction", "h.pos between.pos m.pos"]
 GUIDE = ["", "direction distance", "h.pos", "h.pos m.pos direction", "m.form"]
 SIBLING = ["h.pos s.pos m.pos", "s.form m.pos"]
 END = ["h.pos e.pos"]
@@ -64,43 +58,11 @@ def trained(
     ids=["plain", "batches", "cost"],
 )
 def test_the_average_is_the_literal_one(change: dict) -> None:
-    options, guides = changed(OPTIONS, **change), guides_of(SENTENCES)
-    model = trained(options, guides).model(16)
-    batch = model.encode(treebank_of(SENTENCES), guides)
-    features, plan, gold = model.features, model.plan, gold_heads(SENTENCES)
-    assert plan.guide is not None
-    rows = []
-    first = 0
-    for b, heads in enumerate(gold):
-        found = rows_of_arcs(batch, b, plan.arcs, features)
-        of_guides = rows_of_arcs(batch, b, plan.guide.arcs, features)
-        for m, h in enumerate(guides[first : first + len(heads)].tolist(), start=1):
-            if h >= 0:
-                found[h, m] = found[h, m] + of_guides[h, m]
-        first += len(heads)
-        rows.append(found)
-
-    def predict(weights: np.ndarray, sentence: int) -> list[int]:
-        alone, table = batch.select(np.array([sentence])), Weights(weights[:, np.newaxis])
-        scores = arc_scores(alone, plan.arcs, features, table, backend="cpu").double()
-        scores += guide_scores(alone, plan.guide, features, table, backend="cpu")
-        if options.learning.cost_augmented:
-            scores += 1
-            for m, h in enumerate(gold[sentence], start=1):
-                scores[0, h, m] -= 1
-        return inference.eisner(scores, alone.lengths)[0][0, 1:].tolist()
-
-    average = averaged_weights(
-        rows, gold, features.n_rows, predict, seen_orders(options, len(SENTENCES)),
-        rule=options.learning.rule, batch_size=options.learning.batch_size,
+    options = changed(literal.OPTIONS, decoder="eisner_sibling", **change)
+    literal.assert_the_average_is_literal(
+        options, lambda seed: literal.toy_treebank("eisner", seed, [4, 3, 5, 1, 5, 2, 4]),
+        templates=SECOND_ORDER, guide=guides_of,
     )  # fmt: skip
-    expected = quantised(average.astype(np.float32), 16)[0].astype(int)
-    found = model.arcs.array[:, 0].astype(int)
-    assert np.abs(found - expected).max() <= 1
-    of_guides = np.unique(
-        [row for arcs in rows for found_rows in arcs.values() for row in found_rows]
-    )
-    assert np.count_nonzero(found[of_guides]) > 50
 
 
 @pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling", "hill_climb"])

@@ -15,7 +15,6 @@ from tests.learning.literal import (
     trainer_of,
     with_random_weights,
 )
-from tests.oracles.online_k_best import cost_of, features_of, find
 from tests.runs import changed
 from tests.samples import fingerprint, random_sentences
 
@@ -66,18 +65,18 @@ def test_after_a_step_the_margins_of_all_k_trees_are_at_least_their_costs(
         trainer = trainer_of(sentences, options)
         start = with_random_weights(trainer, seed)
         learned(trainer)
-        literal = Literal(sentences, options)
-        (sentence,), model = literal.sentences, trainer.model(16)
-        gold, trees = find(literal.named(model, start), sentence, literal.search)
-        costs = np.array([cost_of(sentence.gold, tree) for tree in trees], float)
-        names = literal.rows_in(model)
+        literal = Literal(sentences, options, trainer.model(16))
+        weights = literal.named(start)
+        gold, trees = literal.find(weights, 0)
+        costs = np.array([literal.cost_of(0, tree) for tree in trees], float)
+        names = list(weights)
         features = np.zeros((k, len(names)))
         for j, tree in enumerate(trees):
             if costs[j] > 0:
                 for sign, each in ((1, gold), (-1, tree)):
-                    for name, times in features_of(sentence, each).items():
-                        features[j, list(names).index(name)] += sign * times
-        before = start["arcs"][list(names.values()), 0].astype(float)
+                    for name, times in literal.features_of(0, each).items():
+                        features[j, names.index(name)] += sign * times
+        before = start["arcs"][names, 0].astype(float)
         gram, margins = features @ features.T, features @ before
         # The step meets all constraints, in the precision that it is found in.
         cap, steps = max_step or np.inf, np.zeros(k)
@@ -89,7 +88,7 @@ def test_after_a_step_the_margins_of_all_k_trees_are_at_least_their_costs(
         assert (unmet[counts & (steps < cap)] < 1e-6).all()
         assert (np.abs(unmet[counts & (steps > 0) & (steps < cap)]) < 1e-6).all()
         # And the weights have moved by it, in the precision of weights.
-        after = trainer.state()["arcs"][list(names.values()), 0].astype(float)
+        after = trainer.state()["arcs"][names, 0].astype(float)
         np.testing.assert_allclose(after - before, steps @ features, atol=1e-6)
         if max_step is None:
             assert (features @ after >= costs - 1e-4).all()

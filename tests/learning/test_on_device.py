@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from gpuparse import inference
 from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
@@ -30,8 +31,9 @@ from tests.learning.test_trainer import LABELS
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 
-DECODERS = ["eisner", "chu_liu_edmonds", "eisner_sibling"]
-SENTENCES = random_sentences(3, 40, 12, projective=False)
+DECODERS = [name for name, decoder in inference.DECODERS.items()
+            if decoder.order < 3 and decoder.has("best", "torch")]  # fmt: skip
+SENTENCES = random_sentences(3, 16, 9, projective=False)
 
 
 def trainer_of(
@@ -62,8 +64,7 @@ def assert_equal_to_the_bit(ours: Trainer, theirs: Trainer) -> None:
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize("batch_size", [1, 7, 64])
-@pytest.mark.parametrize("cost_augmented", [False, True])
+@pytest.mark.parametrize(("batch_size", "cost_augmented"), [(1, True), (5, False), (64, True)])
 def test_the_perceptron_is_the_compiled_one_to_the_bit(
     decoder: str, batch_size: int, cost_augmented: bool, device: torch.device
 ) -> None:
@@ -72,7 +73,7 @@ def test_the_perceptron_is_the_compiled_one_to_the_bit(
         OPTIONS, decoder=decoder, rule="perceptron", batch_size=batch_size, epochs=3,
         cost_augmented=cost_augmented,
     )  # fmt: skip
-    sentences = SENTENCES if batch_size > 1 else SENTENCES[:10]
+    sentences = SENTENCES if batch_size > 1 else SENTENCES[:6]
     ours, theirs = (trainer_of(sentences, options, name, device) for name in ("torch", "cpu"))
     assert_equal_to_the_bit(ours, theirs)
 
@@ -91,9 +92,9 @@ def test_the_perceptron_is_the_compiled_one_to_the_bit(
 def test_so_it_is_with_other_options(decoder: str, change: dict, device: torch.device) -> None:
     options = changed(OPTIONS, decoder=decoder, rule="perceptron", batch_size=8, **change)
     one_root = bool(options.data.single_root)
-    sentences = random_sentences(5, 30, 9, projective=one_root)
+    sentences = random_sentences(5, 16, 8, projective=one_root)
     ours, theirs = (trainer_of(sentences, options, name, device) for name in ("torch", "cpu"))
-    assert one_root or decoder == "chu_liu_edmonds" or ours.n_unreachable > 5
+    assert one_root or decoder == "chu_liu_edmonds" or ours.n_unreachable > 3
     assert_equal_to_the_bit(ours, theirs)
 
 
@@ -106,7 +107,7 @@ def test_so_it_is_where_heads_are_missing(
     options = changed(
         OPTIONS, decoder=decoder, rule="perceptron", batch_size=8, cost_augmented=cost_augmented
     )
-    sentences = without_heads(random_sentences(6, 40, 8), 0.3, 1)
+    sentences = without_heads(random_sentences(6, 16, 7), 0.3, 1)
     ours, theirs = (trainer_of(sentences, options, name, device) for name in ("torch", "cpu"))
     assert_equal_to_the_bit(ours, theirs)
 
@@ -126,23 +127,23 @@ def test_so_it_is_with_guides(decoder: str, device: torch.device) -> None:
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize("batch_size", [1, 5, 32])
 @pytest.mark.parametrize(
-    "change",
+    ("batch_size", "change"),
     [
-        {},
-        {"cost_augmented": True, "single_root": True},
-        {"max_step": 0.01},
-        {"rule": "passive-aggressive", "max_step": 0.1},
+        (1, {}),
+        (5, {}),
+        (32, {"cost_augmented": True, "single_root": True}),
+        (3, {"max_step": 0.01}),
+        (5, {"rule": "passive-aggressive", "max_step": 0.1}),
     ],
-    ids=["mira", "cost augmented", "capped", "squared"],
+    ids=["one by one", "batches", "cost augmented", "capped", "squared"],
 )
 def test_steps_of_any_size_are_the_compiled_ones_but_for_rounding(
     decoder: str, batch_size: int, change: dict, device: torch.device
 ) -> None:
     """From random weights on, no two words alike: no ties that rounding could break."""
     options = changed(OPTIONS, decoder=decoder, batch_size=batch_size, **change)
-    lengths = [5, 9, 12, 1, 7, 3, 11, 8, 6, 10, 2, 12]
+    lengths = [5, 9, 1, 7, 3, 8, 6, 2]
     sentences = toy_treebank(decoder, 2, lengths, single_root=bool(options.data.single_root))
     states, wrong = [], []
     for backend in ("torch", "cpu"):
@@ -175,7 +176,7 @@ def torch_threads(count: int) -> Iterator[None]:
 def test_neither_memory_nor_threads_nor_another_run_change_a_byte(
     decoder: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = changed(OPTIONS, decoder=decoder, batch_size=16, cost_augmented=True)
+    options = changed(OPTIONS, decoder=decoder, batch_size=8, cost_augmented=True)
 
     def model_bytes() -> dict[str, bytes]:
         trainer = trainer_of(SENTENCES, options, "torch", device)
@@ -203,32 +204,26 @@ def test_neither_memory_nor_threads_nor_another_run_change_a_byte(
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize("after", [1, 2, 3])
-def test_a_resumed_run_ends_with_the_same_model(
-    decoder: str, after: int, device: torch.device
-) -> None:
-    options = changed(OPTIONS, decoder=decoder, batch_size=8, epochs=3)
-    whole = trainer_of(SENTENCES, options, "torch", device, LABELS)
-    learned(whole)
-    first = trainer_of(SENTENCES, options, "torch", device, LABELS)
-    epochs = 0
-    for event in first.learn():
-        epochs += event.epoch_is_over
-        if epochs == after:
-            break
-    state = {name: array.copy() for name, array in first.state().items()}
-    second = trainer_of(SENTENCES, options, "torch", device, LABELS)
-    second.restore(state)
-    learned(second)
-    assert fingerprint(second.model(16)) == fingerprint(whole.model(16))
+def test_a_resumed_run_ends_with_the_same_model(decoder: str, device: torch.device) -> None:
+    """From a state of arcs, and from the first of labels."""
+    options = changed(OPTIONS, decoder=decoder, batch_size=8)
+    whole, states = trainer_of(SENTENCES, options, "torch", device, LABELS), []
+    for event in whole.learn():
+        if event.epoch_is_over:
+            states.append({name: array.copy() for name, array in whole.state().items()})
+    for state in states[:-1]:
+        again = trainer_of(SENTENCES, options, "torch", device, LABELS)
+        again.restore(state)
+        learned(again)
+        assert fingerprint(again.model(16)) == fingerprint(whole.model(16))
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_it_learns_as_well_and_parses_alike_everywhere(decoder: str, device: torch.device) -> None:
     """Of real templates, labels in a second stage; from nothing, with the ties of the beginning."""
-    train, dev = (treebank_from_bytes(generate(*x), "text") for x in ((150, 1), (60, 2)))
+    train, dev = (treebank_from_bytes(generate(*x), "text") for x in ((60, 1), (30, 2)))
     options = changed(
-        OPTIONS, decoder=decoder, batch_size=32, epochs=2, cost_augmented=True, pos="auto"
+        OPTIONS, decoder=decoder, batch_size=16, epochs=2, cost_augmented=True, pos="auto"
     )
     arcs = load_templates("mcdonald-pereira-2006")
     labels = load_templates("labels")

@@ -10,11 +10,11 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import parse_set
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from tests.learning.literal import (
     OPTIONS,
-    READS_SIBLINGS,
     assert_the_average_is_literal,
     learned,
     toy_treebank,
@@ -143,5 +143,5 @@ def test_known_heads_that_cross_are_taken_to_be_unknown(decoder: str) -> None:
     assert trainer.n_unreachable > 2
     model = learned(trainer).model(16)
     assert np.count_nonzero(model.arcs.array) > 50
-    assert (model.plan.siblings is not None) == (decoder in READS_SIBLINGS)
+    assert (model.plan.siblings is not None) == DECODERS[decoder].reads_siblings
     assert len(model.parse(treebank_of(crossing)).heads) == sum(map(len, crossing))

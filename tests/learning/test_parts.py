@@ -10,7 +10,7 @@ import pytest
 from gpuparse import native
 from gpuparse.features.plan import HigherPlan, compile_higher
 from gpuparse.parts import CHILDREN, HIGHER_ORDER
-from tests.oracles.larger_trees import larger_parts_of
+from tests.oracles.higher_order_parts import higher_order_parts_of
 from tests.samples import any_heads, projective_heads
 from tests.scoring.test_higher import prepared, template_set
 
@@ -47,7 +47,7 @@ def test_chains_in_both_directions_with_other_labels(n: int) -> None:
     assert not sum(sign for *_, sign in parts)  # as many parts of the one as of the other
 
 
-def larger_plan(kinds: tuple[str, ...]) -> HigherPlan:
+def higher_plan(kinds: tuple[str, ...]) -> HigherPlan:
     templates = template_set(kinds, siblings=False)
     plan = compile_higher(templates, prepared(templates, 1 << 12)[1])
     assert plan is not None
@@ -73,13 +73,13 @@ def named(part: list[int]) -> tuple:
 def all_parts(
     heads: list[int], labels: list[int], kinds: tuple[str, ...], labelled: tuple[str, ...]
 ) -> Counter:
-    """Arcs, labels, larger parts, and those of children with labels, by looking at the tree."""
+    """All parts of a tree, and those of children with labels, by looking at the whole of it."""
     only_last = "tri_sibling" in kinds
     parts: Counter = Counter()
     for m, (h, label) in enumerate(zip(heads, labels, strict=True), start=1):
         parts[ARC, h, m, 0] += 1
         parts[LABEL, h, m, label] += 1
-    for kind, words, m, is_last in larger_parts_of([-1, *heads]):
+    for kind, words, m, is_last in higher_order_parts_of([-1, *heads]):
         if kind in labelled:
             parts[kind, labels[m - 1], words] += 1
         if kind in kinds and (is_last or not only_last or kind not in HIGHER_PARTS[:2]):
@@ -96,12 +96,12 @@ def all_parts(
         (HIGHER_PARTS[:2], any_heads),  # as dual decomposition has them
     ],
 )
-def test_larger_parts_that_differ_are_those_of_the_whole_trees(
+def test_higher_order_parts_that_differ_are_those_of_the_whole_trees(
     kinds: tuple[str, ...], heads_of: Callable[[random.Random, int], list[int]]
 ) -> None:
-    draw, larger = random.Random(1), larger_plan(kinds)
+    draw, higher = random.Random(1), higher_plan(kinds)
     labelled = CHILDREN if set(CHILDREN) <= set(kinds) else ()
-    children = larger_plan(labelled) if labelled else None
+    children = higher_plan(labelled) if labelled else None
     different = 0
     for case in range(400):
         n = draw.randint(1, 9)
@@ -114,7 +114,7 @@ def test_larger_parts_that_differ_are_those_of_the_whole_trees(
             for heads, of_words in zip(trees, labels, strict=True)
         )
         found: Counter = Counter()
-        parts = listed(gold, guess, higher=larger, children=children)
+        parts = listed(gold, guess, higher=higher, children=children)
         for part in parts:
             found[named(part)] += part[-1]
         expected = all_parts(trees[0], labels[0], kinds, labelled)

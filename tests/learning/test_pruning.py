@@ -16,8 +16,7 @@ from gpuparse.learning.trainer import Trainer
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
 from gpuparse.scoring.weights import Weights, hashed_map
-from tests.learning.literal import FIRST_ORDER, OPTIONS, learned, without_heads
-from tests.learning.literal_larger import ALL
+from tests.learning.literal import ALL, FIRST_ORDER, OPTIONS, learned, without_heads
 from tests.oracles.brute_force import all_trees
 from tests.rows import silence
 from tests.runs import changed
@@ -25,7 +24,7 @@ from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 
 NOTHING = np.zeros(0, np.int64)
 PRUNING = PruningConfig(threshold=0.01, max_heads=2, epochs=2, folds=3)
-LARGER = changed(
+HIGHER = changed(
     replace(OPTIONS, pruning=PRUNING), decoder="eisner_grand_sibling", map_rows=1 << 18,
     cost_augmented=True,
 )  # fmt: skip
@@ -88,7 +87,7 @@ def test_what_is_left_is_what_the_definition_says(decoder: str, single_root: boo
 
 
 def trainer_of(sentences: list[Sentence], change: dict | None = None, threads: int = 1) -> Trainer:
-    return Trainer(treebank_of(sentences), ALL, None, changed(LARGER, **(change or {})), threads)
+    return Trainer(treebank_of(sentences), ALL, None, changed(HIGHER, **(change or {})), threads)
 
 
 SENTENCES = random_sentences(71, 17, 7)
@@ -104,7 +103,7 @@ def test_a_fold_is_pruned_by_what_was_learned_from_the_others(pruned: Trainer) -
     treebank, vocabularies = treebank_of(SENTENCES), pruned.model(16).vocabularies
     batch = Encoder(vocabularies).encode(treebank)
     arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
-    first = changed(LARGER, decoder="eisner", epochs=PRUNING.epochs)
+    first = changed(HIGHER, decoder="eisner", epochs=PRUNING.epochs)
     lost = words = 0
     for low, high in ((0, 5), (5, 11), (11, 17)):
         seen = np.ones(17, bool)

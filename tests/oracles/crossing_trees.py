@@ -1,4 +1,4 @@
-"""Values of all trees under larger parts, crossing arcs allowed, many sentences at once."""
+"""Values of all trees under higher-order parts, crossing arcs allowed, many sentences at once."""
 
 from functools import cache
 from itertools import product
@@ -23,31 +23,31 @@ def _all_parts(n: int, single_root: bool) -> np.ndarray:
 
 
 def crossing_tree_values(
-    arcs: np.ndarray, larger: dict[str, np.ndarray], single_root: bool
+    arcs: np.ndarray, higher: dict[str, np.ndarray], single_root: bool
 ) -> np.ndarray:
-    """Scores (B, T) of all trees, as in `all_trees`; larger: by the keywords above."""
-    siblings = larger.get("sibling_scores", np.zeros((*arcs.shape, arcs.shape[1])))
+    """Scores (B, T) of all trees, as in `all_trees`; higher: by the keywords above."""
+    siblings = higher.get("sibling_scores", np.zeros((*arcs.shape, arcs.shape[1])))
     total = sibling_tree_values(
-        arcs, siblings, larger.get("end_scores"), projective=False, single_root=single_root
+        arcs, siblings, higher.get("end_scores"), projective=False, single_root=single_root
     ).astype(np.float64)
     for h, m, s, g in _all_parts(arcs.shape[1] - 1, single_root):
-        if "grandparent_scores" in larger:
-            total += larger["grandparent_scores"][:, h, m, g]
-        if "grand_sibling_scores" in larger:
-            total += larger["grand_sibling_scores"][:, h, m, s, g]
+        if "grandparent_scores" in higher:
+            total += higher["grandparent_scores"][:, h, m, g]
+        if "grand_sibling_scores" in higher:
+            total += higher["grand_sibling_scores"][:, h, m, s, g]
     return total
 
 
 def best_labelled_value(
     arcs: np.ndarray,
-    larger: dict[str, np.ndarray],
+    higher: dict[str, np.ndarray],
     label_scores: np.ndarray,
     limits: list[set[int]],
     single_root: bool,
 ) -> float:
     """The highest score of one sentence (1, ...) under limits, every labelling being tried."""
     n, n_labels = arcs.shape[1] - 1, label_scores.shape[3]
-    values = crossing_tree_values(arcs, larger, single_root)[0]
+    values = crossing_tree_values(arcs, higher, single_root)[0]
     best = -np.inf
     for tree, value in zip(all_trees(n, False, single_root), values, strict=True):
         for labels in product(range(n_labels), repeat=n):

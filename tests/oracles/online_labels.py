@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from tests.oracles.online import step
+
+def step(rule: str, cost: int, margin: float, difference: np.ndarray, cap: float) -> float:
+    length = float(difference @ difference)
+    if length == 0:
+        return 0.0
+    if rule == "perceptron":
+        return 1.0
+    return min(cap, max(0.0, (cost - margin) / length))
 
 
 def averaged_label_weights(

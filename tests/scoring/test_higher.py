@@ -20,8 +20,8 @@ from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights, hashed_map
 from tests.oracles.arc_features import known_values
 from tests.oracles.brute_force import all_trees, ends_of, parts_of
-from tests.oracles.larger_features import larger_features
-from tests.oracles.larger_trees import larger_parts_of
+from tests.oracles.higher_order_features import higher_order_features
+from tests.oracles.higher_order_parts import higher_order_parts_of
 from tests.rows import rows_of_parts
 from tests.samples import random_sentences, treebank_of
 
@@ -112,7 +112,7 @@ def test_a_feature_has_a_row_of_its_own_and_the_same_one_wherever_it_fires():
             at = torch.tensor([(b, *words) for words in parts])
             rows = higher_rows(kind, at, batch, plan.higher, features, -1)
             for words, line in zip(parts, rows.tolist(), strict=True):
-                expected = larger_features(kind, TEMPLATES[kind], sentence, words, known)
+                expected = higher_order_features(kind, TEMPLATES[kind], sentence, words, known)
                 for feature, row in zip(expected, line, strict=True):
                     assert (feature is None) == (row < 0)
                     if feature is not None:
@@ -164,7 +164,7 @@ def value_of(tree, b, scores):
     if "sibling" in scores:
         total += sum(scores["sibling"][(b, *part)] for part in parts_of(heads))
         total += sum(scores["end"][(b, *part)] for part in ends_of(heads))
-    for kind, words, _, is_last in larger_parts_of(tree):
+    for kind, words, _, is_last in higher_order_parts_of(tree):
         only_last = "tri_sibling" in scores and kind in ("grandparent", "grand_sibling")
         if kind in scores and (is_last or not only_last):
             total += scores[kind][(b, *words)]

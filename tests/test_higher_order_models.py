@@ -1,4 +1,4 @@
-"""Models beyond the second order: saved, damaged, parsed with other decoders and lower orders."""
+"""Models of higher orders: saved, damaged, parsed with other decoders and lower orders."""
 
 import itertools
 import json
@@ -22,8 +22,17 @@ from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from gpuparse.scoring.admission import CHAIN, LOWER, OWN, PartSize, sentence_cells
 from gpuparse.scoring.weights import Weights
-from tests.learning.literal import JOINT, OPTIONS, learned, toy_treebank, with_random_weights
-from tests.learning.literal_larger import ALL, WITH_CHILDREN, Literal, Weigh
+from tests.learning.literal import (
+    ALL,
+    JOINT,
+    OPTIONS,
+    WITH_CHILDREN,
+    Literal,
+    learned,
+    toy_treebank,
+    with_random_weights,
+)
+from tests.oracles.online import Answer
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 
@@ -47,12 +56,19 @@ def model(request: pytest.FixtureRequest) -> Parser:
 def as_numbers(model: Parser, sentences: list[Sentence], trees: np.ndarray) -> list[float]:
     """What the heads (W,) of some sentences score under a model, by the text of its templates."""
     literal = Literal(sentences, changed(OPTIONS, decoder="dual_decomposition"), model)
-    weigh = Weigh({"arcs": model.arcs.array})
     values, first = [], 0
     for b, words in enumerate(sentences):
-        values.append(weigh.sum(literal.tree(b, trees[first : first + len(words)])[1]))
+        values.append(value_of(literal, b, trees[first : first + len(words)].tolist()))
         first += len(words)
     return values
+
+
+def value_of(literal: Literal, b: int, heads: list[int]) -> int:
+    """What a tree without its labels scores."""
+    arcs = frozenset((h, m) for m, h in enumerate(heads, start=1))
+    array = literal.model.arcs.array
+    features = literal.features_of(b, Answer(arcs))
+    return sum(int(array[row, 0]) * times for row, times in features.items())
 
 
 def test_save_and_load_lose_nothing(model: Parser, tmp_path: Path) -> None:
@@ -227,18 +243,18 @@ def test_labels_with_children_are_those_of_the_best_labelled_tree(single_root: b
     assert len(model.labels) == 3
     found = model.parse(treebank_of(sentences))
     literal = Literal(sentences, options, model)
-    weigh = Weigh({"arcs": model.arcs.array, "labels": model.label_weights.array})
     first = 0
     for b, words in enumerate(sentences):
         best, chosen = -np.inf, None
-        for heads, rows, lines in literal.trees[b]:
+        for heads, tree in zip(literal.all_heads(b), literal.trees[b], strict=True):
+            of_tree = value_of(literal, b, heads)
             for labels in itertools.product(range(3), repeat=len(words)):
-                value = weigh.sum(rows) + sum(
-                    int(weigh.start["labels"][line, label])
-                    for label, of_word in zip(labels, lines, strict=True) for line in of_word
+                value = of_tree + sum(
+                    int(model.label_weights.array[line, label])
+                    for label, of_word in zip(labels, tree.lines, strict=True) for line in of_word
                 )  # fmt: skip
                 if value > best:
-                    best, chosen = value, (heads, labels)
+                    best, chosen = value, (tuple(heads), labels)
         part = slice(first, first + len(words))
         assert (tuple(found.heads[part]), tuple(found.labels[part])) == chosen
         first += len(words)
@@ -268,14 +284,13 @@ def test_trees_under_limits_are_the_best_ones(min_gain: float) -> None:
 
     found = model.parse(treebank_of(sentences))
     literal = Literal(sentences, options, whole)
-    weigh = Weigh({"arcs": whole.arcs.array, "labels": whole.label_weights.array})
     first, n_crossing = 0, 0
     for b, words in enumerate(sentences):
         values = {}
-        for heads, rows, lines in literal.trees[b]:
-            of_tree = weigh.sum(rows) - (0 if is_projective(heads) else min_gain)
-            scores = [sum(weigh.start["labels"][line].astype(int) for line in of_word)
-                      for of_word in lines]  # fmt: skip
+        for heads, tree in zip(literal.all_heads(b), literal.trees[b], strict=True):
+            of_tree = value_of(literal, b, heads) - (0 if is_projective(heads) else min_gain)
+            scores = [sum(whole.label_weights.array[line].astype(int) for line in of_word)
+                      for of_word in tree.lines]  # fmt: skip
             for labels in itertools.product(range(len(model.labels)), repeat=len(words)):
                 if keeps_limits(heads, labels):
                     values[tuple(heads), labels] = of_tree + sum(

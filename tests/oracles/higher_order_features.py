@@ -15,7 +15,7 @@ ROLES = {
 }
 
 
-def larger_features(
+def higher_order_features(
     kind: str,
     templates: list[str],
     sentence: Sentence,

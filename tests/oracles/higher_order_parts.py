@@ -7,7 +7,7 @@ import numpy as np
 from tests.oracles.brute_force import ends_of, parts_of
 
 
-def larger_parts_of(tree: Sequence[int]) -> Iterator[tuple[str, tuple[int, ...], int, bool]]:
+def higher_order_parts_of(tree: Sequence[int]) -> Iterator[tuple[str, tuple[int, ...], int, bool]]:
     """Kind, words, modifier, and whether that is its head's outermost one on its side.
 
     tree: heads of words 1..n behind one of no meaning. Words are in the order of the kind's roles,
