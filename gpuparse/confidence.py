@@ -254,8 +254,8 @@ def require_sums(parser: Parser) -> None:
     with_sums = with_quantity("marginals", "native")
     if parser.search_decoder not in with_sums:
         raise ConfigError(
-            f"decoder {parser.search_decoder}: there are no exact sums over what it searches, and"
-            f" so no probabilities; train a model with one of {', '.join(with_sums)}"
+            f"decoder {parser.search_decoder} has no exact sums, and so no probabilities; train"
+            f" a model with one of {', '.join(with_sums)}"
         )
 
 
@@ -264,8 +264,8 @@ def _require_k_best(parser: Parser, k: int) -> None:
         raise ConfigError(f"{k} best trees: at least 1 is needed")
     if not DECODERS[parser.search_decoder].has("k_best", "native"):
         raise ConfigError(
-            f"decoder {parser.search_decoder} finds one tree only: several best ones are found by"
-            f" {', '.join(with_quantity('k_best', 'native'))}; train a model with one of these"
+            f"decoder {parser.search_decoder} finds one tree only; train a model with one of"
+            f" {', '.join(with_quantity('k_best', 'native'))}"
         )
 
 

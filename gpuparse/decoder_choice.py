@@ -28,10 +28,9 @@ def with_decoder(parser: Parser, name: str, *, force: bool = False) -> Parser:
         _check_decoder(parser, name)
         if not force:
             raise ConfigError(
-                f"decoder {name}: the model's weights were learned with {parser.decoder}, and"
-                " weights learned from the mistakes of one search mislead another: projective"
-                " models lose 1 to 10 points of UAS under hill_climb; train a model with"
-                f" decoder={name}, or give --force-decoder to search with {name} all the same"
+                f"decoder {name}: the model's weights were learned with {parser.decoder} and are"
+                " much less accurate with another search (1 to 10 points of UAS); train a model"
+                f" with decoder={name}, or give --force-decoder to use {name} nevertheless"
             )
     pruner = parser.pruner
     if pruner:  # so that among the arcs left there is a tree of the other kind
@@ -56,13 +55,13 @@ def _objection(parser: Parser, mine: Decoder, other: Decoder) -> str:
     """Why a parser cannot search with another decoder; "" if it can."""
     if other.gives_graphs and not mine.gives_graphs:
         return (
-            "finds graphs, and the model was learned from trees: nothing says what a further head"
-            " of a word is worth, nor how its arc is labelled"
+            "finds graphs, and the model was learned from trees: it has no scores for a second head"
+            " of a word"
         )
     if mine.gives_graphs and not other.gives_graphs:
         return (
-            "finds trees, and the model was learned from graphs: its scores count arcs beside one"
-            " another, and its relations are those of DEPS"
+            "finds trees, and the model was learned from graphs: its scores and relations are those"
+            " of DEPS"
         )
     templates = parser.templates
     if other.needs and not any(getattr(templates, part) for part in other.needs):
@@ -91,9 +90,9 @@ def limit_labels(parser: Parser, limits: Sequence[Sequence[str]]) -> Parser:
     joint = parser.plans.joint
     if not DECODERS[parser.search_decoder].certifies or joint is None:
         raise ConfigError(
-            "limits on relations are kept by decoder dual_decomposition, where labels are found"
-            f" with the trees; this model searches with {parser.search_decoder}"
-            + ("" if joint else ", and labels come later: train with labels.kind=joint")
+            "limits on relations need decoder dual_decomposition and joint labels; this model"
+            f" searches with {parser.search_decoder}"
+            + ("" if joint else ", and its labels are not joint: train with labels.kind=joint")
         )
     if not 0 < len(limits) <= MOST_LIMITS:
         raise ConfigError(f"{len(limits)} limits on relations: expected 1 to {MOST_LIMITS}")

@@ -24,7 +24,7 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
     to directly. The file has the ordinary mode (0666 minus the umask).
 
     Args:
-        path: where the file shall stand.
+        path: of the file.
         force: whether an existing file may be replaced.
     Yields: The binary file to write to.
     Raises:

@@ -1,7 +1,7 @@
 """A parser's folder: texts, tensors and facts, without pickle; nothing in it is ever executed.
 
-All else that is small stands in the metadata of the tensors' file: the facts, among them the sum of
-every part, so that damage is noticed before anything is made of it.
+The facts are in the metadata of the tensors' file. Among them is the SHA-256 of every part, so that
+damage is noticed before anything is used.
 """
 
 import hashlib

@@ -388,7 +388,7 @@ class Parser:
         """
         if len(known) and DECODERS[self.search_decoder].gives_graphs:
             raise ConfigError(
-                f"decoder {self.search_decoder} finds graphs, of which no heads can be given: use a"
+                f"decoder {self.search_decoder} finds graphs, whose heads cannot be given: use a"
                 " model of trees"
             )
         engine = self.engine(device, backend)
@@ -475,7 +475,7 @@ def check_guides(templates: TemplateSet, *, are_given: bool) -> None:
     if templates.guide and not are_given:
         raise ConfigError("the template set has guide templates, and there are no guides")
     if are_given and not templates.guide:
-        raise ConfigError("the template set has no guide templates, so guides are of no use")
+        raise ConfigError("the template set has no guide templates, but guides are given")
 
 
 def are_scales(*scales: object) -> bool:

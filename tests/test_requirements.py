@@ -21,7 +21,7 @@ def pinned() -> dict[str, str]:
         if line and not line.startswith("#") and line != "-e .":
             package, equals, version = line.partition(";")[0].partition("==")
             assert equals, f"{line!r} pins no version"
-            assert canonical(package) not in versions, f"{package} stands twice"
+            assert canonical(package) not in versions, f"{package} appears twice"
             versions[canonical(package)] = version
     return versions
 

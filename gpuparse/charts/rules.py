@@ -5,22 +5,22 @@ A chart is a list of rules, one a line:
     C_R(i,j) = I_R(i,r) C_R(r,j)   for i < r <= j
     C_R(i,i) = 1
 
-To the left stands an item: a kind and its positions. To the right stands one way to derive it: a
-product of items and of scores, for every split r within bounds. A name that stands to the left of
-no rule is a score. Products are computed from the left, those in brackets first. Rules of the same
+On the left is an item: a kind and its positions. On the right is one way to derive it: a
+product of items and of scores, for every split r within bounds. A name on the left of no rule
+is a score. Products are computed from the left, those in brackets first. Rules of the same
 item are alternatives. A rule that ends in `if 0 < i` holds only where that is true.
 
-Rules stand in an order in which the items of one span can be computed one after another.
+Rules are in an order in which the items of one span can be computed one after another.
 
 Splits are taken in the order in which they are written: `for i < r <= j` from the smallest,
-`for j > r >= i` from the largest. A capital letter stands for a size that is no position, such as
+`for j > r >= i` from the largest. A capital letter is a size, not a position, such as
 the number of labels.
 
 Ties: an item prefers the first of its rules, and within a rule the first split. Among k best
 trees, derivations of equal value are in the order of rule, split, and the ranks of the items of the
 product from left to right.
 
-Positions may carry further words: C(g,h,e) is a half whose head h has the head g.
+A position may have more words: C(g,h,e) is a half whose head h has the head g.
 """
 
 import re

@@ -138,7 +138,7 @@ def is_guide_file(source: str) -> bool:
 def scan_numbers(data: np.ndarray, columns: np.ndarray, key: np.ndarray) -> np.ndarray:
     """(W,) int32 numbers under a key; NO_HEAD without one, BAD_HEAD for another thing.
 
-    The first item counts; `KEY=_` is as good as none.
+    The first item counts; `KEY=_` counts as none.
 
     Args: data, columns: as a Treebank has them. key: of `as_key`.
     """
@@ -162,7 +162,7 @@ def misc_arrays(items: Mapping[str, Sequence[str] | np.ndarray], n_words: int) -
         tab or a line end in them.
     """
     if len(items) > MAX_KEYS or not all(map(is_key, items)):
-        raise ValueError(f"the keys {list(items)} cannot all stand in MISC")
+        raise ValueError(f"the keys {list(items)} cannot all be keys of MISC")
     texts = {name: _as_bytes(name, values, n_words) for name, values in items.items()}
     width = max((text.itemsize for text in texts.values()), default=1)
     values = np.zeros((len(texts), n_words, width), np.uint8)

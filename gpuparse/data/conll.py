@@ -190,8 +190,8 @@ def write_graph_predictions(
     for name in names:
         if not name or any(separator in name for separator in (b"|", b"\t", b"\n", b"\r")):
             raise ValueError(
-                f"the relation {name.decode()!r} cannot stand in DEPS: it is empty, or contains"
-                " '|', a tab or a line end"
+                f"the relation {name.decode()!r} cannot be written to DEPS: it is empty or"
+                " contains '|', a tab or a line end"
             )
     starts = np.ascontiguousarray(graphs.starts, np.int64)
     arc_heads = np.ascontiguousarray(graphs.heads, np.int32)

@@ -82,8 +82,8 @@ class Guides:
             if self._piece is None:
                 return
         raise DataError(
-            f"{_at(self._piece, self._next)}a sentence of guides too many; the words must be those"
-            " of the treebank that they guide"
+            f"{_at(self._piece, self._next)}the file of guides has more sentences than the treebank"
+            " that they guide; both need the same words"
         )
 
     def missing_in(self, treebank: Treebank) -> str:

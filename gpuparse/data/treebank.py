@@ -200,7 +200,7 @@ def repeated(treebank: Treebank, comments: Sequence[Sequence[Sequence[str]]]) ->
     """The treebank with its sentences repeated, one copy after the other.
 
     Args:
-        comments: for each sentence and copy, at least one, the lines that stand after the
+        comments: for each sentence and copy, at least one, the lines to add after the
             sentence's own comments, without line ends; each begins with `#`.
     Returns: a treebank whose bytes are those of the copies; what is between sentences comes once,
         what the writer leaves out not at all. `lines` are those of the original.

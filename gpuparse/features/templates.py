@@ -167,7 +167,7 @@ def parse_template(text: str, part: str = "arc") -> Template:
         role, _, field = word.partition(".")
         if word in SUFFIXES:
             if word in suffix:
-                raise ConfigError(f"template '{text}': {word} stands twice")
+                raise ConfigError(f"template '{text}': {word} appears twice")
             suffix.add(word)
         elif role == "between":
             if between is not None:
@@ -180,7 +180,7 @@ def parse_template(text: str, part: str = "arc") -> Template:
     if not (atoms or suffix or between or kind.is_guide):
         raise ConfigError("an empty template: write atoms such as 'h.pos m.pos'")
     if len(set(atoms)) < len(atoms):
-        raise ConfigError(f"template '{text}': an atom stands twice")
+        raise ConfigError(f"template '{text}': an atom appears twice")
     template = Template(tuple(atoms), between, frozenset(suffix))
     if part == "sibling":
         _check_sibling(template, text)
@@ -307,6 +307,6 @@ def _parse_blocks(blocks: object, part: str) -> tuple[Template, ...]:
                 template = parse_template(f"{text} {suffix}", part)
                 meaning = frozenset(template.atoms), template.between, template.suffix
                 if meaning in templates:
-                    raise ConfigError(f"template '{template}' stands twice")
+                    raise ConfigError(f"template '{template}' appears twice")
                 templates[meaning] = template
     return tuple(templates.values())

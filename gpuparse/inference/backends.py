@@ -34,7 +34,7 @@ def choose_backend(
             the code is not traced (`is_traced`); for any other device "gpu" where there are Triton
             kernels and Triton is installed; and else "torch".
         device: where the scores are.
-        has_kernels: whether what is asked for has Triton kernels.
+        has_kernels: whether the algorithm has Triton kernels.
 
     Raises:
         ScoreError: an unknown backend, or one that cannot read these tensors or run here.
@@ -105,8 +105,8 @@ def require_native(name: str, backend: str, device: torch.device) -> None:
         native.library()  # raises NativeError, which says what to do
     if choose_backend(backend, device) != "cpu":
         raise ScoreError(
-            f"{name} is there for tensors in main memory and the backend 'cpu' only, not for "
-            f"tensors on {device} with the backend {backend!r}"
+            f"{name} exists in native code only, for tensors in main memory with backend 'cpu', not"
+            f" for tensors on {device} with backend {backend!r}"
         )
 
 

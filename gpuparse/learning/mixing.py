@@ -73,13 +73,13 @@ def _others_expected() -> Iterator[None]:
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
         raise ResourceError(
-            f"another process of this run has ended or does not answer ({reason}); what it said"
-            " tells why; --resume goes on from the last whole epoch"
+            f"another process of this run has ended or does not answer ({reason}); its"
+            " messages say why; --resume continues after the last finished epoch"
         ) from error
 
 
 class Mixing:
-    """Sentences dealt to shards, for good, and the mixing of what the shards have learned.
+    """Sentences dealt to shards once and for all, and the mixing of what the shards have learned.
 
     Every shard learns from its own sentences, starting with the same weights; the weights that
     all go on with are the mean of theirs. The shards are dealt to the processes. All sums are
@@ -88,7 +88,7 @@ class Mixing:
     Args:
         n_sentences: to be dealt.
         shards: their number; with 1 nothing is dealt or mixed.
-        seed: what is drawn derives from it; None deals in the order of the file.
+        seed: of the random order in which sentences are dealt; None: the order of the file.
         processes: of the run; each has the same sentences and options.
     Raises: ConfigError: more shards than sentences, or more processes than shards.
     Source: McDonald, Hall & Mann (2010), Distributed Training Strategies for the Structured
@@ -105,8 +105,8 @@ class Mixing:
             )
         if processes.count > shards:
             raise ConfigError(
-                f"learning.shards is {shards}: {processes.count} processes have nothing to share"
-                " out; give as many shards, or more"
+                f"learning.shards is {shards}: {processes.count} processes need at least as many"
+                " shards"
             )
         self._shards, self._processes = shards, processes
         dealt = np.arange(n_sentences)

@@ -29,7 +29,7 @@ class Weights:
             self.padded = self.array
             self.largest = int(max(np.max(array, initial=0), -int(np.min(array, initial=0))))
         else:
-            # One row of zeros more, which stands for features that do not fire.
+            # One more row of zeros, for features that do not fire.
             self.padded = np.zeros((len(array) + 1, array.shape[1]), np.float32)
             self.padded[:-1] = array
             self.array = self.padded[:-1]
@@ -43,7 +43,7 @@ def quantised(averages: np.ndarray, bits: int) -> tuple[np.ndarray, float]:
     """
     largest = float(np.abs(averages).max(initial=0.0))
     if not np.isfinite(largest):
-        raise ValueError("weights that are not finite cannot be stored; learning went astray")
+        raise ValueError("weights that are not finite cannot be stored; learning diverged")
     end = (1 << (bits - 1)) - 1
     scale = end / largest if largest > 0.0 else 1.0
     whole = np.rint(averages.astype(np.float64) * scale)

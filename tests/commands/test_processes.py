@@ -145,7 +145,7 @@ def test_processes_must_learn_the_same(trained, tmp_path):
 def test_no_more_processes_than_shards(trained, tmp_path):
     ends = Several(2, trained.config, f"output={tmp_path / 'model'}", "learning.shards=1").ends()
     assert [end[0] for end in ends] == [2, 2]
-    assert "learning.shards is 1: 2 processes have nothing to share out" in ends[0][2]
+    assert "learning.shards is 1: 2 processes need at least as many shards" in ends[0][2]
 
 
 def test_an_environment_that_is_not_whole(trained, tmp_path, monkeypatch, capsys):

@@ -95,7 +95,7 @@ def test_what_cannot_stand_in_misc_is_refused():
     n = treebank.n_words
     for name in ("", "_", "a=b", "a|b", "a b", "a\tb"):
         assert not is_key(name)
-        with pytest.raises(ValueError, match="cannot all stand in MISC"):
+        with pytest.raises(ValueError, match="cannot all be keys of MISC"):
             with_misc(treebank, {name: ["1"] * n})
     for value in ("a|b", "a\tb", "a\nb", "a\rb", "a\0b"):
         with pytest.raises(ValueError, match="a value of MISC has"):

@@ -199,7 +199,7 @@ ONE = [
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"names": ["a|b", "y", "z"]}, r"relation 'a\|b' cannot stand in DEPS"),
+        ({"names": ["a|b", "y", "z"]}, r"relation 'a\|b' cannot be written to DEPS"),
         ({"names": ["a", "", "z"]}, "relation '' cannot"),
         ({"names": ["a", "b\tc", "z"]}, "a tab"),
         ({"names": ["a"]}, "none of their 1 names"),

@@ -93,7 +93,7 @@ def test_files_with_other_words_are_refused_with_file_and_line(tmp_path):
     longer = rows(("b", 0, "_"), ("cc", 1, "_"))
     assert "the word is 'cc'" in refused(one + two, one + longer)
     assert refused(one + two, one).startswith(f"f:3: {path}, the file of guides, ends before")
-    assert refused(one, one + two).startswith(f"{path}:3: a sentence of guides too many")
+    assert refused(one, one + two).startswith(f"{path}:3: the file of guides has more sentences")
 
 
 def test_no_guide_at_all_is_refused(tmp_path):

@@ -144,12 +144,12 @@ def test_a_model_keeps_its_guide_templates(tmp_path) -> None:
 
 def test_guides_without_templates_and_templates_without_guides_are_refused() -> None:
     bare, guides = parse_set(template_set_text(arc=ARC), "bare"), guides_of(SENTENCES)
-    with pytest.raises(ConfigError, match="guides are of no use"):
+    with pytest.raises(ConfigError, match="but guides are given"):
         trained(OPTIONS, guides, templates=bare)
     with pytest.raises(ConfigError, match="there are no guides"):
         trained(OPTIONS, None)
     model = trained(OPTIONS, None, templates=bare).model(8)
-    with pytest.raises(ConfigError, match="guides are of no use"):
+    with pytest.raises(ConfigError, match="but guides are given"):
         model.parse(treebank_of(SENTENCES), guides=guides)
 
 

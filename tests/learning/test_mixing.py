@@ -211,6 +211,6 @@ def test_refused(changes, said):
 
 
 def test_more_processes_than_shards_are_refused():
-    with pytest.raises(ConfigError, match="3 processes have nothing to share out"):
+    with pytest.raises(ConfigError, match="3 processes need at least as many shards"):
         Mixing(10, 2, None, Processes(0, 3))
     assert Mixing(10, 1, None, ALONE)
