@@ -126,7 +126,13 @@ class Run:
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
         limit_torch_threads(self.threads, compiled=config.backend == "cpu")
-        self.device = "cpu" if self._is_larger(config) else choose_device(config.device, tell)
+        is_higher_order = DECODERS[config.decoder].is_higher_order  # native code on the CPU
+        if is_higher_order and config.device == "cuda":
+            raise ConfigError(
+                f"device cuda: decoder {config.decoder} is native code on the CPU: choose device"
+                " cpu or auto"
+            )
+        self.device = "cpu" if is_higher_order else choose_device(config.device, tell)
         if config.backend == "torch":
             size = config.learning.batch_size
             tell(
@@ -138,20 +144,6 @@ class Run:
                 f"learning runs on the CPU, {self.device} parses data.dev and data.test;"
                 " learning.backend=torch learns there"
             )
-
-    @staticmethod
-    def _is_larger(config: RunConfig) -> bool:
-        """Whether its decoder is of higher order and so runs in native code on the CPU.
-
-        Raises: ConfigError: it is, with device cuda.
-        """
-        is_larger = DECODERS[config.decoder].is_higher_order
-        if is_larger and config.device == "cuda":
-            raise ConfigError(
-                f"device cuda: decoder {config.decoder} is native code on the CPU: choose device"
-                " cpu or auto"
-            )
-        return is_larger
 
     def train(self, *, resume: bool, force: bool) -> None:
         """Learn from data.train and write the model."""
