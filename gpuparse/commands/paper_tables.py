@@ -23,6 +23,14 @@ PAPER = "paper"  # the name of a paper's figures if the file gives none
 Figure = int | float | str | None
 _HERE = "here"
 
+SYSTEMS, TABLES = "systems", "tables"
+COMMAND_LINE = "command line"
+COMMON = ("output", "data.test")  # keys that all systems share
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a system, which names a folder
+_FLAGS, _TEXTS = ("transposed", "ignore_punctuation"), ("title", "note")
+_TABLE_KEYS = ("title", "columns", "rows", "compare", *_FLAGS, "note")
+_ROW_KEYS = ("system", "paper")
+
 
 @dataclass(frozen=True)
 class Result:
@@ -231,15 +239,6 @@ def _notes(table: Table) -> list[str]:
     if table.sources:
         notes.append("The paper's figures are of the paper's data, not of these files.")
     return notes
-
-
-SYSTEMS, TABLES = "systems", "tables"
-COMMAND_LINE = "command line"
-COMMON = ("output", "data.test")  # keys that all systems share
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a system, which names a folder
-_FLAGS, _TEXTS = ("transposed", "ignore_punctuation"), ("title", "note")
-_TABLE_KEYS = ("title", "columns", "rows", "compare", *_FLAGS, "note")
-_ROW_KEYS = ("system", "paper")
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,15 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+STANDARD = "-"
+GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
+SHOWN = 20  # malformed sentences that are reported one by one
+COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
+SHORT = 30  # words; a shorter text may have neither lemmas nor features
+TAGS = (3, 4)
+FORM = 1
+MANY = 12  # most words that a message lists
+
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
     """The items of an iterator; each is begun as soon as the item before it is requested.
@@ -74,16 +83,6 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
     finally:
         stopped.set()
         wanted.release()
-
-
-STANDARD = "-"
-GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
-SHOWN = 20  # malformed sentences that are reported one by one
-COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
-SHORT = 30  # words; a shorter text may have neither lemmas nor features
-TAGS = (3, 4)
-FORM = 1
-MANY = 12  # most words that a message lists
 
 
 class Share:

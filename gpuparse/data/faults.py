@@ -8,6 +8,27 @@ from gpuparse.data import scanner
 from gpuparse.data.treebank import find_sent_id, place
 from gpuparse.errors import DataError
 
+SHOWN = 40  # characters of a faulty field that a message quotes
+MESSAGES = {
+    scanner.LINE_TOO_LONG: "the line is longer than {detail} bytes; break it up, or allow longer "
+    "lines (--max-line of parse)",
+    scanner.LONE_RETURN: "a carriage return without a line feed after it; end lines in \\n or "
+    "\\r\\n",
+    scanner.NOT_UTF8: "byte {detail} of the file is not UTF-8; convert the file to UTF-8",
+    scanner.BAD_ID: "{id!r} is no ID; write a number, i-j for a multiword range or i.j for an "
+    "empty node, without leading zeros",
+    scanner.UNEXPECTED_ID: "ID {id} where {detail} should be; number the words 1, 2, 3, ... in "
+    "every sentence and end each sentence with a blank line",
+    scanner.EMPTY_FORM: "FORM (column 2) is empty; write _ if there is no form",
+    scanner.RANGE_REVERSED: "the multiword range {id} ends before it begins; write it i-j, i <= j",
+    scanner.RANGE_OVERLAPS: "the multiword range {id} overlaps the one before it; a word can be "
+    "in one range only",
+    scanner.RANGE_MISPLACED: "the multiword range {id} stands before word {detail}; put it right "
+    "before its first word",
+    scanner.RANGE_PAST_END: "the multiword range {id} goes past the end of the sentence of "
+    "{detail} words; correct it or add the words",
+}
+
 
 class TreeFault(IntEnum):
     """The first fault of a sentence's heads, as in native/trees.h."""
@@ -30,29 +51,6 @@ class DepsFault(IntEnum):
     NO_RELATION = 3
     OUT_OF_RANGE = 4
     OWN_HEAD = 5
-
-
-SHOWN = 40  # characters of a faulty field that a message quotes
-
-MESSAGES = {
-    scanner.LINE_TOO_LONG: "the line is longer than {detail} bytes; break it up, or allow longer "
-    "lines (--max-line of parse)",
-    scanner.LONE_RETURN: "a carriage return without a line feed after it; end lines in \\n or "
-    "\\r\\n",
-    scanner.NOT_UTF8: "byte {detail} of the file is not UTF-8; convert the file to UTF-8",
-    scanner.BAD_ID: "{id!r} is no ID; write a number, i-j for a multiword range or i.j for an "
-    "empty node, without leading zeros",
-    scanner.UNEXPECTED_ID: "ID {id} where {detail} should be; number the words 1, 2, 3, ... in "
-    "every sentence and end each sentence with a blank line",
-    scanner.EMPTY_FORM: "FORM (column 2) is empty; write _ if there is no form",
-    scanner.RANGE_REVERSED: "the multiword range {id} ends before it begins; write it i-j, i <= j",
-    scanner.RANGE_OVERLAPS: "the multiword range {id} overlaps the one before it; a word can be "
-    "in one range only",
-    scanner.RANGE_MISPLACED: "the multiword range {id} stands before word {detail}; put it right "
-    "before its first word",
-    scanner.RANGE_PAST_END: "the multiword range {id} goes past the end of the sentence of "
-    "{detail} words; correct it or add the words",
-}
 
 
 def fault_error(

@@ -25,6 +25,8 @@ MESSAGES = {
     DepsFault.OWN_HEAD: "but a word is not its own head; give it another, or leave the item out",
 }
 
+NONE = -1
+
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
@@ -218,9 +220,6 @@ def _item_error(treebank: Treebank, fault: np.ndarray) -> DataError:
         place(treebank.source, int(treebank.lines[w]), treebank.sent_id(s))
         + f"DEPS of word {w - first + 1} ({treebank.column(w, 1)}) has the item {quoted}, {what}"
     )
-
-
-NONE = -1
 
 
 def acyclic(graphs: Graphs, treebank: Treebank) -> tuple[Graphs, int]:

@@ -12,6 +12,8 @@ from gpuparse.errors import DataError
 
 SENT_ID = re.compile(rb"^#[ \t]*sent_id[ \t]*=[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)
 
+_LINE_FEED = 10
+
 
 @dataclass(eq=False)
 class Treebank:
@@ -191,9 +193,6 @@ class Sentence:
     def misc(self) -> list[str]:
         """MISC, column 10 (PDEPREL in CoNLL-X)."""
         return self._column(9)
-
-
-_LINE_FEED = 10
 
 
 def repeated(treebank: Treebank, comments: Sequence[Sequence[Sequence[str]]]) -> Treebank:

@@ -12,6 +12,8 @@ from gpuparse.data.scanner import NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError
 
+SHOWN = 12  # most words that a message lists
+
 
 def is_tree(heads: Sequence[int] | np.ndarray) -> bool:
     """Whether every word has a head in 0..n and every chain of heads ends in 0.
@@ -101,9 +103,6 @@ def n_roots(heads: Sequence[int] | np.ndarray) -> int:
 
 def _as_heads(heads: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(heads, np.int32)
-
-
-SHOWN = 12  # most words that a message lists
 
 
 def check_sentences(

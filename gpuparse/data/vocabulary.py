@@ -15,6 +15,10 @@ _FORM, _COARSE, _FINE, _FEATS = 1, 3, 4, 5
 MAX_FINE_TAGS = 64  # a larger fine tag set is too sparse for `pos`
 _CACHE_LIMIT = 1 << 20  # distinct strings of a column in the cache before it is cleared
 
+_COLUMNS = {"form": 1, "lower": 1, "lemma": 2, "cpos": 3, "fpos": 4, "feats": 5}
+_SLICE = re.compile(r"(form|lower|lemma)\[(?::(?P<first>[1-9])|-(?P<last>[1-9]):)\]")
+EMPTY = -1
+
 
 class Vocabularies:
     """The frozen values of each field that occurred in training.
@@ -199,10 +203,6 @@ def _slices(treebank: Treebank, source: int) -> tuple[np.ndarray, np.ndarray]:
     return treebank.columns[:, source], treebank.columns[:, source + 1] - 1
 
 
-_COLUMNS = {"form": 1, "lower": 1, "lemma": 2, "cpos": 3, "fpos": 4, "feats": 5}
-_SLICE = re.compile(r"(form|lower|lemma)\[(?::(?P<first>[1-9])|-(?P<last>[1-9]):)\]")
-
-
 def is_field(name: str) -> bool:
     """Whether `name` is a field (`pos` is cpos or fpos, as `data.pos` says)."""
     return (
@@ -252,9 +252,6 @@ def attributes(feats: str) -> dict[str, str]:
         return {}
     pairs = (piece.partition("=") for piece in feats.split("|"))
     return {name: value or name for name, _, value in pairs if name}
-
-
-EMPTY = -1
 
 
 class StringTable(NamedTuple):

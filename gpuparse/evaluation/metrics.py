@@ -9,6 +9,8 @@ import numpy as np
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
 
+_FORM, _COARSE_POS, _FINE_POS = 1, 3, 4
+
 
 @dataclass(frozen=True)
 class Share:
@@ -184,9 +186,6 @@ def _relations(
         label_names[label]: ArcCounts(gold[label], system[label], right[label], right[label])
         for label in used
     }
-
-
-_FORM, _COARSE_POS, _FINE_POS = 1, 3, 4
 
 
 def punctuation_by_category(treebank: Treebank) -> np.ndarray:

@@ -16,6 +16,23 @@ HEAD, LABEL = "HeadProb", "LabelProb"
 _MISC = 9
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE]-?[0-9]+)?")
 
+# Half of the last digit of a probability with four decimals: 1.0000 may mean 1 - LEAST, so the
+# log loss of an error at 1.0000 is -ln(LEAST), not infinite.
+LEAST = 0.00005
+LEAST_CERTAIN = (1, 5, 10, 20)  # percent of the words
+_SIDE, _STRIP = 240, 48  # pixels: the square of a panel, the counts below it
+_LEFT, _TOP, _BETWEEN, _BOTTOM = 52, 48, 12, 44
+_STYLE = """text { font: 12px sans-serif; fill: #333 }
+.title { font-weight: bold; font-size: 13px }
+.frame { fill: none; stroke: #999 }
+.grid { stroke: #e4e4e4 }
+.ideal { stroke: #999; stroke-dasharray: 4 4 }
+.line { fill: none; stroke: #1f6fb4; stroke-width: 1.5 }
+.interval { stroke: #1f6fb4; stroke-opacity: .5; stroke-width: 1.5 }
+.point { fill: #1f6fb4 }
+.count { fill: #a9cbe6 }
+.middle { text-anchor: middle } .end { text-anchor: end }"""
+
 
 def misc_probabilities(treebank: Treebank, key: str) -> np.ndarray:
     """Read one probability per word from MISC, as in `HeadProb=0.9871|LabelProb=0.9990`.
@@ -39,12 +56,6 @@ def misc_probabilities(treebank: Treebank, key: str) -> np.ndarray:
             raise DataError(f"{word_place(treebank, w)}{said}; expected one number from 0 to 1")
         found[w] = float(values[0])
     return found
-
-
-# Half of the last digit of a probability with four decimals: 1.0000 may mean 1 - LEAST, so the
-# log loss of an error at 1.0000 is -ln(LEAST), not infinite.
-LEAST = 0.00005
-LEAST_CERTAIN = (1, 5, 10, 20)  # percent of the words
 
 
 @dataclass(frozen=True)
@@ -215,20 +226,6 @@ def errors_among_least_certain(
         return None
     inside = np.interp(share * len(right), np.append(0, counts), np.append(0.0, errors))
     return float(inside / errors[-1])
-
-
-_SIDE, _STRIP = 240, 48  # pixels: the square of a panel, the counts below it
-_LEFT, _TOP, _BETWEEN, _BOTTOM = 52, 48, 12, 44
-_STYLE = """text { font: 12px sans-serif; fill: #333 }
-.title { font-weight: bold; font-size: 13px }
-.frame { fill: none; stroke: #999 }
-.grid { stroke: #e4e4e4 }
-.ideal { stroke: #999; stroke-dasharray: 4 4 }
-.line { fill: none; stroke: #1f6fb4; stroke-width: 1.5 }
-.interval { stroke: #1f6fb4; stroke-opacity: .5; stroke-width: 1.5 }
-.point { fill: #1f6fb4 }
-.count { fill: #a9cbe6 }
-.middle { text-anchor: middle } .end { text-anchor: end }"""
 
 
 def reliability_svg(panels: Mapping[str, Reliability]) -> str:

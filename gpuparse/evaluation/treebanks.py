@@ -4,6 +4,7 @@ from typing import Literal
 
 import numpy as np
 
+from gpuparse.data import plain
 from gpuparse.data.graphs import (
     Graphs,
     check_graphs,
@@ -233,7 +234,11 @@ def check_same_words(gold: Treebank, system: Treebank) -> None:
     Cost: O(bytes of both files) in numpy.
     """
     n_words = min(gold.n_words, system.n_words)
-    word = min(n_words, _first_different_form(gold, system))
+    word = plain.call(
+        "first_difference", gold.data, gold.columns[:n_words], system.data,
+        system.columns[:n_words], _FORM,
+    )  # fmt: skip
+    word = n_words if word < 0 else word
     begins_gold, begins_system = _begins_sentence(gold), _begins_sentence(system)
     breaks = np.flatnonzero(begins_gold[:n_words] != begins_system[:n_words])
     if len(breaks) and breaks[0] <= word:
@@ -265,30 +270,3 @@ def _begins_sentence(treebank: Treebank) -> np.ndarray:
     begins = np.zeros(treebank.n_words + 1, bool)
     begins[treebank.word_starts] = True
     return begins[:-1]
-
-
-def _first_different_form(gold: Treebank, system: Treebank) -> int:
-    """Index of the first word whose FORM differs; the number of words if none does."""
-    n_words = min(gold.n_words, system.n_words)
-    lengths = _form_lengths(gold)[:n_words]
-    unequal = np.flatnonzero(lengths != _form_lengths(system)[:n_words])
-    word = int(unequal[0]) if len(unequal) else n_words
-    ends = np.cumsum(lengths[:word])
-    n_bytes = int(ends[-1]) if word else 0
-    different = np.flatnonzero(_form_bytes(gold)[:n_bytes] != _form_bytes(system)[:n_bytes])
-    if len(different):
-        word = int(np.searchsorted(ends, different[0], side="right"))
-    return word
-
-
-def _form_lengths(treebank: Treebank) -> np.ndarray:
-    return treebank.columns[:, _FORM + 1] - 1 - treebank.columns[:, _FORM]
-
-
-def _form_bytes(treebank: Treebank) -> np.ndarray:
-    """The bytes of all forms, one after another."""
-    step = np.zeros(len(treebank.data) + 1, np.int8)
-    step[treebank.columns[:, _FORM]] = 1
-    step[treebank.columns[:, _FORM + 1] - 1] = -1
-    inside = np.cumsum(step, dtype=np.int8)[:-1].astype(bool)
-    return treebank.data[inside]

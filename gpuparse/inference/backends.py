@@ -18,6 +18,9 @@ Backend = Literal["auto", "torch", "cpu", "gpu"]
 MOST_NODES = 1 << 13  # positions, so that kernels count a program's scratch in 32 bits
 INTERPRETER = "TRITON_INTERPRET"  # Triton's own switch, read as its kernels are imported
 
+# Starting threads costs about 0.1 ms, in which a core does a few million operations.
+WORTH_A_THREAD = 5_000_000
+
 
 def is_traced() -> bool:
     """Whether torch.compile or a transform of torch.func runs the code: values are not known."""
@@ -108,10 +111,6 @@ def require_native(name: str, backend: str, device: torch.device) -> None:
             f"{name} exists in native code only, for tensors in main memory with backend 'cpu', not"
             f" for tensors on {device} with backend {backend!r}"
         )
-
-
-# Starting threads costs about 0.1 ms, in which a core does a few million operations.
-WORTH_A_THREAD = 5_000_000
 
 
 def run_in_threads(

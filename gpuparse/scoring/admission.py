@@ -128,9 +128,6 @@ def run_in_parts(
             progress(done)
 
 
-__all__ = ["CHAIN", "LOWER", "OWN", "permitted_orders", "write_chains"]
-
-
 def write_chains(batch: Batch, known: np.ndarray, found: Found) -> None:
     """Write down, for every word, the word before it as its head; beside known heads, the root.
 

@@ -10,6 +10,8 @@ from gpuparse.data.batch import MARGIN, Batch
 from gpuparse.features.plan import LINE
 from gpuparse.scoring.weights import FeatureMap, Weights
 
+EXACT_BELOW = 1 << 24  # float32 holds every integer up to here
+
 
 @dataclass(frozen=True, eq=False)
 class TensorBatch:
@@ -108,9 +110,6 @@ def tensors_over(values: Tensor, batch: Batch) -> TensorBatch:
         lengths.to(values.device, non_blocking=True),
         batch.n_nodes - 1,
     )
-
-
-EXACT_BELOW = 1 << 24  # float32 holds every integer up to here
 
 
 def bag_of(weights: Weights, device: torch.device, features: int) -> nn.EmbeddingBag:

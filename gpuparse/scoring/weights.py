@@ -7,6 +7,8 @@ import numpy as np
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import LINE
 
+WORD = 0xFFFFFFFF  # the bits of a key
+
 
 class Weights:
     """One row of weights for each feature.
@@ -48,9 +50,6 @@ def quantised(averages: np.ndarray, bits: int) -> tuple[np.ndarray, float]:
     scale = end / largest if largest > 0.0 else 1.0
     whole = np.rint(averages.astype(np.float64) * scale)
     return whole.astype(np.int8 if bits == 8 else np.int16), scale
-
-
-WORD = 0xFFFFFFFF  # the bits of a key
 
 
 class RowMap(NamedTuple):
