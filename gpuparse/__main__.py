@@ -16,10 +16,7 @@ COMMANDS = {
         "gpuparse.commands.compare",
         "score several parsed files, and test whether they differ",
     ),
-    "calibrate": (
-        "gpuparse.commands.calibrate",
-        "fit a model's probabilities to gold trees",
-    ),
+    "calibrate": ("gpuparse.commands.calibrate", "fit a model's probabilities to gold trees"),
     "reliability": (
         "gpuparse.commands.reliability",
         "compare a parsed file's probabilities with the share of correct words",

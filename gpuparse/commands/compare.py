@@ -53,12 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     first, *rest = systems
     comparisons = [
         compare_treebanks(
-            gold,
-            first,
-            system,
-            ignored=ignored,
-            resamples=options.resamples,
-            seed=options.seed,
+            gold, first, system, ignored=ignored, resamples=options.resamples, seed=options.seed
         )
         for system in rest
     ]
@@ -94,11 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         help="resamples of the bootstrap (default 10000)",
     )
     parser.add_argument(
-        "--seed",
-        type=whole_number(0),
-        default=0,
-        metavar="N",
-        help="seed (default 0)",
+        "--seed", type=whole_number(0), default=0, metavar="N", help="seed (default 0)"
     )
     return parser
 

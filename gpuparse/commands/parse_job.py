@@ -286,11 +286,7 @@ class Job:
         return some, None if guides is None else guides[words]
 
     def _parsed(
-        self,
-        chunk: Treebank,
-        guides: np.ndarray | None,
-        batch: Batch | None,
-        sent: Sent | None,
+        self, chunk: Treebank, guides: np.ndarray | None, batch: Batch | None, sent: Sent | None
     ) -> tuple[bytes, np.ndarray, np.ndarray | None]:
         """The bytes of a parsed chunk, the orders of its sentences, and their certificates."""
         kept: Kept | None = kept_of(chunk) if self.keep_heads else None

@@ -41,11 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     gold, system = read_treebank(options.gold), read_treebank(options.system)
     ignored = ignored_words(gold, options)
     found = measure_reliability_of_treebanks(
-        gold,
-        system,
-        ignored=ignored,
-        bins=options.bins,
-        equal_counts=options.equal_counts,
+        gold, system, ignored=ignored, bins=options.bins, equal_counts=options.equal_counts
     )
     without = gold.n_words - found["heads"].count - (0 if ignored is None else int(ignored.sum()))
     if without:

@@ -37,11 +37,7 @@ from gpuparse.data.graphs import check_graphs, missing_graphs
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.evaluation.metrics import punctuation_by_category
-from gpuparse.evaluation.treebanks import (
-    GraphColumn,
-    score_treebank_graphs,
-    score_treebanks,
-)
+from gpuparse.evaluation.treebanks import GraphColumn, score_treebank_graphs, score_treebanks
 from gpuparse.files import replace_file
 from gpuparse.folder import WEIGHTS, load_parser
 from gpuparse.inference.decoders import DECODERS
@@ -87,8 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("file", metavar="FILE", help="YAML, such as those in configs/papers")
     add_overrides(
-        parser,
-        "overrides a key for all systems, such as data.train=train.conllu features=extended",
+        parser, "overrides a key for all systems, such as data.train=train.conllu features=extended"
     )
     parser.add_argument(
         "--only",

@@ -19,14 +19,7 @@ from gpuparse.commands.checkpoint import (
 from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.evaluate import graph_scores_as_text, scores_as_text
-from gpuparse.commands.gold import (
-    Gold,
-    check_treebanks,
-    guide_source,
-    guides_of,
-    parsed,
-    read_gold,
-)
+from gpuparse.commands.gold import Gold, check_treebanks, guide_source, guides_of, parsed, read_gold
 from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.config import RunConfig, load_config
 from gpuparse.data.columns import is_guide_file

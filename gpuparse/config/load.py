@@ -9,14 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from gpuparse.config.schema import (
-    SECTIONS,
-    Key,
-    RunConfig,
-    default_values,
-    known_keys,
-    yaml_word,
-)
+from gpuparse.config.schema import SECTIONS, Key, RunConfig, default_values, known_keys, yaml_word
 from gpuparse.data.columns import IN_MISC, is_key
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import SETS

@@ -286,18 +286,10 @@ class LabelsConfig:
         "Template set of the labels: `labels`, `joint-labels` or your own file.",
     )
     rows: int = _key(
-        1 << 22,
-        "integer",
-        "Rows of the table of label weights.",
-        low=16,
-        high=MAX_INT32,
+        1 << 22, "integer", "Rows of the table of label weights.", low=16, high=MAX_INT32
     )
     epochs: int = _key(
-        5,
-        "integer",
-        "Passes over the training treebank for the labels.",
-        low=1,
-        high=10_000,
+        5, "integer", "Passes over the training treebank for the labels.", low=1, high=10_000
     )
 
 

@@ -41,7 +41,7 @@ def score_treebanks(
     Args:
         gold: the gold file; every word has a head and the heads of a sentence form a tree.
         system: the same words and sentences, parsed.
-        ignored: (W) bool, words to leave out of all counts (see punctuation.py); None scores all.
+        ignored: (W) bool, words to leave out of all counts; None scores all.
     Returns: The scores; `score_trees` says what each one counts.
     Raises: DataError: the files differ in words or sentence breaks, or a sentence is no tree.
     Cost: O(bytes of both files).
