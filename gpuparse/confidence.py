@@ -3,24 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
+from gpuparse import native
 from gpuparse.data.batch import Batch, incomplete, word_places
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.parser import NOTHING_KNOWN, Parser, Predictions, by_token
 from gpuparse.scoring.admission import CHAIN, LOWER, MAX_CELLS, OWN, run_in_parts, write_chains
-from gpuparse.scoring.confidence import (
-    Marginals,
-    TreeScorer,
-    empty_marginals,
-    find_k_best,
-    find_label_marginals,
-    find_tree_marginals,
-)
 from gpuparse.scoring.engines import Found
+from gpuparse.scoring.native import make_scorer, make_search, require_all, sentences_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +37,21 @@ class KBest:
     label_probabilities: np.ndarray | None = None
     probabilities: np.ndarray | None = None
     orders: np.ndarray | None = None
+
+
+class Marginals(NamedTuple):
+    """Probabilities by token, NaN where nothing is asked or known.
+
+    heads: (K, T) of the arcs of K trees. labels: (K, T) of their labels, given the arcs.
+    """
+
+    heads: np.ndarray
+    labels: np.ndarray
+
+
+def empty_marginals(k: int, n_tokens: int) -> Marginals:
+    """Probabilities to be filled in."""
+    return Marginals(np.full((k, n_tokens), np.nan), np.full((k, n_tokens), np.nan))
 
 
 def parse_with_confidence(
@@ -82,8 +92,8 @@ def parse_with_confidence(
             if not least_risk:
                 of_order.native.find_trees(these, given, found, firsts)
             find_tree_marginals(
-                these, tree_scorer(of_order), scales(of_order), given, found.heads[None],
-                found.labels[None], marginals, least_risk=least_risk,
+                of_order, these, given, found.heads[None], found.labels[None], marginals,
+                least_risk=least_risk,
             )  # fmt: skip
             of_order.native.label_trees(these, found)
             if probabilities:
@@ -129,8 +139,7 @@ def find_marginals(
     def work(part: np.ndarray) -> int:
         if which != "labels" or parser.joint_plan:
             find_tree_marginals(
-                batch.select(part), tree_scorer(parser), scales(parser), NOTHING_KNOWN,
-                heads[None], labels[None], marginals,
+                parser, batch.select(part), NOTHING_KNOWN, heads[None], labels[None], marginals
             )  # fmt: skip
         whole = part[is_whole[part]]
         if len(whole) and which != "heads":
@@ -197,7 +206,7 @@ class _KBestSearch:
         """Find the trees of some of the sentences `which` with a parser."""
         numbers = which[part]
         some = self._batch.select(numbers)
-        scores = find_k_best(some, tree_scorer(parser), self._known, self._heads, self._labels)
+        scores = find_k_best(parser, some, self._known, self._heads, self._labels)
         self._scores[:, numbers] = scores
         for j in range(len(scores)):
             there = np.flatnonzero(scores[j] > -np.inf)
@@ -210,8 +219,7 @@ class _KBestSearch:
                 _add_label_marginals(parser, some.select(there), found, of_labels)
         if self._probabilities:
             self._log_partitions[numbers] = find_tree_marginals(
-                some, tree_scorer(parser), scales(parser), self._known, self._heads, self._labels,
-                self._marginals,
+                parser, some, self._known, self._heads, self._labels, self._marginals
             )  # fmt: skip
         return len(part)
 
@@ -269,23 +277,76 @@ def _require_k_best(parser: Parser, k: int) -> None:
         )
 
 
-def tree_scorer(parser: Parser) -> TreeScorer:
-    """What trees are scored and summed with."""
-    return TreeScorer(
-        parser.plan, parser.arcs.array[:, 0], parser.features.rows, parser.plans.joint,
-        parser.search_decoder, parser.single_root,
-    )  # fmt: skip
-
-
-def scales(parser: Parser) -> tuple[float, float]:
-    """Nats of one point of a tree's score, and of a label's."""
-    return parser.arc_scale, parser.label_scale
-
-
 def _add_label_marginals(parser: Parser, batch: Batch, found: Found, marginals: np.ndarray) -> None:
     """Fill in the probabilities of labels of finished trees, if that is when they are found."""
     if parser.label_weights and parser.label_plan:
-        find_label_marginals(
-            batch, found.heads, parser.label_plan, parser.label_weights, parser.label_scale,
-            found.labels, marginals,
+        native.call(
+            "find_label_marginals_batch", sentences_of(batch), parser.label_plan,
+            parser.label_weights.array, parser.label_scale, found.heads, found.labels, marginals,
         )  # fmt: skip
+
+
+def find_tree_marginals(
+    parser: Parser,
+    batch: Batch,
+    known: np.ndarray,
+    heads: np.ndarray,
+    labels: np.ndarray,
+    marginals: Marginals,
+    *,
+    least_risk: bool = False,
+) -> np.ndarray:
+    """Fill in the probabilities of K trees of every sentence, of labels if found with the trees.
+
+    Args:
+        parser: its decoder has marginals. batch: B sentences.
+        known: (T,) heads by token that all trees have, -1 for none; empty: nothing is known.
+        heads, labels: (K, T) int64 by token, -1 where nothing is asked.
+        marginals: filled in for the batch's sentences.
+        least_risk: whether heads[0], and labels[0] if found with the trees, are first to be filled
+            with the trees of the most expected right heads.
+    Returns: (B,) logarithms of the sums over all trees.
+    Raises: NoTreeError: no tree has the known heads of a sentence, named by its number.
+    Cost: one scoring of all arcs and the sums over trees.
+    """
+    log_partitions = np.zeros(len(batch))
+    require_all(
+        native.call(
+            "find_marginals_batch", sentences_of(batch, known), *_scorer_and_search(parser),
+            parser.arc_scale, parser.label_scale, least_risk, heads, labels, *marginals,
+            log_partitions,
+        )
+    )  # fmt: skip
+    return log_partitions
+
+
+def find_k_best(
+    parser: Parser, batch: Batch, known: np.ndarray, heads: np.ndarray, labels: np.ndarray
+) -> np.ndarray:
+    """Fill in the K best trees of every sentence, and their labels if found with the trees.
+
+    Args:
+        parser: its decoder has k best trees.
+        known: as in `find_tree_marginals`.
+        heads, labels: (K, T) int64 by token, filled in where there are as many trees.
+    Returns: (K, B) scores, descending; -inf where there are fewer trees.
+    Raises: NoTreeError: as `find_tree_marginals`.
+    Cost: one scoring of all arcs and the search for k trees.
+    """
+    scores = np.full((len(heads), len(batch)), -np.inf)
+    require_all(
+        native.call(
+            "find_k_best_batch", sentences_of(batch, known), *_scorer_and_search(parser),
+            heads, labels, scores,
+        )
+    )  # fmt: skip
+    return scores
+
+
+def _scorer_and_search(parser: Parser) -> tuple[native.Struct, native.Struct]:
+    """What trees are scored and searched with, as native code takes it."""
+    weights = parser.arcs.array[:, 0]
+    return (
+        make_scorer(parser.plan, weights, parser.features.rows, parser.plans.joint),
+        make_search(parser.search_decoder, single_root=parser.single_root),
+    )
