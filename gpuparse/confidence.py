@@ -345,8 +345,7 @@ def find_k_best(
 
 def _scorer_and_search(parser: Parser) -> tuple[native.Struct, native.Struct]:
     """What trees are scored and searched with, as native code takes it."""
-    weights = parser.arcs.array[:, 0]
     return (
-        make_scorer(parser.plan, weights, parser.features.rows, parser.plans.joint),
+        make_scorer(parser.plan, parser.arcs, parser.features.rows, parser.plans.joint),
         make_search(parser.search_decoder, single_root=parser.single_root),
     )

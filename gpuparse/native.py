@@ -16,10 +16,16 @@ second table exists. A call checks each argument against its declaration:
 - `int64_t`, `double` and `bool` take numbers of Python and NumPy.
 
 A call takes about a microsecond and one more an array. Other threads of Python run meanwhile.
+
+Where there is no library, `call` runs the plain form of a function, in Python, NumPy and torch: it
+has the same name and arguments, and is in the table `FUNCTIONS` of the module `plain` of its room.
+Plain forms take the objects themselves instead of structs, and check nothing.
 """
 
 import ctypes
+import functools
 import hashlib
+import importlib
 import os
 import re
 import sys
@@ -241,7 +247,7 @@ class Library:
 
 
 def call(name: str, *values: Any) -> Any:
-    """Call a function of the library.
+    """Call a function of the library, or its plain form where there is no library that fits.
 
     Args:
         name: as native/api declares it.
@@ -249,17 +255,37 @@ def call(name: str, *values: Any) -> Any:
     Returns:
         What the function returns: an int, a float or None.
     Raises:
-        NativeError: there is no library, or it does not fit.
+        NativeError: there is no library, and the function has no plain form.
         TypeError, ValueError: an argument is not what the declaration says, or the function
             refuses a type or sizes that do not agree.
         MemoryError: the function had no memory left for its work.
     """
-    return getattr(library(), name)(*values)
+    if is_available():
+        return getattr(_loaded[0], name)(*values)
+    return _plain_form(name)(*values)
 
 
-def struct(name: str, value: Any) -> Struct:
-    """Convert an object with the attributes of a struct once, to be passed again and again."""
-    return library().struct(name, value)
+def struct(name: str, value: Any) -> Any:
+    """Convert an object with the attributes of a struct once, to be passed again and again.
+
+    Returns:
+        A `Struct`, or the object itself where there is no library that fits.
+    """
+    return library().struct(name, value) if is_available() else value
+
+
+_PLAIN_FORMS = ("data.plain", "inference.plain", "scoring.plain", "learning.plain")
+
+
+@functools.cache
+def _plain_form(name: str) -> Callable[..., Any]:
+    """The plain form of a function; modules of higher rooms are imported where they are needed."""
+    for module in _PLAIN_FORMS:
+        functions = importlib.import_module(f"gpuparse.{module}").FUNCTIONS
+        if name in functions:
+            found: Callable[..., Any] = functions[name]
+            return found
+    raise NativeError(f"{name} runs in compiled code alone: {_MISSING}")
 
 
 def is_available() -> bool:

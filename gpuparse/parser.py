@@ -154,8 +154,8 @@ class Parser:
             return Plans(trees, compile_labels(self.label_templates, self.vocabularies), None)
         plan = compile_joint_labels(self.label_templates, self.vocabularies)
         children = label_children(self.label_templates, self.vocabularies, self.decoder)
-        weights = self.label_weights.array
-        return Plans(trees, None, joint_labels(plan, weights, len(self.labels), children))
+        joint = joint_labels(plan, self.label_weights, len(self.labels), children)
+        return Plans(trees, None, joint)
 
     @property
     def plan(self) -> Plan:

@@ -8,7 +8,7 @@ from gpuparse.features.plan import LINE, ArcPlan, LabelPlan, Plan
 from gpuparse.parts import listed_number
 from gpuparse.scoring.joint_labels import JointLabels
 from gpuparse.scoring.native import make_scorer, sentences_of
-from gpuparse.scoring.weights import FeatureMap, hashed_map
+from gpuparse.scoring.weights import FeatureMap, Weights, hashed_map
 
 WIDE = 1 << 32  # rows of a table in which the features of a few sentences do not collide
 
@@ -25,7 +25,7 @@ def rows_of_parts(
 
     parts: of each the kind, h, m, third, fourth and label, as `Part` in native/part_list.h.
     """
-    scorer = make_scorer(plan, np.zeros(1, np.float32), features.rows, joint)
+    scorer = make_scorer(plan, Weights(np.zeros((1, 1), np.float32)), features.rows, joint)
     most = native.call("most_part_rows", scorer, int(batch.lengths[b]))
     rows = np.zeros((len(parts), most), np.int64)
     listed = np.array(parts, np.int64).reshape(len(parts), 6)

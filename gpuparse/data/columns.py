@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse.data import plain
+from gpuparse import native
 from gpuparse.errors import ConfigError
 
 # Columns of a row of faults: a DepsFault; sentence; word of the treebank; offsets of the item.
@@ -39,11 +39,11 @@ def scan_deps(data: np.ndarray, columns: np.ndarray, word_starts: np.ndarray) ->
     Raises: ValueError where these do not fit each other.
     Cost: linear in the bytes of DEPS.
     """
-    n_items = plain.call("count_deps", data, columns)
+    n_items = native.call("count_deps", data, columns)
     starts = np.empty(len(columns) + 1, np.int64)
     heads, spans = np.empty(n_items, np.int32), np.empty((n_items, 2), np.int64)
     faults, counts = np.empty((len(word_starts) - 1, 5), np.int64), np.empty(4, np.int64)
-    plain.call("scan_deps", data, columns, word_starts, starts, heads, spans, faults, counts)
+    native.call("scan_deps", data, columns, word_starts, starts, heads, spans, faults, counts)
     n_arcs, n_faults, n_from_empty, n_repeated = counts.tolist()
     return ScannedDeps(
         starts, heads[:n_arcs], spans[:n_arcs], faults[:n_faults], n_from_empty, n_repeated
@@ -103,9 +103,9 @@ def replace_columns(
     Raises: ValueError: arrays do not fit each other.
     Cost: one copy of the bytes.
     """
-    size = plain.call("replaced_size", data, replacing)
+    size = native.call("replaced_size", data, replacing)
     text = np.empty(size + len(end), np.uint8)
-    used = plain.call("replace_columns", data, columns, dropped, replacing, text)
+    used = native.call("replace_columns", data, columns, dropped, replacing, text)
     text[used : used + len(end)] = np.frombuffer(end, np.uint8)
     return text[: used + len(end)].tobytes()
 
@@ -143,7 +143,7 @@ def scan_numbers(data: np.ndarray, columns: np.ndarray, key: np.ndarray) -> np.n
     Args: data, columns: as a Treebank has them. key: of `as_key`.
     """
     numbers = np.empty(len(columns), np.int32)
-    plain.call("scan_misc_numbers", data, columns, key, numbers)
+    native.call("scan_misc_numbers", data, columns, key, numbers)
     return numbers
 
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuparse.data import columns, plain
+from gpuparse import native
+from gpuparse.data import columns
 from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.faults import DepsFault, TreeFault
 from gpuparse.data.scanner import DEPREL, DEPS
@@ -248,7 +249,7 @@ def acyclic(graphs: Graphs, treebank: Treebank) -> tuple[Graphs, int]:
             f"the heads of sentence {np.argmax(faults != TreeFault.WELL_FORMED)} are no tree"
         )
     kept, added = np.empty(len(graphs.heads), np.bool_), np.empty(treebank.n_words, np.int32)
-    plain.call(
+    native.call(
         "choose_acyclic_arcs", graphs.starts, graphs.heads, treebank.heads, treebank.word_starts,
         kept, added,
     )  # fmt: skip

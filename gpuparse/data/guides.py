@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuparse.data import plain
+from gpuparse import native
 from gpuparse.data.columns import IN_MISC, as_key, is_guide_file, scan_numbers
 from gpuparse.data.conll import stream_treebanks
 from gpuparse.data.scanner import FORM, NO_HEAD
@@ -128,7 +128,7 @@ def _aligned(
             f" {treebank.source}:{treebank.lines[ours[s]]} it has {lengths[s]}; the file of guides"
             " needs the same words in the same sentences"
         )
-    word = plain.call(
+    word = native.call(
         "first_difference", treebank.data, treebank.columns[ours[0] : ours[-1]],
         other.data, other.columns[theirs[0] : theirs[-1]], FORM,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """The native functions of this folder in plain Python: for machines without native code, and tests.
 
 Each has the name and the arguments of the function that native/api/conll.h or native/api/treebank.h
-declares, and writes to the same arrays. `call` runs the native function where there is one. The
+declares, and writes to the same arrays; `native.call` calls it where there is no native code. The
 plain scanner is in `scanner`.
 
 Cost: some hundred times that of native code.
@@ -18,13 +18,6 @@ from gpuparse.data.scanner import DEPREL, DEPS, HEAD, MISC, NO_HEAD, parse_id, p
 
 EMPTY_SLOT = -1
 WORD_64 = (1 << 64) - 1
-
-
-def call(name: str, *values: Any) -> Any:
-    """Call a native function of this folder, or its plain form where there is no native code."""
-    if native.is_available():
-        return native.call(name, *values)
-    return FUNCTIONS[name](*values)
 
 
 def check_tree(heads: np.ndarray) -> int:

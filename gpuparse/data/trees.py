@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuparse.data import plain
+from gpuparse import native
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.scanner import NO_HEAD
 from gpuparse.data.treebank import Treebank, place
@@ -20,7 +20,7 @@ def is_tree(heads: Sequence[int] | np.ndarray) -> bool:
 
     Args: heads (n,). Returns: True for n = 0 too. Cost: linear.
     """
-    return bool(plain.call("check_tree", _as_heads(heads)))
+    return bool(native.call("check_tree", _as_heads(heads)))
 
 
 def is_projective(heads: Sequence[int] | np.ndarray) -> bool:
@@ -46,7 +46,7 @@ def nonprojective_arcs(
     trees = _as_heads(heads)
     starts = np.array([0, len(trees)]) if word_starts is None else word_starts
     marks = np.zeros(len(trees), np.bool_)
-    wrong = plain.call("mark_nonprojective", trees, np.ascontiguousarray(starts, np.int64), marks)
+    wrong = native.call("mark_nonprojective", trees, np.ascontiguousarray(starts, np.int64), marks)
     if wrong >= 0:
         raise ValueError(f"the heads of sentence {wrong} are not a tree")
     return marks
@@ -116,7 +116,7 @@ def check_sentences(
     """
     n_sentences = len(word_starts) - 1
     faults, words = np.empty(n_sentences, np.int32), np.empty(n_sentences, np.int32)
-    plain.call("check_sentences", heads, word_starts, single_root, partial, faults, words)
+    native.call("check_sentences", heads, word_starts, single_root, partial, faults, words)
     return faults, words
 
 

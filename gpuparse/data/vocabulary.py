@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse.data import plain
+from gpuparse import native
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
 from gpuparse.data.treebank import Treebank
 
@@ -297,7 +297,7 @@ class Interner:
         with self._lock:
             done, size = 0, np.array([self._size])
             while True:
-                done = plain.call(
+                done = native.call(
                     "add_strings", data, first_bytes, last_bytes, self._table, done, size, ids
                 )
                 self._size = int(size[0])
@@ -313,7 +313,7 @@ class Interner:
         Args, returns, raises and cost: as intern. Nothing is changed.
         """
         first_bytes, last_bytes, ids = _offsets(data, starts, ends)
-        plain.call("find_strings", data, first_bytes, last_bytes, self._table, ids)
+        native.call("find_strings", data, first_bytes, last_bytes, self._table, ids)
         return ids
 
     def string(self, i: int) -> bytes:
@@ -330,7 +330,7 @@ class Interner:
         table.hashes[: self._size] = old.hashes[: self._size]
         table.ends[: self._size + 1] = old.ends[: self._size + 1]
         table.pool[:n_used] = old.pool[:n_used]
-        plain.call("fill_slots", table, self._size)
+        native.call("fill_slots", table, self._size)
         self._table = table
 
 

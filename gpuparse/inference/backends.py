@@ -97,16 +97,16 @@ def _require_compiler() -> None:
 
 
 def require_native(name: str, backend: str, device: torch.device) -> None:
-    """Raise ScoreError unless the native form of what has no other can run.
+    """Raise ScoreError unless what has no torch form can run, in native code or its plain form.
 
     Args:
         name: of the function, for the message.
         backend: "auto" or "cpu".
         device: where the scores are.
     """
-    if choose_backend(backend, device) == "torch" and backend == "auto" and device.type == "cpu":
-        native.library()  # raises NativeError, which says what to do
-    if choose_backend(backend, device) != "cpu":
+    chosen = choose_backend(backend, device)
+    has_plain_form = backend == "auto" and device.type == "cpu" and not is_traced()
+    if chosen != "cpu" and not has_plain_form:
         raise ScoreError(
             f"{name} exists in native code only, for tensors in main memory with backend 'cpu', not"
             f" for tensors on {device} with backend {backend!r}"

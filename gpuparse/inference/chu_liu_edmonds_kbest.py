@@ -6,7 +6,7 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import choose_backend, run_in_threads
+from gpuparse.inference.backends import require_native, run_in_threads
 from gpuparse.inference.scores import Lengths, check_scores, require_trees
 
 
@@ -45,12 +45,7 @@ def chu_liu_edmonds_kbest(
     Fratta & Maffioli 1980 and Zmigrod, Vieira & Cotterell 2021, who find the second best tree of a
     part exactly: here bounds say which parts are worth a search, with a single root too.
     """
-    if backend not in ("auto", "cpu"):
-        choose_backend(backend, arc_scores.device)
-        raise ScoreError(
-            f"chu_liu_edmonds_kbest runs on the CPU only, not with the backend {backend!r}"
-        )
-    choose_backend("cpu", arc_scores.device)
+    require_native("chu_liu_edmonds_kbest", backend, arc_scores.device)
     if k < 1:
         raise ScoreError(f"k is {k}, expected a number from 1 on")
     checked = check_scores(arc_scores, lengths)

@@ -244,7 +244,7 @@ class Trainer:
         assert self._labels is not None
         assert self.label_weights is not None
         return joint_labels(
-            compile_joint_labels(self._labels, self._vocabularies), self.label_weights.array,
+            compile_joint_labels(self._labels, self._vocabularies), self.label_weights.weights,
             len(self.label_names),
             label_children(self._labels, self._vocabularies, self.config.decoder),
         )  # fmt: skip

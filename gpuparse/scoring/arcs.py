@@ -63,7 +63,7 @@ def arc_scores(
 def _by_native(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
     nodes = batch.n_nodes
     out = np.zeros((len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32)
-    scorer = make_scorer(Plan(plan), weights.array[:, 0], features.rows)
+    scorer = make_scorer(Plan(plan), weights, features.rows)
 
     def score(part: slice) -> None:
         native.call("score_arcs_batch", sentences_of(batch.select(part)), scorer, out[part])

@@ -125,21 +125,27 @@ def arcs_of_cells(
 def choose_engine(decoder: str, device: str, backend: str) -> str:
     """The backend that parses: "cpu", "torch" or "gpu".
 
+    Without native code "auto" is "torch" for decoders of at most the second order, and "cpu", the
+    plain forms of native functions, for others.
+
     Args:
         decoder: a name in `DECODERS`.
         device: "cpu" or "cuda".
         backend: "auto", "cpu", "torch" or "gpu".
     Raises:
         ScoreError: an unknown backend, or one that cannot run this decoder there.
+        NativeError: backend "cpu", and there is no native code.
     """
-    if DECODERS[decoder].is_higher_order:
-        if device != "cpu" or backend not in ("auto", "cpu"):
-            raise ScoreError(
-                f"decoder {decoder} parses in native code, on the CPU: give device cpu, and backend"
-                " auto or cpu"
-            )
+    is_higher = DECODERS[decoder].is_higher_order
+    if is_higher and (device != "cpu" or backend not in ("auto", "cpu")):
+        raise ScoreError(
+            f"decoder {decoder} parses in native code, on the CPU: give device cpu, and backend"
+            " auto or cpu"
+        )
+    if device == "cpu" and backend == "cpu":
+        native.library()  # raises NativeError, which says what to do
         return "cpu"
-    if device == "cpu" and (backend == "cpu" or (backend == "auto" and native.is_available())):
+    if device == "cpu" and backend == "auto" and (is_higher or native.is_available()):
         return "cpu"
     if device == "cpu" and backend == "auto":
         return "torch"

@@ -54,6 +54,6 @@ def is_guide(batch: TensorBatch, plan: GuidePlan) -> Tensor:
 def _by_native(batch: Batch, plan: GuidePlan, features: FeatureMap, weights: Weights) -> Tensor:
     nodes = batch.n_nodes
     out = np.zeros((len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32)
-    scorer = make_scorer(Plan(plan.arcs, guide=plan), weights.array[:, 0], features.rows)
+    scorer = make_scorer(Plan(plan.arcs, guide=plan), weights, features.rows)
     native.call("score_guides_batch", sentences_of(batch), scorer, out)
     return torch.from_numpy(out)

@@ -1,15 +1,16 @@
-"""Scores of parts of three and four words in torch: what native blocks are made of."""
+"""Scores of parts of three and four words in torch: of listed parts, and dense."""
 
 import torch
 from torch import Tensor
 
 from gpuparse.features.keys import fold, mix
 from gpuparse.features.plan import BELOW, PART_SEED, RIGHT, HigherPlan
-from gpuparse.parts import HIGHER_ORDER, MOST_WORDS
+from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 from gpuparse.scoring.tensors import AnyBatch, TensorBatch, as_tensors, bag_of, sum_bags
 from gpuparse.scoring.weights import FeatureMap, Weights
 
 ABSENT_WORD = 0  # stands for a word that a part does not have
+PARTS_AT_ONCE = 1 << 18  # whose rows are held at a time
 
 
 def higher_scores(
@@ -28,16 +29,75 @@ def higher_scores(
             0 for absent words; on the device of the batch.
         batch, plan, features, weights: as in `gpuparse.scoring.arcs.arc_scores`.
     Returns:
-        (P,) float64 for integer weights, exact; else float32.
+        (P, D) float64 for integer weights, exact; else float32. D: columns of the weights.
     Cost: a row a template and part.
     Source: Carreras (2007), section 2.2; the parts of Koo & Collins (2010).
     """
     bag = bag_of(weights, parts.device, max(1, len(plan.sides)))
-    rows = higher_rows(kind, parts, batch, plan, features, len(weights.array))
     dtype = torch.float64 if weights.is_integer else torch.float32
-    if rows.shape[1] == 0:
-        return torch.zeros(len(parts), dtype=dtype, device=parts.device)
-    return sum_bags(bag, rows)[:, 0].to(dtype)
+    sums = torch.zeros(len(parts), weights.array.shape[1], dtype=dtype, device=parts.device)
+    for first in range(0, len(parts), PARTS_AT_ONCE):
+        some = slice(first, first + PARTS_AT_ONCE)
+        rows = higher_rows(kind, parts[some], batch, plan, features, len(weights.array))
+        if rows.shape[1]:
+            sums[some] = sum_bags(bag, rows).to(dtype)
+    return sums
+
+
+def dense_higher_scores(
+    kind: str,
+    is_arc: Tensor,
+    batch: TensorBatch,
+    plan: HigherPlan,
+    features: FeatureMap,
+    weights: Weights,
+) -> Tensor:
+    """Scores of all parts of one kind whose arcs are among some, as decoders read them.
+
+    Args:
+        is_arc: (B, N, N) bool, [b, h, m]. Others: as in `higher_scores`.
+    Returns:
+        (B, N, ..., D) float64, by the axes of the kind; 0 for what is no part.
+    """
+    roles, axes, absent = BY_NAME[kind].roles, BY_NAME[kind].axes, dict(BY_NAME[kind].absent)
+    cells = part_cells(kind, is_arc)
+    at = {axis: cells[:, 1 + number] for number, axis in enumerate(axes)}
+    words = [cells[:, 0]]
+    for role in roles:
+        word = at[role]
+        if role in absent:
+            word = torch.where(word == at[absent[role]], ABSENT_WORD, word)
+        words.append(word)
+    scores = higher_scores(kind, torch.stack(words, 1), batch, plan, features, weights)
+    dense = scores.new_zeros(*is_arc.shape, *[is_arc.shape[1]] * (len(axes) - 2), scores.shape[1])
+    dense[cells.unbind(1)] = scores
+    return dense.double()
+
+
+def part_cells(kind: str, is_arc: Tensor) -> Tensor:
+    """The parts of a kind whose arcs are among some: (P, 1 + axes) the sentence, and a cell.
+
+    Args:
+        is_arc: (B, N, N) bool, [b, h, m].
+    """
+    absent, nodes = dict(BY_NAME[kind].absent), torch.arange(is_arc.shape[1], device=is_arc.device)
+    cells = is_arc.nonzero()
+    for axis in BY_NAME[kind].axes[2:]:
+        b, h, m = (cells[:, column, None] for column in range(3))
+        if axis == "g":
+            among = is_arc[b[:, 0], :, h[:, 0]] & (nodes != m)
+            among |= (h == 0) & (nodes == 0)
+        else:
+            of = m if absent[axis] == "m" else h
+            end = cells[:, 3:4] if axis == "t" else m
+            among = ((nodes > h) & (nodes < end)) | ((nodes < h) & (nodes > end))
+            if kind == "outer_grandchild":
+                among = torch.where(h < m, nodes > m, nodes < m)
+            among &= is_arc[b[:, 0], of[:, 0]]
+            among |= nodes == of
+        part, word = among.nonzero(as_tuple=True)
+        cells = torch.cat([cells[part], word[:, None]], 1)
+    return cells
 
 
 def higher_rows(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse.features.plan import ArcPlan, HigherPlan
-from gpuparse.scoring.weights import FeatureMap, RowMap, hashed_map
+from gpuparse.scoring.weights import FeatureMap, RowMap, Weights, hashed_map
 
 LANES = 16  # weights of a line are padded to a multiple of this
 
@@ -18,24 +18,26 @@ class JointLabels(NamedTuple):
     weights: np.ndarray  # (lines * stride,): a line of one weight a label, then zeros
     stride: int
     width: int  # labels
+    table: Weights  # that of `weights`: (lines, stride)
     higher: HigherPlan | None = None  # templates of children, where their labels are found too
 
 
 def joint_labels(
-    plan: ArcPlan, array: np.ndarray, width: int, higher: HigherPlan | None = None
+    plan: ArcPlan, weights: Weights, width: int, higher: HigherPlan | None = None
 ) -> JointLabels:
     """What native code scores labels with.
 
     Args:
-        array: (lines, width) weights, of which a copy is made; or (lines, stride_of(width)), with
-            zeros beyond the labels, which are used without a copy.
+        weights: (lines, width), of which a copy is made; or (lines, stride_of(width)), with zeros
+            beyond the labels, which are used without a copy.
         width: labels.
         higher: templates of children that labels are found with too.
     """
     stride = stride_of(width)
-    if array.shape[1] < stride:
-        array = np.pad(array, ((0, 0), (0, stride - width)))
-    return JointLabels(plan, label_map(len(array)).rows, array.reshape(-1), stride, width, higher)
+    if weights.array.shape[1] < stride:
+        weights = Weights(np.pad(weights.array, ((0, 0), (0, stride - width))))
+    rows, flat = label_map(len(weights.array)).rows, weights.array.reshape(-1)
+    return JointLabels(plan, rows, flat, stride, width, weights, higher)
 
 
 def stride_of(width: int) -> int:

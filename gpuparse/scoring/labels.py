@@ -97,7 +97,7 @@ def best_graph_labels(
     b, m, h = arcs.transpose(1, 2).nonzero(as_tuple=True)
     if choose_backend(backend, device_of(batch)) == "torch":
         permitted = torch.from_numpy(may_be_primary).to(arcs.device)
-        labels[b, h, m] = _torch_graph_labels(
+        labels[b, h, m] = graph_labels(
             as_tensors(batch), heads, (b, h, m), plan, weights, permitted
         )
         return labels
@@ -159,13 +159,26 @@ def _on_gpu(batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights
 
 
 def _torch_labels(batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:
-    scores = _torch_scores(
-        batch, batch.starts.unsqueeze(1), tree_positions(heads), heads >= 0, plan, weights
+    scores = tree_label_scores(batch, heads, plan, weights)
+    return torch.where(heads >= 0, first_best(scores), NO_NODE)
+
+
+def tree_label_scores(
+    batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights
+) -> Tensor:
+    """(B, N, labels) scores of the labels of finished trees (B, N), 0 where there is no word."""
+    lines = label_lines(
+        batch,
+        batch.starts.unsqueeze(1),
+        tree_positions(heads),
+        heads >= 0,
+        plan,
+        len(weights.array),
     )
-    return torch.where(heads >= 0, _first_best(scores), NO_NODE)
+    return sum_bags(bag_of(weights, heads.device, lines.shape[-1]), lines)
 
 
-def _torch_graph_labels(
+def graph_labels(
     batch: TensorBatch,
     heads: Tensor,
     arcs: tuple[Tensor, Tensor, Tensor],
@@ -177,25 +190,28 @@ def _torch_graph_labels(
     b, h, m = arcs
     is_primary = heads[b, m] == h
     everywhere = torch.ones_like(is_primary)
-    positions = _arc_positions(heads, *arcs)
-    scores = _torch_scores(batch, batch.starts[b], positions, everywhere, plan, weights)
+    positions = arc_positions(heads, *arcs)
+    lines = label_lines(batch, batch.starts[b], positions, everywhere, plan, len(weights.array))
+    scores = sum_bags(bag_of(weights, h.device, lines.shape[-1]), lines)
     refused = is_primary.unsqueeze(1) & ~may_be_primary
-    return _first_best(scores.masked_fill(refused, -torch.inf))
+    return first_best(scores.masked_fill(refused, -torch.inf))
 
 
-def _torch_scores(
+def label_lines(
     batch: TensorBatch, starts: Tensor, positions: list[Tensor], on: Tensor, plan: LabelPlan,
-    weights: Weights,
+    n_lines: int,
 ) -> Tensor:  # fmt: skip
-    """(..., labels) scores of arcs with the nodes `positions`, each (...), of LABEL_ROLES.
+    """(..., F) lines of the features of arcs; the number of lines for a feature that does not fire.
 
-    starts: places of the roots of the arcs' sentences. on: (...) bool, False to score nothing.
+    Args:
+        starts: places of the roots of the arcs' sentences.
+        positions: the nodes of LABEL_ROLES, each (...).
+        on: (...) bool, False for no features.
     """
     h, m = positions[LABEL_ROLES.index("h")], positions[LABEL_ROLES.index("m")]
     distance = (h - m).abs().clamp(min=1) - 1
     buckets = torch.from_numpy(plan.buckets).to(h.device)
     bucket = buckets[distance.clamp(max=len(plan.buckets) - 1)]
-    n_lines = len(weights.array)
     rows = []
     for f in range(len(plan.direction)):
         key, fires = torch.zeros_like(h), on
@@ -212,10 +228,10 @@ def _torch_scores(
             key = fold(key, bucket)
         line = (mix(key, f + 1) * n_lines) >> 32
         rows.append(torch.where(fires, line, n_lines))
-    return sum_bags(bag_of(weights, h.device, len(rows)), torch.stack(rows, -1))
+    return torch.stack(rows, -1)
 
 
-def _first_best(scores: Tensor) -> Tensor:
+def first_best(scores: Tensor) -> Tensor:
     """The number of the highest of the last dimension, the first of equals."""
     best = scores.max(-1, keepdim=True).values
     numbers = torch.arange(scores.shape[-1], device=scores.device)
@@ -243,7 +259,7 @@ def tree_positions(heads: Tensor) -> list[Tensor]:
     return [by_role[role] for role in LABEL_ROLES]
 
 
-def _arc_positions(heads: Tensor, b: Tensor, h: Tensor, m: Tensor) -> list[Tensor]:
+def arc_positions(heads: Tensor, b: Tensor, h: Tensor, m: Tensor) -> list[Tensor]:
     """(A,) the node of each of LABEL_ROLES for every arc, or NO_NODE; heads: the primary ones."""
     nodes = torch.arange(heads.shape[1], device=heads.device)
     # [A, N]: which nodes lie under the arc's head, and under its modifier

@@ -13,7 +13,7 @@ from gpuparse.errors import NoTreeError
 from gpuparse.features.plan import Plan
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scoring.joint_labels import JointLabels
-from gpuparse.scoring.weights import RowMap
+from gpuparse.scoring.weights import RowMap, Weights
 
 MAX_ITERATIONS = 1000  # solutions of all sub-problems of a dual decomposition
 _NONE = np.zeros(0, np.int64)
@@ -29,12 +29,16 @@ class Sentences(NamedTuple):
 
 
 class Scorer(NamedTuple):
-    """What parts are scored with; joint: of labels found with the trees."""
+    """What parts are scored with.
+
+    joint: of labels found with the trees. table: that of `weights`, for the plain forms.
+    """
 
     plan: Plan
     weights: np.ndarray
     rows: RowMap
     joint: JointLabels | None
+    table: Weights
 
 
 class Search(NamedTuple):
@@ -68,11 +72,12 @@ class GraphHeads(NamedTuple):
 
 
 def make_scorer(
-    plan: Plan, weights: np.ndarray, rows: RowMap, joint: JointLabels | None = None
+    plan: Plan, weights: Weights, rows: RowMap, joint: JointLabels | None = None
 ) -> native.Struct:
-    """What parts are scored with, for many batches; values of weights (R,) may change."""
-    scorer = Scorer(plan, np.ascontiguousarray(weights), rows, joint)
-    return native.struct("Scorer", scorer)
+    """What parts are scored with, for many batches; values of weights (R, 1) may change."""
+    scorer = Scorer(plan, weights.array.reshape(-1), rows, joint, weights)
+    made: native.Struct = native.struct("Scorer", scorer)
+    return made
 
 
 def make_search(decoder: str, **options: Any) -> native.Struct:

@@ -26,9 +26,7 @@ class NativeParser:
     def __init__(self, scored: Scored) -> None:
         self._scored = scored
         self._decoder = DECODERS[scored.decoder]
-        self._scorer = make_scorer(
-            scored.plan, scored.arcs.array[:, 0], scored.features.rows, scored.joint
-        )
+        self._scorer = make_scorer(scored.plan, scored.arcs, scored.features.rows, scored.joint)
         limits = {} if scored.limits is None else scored.limits._asdict()
         self._search = make_search(
             scored.decoder,

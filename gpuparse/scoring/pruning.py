@@ -61,7 +61,7 @@ def prune(
         NoTreeError: no tree has what is known of a sentence.
     Cost: one scoring of all arcs, the sums over all trees and the best one.
     """
-    scorer = make_scorer(plan.of_arcs, pruner.weights.array[:, 0], rows)
+    scorer = make_scorer(plan.of_arcs, pruner.weights, rows)
     require_all(
         native.call(
             "prune_batch", sentences_of(batch, known), scorer,

@@ -48,6 +48,11 @@ class PartRows:
             self._ends = _RowsOfTwo(batch, self._places, plan.siblings.ends, features)
 
     @property
+    def silent(self) -> int:
+        """Stands for a row where a feature does not fire."""
+        return self._features.n_rows
+
+    @property
     def longest_line(self) -> int:
         """No part has a longer line than this."""
         plan = self._plan

@@ -67,7 +67,7 @@ def _by_native(
     dtype = np.float64 if weights.is_integer else np.float32
     out = np.zeros((len(batch), *[nodes] * 3), dtype)
     ends = np.zeros((len(batch), nodes, nodes), dtype)
-    scorer = make_scorer(Plan(plan.pairs, plan), weights.array[:, 0], features.rows)
+    scorer = make_scorer(Plan(plan.pairs, plan), weights, features.rows)
 
     def score(part: slice) -> None:
         sentences = sentences_of(batch.select(part))

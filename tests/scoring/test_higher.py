@@ -152,7 +152,9 @@ def scores_of_parts(templates, batch, plan, features, weights):
                 for b, n in enumerate(batch.lengths.tolist())
                 for words in parts_over(kind, n)
             ]
-            scores = higher_scores(kind, torch.tensor(parts), batch, plan.higher, features, weights)
+            scores = higher_scores(
+                kind, torch.tensor(parts), batch, plan.higher, features, weights
+            )[:, 0]
             found[kind] = dict(zip(parts, scores.tolist(), strict=True))
     return found
 

@@ -50,9 +50,9 @@ def random_lines(n_lines: int, width: int, dtype: type, seed: int = 1) -> Weight
 def by_native(batch: Batch, plan: ArcPlan, weights: Weights) -> list[tuple[np.ndarray, np.ndarray]]:
     """The score of the best label of every arc, and its number, sentence by sentence."""
     width, nodes = weights.array.shape[1], batch.n_nodes
-    joint = joint_labels(plan, weights.array, width)
+    joint = joint_labels(plan, weights, width)
     dtype = np.float64 if weights.is_integer else np.float32
-    scorer = make_scorer(Plan(plan), joint.weights, joint.rows, joint)
+    scorer = make_scorer(Plan(plan), joint.table, joint.rows, joint)
     scores = np.zeros((len(batch), nodes, nodes, width), dtype)
     native.call("score_labels_batch", sentences_of(batch), scorer, scores)
     return [

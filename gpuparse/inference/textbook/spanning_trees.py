@@ -219,7 +219,7 @@ def hill_climb(
             for h in range(len(heads)):
                 changed = [*heads[:m], h, *heads[m + 1 :]]
                 arcs = {(k, w) for w, k in enumerate(changed) if w > 0}
-                if _has_cycle(arcs) or (single_root and changed.count(0) > 1):
+                if has_cycle(arcs) or (single_root and changed.count(0) > 1):
                     continue
                 value = sibling_tree_score(arc_scores, sibling_scores, changed, end_scores)
                 if value > best:
@@ -284,7 +284,7 @@ def changed_graphs(arcs: Arcs, n: int, *, single_root: bool = False) -> Iterator
             changed = [arcs - {(h, m)} | {(k, m)} for h in heads]
             if k > 0:
                 changed.append(arcs | {(k, m)})
-            yield from (graph for graph in changed if not _has_cycle(graph))
+            yield from (graph for graph in changed if not has_cycle(graph))
 
 
 def sibling_graph_score(
@@ -303,7 +303,7 @@ def sibling_graph_score(
     return total
 
 
-def _has_cycle(arcs: Arcs) -> bool:
+def has_cycle(arcs: Arcs) -> bool:
     """Whether taking away words without modifiers, again and again, leaves any."""
     left = set(arcs)
     while True:

@@ -46,7 +46,7 @@ class ArcModel:
     def scorer(self, *, with_labels: bool) -> native.Struct:
         """What native code scores with; it sees all changes of the weights."""
         joint = self.joint if with_labels else None
-        return make_scorer(self.plan, self.weights.table.weights, self.features.rows, joint)
+        return make_scorer(self.plan, self.weights.weights, self.features.rows, joint)
 
     def allowed(self) -> native.Struct | None:
         """The candidate arcs for native code."""
