@@ -73,7 +73,7 @@ def _say_without_native() -> None:
     try:
         native.library()
     except NativeError as error:
-        say(f"no compiled code: {error}")
+        say(f"no compiled code, so all work is much slower: {error}")
 
 
 def exit_codes(*codes: int) -> str:

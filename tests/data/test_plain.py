@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from gpuparse import native
-from gpuparse.data import plain
 from gpuparse.data.columns import as_key, scan_deps, scan_numbers
 from gpuparse.data.conll import (
     check_trees,
@@ -151,11 +150,3 @@ def test_words_of_guides_are_compared_without_native_code(monkeypatch, tmp_path)
     treebank = treebank_from_bytes(text, "text")
     monkeypatch.setattr(native, "is_available", lambda: False)
     assert np.array_equal(read_guides(treebank, str(other)), treebank.heads)
-
-
-def test_every_plain_function_is_declared():
-    declared = native.library().declarations.functions
-    for name, function in plain.FUNCTIONS.items():
-        arguments = [argument.name for argument in declared[name][1]]
-        given = function.__code__.co_varnames[: function.__code__.co_argcount]
-        assert list(given) == arguments, name
