@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from gpuparse.data import plain
+from gpuparse import native
 from gpuparse.data.graphs import (
     Graphs,
     check_graphs,
@@ -234,7 +234,7 @@ def check_same_words(gold: Treebank, system: Treebank) -> None:
     Cost: O(bytes of both files) in numpy.
     """
     n_words = min(gold.n_words, system.n_words)
-    word = plain.call(
+    word = native.call(
         "first_difference", gold.data, gold.columns[:n_words], system.data,
         system.columns[:n_words], _FORM,
     )  # fmt: skip
