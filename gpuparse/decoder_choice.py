@@ -7,7 +7,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.plan import compile_higher
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS, Decoder
-from gpuparse.inference.label_limits import MOST_LIMITS, classes_of_labels
+from gpuparse.inference.search import MOST_LIMITS, classes_of_labels
 from gpuparse.parser import Parser
 from gpuparse.scoring.engines import LabelLimits
 

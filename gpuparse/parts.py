@@ -82,3 +82,8 @@ def listed_number(name: str, *, has_label: bool = False) -> int:
         return LISTED.index(name)
     number = [kind.name for kind in HIGHER_ORDER].index(name)
     return len(LISTED) + number + (len(HIGHER_ORDER) if has_label else 0)
+
+
+def axes_of(field: str) -> tuple[str, ...]:
+    """The axes of the dense scores of a field of `Scores`; outermost parts are grand-siblings."""
+    return BY_NAME["grand_sibling" if field == "outermost" else field].axes

@@ -3,59 +3,25 @@
 
 #include "head_automata.h"
 #include "label_limits.h"
+#include "tree_rows.h"
 
 namespace gpuparse {
 
-// Scores trees of one sentence; a tree of candidates is heads[1..n].
+// Scores trees of one sentence.
 struct TreeScorer {
     const CrossingParts& parts;
-    const int32_t* columns = nullptr;
-    int64_t *inner = nullptr, *outermost = nullptr;  // of the tree scored last: rows, both sides
+    TreeRows tree{parts.candidates};
 
-    // False: no memory.
-    bool allocate(Arena& arena) {
-        const int64_t n_nodes = parts.candidates.n + 1;
-        columns = columns_of_heads(parts.candidates, parts.has_grandparents, arena);
-        inner = arena.take<int64_t>(3 * n_nodes);
-        if (arena.failed()) return false;
-        outermost = inner + n_nodes;
-        return true;
-    }
-
-    // The sum over words 1, 2, ..., n of the part of a word and its end, one by one.
     double score(const int64_t* heads) const {
-        const Candidates& c = parts.candidates;
-        const int64_t n = c.n;
-        int64_t *right = outermost, *left = outermost + n + 1;
-        for (int64_t h = 0; h <= n; h++) right[h] = left[h] = 0;
-        for (int64_t m = 1; m <= n; m++) {
-            const int64_t h = heads[m];
-            if (h >= m) continue;
-            inner[m] = right[h] > 0 ? c.rank[c.number(h, right[h])] + 1 : 0;
-            right[h] = m;
-        }
-        for (int64_t m = n; m > 0; m--) {
-            const int64_t h = heads[m];
-            if (h <= m) continue;
-            inner[m] = left[h] > 0 ? c.rank[c.number(h, left[h])] + 1 : 0;
-            left[h] = m;
-        }
-        double total = 0.0;
-        for (int64_t m = 1; m <= n; m++) {
-            const int64_t h = heads[m], a = c.number(h, m), width = columns[h + 1] - columns[h];
-            const int64_t q = parts.has_grandparents && h > 0 ? c.number(heads[h], h) - columns[h] : 0;
-            total += parts.blocks.data[parts.blocks.start[a] + inner[m] * width + q];
-            if ((h < m ? right : left)[h] == m) total += parts.ends[a];
-        }
-        return total;
+        return tree.score(parts.blocks, parts.ends, parts.has_grandparents, heads);
     }
 };
 
-// TreeScorer::score() of one tree. Without memory the arena has failed.
+// The score of one tree. Without memory the arena has failed.
 inline double block_tree_score(const CrossingParts& parts, Arena& arena, const int64_t* heads) {
     ArenaMark mark(arena);
     TreeScorer scorer{parts};
-    return scorer.allocate(arena) ? scorer.score(heads) : -(double)INFINITY;
+    return scorer.tree.allocate(arena) ? scorer.score(heads) : -(double)INFINITY;
 }
 
 // Take every change of head that raises the score and keeps a tree, until there is none. Words and

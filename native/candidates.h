@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "arena.h"
-#include "tree_siblings.h"
+#include "lanes.h"
 #include "views.h"
 
 namespace gpuparse {
@@ -136,6 +136,15 @@ inline int64_t* block_starts(const Candidates& candidates, Arena& arena, Size si
     if (candidates.n_arcs > 0) start[1] = 0;
     for (int64_t a = 1; a < candidates.n_arcs; a++) start[a + 1] = start[a] + size(a);
     return start;
+}
+
+// Memory for blocks, with a vector of zeros after the last one: searches load whole vectors. NULL: no
+// memory.
+template <class F>
+inline F* take_blocks(const Candidates& c, const int64_t* start, Arena& arena) {
+    F* blocks = start ? arena.take<F>(start[c.n_arcs] + Lanes<F>::count) : nullptr;
+    if (blocks) store<F>(blocks + start[c.n_arcs], Vector<F>{});
+    return blocks;
 }
 
 // Blocks of grand-sibling parts. The block of h -> m is (rank + 1, candidate heads of h): row 0 is for

@@ -31,20 +31,6 @@ inline bool can_decode(const Search& search, const Scorer& scorer) {
     return false;
 }
 
-inline HigherOrderSearch higher_order_search(const Search& search) {
-    HigherOrderSearch higher;
-    higher.decoder = search.decoder;
-    higher.single_root = search.single_root;
-    higher.min_gain = search.min_gain;
-    higher.max_iterations = search.max_iterations;
-    higher.granularity = search.granularity;
-    higher.label_classes = search.class_of.data;
-    higher.n_labels = search.class_of.n0;
-    higher.class_masks = search.masks.data;
-    higher.n_classes = search.masks.n0;
-    return higher;
-}
-
 // Fill heads[1..n] with the best tree. arcs: of the sentence, perhaps changed; the other scores are
 // those of `scores`. labels: (n + 1,), filled by decoders that find labels themselves, or NULL. graph: of
 // BY_MULTI_PARENT, (n + 1, n + 1), filled with the arcs, of which heads are the primary ones.
@@ -86,8 +72,7 @@ Certificate find_tree(View2<const double> arcs, const SentenceScores<W>& scores,
             ArenaMark mark(arena);
             if (!labels) labels = arena.take<int64_t>(n + 1);  // nothing reads them
             if (!labels) return {};
-            return search_higher_order(arcs, scores.parts, higher_order_search(search), n, arena, heads,
-                                       labels);
+            return search_higher_order(View2<const double>(arcs), scores.parts, search, n, arena, heads, labels);
         }
     }
     return result;

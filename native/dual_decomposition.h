@@ -31,6 +31,7 @@ struct Certificate {
     bool found = false;      // a tree without forbidden parts
     bool is_proven = false;  // no tree scores more; or there is none, if none was found
     int64_t iterations = 0;  // solutions of all sub-problems
+    double score = 0.0;      // of the tree, of decoders of higher orders
 };
 
 class DualDecomposition {
@@ -144,7 +145,7 @@ private:
         repaired_ = arena.take_zeros<int64_t>(n_ + 1);
         of_labels_ = arena.take_zeros<double>(n_ + 1);
         state_ = arena.take<int8_t>(n_arcs_);
-        return automata_.allocate(arena) && scorer_.allocate(arena) && spanning_.allocate(n_, arena) &&
+        return automata_.allocate(arena) && scorer_.tree.allocate(arena) && spanning_.allocate(n_, arena) &&
                !arena.failed();
     }
 
@@ -175,11 +176,7 @@ private:
             const double mean = count > 0 ? total / (double)count : 0.0;
             double of_label = 0.0;
             if (has_labels) {
-                of_label = -(double)INFINITY;
-                for (int64_t d = 0; d < limits_.n_classes; d++) {
-                    const double score = limits_.scores[a * limits_.n_classes + d];
-                    of_label = score > of_label ? score : of_label;
-                }
+                of_label = limits_.best_label(a);
                 of_label = of_label > -(double)INFINITY ? of_label : 0.0;
                 if (fabs(of_label) > largest) largest = fabs(of_label);
             }
@@ -384,30 +381,20 @@ private:
 };
 
 // The best tree of one sentence, crossing arcs allowed, or a good one; heads: filled at 1..n if one is
-// found. max_iterations: solutions of all sub-problems; granularity: two scores of trees are equal or
-// differ by at least this much: 1 for whole scores, 0 if unknown. Without memory the arena has failed.
-inline Certificate dual_decomposition_sentence(const CrossingParts& parts, bool single_root,
-                                               int64_t max_iterations, double granularity, Arena& arena,
-                                               int64_t* heads) {
-    ArenaMark mark(arena);
-    LabelLimits none;
-    if (!none.allocate(0, 0, arena)) return {};
-    DualDecomposition search(parts, none, single_root);
-    return search.search(max_iterations, granularity, arena, heads);
-}
-
-// The same under hard limits on labels, which have scores too. limits: masks and scores; classes
-// (n + 1,): filled at 1..n with the classes of the labels.
-inline Certificate dual_decomposition_labelled_sentence(const CrossingParts& parts, LabelLimits limits,
-                                                        bool single_root, int64_t max_iterations,
-                                                        double granularity, Arena& arena,
-                                                        int64_t* heads, int64_t* classes) {
+// found. limits: on labels, which have scores too, masks and scores, or none; classes (n + 1,): with
+// labels, filled at 1..n with their classes. max_iterations: solutions of all sub-problems;
+// granularity: two scores of trees are equal or differ by at least this much: 1 for whole scores, 0 if
+// unknown. Without memory the arena has failed.
+inline Certificate dual_decomposition_sentence(const CrossingParts& parts, LabelLimits limits,
+                                               bool single_root, int64_t max_iterations,
+                                               double granularity, Arena& arena, int64_t* heads,
+                                               int64_t* classes) {
     ArenaMark mark(arena);
     const Candidates& c = parts.candidates;
     if (!limits.allocate(c.n_arcs, c.n, arena)) return {};
     DualDecomposition search(parts, limits, single_root);
     const Certificate certificate = search.search(max_iterations, granularity, arena, heads);
-    if (certificate.found) {
+    if (certificate.found && limits.has_labels()) {
         limits.label_tree(c, heads);
         for (int64_t m = 1; m <= c.n; m++) classes[m] = limits.classes[m];
     }

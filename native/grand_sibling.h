@@ -2,7 +2,6 @@
 #pragma once
 
 #include "arc_chart.h"
-#include "tree_siblings.h"
 
 namespace gpuparse {
 
@@ -11,7 +10,6 @@ template <class F>
 struct GrandSiblingItems {
     Blocks<F> blocks;
     const F* ends;
-    int64_t n_parts;
     F* rows;
 
     void fill(ArcChart<F>& chart, int64_t a, int64_t position) {
@@ -26,28 +24,18 @@ struct GrandSiblingItems {
         const F inside = chart.inside(a);
         F* own = rows + (position + rank) * row_size;
         const F* first = rows + position * row_size;
-        for (int64_t q = 0; q < width; q++) own[q] = inside + none[q];
         // I(h,m) = max_s I(h,s) + (S(s,m) + part(s))
         const F* parts = none + width;
-        if (blocks.start[a] + (rank + 1) * width + Lanes<F>::count <= n_parts) {
-            for (int64_t q = 0; q < width; q += Lanes<F>::count) {
-                Vector<F> best = load<F>(own + q);
-                for (int64_t t = 0; t < rank; t++) {
-                    const Vector<F> part = splat<F>(sums[t]) + load<F>(parts + t * width + q);
-                    best = larger<Vector<F>>(load<F>(first + t * row_size + q) + part, best);
-                }
-                store<F>(own + q, best);
-            }
-        } else {  // too near the end of the blocks to load whole vectors
-            for (int64_t t = 0; t < rank; t++)
-                for (int64_t q = 0; q < width; q++) {
-                    const F part = sums[t] + parts[t * width + q];
-                    const F value = first[t * row_size + q] + part;
-                    own[q] = value > own[q] ? value : own[q];
-                }
-        }
         F* outer = chart.outer + (position + rank) * row_size;
-        for (int64_t q = 0; q < width; q++) outer[q] = own[q] + ends[a];
+        for (int64_t q = 0; q < width; q += Lanes<F>::count) {
+            Vector<F> best = splat<F>(inside) + load<F>(none + q);
+            for (int64_t t = 0; t < rank; t++) {
+                const Vector<F> part = splat<F>(sums[t]) + load<F>(parts + t * width + q);
+                best = larger<Vector<F>>(load<F>(first + t * row_size + q) + part, best);
+            }
+            store<F>(own + q, best);
+            store<F>(outer + q, best + splat<F>(ends[a]));
+        }
     }
 
     F of_root(int64_t a, F halves) const { return (halves + blocks.data[blocks.start[a]]) + ends[a]; }
@@ -84,7 +72,7 @@ struct GrandSiblingItems {
 
 // Fill heads[1..n] with the best projective tree over the candidates; whether there is one (if not,
 // heads are left as they were; without memory there is none, and the arena has failed).
-// blocks: as grand_sibling_starts() says, each number with all scores that belong to the part; ends
+// blocks: as grand_sibling_starts() says, with a vector after them, each number with all scores that belong to the part; ends
 // (n_arcs,): of the modifier of each arc being the outermost one of its head on that side; -inf is
 // forbidden. n >= 1.
 // Cost: O(n^4) without pruning, O(n k^3 + n^2 k^2) with k heads a word and as many modifiers.
@@ -96,24 +84,8 @@ inline bool eisner_grand_sibling_sentence(const Candidates& candidates, Blocks<F
     if (!chart.allocate(arena)) return false;
     F* rows = arena.take<F>(candidates.n_arcs * chart.row_size);
     if (!rows) return false;
-    GrandSiblingItems<F> items{blocks, ends, blocks.start[candidates.n_arcs], rows};
+    GrandSiblingItems<F> items{blocks, ends, rows};
     return best_arc_chart_tree(chart, items, single_root, heads);
-}
-
-// The sum over words 1, 2, ..., n of the part of a word, then of its end if it is outermost. heads: of
-// a tree over the candidates.
-template <class F>
-inline F grand_sibling_tree_score(const Candidates& c, Blocks<F> blocks, const F* ends,
-                                  const int64_t* heads) {
-    F total = 0;
-    for (int64_t m = 1; m <= c.n; m++) {
-        const int64_t h = heads[m], a = c.number(h, m), s = inner_sibling_of(heads, m);
-        const int64_t row = s == h ? 0 : c.rank[c.number(h, s)] + 1;
-        const int64_t q = h > 0 ? c.number(heads[h], h) - c.first[h] : 0;
-        total += blocks.data[blocks.start[a] + row * c.width(h) + q];
-        if (is_outermost_modifier(heads, c.n, m)) total += ends[a];
-    }
-    return total;
 }
 
 }  // namespace gpuparse

@@ -20,44 +20,40 @@
 
 namespace gpuparse {
 
-// Scores of grandchild parts: three blocks for each candidate arc a = h -> m, of rows of one number for
-// each label.
-// sibling: row 0 without an inner sibling, row j with the one of rank j - 1; with the score of the arc.
-// inner: row 0 where m has no modifier between h and m, row j where its furthest one there is its j-th
-// nearest candidate on that side. outer: the same for the candidates of m on the side away from h.
+// Where the block of each arc h -> m with a child begins: rows of one number for each label. which: 0,
+// row 0 without an inner sibling, row j with the one of rank j - 1; 1, row 0 where m has no modifier
+// between h and m, row j where its furthest one there is its j-th nearest candidate on that side; 2,
+// the same for the candidates of m on the side away from h.
+inline int64_t* child_starts(const Candidates& c, int64_t which, int64_t n_labels, Arena& arena) {
+    return block_starts(c, arena, [&](int64_t a) {
+        const int64_t h = c.head[a], m = c.modifier[a], side = (h < m) == (which == 2) ? 0 : 1;
+        const int32_t* children = c.modifiers[side] + c.side[side][m];
+        int64_t count = which == 0 ? c.rank[a] : c.side[side][m + 1] - c.side[side][m];
+        if (which == 1) {  // those between h and m: all that are nearer than h
+            const int64_t back = c.number(m, h);
+            if (back >= 0) count = c.rank[back];
+            while (count > 0 && (children[count - 1] < h) == (h < m)) count--;
+        }
+        return (count + 1) * n_labels;
+    });
+}
+
+// Scores of an arc with its inner sibling, the score of the arc included; with its inner grandchild;
+// and with its outer one: blocks as child_starts() says.
 template <class F>
 struct GrandchildBlocks {
     int64_t n_labels;
-    Blocks<F> sibling, inner, outer;
-};
+    Blocks<F> of_kind[3];
 
-// Where the three blocks of each arc begin, int64 (n_arcs + 1,) each; the last number is the size.
-struct GrandchildStarts {
-    int64_t *sibling, *inner, *outer;
+    int64_t rows(int64_t which, int64_t a) const {
+        const int64_t* start = of_kind[which].start;
+        return (start[a + 1] - start[a]) / n_labels;
+    }
+    // Row `row` of an arc.
+    const F* scores(int64_t which, int64_t a, int64_t row = 0) const {
+        return of_kind[which].data + of_kind[which].start[a] + row * n_labels;
+    }
 };
-
-// Cost: O(n^2). False: no memory.
-inline bool grandchild_starts(const Candidates& c, int64_t n_labels, Arena& arena,
-                              GrandchildStarts* starts) {
-    int64_t* between = arena.take_zeros<int64_t>(c.n_arcs);  // candidates of m between h and m
-    if (!between) return false;
-    for (int64_t m = 1; m <= c.n; m++)
-        for (int64_t step = -1; step <= 1; step += 2) {
-            int64_t count = 0;
-            for (int64_t h = m + step; 0 <= h && h <= c.n; h += step) {
-                if (c.number(h, m) >= 0) between[c.number(h, m)] = count;
-                count += c.number(m, h) >= 0;
-            }
-        }
-    starts->sibling =
-        block_starts(c, arena, [&](int64_t a) { return (c.rank[a] + 1) * n_labels; });
-    starts->inner = block_starts(c, arena, [&](int64_t a) { return (between[a] + 1) * n_labels; });
-    starts->outer = block_starts(c, arena, [&](int64_t a) {
-        const int64_t m = c.modifier[a], away = c.head[a] < m ? 0 : 1;
-        return (c.side[away][m + 1] - c.side[away][m] + 1) * n_labels;
-    });
-    return !arena.failed();
-}
 
 template <class F>
 struct GrandchildChart {
@@ -69,12 +65,11 @@ struct GrandchildChart {
     int64_t* rows[2] = {nullptr, nullptr};  // of the half of h without modifiers on a side
     F* chart = nullptr;    // an arc to the right has the end e in column e, one to the left in e - 1
     F* opened = nullptr;   // Open(h,m,l), by label
-    int64_t* weight_start = nullptr;
     F* weights = nullptr;  // the best label of an open span with each outer grandchild, none first
     F* ends = nullptr;     // what ends at the start at hand: [m, rank of its modifier]
     int64_t ends_stride = 0;
     int64_t* reach = nullptr;      // how many candidates to the left stand at or after the start
-    int64_t* weight_of_left = nullptr;  // of the nearest outer grandchild, by rank of the arc
+    F** weights_of_left = nullptr;  // from the nearest outer grandchild on, by rank of the arc
     HalfStack stack = {};
 
     // False: no memory.
@@ -92,27 +87,23 @@ struct GrandchildChart {
             }
         chart = arena.take_filled<F>((c.n_arcs + 2 * n + 2) * stride, -(F)INFINITY);
         opened = arena.take<F>(c.n_arcs * blocks.n_labels);
-        weight_start = block_starts(c, arena, [&](int64_t a) {
-            const int64_t m = c.modifier[a], away = c.head[a] < m ? 0 : 1;
-            return (int64_t)(1 + c.side[away][m + 1] - c.side[away][m]);
-        });
-        if (!weight_start) return false;
-        weights = arena.take<F>(weight_start[c.n_arcs] + L);
+        weights = arena.take<F>(blocks.of_kind[2].start[c.n_arcs] / blocks.n_labels + L);
         ends_stride = (n + 2 * L - 1) / L * L;
         ends = arena.take_filled<F>((n + 1) * ends_stride, -(F)INFINITY);
         reach = arena.take_zeros<int64_t>(n + 1);
-        weight_of_left = arena.take<int64_t>(c.side[1][n + 1]);
+        weights_of_left = arena.take<F*>(c.side[1][n + 1]);
         stack.pairs = arena.take<int64_t>(2 * (n + 2));
         if (arena.failed()) return false;
         for (int64_t a = 1; a < c.n_arcs; a++)
-            if (c.head[a] > c.modifier[a])
-                weight_of_left[c.side[1][c.head[a]] + c.rank[a]] = weight_start[a] + 1;
+            if (c.head[a] > c.modifier[a]) weights_of_left[c.side[1][c.head[a]] + c.rank[a]] = weight(a) + 1;
         for (int64_t h = 0; h <= n; h++) {
             chart[rows[0][h] * stride + h] = 0;
             if (h > 0) chart[rows[1][h] * stride + h - 1] = 0;
         }
         return true;
     }
+
+    F* weight(int64_t a) const { return weights + blocks.of_kind[2].start[a] / blocks.n_labels; }
 
     static int64_t smaller(int64_t i, int64_t j) { return i < j ? i : j; }
 
@@ -147,26 +138,20 @@ struct GrandchildChart {
         Vector<F> most_right = no_value<F>(), most_left = no_value<F>();
         for (int64_t d = 0; d < width; d += L) {
             const int64_t rows_i = smaller(n_i, d + L), rows_m = smaller(n_m, width - d);
-            const int64_t both = smaller(rows_i, rows_m);
             Vector<F> i_right = no_value<F>(), i_left = i_right, m_right = i_right, m_left = i_right;
+            const auto raise = [&](const F* row, int64_t j, const F* of_right, const F* of_left,
+                                   Vector<F>& best_right, Vector<F>& best_left) {
+                const Vector<F> halves = load<F>(row + d + j * stride);
+                best_right = larger<Vector<F>>(halves + splat<F>(of_right[j]), best_right);
+                best_left = larger<Vector<F>>(halves + splat<F>(of_left[j]), best_left);
+            };
+            const int64_t both = smaller(rows_i, rows_m);
             for (int64_t j = 0; j < both; j++) {
-                const Vector<F> of_i = load<F>(i_row + d + j * stride);
-                const Vector<F> of_m = load<F>(m_row + d + j * stride);
-                i_right = larger<Vector<F>>(of_i + splat<F>(right_i[j]), i_right);
-                i_left = larger<Vector<F>>(of_i + splat<F>(left_i[j]), i_left);
-                m_right = larger<Vector<F>>(of_m + splat<F>(right_m[j]), m_right);
-                m_left = larger<Vector<F>>(of_m + splat<F>(left_m[j]), m_left);
+                raise(i_row, j, right_i, left_i, i_right, i_left);
+                raise(m_row, j, right_m, left_m, m_right, m_left);
             }
-            for (int64_t j = both; j < rows_i; j++) {
-                const Vector<F> of_i = load<F>(i_row + d + j * stride);
-                i_right = larger<Vector<F>>(of_i + splat<F>(right_i[j]), i_right);
-                i_left = larger<Vector<F>>(of_i + splat<F>(left_i[j]), i_left);
-            }
-            for (int64_t j = both; j < rows_m; j++) {
-                const Vector<F> of_m = load<F>(m_row + d + j * stride);
-                m_right = larger<Vector<F>>(of_m + splat<F>(right_m[j]), m_right);
-                m_left = larger<Vector<F>>(of_m + splat<F>(left_m[j]), m_left);
-            }
+            for (int64_t j = both; j < rows_i; j++) raise(i_row, j, right_i, left_i, i_right, i_left);
+            for (int64_t j = both; j < rows_m; j++) raise(m_row, j, right_m, left_m, m_right, m_left);
             most_right = larger<Vector<F>>(i_right + m_right, most_right);
             most_left = larger<Vector<F>>(i_left + m_left, most_left);
         }
@@ -178,33 +163,30 @@ struct GrandchildChart {
     void open(int64_t i, int64_t m, int64_t n_i, int64_t right, int64_t left) {
         const F *i_row = chart + rows[0][i] * stride + i, *m_row = chart + rows[1][m] * stride + i;
         const int64_t width = m - i, n_m = reach[m] + 1;
-        const F *sibling = blocks.sibling.data, *inner = blocks.inner.data;
-        const int64_t *sibling_start = blocks.sibling.start, *inner_start = blocks.inner.start;
         const int64_t n_labels = blocks.n_labels;
         if (n_labels == 1 && right >= 0 && left >= 0) {
-            best_splits(i_row, m_row, width, n_i, n_m, sibling + sibling_start[right],
-                        inner + inner_start[right], inner + inner_start[left],
-                        sibling + sibling_start[left], opened + right, opened + left);
+            best_splits(i_row, m_row, width, n_i, n_m, blocks.scores(0, right), blocks.scores(1, right),
+                        blocks.scores(1, left), blocks.scores(0, left), opened + right, opened + left);
             return;
         }
         for (int64_t k = 0; k < n_labels && right >= 0; k++)
             opened[right * n_labels + k] =
-                best_split(i_row, m_row, width, n_i, n_m, sibling + sibling_start[right] + k,
-                           inner + inner_start[right] + k, n_labels);
+                best_split(i_row, m_row, width, n_i, n_m, blocks.scores(0, right) + k,
+                           blocks.scores(1, right) + k, n_labels);
         for (int64_t k = 0; k < n_labels && left >= 0; k++)
             opened[left * n_labels + k] =
-                best_split(i_row, m_row, width, n_i, n_m, inner + inner_start[left] + k,
-                           sibling + sibling_start[left] + k, n_labels);
+                best_split(i_row, m_row, width, n_i, n_m, blocks.scores(1, left) + k,
+                           blocks.scores(0, left) + k, n_labels);
     }
 
     // The best label of the open span of an arc with each outer grandchild.
     void weigh(int64_t a) {
         const F *of_label = opened + a * blocks.n_labels;
-        const F *outer = blocks.outer.data + blocks.outer.start[a];
-        const int64_t n_labels = blocks.n_labels, count = weight_start[a + 1] - weight_start[a];
-        F* weight = weights + weight_start[a];
+        const F* outer = blocks.scores(2, a);
+        const int64_t n_labels = blocks.n_labels, count = blocks.rows(2, a);
+        F* of_child = weight(a);
         if (n_labels == 1) {
-            for (int64_t j = 0; j < count; j++) weight[j] = of_label[0] + outer[j];
+            for (int64_t j = 0; j < count; j++) of_child[j] = of_label[0] + outer[j];
             return;
         }
         for (int64_t j = 0; j < count; j++) {
@@ -213,7 +195,7 @@ struct GrandchildChart {
                 const F value = of_label[k] + outer[j * n_labels + k];
                 best = value > best ? value : best;
             }
-            weight[j] = best;
+            of_child[j] = best;
         }
     }
 
@@ -221,10 +203,10 @@ struct GrandchildChart {
     void close(int64_t i, int64_t m, int64_t a) {
         F* out = chart + (rows[0][i] + 1 + c.rank[a]) * stride + m;
         const F* of_m = chart + rows[0][m] * stride + m;
-        const F* weight = weights + weight_start[a];
-        const int64_t count = weight_start[a + 1] - weight_start[a];
+        const F* of_child = weight(a);
+        const int64_t count = blocks.rows(2, a);
         for (int64_t e = 0; e < n + 1 - m; e += L)
-            store<F>(out + e, best_rows(of_m + e, 0, count, weight, 1, no_value<F>()));
+            store<F>(out + e, best_rows(of_m + e, 0, count, of_child, 1, no_value<F>()));
     }
 
     // The closed spans of j to the left that end in i.
@@ -233,14 +215,14 @@ struct GrandchildChart {
         F* end = ends + j * ends_stride;
         F* cell = chart + (rows[1][j] + 1) * stride + i - 1;
         if (c.number(j, i) >= 0) {
-            const F value = weights[weight_of_left[begin + count] - 1];
+            const F value = weights_of_left[begin + count][-1];
             end[count] = value;
             cell[count * stride] = value;
             reach[j]++;
         }
         for (int64_t p = count - 1; p >= 0; p--) {
             const int64_t last = c.modifiers[1][begin + p];
-            const F* weight = weights + weight_of_left[begin + p];
+            const F* weight = weights_of_left[begin + p];
             const F* of_last = ends + last * ends_stride;
             Vector<F> best = no_value<F>();
             for (int64_t k = 0; k < reach[last]; k += L)
@@ -292,12 +274,11 @@ struct GrandchildChart {
         const int64_t n_labels = blocks.n_labels;
         heads[m] = h;
         // Closed(h,e,m) -> Open(h,m,l) + out(h,m,c,l) + Closed(m,e,c)
-        const int64_t n_outer = weight_start[a + 1] - weight_start[a];
-        const int64_t child = first_best(chart + rows[away][m] * stride + column,
-                                         weights + weight_start[a], 1, n_outer);
+        const int64_t child = first_best(chart + rows[away][m] * stride + column, weight(a), 1,
+                                         blocks.rows(2, a));
         if (child > 0) stack.push(arc_of(away, m, child), column);
         const F *of_label = opened + a * blocks.n_labels;
-        const F *outer = blocks.outer.data + blocks.outer.start[a] + child * n_labels;
+        const F* outer = blocks.scores(2, a, child);
         int64_t chosen = 0;
         F best = -(F)INFINITY;
         for (int64_t k = 0; k < n_labels; k++) {
@@ -310,9 +291,8 @@ struct GrandchildChart {
         labels[m] = chosen;
         // Open(h,m,l) -> Closed(h,r,s) + sib(h,m,s,l), Closed(m,r+1,c) + in(h,m,c,l)
         const int64_t n_siblings = single_root && h == 0 ? 1 : c.rank[a] + 1;
-        const int64_t n_inner = (blocks.inner.start[a + 1] - blocks.inner.start[a]) / n_labels;
-        const F *sibling = blocks.sibling.data + blocks.sibling.start[a] + chosen;
-        const F *inner = blocks.inner.data + blocks.inner.start[a] + chosen;
+        const int64_t n_inner = blocks.rows(1, a);
+        const F *sibling = blocks.scores(0, a) + chosen, *inner = blocks.scores(1, a) + chosen;
         const F *h_row = chart + rows[away][h] * stride, *m_row = chart + rows[1 - away][m] * stride;
         const int64_t begin = h < m ? h : m, stop = h < m ? m : h;
         int64_t r = begin, s = 0, k = 0;
@@ -382,15 +362,14 @@ inline F grandchild_tree_score(const Candidates& c, const GrandchildBlocks<F>& b
     F total = 0;
     for (int64_t m = 1; m <= c.n; m++) {
         const int64_t h = heads[m], a = c.number(h, m), step = h < m ? 1 : -1;
-        const int64_t n_labels = blocks.n_labels;
-        const auto score = [&](Blocks<F> of, int64_t head, int64_t child) {
+        const auto score = [&](int64_t which, int64_t head, int64_t child) {
             const int64_t row = child ? c.rank[c.number(head, child)] + 1 : 0;
-            return of.data[of.start[a] + row * n_labels + labels[m]];
+            return blocks.scores(which, a, row)[labels[m]];
         };
-        total += score(blocks.sibling, h, furthest_modifier(heads, h, h + step, m, step));
-        total += score(blocks.inner, m, furthest_modifier(heads, m, m - step, h, -step));
+        total += score(0, h, furthest_modifier(heads, h, h + step, m, step));
+        total += score(1, m, furthest_modifier(heads, m, m - step, h, -step));
         const int64_t stop = step > 0 ? c.n + 1 : 0;
-        total += score(blocks.outer, m, furthest_modifier(heads, m, m + step, stop, step));
+        total += score(2, m, furthest_modifier(heads, m, m + step, stop, step));
     }
     return total;
 }

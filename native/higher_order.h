@@ -1,146 +1,92 @@
-// The best tree of one sentence by the decoders that read parts of three and four words.
-//
-// They read scores from a provider, a class with these methods, and know nothing else of it; `c` are
-// the candidates, `start` says where the block of each arc begins:
-//   View2<const uint8_t> allowed: [h, m], the arcs that a decoder may use; data NULL: all
-//   bool has(kind): whether there are parts of that kind (part_kinds.h)
-//   int64_t n_labels(): labels of an arc that are found with the tree, 1 without labels
-//   double label_score(h, m, label): read under limits on labels only
-//   double* end_blocks(c, arena)
-//   fill_sibling_blocks(scores, c, start, blocks)
-//   fill_grand_sibling_blocks(scores, c, start, with_arcs, arena, blocks)
-//   fill_tri_sibling_blocks(scores, c, start, blocks)
-//   fill_child_blocks(scores, c, starts, of_siblings, of_inner, of_outer, arena)
+// The best tree of one sentence by the decoders that read parts of three and four words, from a
+// provider of scores (part_blocks.h).
 #pragma once
 
 #include <math.h>
 #include <stdint.h>
 
+#include "api/higher.h"
 #include "decoder_numbers.h"
 #include "dual_decomposition.h"
 #include "grand_sibling.h"
 #include "grandchild.h"
-#include "part_kinds.h"
+#include "part_blocks.h"
 #include "prefer_projective.h"
 #include "tri_sibling.h"
 
 namespace gpuparse {
 
-// What is fixed for a batch. The last four are of dual decomposition alone.
-struct HigherOrderSearch {
-    int64_t decoder;                // a `DecoderNumber`
-    bool single_root;
-    double min_gain = 0.0;          // of trees with crossing arcs, see prefer_projective()
-    int64_t max_iterations = 1000;  // solutions of all sub-problems
-    double granularity = 0.0;       // two scores are equal or differ by at least this; 0: unknown
-    // Limits on labels (label_limits.h): the class of each label, and the limits of each class as bits;
-    // no class: there are no limits, and no labels are found.
-    const int64_t* label_classes = nullptr;
-    int64_t n_labels = 0;
-    const int64_t* class_masks = nullptr;
-    int64_t n_classes = 0;
-};
-
-template <class Provider>
-inline bool search_grand_siblings(View2<const double> scores, const Provider& parts,
-                                  const Candidates& c, bool single_root, Arena& arena, int64_t* heads) {
-    const int64_t* start = grand_sibling_starts(c, arena);
-    double* blocks = start ? arena.take<double>(start[c.n_arcs]) : nullptr;
-    if (!blocks) return false;
-    parts.fill_grand_sibling_blocks(scores, c, start, true, arena, blocks);
-    const double* ends = parts.end_blocks(c, arena);
-    if (arena.failed()) return false;
-    return eisner_grand_sibling_sentence<double>(c, {blocks, start}, ends, single_root, arena, heads);
+// Values as float64; NULL: no memory.
+template <class F>
+inline const double* widen(const F* values, int64_t count, Arena& arena) {
+    double* wide = values ? arena.take<double>(count) : nullptr;
+    for (int64_t i = 0; wide && i < count; i++) wide[i] = (double)values[i];
+    return wide;
 }
+inline const double* widen(const double* values, int64_t, Arena&) { return values; }
 
-template <class Provider>
-inline bool search_tri_siblings(View2<const double> scores, const Provider& parts, const Candidates& c,
-                                bool single_root, Arena& arena, int64_t* heads) {
-    const int64_t* start = tri_sibling_starts(c, arena);
-    const int64_t* grand_start = grand_sibling_starts(c, arena);
-    if (arena.failed()) return false;
-    double* blocks = arena.take<double>(start[c.n_arcs]);
-    double* outermost = arena.take<double>(grand_start[c.n_arcs]);
-    if (arena.failed()) return false;
-    parts.fill_tri_sibling_blocks(scores, c, start, blocks);
-    parts.fill_grand_sibling_blocks(scores, c, grand_start, false, arena, outermost);
-    const double* ends = parts.end_blocks(c, arena);
-    if (arena.failed()) return false;
-    return eisner_tri_sibling_sentence<double>(c, {blocks, start}, {outermost, grand_start}, ends,
-                                               single_root, arena, heads);
-}
-
-template <class Provider>
-inline bool search_grandchildren(View2<const double> scores, const Provider& parts, const Candidates& c,
-                                 bool single_root, Arena& arena, int64_t* heads, int64_t* labels) {
-    GrandchildStarts starts;
-    if (!grandchild_starts(c, parts.n_labels(), arena, &starts)) return false;
-    double* of_siblings = arena.take<double>(starts.sibling[c.n_arcs]);
-    double* of_inner = arena.take<double>(starts.inner[c.n_arcs]);
-    double* of_outer = arena.take<double>(starts.outer[c.n_arcs]);
-    if (arena.failed()) return false;
-    parts.fill_child_blocks(scores, c, starts, of_siblings, of_inner, of_outer, arena);
-    if (arena.failed()) return false;
-    const GrandchildBlocks<double> blocks{parts.n_labels(),
-                                          {of_siblings, starts.sibling},
-                                          {of_inner, starts.inner},
-                                          {of_outer, starts.outer}};
-    return eisner_grandchild_sentence(c, blocks, single_root, arena, heads, labels);
-}
-
-// The blocks of parts that dual decomposition and prefer_projective() read. No memory: the arena has
-// failed.
-template <class Provider>
-inline CrossingParts crossing_parts(View2<const double> scores, const Provider& parts,
-                                    const Candidates& c, Arena& arena) {
-    const bool has_grandparents = parts.has(GRANDPARENT) || parts.has(GRAND_SIBLING);
-    const int64_t* start = has_grandparents ? grand_sibling_starts(c, arena) : sibling_starts(c, arena);
-    double* blocks = start ? arena.take<double>(start[c.n_arcs]) : nullptr;
-    const double* ends = parts.end_blocks(c, arena);
-    if (!arena.failed()) {
-        if (has_grandparents)
-            parts.fill_grand_sibling_blocks(scores, c, start, true, arena, blocks);
-        else
-            parts.fill_sibling_blocks(scores, c, start, blocks);
+// 1 if all scores that are finite are whole, and so small that sums are exact; else 0.
+inline double granularity_of(const double* scores, int64_t count) {
+    const double largest_whole = 4503599627370496.0;  // 2^52
+    for (int64_t i = 0; i < count; i++) {
+        const double score = scores[i], size = fabs(score);
+        if (size < (double)INFINITY && (score != floor(score) || size > largest_whole)) return 0.0;
     }
-    return {c, {blocks, start}, ends, has_grandparents};
+    return 1.0;
 }
 
+// The best label of each class under limits, for every arc. scores is NULL without limits; without
+// memory the arena has failed.
 template <class Provider>
-inline Certificate search_crossing(View2<const double> scores, const Provider& provider,
-                                   const Candidates& c, const HigherOrderSearch& search, Arena& arena,
-                                   int64_t* heads, int64_t* labels) {
-    const CrossingParts parts = crossing_parts(scores, provider, c, arena);
-    if (arena.failed()) return {};
-    if (search.n_classes == 0) {
-        const Certificate found = dual_decomposition_sentence(
-            parts, search.single_root, search.max_iterations, search.granularity, arena, heads);
-        if (found.found) prefer_projective(parts, search.single_root, search.min_gain, arena, heads);
-        return found;
-    }
+inline LabelLimits label_limits(const Provider& parts, const Candidates& c, const Search& search,
+                                Arena& arena) {
     LabelLimits limits;
-    limits.masks = search.class_masks;
-    limits.n_classes = search.n_classes;
-    double* best = arena.take_filled<double>(c.n_arcs * search.n_classes, -(double)INFINITY);
-    double* row = arena.take<double>(search.n_labels);
-    int64_t* classes = arena.take<int64_t>(c.n + 1);
-    if (arena.failed()) return {};
-    for (int64_t a = 1; a < c.n_arcs; a++)
-        for (int64_t k = 0; k < search.n_labels; k++) {
-            double& of_class = best[a * search.n_classes + search.label_classes[k]];
-            const double score = provider.label_score(c.head[a], c.modifier[a], k);
+    limits.masks = search.masks.data;
+    limits.n_classes = search.masks.n0;
+    if (!limits.has_labels()) return limits;
+    double* best = arena.take_filled<double>(c.n_arcs * limits.n_classes, -(double)INFINITY);
+    for (int64_t a = 1; best && a < c.n_arcs; a++)
+        for (int64_t k = 0; k < search.class_of.n0; k++) {
+            double& of_class = best[a * limits.n_classes + search.class_of.data[k]];
+            const double score = parts.label_score(c.head[a], c.modifier[a], k);
             of_class = score > of_class ? score : of_class;
         }
     limits.scores = best;
-    Certificate found = dual_decomposition_labelled_sentence(
-        parts, limits, search.single_root, search.max_iterations, search.granularity, arena, heads,
-        classes);
+    return limits;
+}
+
+template <class Provider, class F = typename Provider::F>
+inline Certificate search_crossing(View2<const F> scores, const Provider& provider,
+                                   const Candidates& c, const Search& search, Arena& arena,
+                                   int64_t* heads, int64_t* labels) {
+    const bool has_grandparents = provider.has(GRANDPARENT) || provider.has(GRAND_SIBLING);
+    const Blocks<F> blocks = has_grandparents ? grand_sibling_blocks(scores, provider, c, true, arena)
+                                              : sibling_blocks(scores, provider, c, arena);
+    const F* ends = end_blocks(provider, c, arena);
+    LabelLimits limits = label_limits(provider, c, search, arena);
+    int64_t* classes = arena.take<int64_t>(c.n + 1);
+    double* of_labels = arena.take<double>(search.class_of.n0);
+    if (arena.failed()) return {};
+    const int64_t size = blocks.start[c.n_arcs];
+    const CrossingParts parts{c, {widen(blocks.data, size, arena), blocks.start},
+                              widen(ends, c.n_arcs, arena), has_grandparents};
+    if (arena.failed()) return {};
+    double granularity = search.granularity;
+    if (granularity < 0)
+        granularity = granularity_of(parts.blocks.data, size) * granularity_of(parts.ends, c.n_arcs) *
+                      granularity_of(limits.scores, limits.has_labels() ? c.n_arcs * limits.n_classes : 0);
+    Certificate found = dual_decomposition_sentence(parts, limits, search.single_root,
+                                                    search.max_iterations, granularity, arena, heads,
+                                                    classes);
     if (!found.found) return found;
-    found.is_proven &= prefer_projective_labelled(parts, limits, search.single_root, search.min_gain,
-                                                  arena, heads, classes);
-    for (int64_t m = 1; m <= c.n; m++) {
-        for (int64_t k = 0; k < search.n_labels; k++) row[k] = provider.label_score(heads[m], m, k);
-        labels[m] = first_best_label(row, search.label_classes, search.n_labels, classes[m]);
+    found.is_proven &= prefer_projective(parts, limits, search.single_root, search.min_gain, arena,
+                                         heads, classes);
+    found.score = block_tree_score(parts, arena, heads);
+    for (int64_t m = 1; m <= c.n && limits.has_labels(); m++) {
+        for (int64_t k = 0; k < search.class_of.n0; k++)
+            of_labels[k] = provider.label_score(heads[m], m, k);
+        labels[m] = first_best_label(of_labels, search.class_of.data, search.class_of.n0, classes[m]);
+        found.score += of_labels[labels[m]];
     }
     return found;
 }
@@ -149,26 +95,38 @@ inline Certificate search_crossing(View2<const double> scores, const Provider& p
 // by grandchildren, and by dual decomposition under limits on labels. scores: of arcs, (>= n + 1,
 // >= n + 1). A chart's tree is always proven, in 0 iterations. Without memory nothing is found, and the
 // arena has failed.
-template <class Provider>
-inline Certificate search_higher_order(View2<const double> scores, const Provider& parts,
-                                       const HigherOrderSearch& search, int64_t n, Arena& arena,
-                                       int64_t* heads, int64_t* labels) {
-    ArenaMark mark(arena);
-    const Candidates c =
-        find_candidates(allowed_arcs(scores, parts.allowed, n, arena), n, arena);
+template <class Provider, class F = typename Provider::F>
+inline Certificate search_higher_order(View2<const F> scores, const Provider& parts,
+                                       const Search& search, int64_t n, Arena& arena, int64_t* heads,
+                                       int64_t* labels) {
     if (arena.failed()) return {};
-    switch (search.decoder) {
-    case BY_EISNER_GRAND_SIBLING:
-        return {search_grand_siblings(scores, parts, c, search.single_root, arena, heads), true, 0};
-    case BY_EISNER_TRI_SIBLING:
-        return {search_tri_siblings(scores, parts, c, search.single_root, arena, heads), true, 0};
-    case BY_EISNER_GRANDCHILD:
-        return {search_grandchildren(scores, parts, c, search.single_root, arena, heads, labels), true,
-                0};
-    case BY_DUAL_DECOMPOSITION:
+    ArenaMark mark(arena);
+    const Candidates c = find_candidates(allowed_arcs(scores, parts.allowed, n, arena), n, arena);
+    if (arena.failed()) return {};
+    if (search.decoder == BY_DUAL_DECOMPOSITION)
         return search_crossing(scores, parts, c, search, arena, heads, labels);
+    Certificate result{false, true, 0};
+    if (search.decoder == BY_EISNER_GRANDCHILD) {
+        const GrandchildBlocks<F> blocks = grandchild_blocks(scores, parts, c, arena);
+        if (arena.failed()) return {};
+        result.found = eisner_grandchild_sentence(c, blocks, search.single_root, arena, heads, labels);
+        if (result.found) result.score = grandchild_tree_score(c, blocks, heads, labels);
+        return result;
     }
-    return {};
+    const bool reads_three = search.decoder == BY_EISNER_TRI_SIBLING;
+    const Blocks<F> of_three = reads_three ? tri_sibling_blocks(scores, parts, c, arena) : Blocks<F>{};
+    const Blocks<F> grand = grand_sibling_blocks(scores, parts, c, !reads_three, arena);
+    const F* ends = end_blocks(parts, c, arena);
+    TreeRows tree{c};
+    if (!tree.allocate(arena) || arena.failed()) return {};
+    result.found = reads_three ? eisner_tri_sibling_sentence(c, of_three, grand, ends,
+                                                             search.single_root, arena, heads)
+                               : eisner_grand_sibling_sentence(c, grand, ends, search.single_root,
+                                                               arena, heads);
+    if (result.found)
+        result.score = reads_three ? tri_sibling_tree_score(tree, of_three, grand, ends, heads)
+                                   : tree.score(grand, ends, true, heads);
+    return result;
 }
 
 }  // namespace gpuparse

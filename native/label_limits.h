@@ -40,6 +40,14 @@ struct LabelLimits {
         return !arena.failed();
     }
 
+    // The score of the best label of an arc, -inf for none.
+    double best_label(int64_t a) const {
+        double best = -(double)INFINITY;
+        for (int64_t d = 0; d < n_classes; d++)
+            best = scores[a * n_classes + d] > best ? scores[a * n_classes + d] : best;
+        return best;
+    }
+
     void begin_head() {
         for (int64_t used = 0; used < n_sets; used++) values[used] = -(double)INFINITY;
         values[0] = 0.0;

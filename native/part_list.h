@@ -147,42 +147,21 @@ struct InnerSiblings {
     int32_t* of(int64_t h) const { return inner + h * nodes; }
 };
 
-// Replace the marks of arcs, which are h in row h, by the arcs' inner siblings.
-inline void fill_inner_siblings(int64_t n, InnerSiblings& siblings) {
-    for (int64_t h = 0; h <= n; h++) {
+// is_arc(h, m): whether there is the arc. inner is NULL: out of memory.
+template<class IsArc>
+inline InnerSiblings find_inner_siblings(int64_t n, IsArc is_arc, Arena& arena) {
+    InnerSiblings siblings{n + 1, arena.take<int32_t>((n + 1) * (n + 1))};
+    for (int64_t h = 0; siblings.inner && h <= n; h++) {
         int32_t* row = siblings.of(h);
-        int32_t s = (int32_t)h;
-        for (int64_t m = h + 1; m <= n; m++) {
-            if (row[m] == InnerSiblings::NO_ARC) continue;
-            row[m] = s;
-            s = (int32_t)m;
-        }
-        s = (int32_t)h;
-        for (int64_t m = h - 1; m > 0; m--) {
-            if (row[m] == InnerSiblings::NO_ARC) continue;
-            row[m] = s;
-            s = (int32_t)m;
+        row[0] = row[h] = InnerSiblings::NO_ARC;
+        for (int64_t step = -1; step <= 1; step += 2) {
+            int32_t s = (int32_t)h;
+            for (int64_t m = h + step; 1 <= m && m <= n; m += step) {
+                row[m] = is_arc(h, m) ? s : InnerSiblings::NO_ARC;
+                if (is_arc(h, m)) s = (int32_t)m;
+            }
         }
     }
-}
-
-inline InnerSiblings inner_siblings_of_tree(int64_t n, const int64_t* heads, Arena& arena) {
-    InnerSiblings siblings{n + 1, arena.take<int32_t>((n + 1) * (n + 1))};
-    if (!siblings.inner) return siblings;
-    memset(siblings.inner, 0xFF, (size_t)((n + 1) * (n + 1)) * sizeof(int32_t));
-    for (int64_t m = 1; m <= n; m++) siblings.of(heads[m])[m] = (int32_t)heads[m];
-    fill_inner_siblings(n, siblings);
-    return siblings;
-}
-
-// cells: (n + 1, n + 1), whether there is the arc h -> m.
-inline InnerSiblings inner_siblings_of_graph(int64_t n, const uint8_t* cells, Arena& arena) {
-    InnerSiblings siblings{n + 1, arena.take<int32_t>((n + 1) * (n + 1))};
-    if (!siblings.inner) return siblings;
-    for (int64_t h = 0; h <= n; h++)
-        for (int64_t m = 0; m <= n; m++)
-            siblings.of(h)[m] = cells[h * (n + 1) + m] ? (int32_t)h : InnerSiblings::NO_ARC;
-    fill_inner_siblings(n, siblings);
     return siblings;
 }
 
@@ -275,45 +254,30 @@ inline FurtherWords further_words(int64_t kind, int64_t m, const Relatives& tree
     }
 }
 
-inline bool is_equal(FurtherWords x, FurtherWords y) {
-    return x.third == y.third && x.fourth == y.fourth;
-}
-
-inline void list_higher_parts(const TreePair& trees, const ListedKinds& kinds,
+// List the differing parts of the kinds with templates, in the ranges `templates`; labelled: with the
+// labels of their arcs.
+inline void list_higher_parts(const TreePair& trees, const ListedKinds& kinds, bool labelled,
                               const Relatives& gold, const Relatives& found, int64_t j,
                               PartList& list) {
-    for (int64_t kind = 0; kind < HIGHER_KINDS; kind++) {
-        if (kinds.higher[kind] == kinds.higher[kind + 1]) continue;
+    const int64_t* templates = labelled ? kinds.labelled : kinds.higher;
+    for (int64_t kind = labelled ? HEAD_CHILD : 0; kind < HIGHER_KINDS; kind++) {
+        if (templates[kind] == templates[kind + 1]) continue;
+        const int64_t listed = (labelled ? LABELLED_PART : HIGHER_PART) + kind;
         const bool only_last = kinds.only_last && kind <= GRAND_SIBLING;
         for (int64_t m = 1; m <= trees.n; m++) {
             const bool has = !only_last || gold.is_last[m], had = !only_last || found.is_last[m];
             const FurtherWords of_gold = further_words(kind, m, gold);
             const FurtherWords of_found = further_words(kind, m, found);
-            if (has == had && trees.gold[m] == trees.found[m] && is_equal(of_gold, of_found))
+            const int64_t right = labelled ? trees.gold_labels[m] : 0;
+            const int64_t guess = labelled ? trees.found_labels[m] : 0;
+            if (has == had && trees.gold[m] == trees.found[m] && right == guess &&
+                of_gold.third == of_found.third && of_gold.fourth == of_found.fourth)
                 continue;
-            const int64_t listed = HIGHER_PART + kind;
             if (has)
-                add_part(list, j, 1, listed, trees.gold[m], m, of_gold.third, of_gold.fourth);
+                add_part(list, j, 1, listed, trees.gold[m], m, of_gold.third, of_gold.fourth, right);
             if (had)
-                add_part(list, j, -1, listed, trees.found[m], m, of_found.third, of_found.fourth);
-        }
-    }
-}
-
-inline void list_labelled_children(const TreePair& trees, const ListedKinds& kinds,
-                                   const Relatives& gold, const Relatives& found, int64_t j,
-                                   PartList& list) {
-    const int64_t *right = trees.gold_labels, *guess = trees.found_labels;
-    for (int64_t kind = HEAD_CHILD; kind < HIGHER_KINDS; kind++) {
-        if (kinds.labelled[kind] == kinds.labelled[kind + 1]) continue;
-        for (int64_t m = 1; m <= trees.n; m++) {
-            const int32_t of_gold = further_words(kind, m, gold).third;
-            const int32_t of_found = further_words(kind, m, found).third;
-            if (trees.gold[m] == trees.found[m] && right[m] == guess[m] && of_gold == of_found)
-                continue;
-            const int64_t listed = LABELLED_PART + kind;
-            add_part(list, j, 1, listed, trees.gold[m], m, of_gold, 0, right[m]);
-            add_part(list, j, -1, listed, trees.found[m], m, of_found, 0, guess[m]);
+                add_part(list, j, -1, listed, trees.found[m], m, of_found.third, of_found.fourth,
+                         guess);
         }
     }
 }
@@ -323,8 +287,11 @@ inline void list_differing_parts(const TreePair& trees, const ListedKinds& kinds
                                  PartList& list) {
     Arena& arena = *list.arena;
     if (kinds.siblings) {
-        const InnerSiblings gold = inner_siblings_of_tree(trees.n, trees.gold, arena);
-        const InnerSiblings found = inner_siblings_of_tree(trees.n, trees.found, arena);
+        const auto siblings_of = [&](const int64_t* heads) {
+            return find_inner_siblings(
+                trees.n, [&](int64_t h, int64_t m) { return heads[m] == h; }, arena);
+        };
+        const InnerSiblings gold = siblings_of(trees.gold), found = siblings_of(trees.found);
         if (!gold.inner || !found.inner) return;
         list_arcs_and_siblings(trees.n, gold, found, j, list);
     } else {
@@ -335,8 +302,8 @@ inline void list_differing_parts(const TreePair& trees, const ListedKinds& kinds
     const Relatives gold = relatives_of(trees.n, trees.gold, arena);
     const Relatives found = relatives_of(trees.n, trees.found, arena);
     if (!gold.sibling || !found.sibling) return;
-    if (kinds.higher) list_higher_parts(trees, kinds, gold, found, j, list);
-    if (kinds.labelled) list_labelled_children(trees, kinds, gold, found, j, list);
+    if (kinds.higher) list_higher_parts(trees, kinds, false, gold, found, j, list);
+    if (kinds.labelled) list_higher_parts(trees, kinds, true, gold, found, j, list);
 }
 
 // List the parts that only one of two graphs has, and the cost of the mistakes: arcs that only one
@@ -347,8 +314,11 @@ inline void list_differing_graph_parts(int64_t n, const uint8_t* gold, const uin
     for (int64_t cell = 0; cell < (n + 1) * (n + 1); cell++) wrong += !gold[cell] != !found[cell];
     list.costs[0] = (double)wrong;
     if (wrong == 0) return;
-    const InnerSiblings of_gold = inner_siblings_of_graph(n, gold, *list.arena);
-    const InnerSiblings of_found = inner_siblings_of_graph(n, found, *list.arena);
+    const auto siblings_of = [&](const uint8_t* cells) {
+        return find_inner_siblings(
+            n, [&](int64_t h, int64_t m) { return cells[h * (n + 1) + m] != 0; }, *list.arena);
+    };
+    const InnerSiblings of_gold = siblings_of(gold), of_found = siblings_of(found);
     if (!of_gold.inner || !of_found.inner) return;
     list_arcs_and_siblings(n, of_gold, of_found, 0, list);
 }

@@ -1,11 +1,10 @@
-// Where higher-order decoders read scores of parts of three and four words: block by block.
+// Scores of parts of three and four words by the features of their words.
 //
 // The score of a part is a sum over terms, of one table: table[((words[term, 0, a] ^
 // words[term, 1, b] ^ ...) * cells) >> 32], ^ being XOR, for those terms that all words of the part
 // are on for. Nothing here knows what a term stands for.
 #pragma once
-#include "candidates.h"
-#include "grandchild.h"
+#include "arena.h"
 #include "part_kinds.h"
 #include "sibling_provider.h"
 
@@ -47,9 +46,10 @@ struct LabelParts {
     double cost;
 };
 
-// The parts of one sentence of n words. F: the type of scores.
-template<class W, class S, class F>
+// The parts of one sentence, as part_blocks.h reads them; Number: the type of scores.
+template<class W, class S, class Number>
 struct PartProvider {
+    typedef Number F;
     bool has_siblings;
     FactoredSiblings<W, F> siblings;
     View2<const uint8_t> allowed;  // [h, m]: the arcs that a decoder may use; data NULL: all
@@ -65,126 +65,13 @@ struct PartProvider {
     double label_score(int64_t h, int64_t m, int64_t label) const {
         return (double)labels.arcs(h, m, label);
     }
-
     F sibling(int64_t h, int64_t m, int64_t s) const {
         return has_siblings ? siblings.score(h, m, s) : (F)0;
     }
+    F end(int64_t h, int64_t m) const { return has_siblings ? siblings.end(h, m) : (F)0; }
 
-    // (n_arcs,): the score of each arc's modifier being its head's outermost one on its side.
-    F* end_blocks(const Candidates& c, Arena& arena) const {
-        F* ends = arena.take_zeros<F>(c.n_arcs);
-        if (ends && has_siblings)
-            for (int64_t a = 1; a < c.n_arcs; ++a) ends[a] = siblings.end(c.head[a], c.modifier[a]);
-        return ends;
-    }
-
-    // Fill blocks of arcs and siblings alone: (rank + 1) numbers for each arc.
-    void fill_sibling_blocks(View2<const F> scores, const Candidates& c, const int64_t* start,
-                             F* blocks) const {
-        for (int64_t a = 1; a < c.n_arcs; ++a) {
-            const int64_t h = c.head[a], m = c.modifier[a];
-            const int32_t* inner = c.inner_siblings(h, m);
-            for (int64_t j = 0; j <= c.rank[a]; ++j)
-                blocks[start[a] + j] = scores(h, m) + sibling(h, m, j > 0 ? inner[j - 1] : h);
-        }
-    }
-
-    // Fill the blocks of grand-siblings, as in `grand_sibling_starts`. with_arcs: whether the scores
-    // of arcs and siblings are added, besides those of grandparents and grand-siblings. scratch:
-    // n + 1 numbers, keys and flags.
-    bool fill_grand_sibling_blocks(View2<const F> scores, const Candidates& c, const int64_t* start,
-                                   bool with_arcs, Arena& arena, F* blocks) const {
-        ArenaMark mark(arena);
-        F* grand = arena.take<F>(c.n + 1);
-        uint32_t* of_head = arena.take<uint32_t>(c.n + 1);
-        uint8_t* on_head = arena.take<uint8_t>(c.n + 1);
-        if (arena.failed()) return false;
-        for (int64_t a = 1; a < c.n_arcs; ++a) {
-            const int64_t h = c.head[a], m = c.modifier[a], width = c.width(h);
-            const int32_t* heads = c.head + c.first[h];
-            const int32_t* inner = c.inner_siblings(h, m);
-            for (int64_t q = 0; q < width; ++q) grand[q] = 0;
-            add_grandparents(h, m, heads, width, grand);
-            F* block = blocks + start[a];
-            for (int64_t j = 0; j <= c.rank[a]; ++j) {
-                F of_two = 0;
-                if (with_arcs) of_two = scores(h, m) + sibling(h, m, j > 0 ? inner[j - 1] : h);
-                for (int64_t q = 0; q < width; ++q) block[j * width + q] = of_two + grand[q];
-            }
-            add_grand_siblings(h, m, heads, width, inner, c.rank[a], of_head, on_head, block);
-        }
-        return true;
-    }
-
-    // Fill the blocks of three siblings, as in `tri_sibling_starts`, with the scores of arcs and of
-    // two siblings.
-    void fill_tri_sibling_blocks(View2<const F> scores, const Candidates& c, const int64_t* start,
-                                 F* blocks) const {
-        for (int64_t a = 1; a < c.n_arcs; ++a) {
-            const int64_t h = c.head[a], m = c.modifier[a];
-            const int32_t* inner = c.inner_siblings(h, m);
-            F* block = blocks + start[a];
-            for (int64_t j = 0; j <= c.rank[a]; ++j) {
-                const int64_t s = j > 0 ? inner[j - 1] : ABSENT_WORD, most = j > 1 ? j : 1;
-                const F of_two = scores(h, m) + sibling(h, m, j > 0 ? s : h);
-                for (int64_t i = 0; i < most; ++i) block[i] = of_two;
-                for (int64_t term = keys.first[TRI_SIBLING]; term < keys.first[TRI_SIBLING + 1]; ++term) {
-                    if (!keys.is_on(term, 0)[h] || !keys.is_on(term, 3)[m]) continue;
-                    if (!keys.is_on(term, 2)[s]) continue;
-                    uint32_t key = keys.word(term, 0)[h] ^ keys.word(term, 3)[m] ^ keys.word(term, 2)[s];
-                    if (h < m) key ^= keys.right[term];
-                    const uint32_t* of_t = keys.word(term, 1);
-                    const uint8_t* on_t = keys.is_on(term, 1);
-                    for (int64_t i = 0; i < most; ++i) {
-                        const int64_t t = i > 0 ? inner[i - 1] : ABSENT_WORD;
-                        if (on_t[t]) block[i] += table[cell_of(key ^ of_t[t], cells)];
-                    }
-                }
-                block += most;
-            }
-        }
-    }
-
-    // Fill the blocks of an arc with a child, as in `grandchild_starts` for `n_labels()`, the arc's
-    // own score in the first. Cost: a cell a term for each of the rows; with labels, a line.
-    bool fill_child_blocks(View2<const F> scores, const Candidates& c, const GrandchildStarts& starts,
-                           F* of_siblings, F* of_inner, F* of_outer, Arena& arena) const {
-        ArenaMark mark(arena);
-        F* row = arena.take<F>(c.n + 1);
-        int32_t* children = arena.take<int32_t>(c.n + 1);
-        if (arena.failed()) return false;
-        F* const blocks[] = {of_siblings, of_inner, of_outer};
-        const int64_t* const start[] = {starts.sibling, starts.inner, starts.outer};
-        for (int64_t a = 1; a < c.n_arcs; ++a) {
-            const int64_t h = c.head[a], m = c.modifier[a];
-            const int64_t towards = h < m ? 1 : 0;  // the side of m where h is
-            for (int64_t kind = HEAD_CHILD; kind <= OUTER_GRANDCHILD; ++kind) {
-                const int64_t which = kind - HEAD_CHILD;
-                F* block = blocks[which] + start[which][a];
-                const int64_t count = (start[which][a + 1] - start[which][a]) / n_labels();
-                const int64_t side = kind == INNER_GRANDCHILD ? towards : 1 - towards;
-                const int32_t* others = kind == HEAD_CHILD ? c.inner_siblings(h, m)
-                                                           : c.modifiers[side] + c.side[side][m];
-                children[0] = ABSENT_WORD;
-                for (int64_t j = 1; j < count; ++j) children[j] = others[j - 1];
-                for (int64_t j = 0; j < count; ++j)
-                    row[j] = kind == HEAD_CHILD
-                                 ? scores(h, m) + sibling(h, m, j > 0 ? children[j] : h)
-                                 : (F)0;
-                add_children(h, m, children, count, kind, row);
-                spread_labels(h, m, children, count, kind, row, block);
-            }
-        }
-        return true;
-    }
-
-private:
-    // Add to out[q] the grandparent terms of the arc h -> m under the q-th head of h.
     void add_grandparents(int64_t h, int64_t m, const int32_t* heads, int64_t width, F* out) const {
-        for (int64_t term = keys.first[GRANDPARENT]; term < keys.first[GRANDPARENT + 1]; ++term) {
-            if (!keys.is_on(term, 1)[h] || !keys.is_on(term, 2)[m]) continue;
-            uint32_t key = keys.word(term, 1)[h] ^ keys.word(term, 2)[m];
-            if (h < m) key ^= keys.right[term];
+        visit_terms(keys, GRANDPARENT, h, m, [&](int64_t term, uint32_t key) {
             const uint32_t* of_g = keys.word(term, 0);
             const uint8_t* on_g = keys.is_on(term, 0);
             for (int64_t q = 0; q < width; ++q) {
@@ -192,22 +79,20 @@ private:
                 if (!on_g[g]) continue;
                 out[q] += table[cell_of(key ^ of_g[g] ^ (g < h ? keys.below[term] : 0), cells)];
             }
-        }
+        });
     }
 
-    // Add to block[j, q] the terms of h -> m with the j-th inner sibling under the q-th head.
     void add_grand_siblings(int64_t h, int64_t m, const int32_t* heads, int64_t width,
-                            const int32_t* inner, int64_t rank, uint32_t* of_head, uint8_t* on_head,
-                            F* block) const {
-        for (int64_t term = keys.first[GRAND_SIBLING]; term < keys.first[GRAND_SIBLING + 1]; ++term) {
-            if (!keys.is_on(term, 1)[h] || !keys.is_on(term, 3)[m]) continue;
-            uint32_t key = keys.word(term, 1)[h] ^ keys.word(term, 3)[m];
-            if (h < m) key ^= keys.right[term];
+                            const int32_t* inner, int64_t rank, Arena& arena, F* block) const {
+        ArenaMark mark(arena);
+        uint32_t* of_head = arena.take<uint32_t>(width);
+        if (!of_head) return;
+        visit_terms(keys, GRAND_SIBLING, h, m, [&](int64_t term, uint32_t key) {
+            const uint8_t* on_g = keys.is_on(term, 0);
             bool all = true;
             for (int64_t q = 0; q < width; ++q) {
                 const int64_t g = heads[q];
-                on_head[q] = keys.is_on(term, 0)[g];
-                all &= on_head[q];
+                all &= on_g[g];
                 of_head[q] = key ^ keys.word(term, 0)[g] ^ (g < h ? keys.below[term] : 0);
             }
             for (int64_t j = 0; j <= rank; ++j) {
@@ -215,62 +100,78 @@ private:
                 if (!keys.is_on(term, 2)[s]) continue;
                 const uint32_t of_s = keys.word(term, 2)[s];
                 F* row = block + j * width;
-                if (all) {
-                    for (int64_t q = 0; q < width; ++q)
-                        row[q] += table[cell_of(of_head[q] ^ of_s, cells)];
-                } else {
-                    for (int64_t q = 0; q < width; ++q)
-                        if (on_head[q]) row[q] += table[cell_of(of_head[q] ^ of_s, cells)];
-                }
+                for (int64_t q = 0; q < width; ++q)
+                    if (all || on_g[heads[q]]) row[q] += table[cell_of(of_head[q] ^ of_s, cells)];
             }
-        }
+        });
     }
 
-    // Add to block[j] the terms of a kind at h -> m and the j-th child.
-    void add_children(int64_t h, int64_t m, const int32_t* children, int64_t count, int64_t kind,
-                      F* block) const {
-        for (int64_t term = keys.first[kind]; term < keys.first[kind + 1]; ++term) {
-            if (!keys.is_on(term, 0)[h] || !keys.is_on(term, 1)[m]) continue;
-            uint32_t key = keys.word(term, 0)[h] ^ keys.word(term, 1)[m];
-            if (h < m) key ^= keys.right[term];
+    void add_tri_siblings(int64_t h, int64_t m, const int32_t* inner, int64_t j, F* block) const {
+        const int64_t s = j > 0 ? inner[j - 1] : ABSENT_WORD, count = j > 1 ? j : 1;
+        visit_terms(keys, TRI_SIBLING, h, m, [&](int64_t term, uint32_t key) {
+            if (!keys.is_on(term, 2)[s]) return;
+            key ^= keys.word(term, 2)[s];
+            const uint32_t* of_t = keys.word(term, 1);
+            const uint8_t* on_t = keys.is_on(term, 1);
+            for (int64_t i = 0; i < count; ++i) {
+                const int64_t t = i > 0 ? inner[i - 1] : ABSENT_WORD;
+                if (on_t[t]) block[i] += table[cell_of(key ^ of_t[t], cells)];
+            }
+        });
+    }
+
+    // Cost: a cell a term for each row; with labels, a line.
+    void fill_children(int64_t kind, int64_t h, int64_t m, F arc_score, const int32_t* children,
+                       int64_t count, F* block) const {
+        for (int64_t j = 0; j < count; ++j)
+            block[j] =
+                kind == HEAD_CHILD ? arc_score + sibling(h, m, j > 0 ? children[j] : h) : (F)0;
+        visit_terms(keys, kind, h, m, [&](int64_t term, uint32_t key) {
             const uint32_t* of_child = keys.word(term, 2);
             const uint8_t* on_child = keys.is_on(term, 2);
             for (int64_t j = 0; j < count; ++j)
                 if (on_child[children[j]])
                     block[j] += table[cell_of(key ^ of_child[children[j]], cells)];
+        });
+        if (has_labels) add_labels(kind, h, m, children, count, block);
+    }
+
+private:
+    // Calls visit(term, key) for each term of a kind that both h and m are on for; key: of both.
+    template<class Visit>
+    static void visit_terms(const PartKeys& keys, int64_t kind, int64_t h, int64_t m, Visit visit) {
+        const int64_t head = HEAD_POSITION[kind], modifier = MODIFIER_POSITION[kind];
+        for (int64_t term = keys.first[kind]; term < keys.first[kind + 1]; ++term) {
+            if (!keys.is_on(term, head)[h] || !keys.is_on(term, modifier)[m]) continue;
+            const uint32_t key = keys.word(term, head)[h] ^ keys.word(term, modifier)[m];
+            visit(term, h < m ? key ^ keys.right[term] : key);
         }
     }
 
-    // Write the rows of a block, with what each label adds.
-    void spread_labels(int64_t h, int64_t m, const int32_t* children, int64_t count, int64_t kind,
-                       const F* row, F* __restrict block) const {
-        if (!has_labels) {
-            for (int64_t j = 0; j < count; ++j) block[j] = row[j];
-            return;
-        }
+    // Turn a row of one number for each child into rows of labels, with what each label adds.
+    void add_labels(int64_t kind, int64_t h, int64_t m, const int32_t* children, int64_t count,
+                    F* block) const {
         const int64_t width = labels.width;
-        for (int64_t j = 0; j < count; ++j) {
-            for (int64_t label = 0; label < width; ++label) block[j * width + label] = row[j];
-            if (kind != HEAD_CHILD) continue;
-            const bool is_right_arc = labels.right_head && labels.right_head[m] == h;
-            const double cost = is_right_arc ? labels.cost : 0.0;
-            const int64_t right = is_right_arc ? labels.right_label[m] : -1;
+        for (int64_t j = count - 1; j >= 0; --j) {  // from the last one on: nothing is overwritten
+            const F of_child = block[j];
+            for (int64_t label = 0; label < width; ++label) block[j * width + label] = of_child;
+        }
+        const bool is_right_arc = labels.right_head && labels.right_head[m] == h;
+        const double cost = is_right_arc ? labels.cost : 0.0;
+        const int64_t right = is_right_arc ? labels.right_label[m] : -1;
+        for (int64_t j = 0; kind == HEAD_CHILD && j < count; ++j)
             for (int64_t label = 0; label < width; ++label)
                 block[j * width + label] += labels.arcs(h, m, label) + (label != right ? cost : 0.0);
-        }
-        for (int64_t term = labels.keys.first[kind]; term < labels.keys.first[kind + 1]; ++term) {
-            if (!labels.keys.is_on(term, 0)[h] || !labels.keys.is_on(term, 1)[m]) continue;
-            uint32_t key = labels.keys.word(term, 0)[h] ^ labels.keys.word(term, 1)[m];
-            if (h < m) key ^= labels.keys.right[term];
+        visit_terms(labels.keys, kind, h, m, [&](int64_t term, uint32_t key) {
             for (int64_t j = 0; j < count; ++j) {
                 const int64_t child = children[j];
                 if (!labels.keys.is_on(term, 2)[child]) continue;
-                const W* line = labels.table + cell_of(key ^ labels.keys.word(term, 2)[child],
-                                                       labels.lines) * (uint64_t)labels.stride;
+                const uint64_t line = cell_of(key ^ labels.keys.word(term, 2)[child], labels.lines);
+                const W* __restrict of_labels = labels.table + line * (uint64_t)labels.stride;
                 for (int64_t label = 0; label < width; ++label)
-                    block[j * width + label] += line[label];
+                    block[j * width + label] += of_labels[label];
             }
-        }
+        });
     }
 };
 

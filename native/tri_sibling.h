@@ -6,7 +6,7 @@
 #pragma once
 
 #include "arc_chart.h"
-#include "tree_siblings.h"
+#include "tree_rows.h"
 
 namespace gpuparse {
 
@@ -15,7 +15,6 @@ struct TriSiblingItems {
     Blocks<F> blocks;     // tri-sibling parts
     Blocks<F> outermost;  // grand-sibling parts of the outermost modifiers
     const F* ends;
-    int64_t n_parts, n_outermost;
     const int64_t* own_start;  // where the items of each arc begin
     F* items;
 
@@ -31,36 +30,15 @@ struct TriSiblingItems {
         // J(h,m,s) = max_t (J(h,s,t) + part(s,t)) + S(s,m)
         for (int64_t t = 0; t < rank; t++) {
             const int64_t b = chart.arcs[position + t];
-            const F* of_sibling = items + own_start[b];
-            F item;
-            if (block + t + Lanes<F>::count < n_parts) {
-                item = largest_sum(of_sibling, blocks.data + block, t + 1);
-            } else {  // too near the end of the blocks to load whole vectors
-                item = of_sibling[0] + blocks.data[block];
-                for (int64_t k = 1; k <= t; k++) {
-                    const F value = of_sibling[k] + blocks.data[block + k];
-                    item = value > item ? value : item;
-                }
-            }
+            own[t + 1] = largest_sum(items + own_start[b], blocks.data + block, t + 1) +
+                         chart.best_inside(is_right, b, a);
             block += t + 1;
-            own[t + 1] = item + chart.best_inside(is_right, b, a);
         }
         // I(h,m) = max_s J(h,m,s) + outermost(s), then the end
         F* outer = chart.outer + (position + rank) * chart.row_size;
         const F* last = outermost.data + outermost.start[a];
-        if (outermost.start[a] + (rank + 1) * width + Lanes<F>::count <= n_outermost) {
-            for (int64_t q = 0; q < width; q += Lanes<F>::count)
-                store<F>(outer + q, best_row(own, last + q, width, rank + 1));
-        } else {
-            for (int64_t q = 0; q < width; q++) {
-                outer[q] = own[0] + last[q];
-                for (int64_t t = 1; t <= rank; t++) {
-                    const F value = own[t] + last[t * width + q];
-                    outer[q] = value > outer[q] ? value : outer[q];
-                }
-            }
-        }
-        for (int64_t q = 0; q < width; q++) outer[q] += ends[a];
+        for (int64_t q = 0; q < width; q += Lanes<F>::count)
+            store<F>(outer + q, best_row(own, last + q, width, rank + 1) + splat<F>(ends[a]));
     }
 
     F of_root(int64_t a, F halves) const {
@@ -108,7 +86,7 @@ struct TriSiblingItems {
 
 // Fill heads[1..n] with the best projective tree over the candidates; whether there is one, as
 // eisner_grand_sibling_sentence() does.
-// blocks: as tri_sibling_starts() says, each number with the arc and all else that belongs to it;
+// blocks: as tri_sibling_starts() says, with a vector after them, each number with the arc and all else that belongs to it;
 // outermost: as grand_sibling_starts() says, read where the modifier is the outermost one of its head
 // on that side; ends (n_arcs,): of the same modifier. n >= 1.
 // Cost: as eisner_grand_sibling_sentence().
@@ -123,30 +101,25 @@ inline bool eisner_tri_sibling_sentence(const Candidates& candidates, Blocks<F> 
     const int64_t* own_start = sibling_starts(candidates, arena);
     F* own = own_start ? arena.take<F>(own_start[n_arcs] + Lanes<F>::count) : nullptr;
     if (!own) return false;
-    TriSiblingItems<F> items{blocks, outermost, ends, blocks.start[n_arcs], outermost.start[n_arcs],
-                             own_start, own};
+    TriSiblingItems<F> items{blocks, outermost, ends, own_start, own};
     return best_arc_chart_tree(chart, items, single_root, heads);
 }
 
 // The sum over words 1, 2, ..., n of the part of a word, and if it is outermost, of that score and end.
 template <class F>
-inline F tri_sibling_tree_score(const Candidates& c, Blocks<F> blocks, Blocks<F> outermost,
+inline F tri_sibling_tree_score(const TreeRows& tree, Blocks<F> blocks, Blocks<F> outermost,
                                 const F* ends, const int64_t* heads) {
+    const Candidates& c = tree.c;
+    tree.fill(heads);
     F total = 0;
     for (int64_t m = 1; m <= c.n; m++) {
-        const int64_t h = heads[m], a = c.number(h, m), s = inner_sibling_of(heads, m);
-        int64_t row = 0, cell = 0;
-        if (s != h) {
-            row = c.rank[c.number(h, s)] + 1;
-            const int64_t t = inner_sibling_of(heads, s);
-            cell = 1 + row * (row - 1) / 2 + (t == h ? 0 : c.rank[c.number(h, t)] + 1);
-        }
-        total += blocks.data[blocks.start[a] + cell];
-        if (is_outermost_modifier(heads, c.n, m)) {
-            const int64_t q = h > 0 ? c.number(heads[h], h) - c.first[h] : 0;
-            total += outermost.data[outermost.start[a] + row * c.width(h) + q];
-            total += ends[a];
-        }
+        const int64_t h = heads[m], a = c.number(h, m), row = tree.row[m];
+        const int64_t s = row > 0 ? c.inner_siblings(h, m)[row - 1] : h;
+        total += blocks.data[blocks.start[a] + (row > 0 ? 1 + row * (row - 1) / 2 + tree.row[s] : 0)];
+        if (!tree.is_outermost(h, m)) continue;
+        const int64_t q = h > 0 ? c.number(heads[h], h) - c.first[h] : 0;
+        total += outermost.data[outermost.start[a] + row * c.width(h) + q];
+        total += ends[a];
     }
     return total;
 }

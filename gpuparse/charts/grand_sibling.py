@@ -15,9 +15,9 @@ scores. Each projective tree has one derivation.
 
 Paper: Koo & Collins 2010, section 4.2; the single root: Carreras 2007, section 2.1. Differs: arcs,
 siblings and grandparents have scores of their own, and a modifier may have one for being the last.
-Scores: arc(h,m); sib(h,m,s), s the modifier of h just inside m, or h where there is none;
-grand(h,m,g), g the head of h; grand_sib(h,m,s,g); end(h,m), m the outermost modifier of h on its
-side.
+Scores: arc(h,m); sibling(h,m,s), s the modifier of h just inside m, or h where there is none;
+grandparent(h,m,g), g the head of h; grand_sibling(h,m,s,g); end(h,m), m the outermost modifier of h
+on its side.
 Ties: among equally good derivations no inner sibling, then the smallest split; a single root, the
 smallest word.
 """
@@ -29,7 +29,7 @@ CHART = Chart(
         C_R(g,i,i) = 1
         C_L(g,i,i) = 1
         S(h,i,j)   = C_R(h,i,r) C_L(h,r+1,j)                                for i <= r < j
-        P(h,m,s,g) = arc(h,m) sib(h,m,s) grand(h,m,g) grand_sib(h,m,s,g)
+        P(h,m,s,g) = arc(h,m) sibling(h,m,s) grandparent(h,m,g) grand_sibling(h,m,s,g)
         I_R(g,i,j) = C_L(i,i+1,j) P(i,j,i,g)
         I_R(g,i,j) = I_R(g,i,k) (S(i,k,j) P(i,j,k,g))                       for i < k < j
         I_L(g,i,j) = C_R(j,i,j-1) P(j,i,j,g)                                if 0 < i

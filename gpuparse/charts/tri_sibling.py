@@ -16,9 +16,9 @@ scores. Each projective tree has one derivation.
 Paper: Koo & Collins 2010, section 4.3; the single root: Carreras 2007, section 2.1. Differs: arcs
 and siblings have scores of their own, the outermost pair of modifiers has a grand-sibling score,
 and a modifier may have a score for being the last.
-Scores: arc(h,m); sib(h,m,s), s the modifier of h just inside m, or h where there is none;
-tri_sib(h,m,s,t), t that of s, or h; outermost(h,m,s,g) and end(h,m), m the outermost modifier of h
-on its side, g the head of h.
+Scores: arc(h,m); sibling(h,m,s), s the modifier of h just inside m, or h where there is none;
+tri_sibling(h,m,s,t), t that of s, or h; outermost(h,m,s,g) and end(h,m), m the outermost modifier
+of h on its side, g the head of h.
 Ties: as the chart with grand-sibling parts.
 """
 
@@ -29,15 +29,15 @@ CHART = Chart(
         C_R(g,i,i) = 1
         C_L(g,i,i) = 1
         S(h,i,j)   = C_R(h,i,r) C_L(h,r+1,j)                  for i <= r < j
-        P(h,m,s,t) = arc(h,m) sib(h,m,s) tri_sib(h,m,s,t)
-        J_R(i,j,i) = C_L(i,i+1,j) P(i,j,i,i)
-        J_R(i,j,s) = B_R(i,j,s) S(i,s,j)                      if i < s
+        P(h,m,s,t) = arc(h,m) sibling(h,m,s) tri_sibling(h,m,s,t)
         B_R(i,j,s) = J_R(i,s,i) P(i,j,s,i)
         B_R(i,j,s) = J_R(i,s,t) P(i,j,s,t)                    for i < t < s
-        J_L(i,j,j) = C_R(j,i,j-1) P(j,i,j,j)
-        J_L(i,j,s) = B_L(i,j,s) S(j,i,s)                      if s < j
+        J_R(i,j,i) = C_L(i,i+1,j) P(i,j,i,i)
+        J_R(i,j,s) = B_R(i,j,s) S(i,s,j)                      if i < s
         B_L(i,j,s) = J_L(s,j,j) P(j,i,s,j)
         B_L(i,j,s) = J_L(s,j,t) P(j,i,s,t)                    for s < t < j
+        J_L(i,j,j) = C_R(j,i,j-1) P(j,i,j,j)
+        J_L(i,j,s) = B_L(i,j,s) S(j,i,s)                      if s < j
         O_R(g,i,j) = J_R(i,j,i) outermost(i,j,i,g)
         O_R(g,i,j) = J_R(i,j,s) outermost(i,j,s,g)            for i < s < j
         O_L(g,i,j) = J_L(i,j,j) outermost(j,i,j,g)            if 0 < i

@@ -12,6 +12,7 @@ torch.compile(fullgraph=True) and transformed by torch.func; values are not chec
 """
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, Literal, NamedTuple, Self
 
 import torch
@@ -23,7 +24,7 @@ from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS, ENGINES, Decoder, Quantity, with_quantity
 from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.scores import Lengths, Scores, as_lengths, require_tensor, word_mask
-from gpuparse.inference.tree_parts import Parts, find_parts
+from gpuparse.inference.tree_parts import find_parts, scores_of_words
 
 # Found once: torch.compile traces no imports.
 _FUNCTIONS = {
@@ -31,6 +32,7 @@ _FUNCTIONS = {
     for decoder in DECODERS.values()
     for quantity in decoder.forms
 }
+_OTHER_PARTS = tuple(f.name for f in fields(Scores) if f.name not in ("arc", "lengths"))
 
 
 class Best(NamedTuple):
@@ -202,7 +204,9 @@ class TreeDistribution:
         """
         several = heads.dim() == 3
         parts = find_parts(heads if several else heads[:, None], self.lengths)
-        total = _sum_parts(self.scores, parts)
+        of_words = scores_of_words(self.scores, parts)
+        of_word = sum(of_words[1:], of_words[0])
+        total = (of_word if of_word.is_floating_point() else of_word.double()).sum(-1)
         return total if several else total[:, 0]
 
     def log_prob(self, heads: Tensor) -> Tensor:
@@ -429,41 +433,5 @@ def _decoder_of(kind: str, scores: Scores) -> Decoder:
 
 def _given(scores: Scores) -> dict[str, Tensor]:
     """The scores of other parts than arcs that are there, by the name of the part."""
-    others = {
-        "sibling": scores.sibling,
-        "end": scores.end,
-        "grandparent": scores.grandparent,
-        "grand_sibling": scores.grand_sibling,
-        "tri_sibling": scores.tri_sibling,
-        "outermost": scores.outermost,
-        "inner_grandchild": scores.inner_grandchild,
-        "outer_grandchild": scores.outer_grandchild,
-    }
-    return {field: value for field, value in others.items() if value is not None}
-
-
-def _sum_parts(scores: Scores, parts: Parts) -> Tensor:
-    """Sums (B, K) of the scores of the parts of trees, added word by word."""
-    b = torch.arange(len(scores.arc), device=scores.arc.device)[:, None, None]
-    h, m, s, t, g = parts.h, parts.m, parts.s, parts.t, parts.g
-    chosen = [scores.arc[b, h, m]]
-    if scores.sibling is not None:
-        chosen.append(scores.sibling[b, h, m, s])
-    if scores.grandparent is not None:
-        chosen.append(scores.grandparent[b, h, m, g])
-    if scores.grand_sibling is not None:
-        chosen.append(scores.grand_sibling[b, h, m, s, g])
-    if scores.tri_sibling is not None:
-        chosen.append(scores.tri_sibling[b, h, m, s, t])
-    if scores.inner_grandchild is not None:
-        chosen.append(scores.inner_grandchild[b, h, m, parts.inner])
-    if scores.outer_grandchild is not None:
-        chosen.append(scores.outer_grandchild[b, h, m, parts.outer])
-    if scores.end is not None:
-        chosen.append(scores.end[b, h, m].masked_fill(~parts.is_outermost, 0.0))
-    if scores.outermost is not None:
-        chosen.append(scores.outermost[b, h, m, s, g].masked_fill(~parts.is_outermost, 0.0))
-    total = sum(chosen[1:], chosen[0])
-    if not total.is_floating_point():
-        total = total.double()
-    return total.masked_fill(~parts.is_word, 0.0).sum(-1)
+    others = {name: getattr(scores, name) for name in _OTHER_PARTS}
+    return {name: value for name, value in others.items() if value is not None}

@@ -1,19 +1,21 @@
 """Best projective trees beyond the second order: the public functions."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from gpuparse import native
-from gpuparse.inference.backends import WORTH_A_THREAD, choose_backend, run_in_threads
+from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.batched.grand_sibling import eisner_grand_sibling_torch
 from gpuparse.inference.batched.grandchild import eisner_grandchild_torch
 from gpuparse.inference.batched.tri_sibling import eisner_tri_sibling_torch
-from gpuparse.inference.grandchild_scores import check_grandchild_scores
-from gpuparse.inference.higher_order_scores import Parts, check_parts, native_scores
+from gpuparse.inference.higher_order_scores import check_parts, search_native
 from gpuparse.inference.scores import require_trees
+
+_TORCH = {
+    "eisner_grand_sibling": eisner_grand_sibling_torch,
+    "eisner_tri_sibling": eisner_tri_sibling_torch,
+    "eisner_grandchild": eisner_grandchild_torch,
+}
 
 
 def eisner_grand_sibling(
@@ -58,20 +60,13 @@ def eisner_grand_sibling(
     Source: Koo & Collins 2010, Model 1; single root: Carreras 2007, section 2.1;
     differs: arcs, siblings and grandparents have scores of their own, an outermost modifier too.
     """
-    chosen = choose_backend(backend, arc_scores.device)
-    parts = check_parts(
-        arc_scores,
-        lengths,
-        sibling_scores=sibling_scores,
-        grandparent_scores=grandparent_scores,
-        grand_sibling_scores=grand_sibling_scores,
-        end_scores=end_scores,
+    parts = {
+        "sibling": sibling_scores, "grandparent": grandparent_scores,
+        "grand_sibling": grand_sibling_scores, "end": end_scores,
+    }  # fmt: skip
+    heads, _, scores = _search(
+        "eisner_grand_sibling", arc_scores, lengths, parts, single_root, backend
     )
-    if chosen == "cpu":
-        heads, scores = _search_native("eisner_grand_sibling_batch", parts, single_root)
-    else:
-        heads, scores = eisner_grand_sibling_torch(parts, single_root=single_root)
-    require_trees(scores)
     return heads, scores
 
 
@@ -113,35 +108,14 @@ def eisner_tri_sibling(
     Source: Koo & Collins 2010, Model 2; single root: Carreras 2007, section 2.1;
     differs: arcs and siblings have scores of their own, and an outermost modifier has one.
     """
-    chosen = choose_backend(backend, arc_scores.device)
-    parts = check_parts(
-        arc_scores,
-        lengths,
-        sibling_scores=sibling_scores,
-        tri_sibling_scores=tri_sibling_scores,
-        outermost_scores=outermost_scores,
-        end_scores=end_scores,
+    parts = {
+        "sibling": sibling_scores, "tri_sibling": tri_sibling_scores,
+        "outermost": outermost_scores, "end": end_scores,
+    }  # fmt: skip
+    heads, _, scores = _search(
+        "eisner_tri_sibling", arc_scores, lengths, parts, single_root, backend
     )
-    if chosen == "cpu":
-        heads, scores = _search_native("eisner_tri_sibling_batch", parts, single_root)
-    else:
-        heads, scores = eisner_tri_sibling_torch(parts, single_root=single_root)
-    require_trees(scores)
     return heads, scores
-
-
-def _search_native(name: str, parts: Parts, single_root: bool) -> tuple[Tensor, Tensor]:
-    """Heads and scores, -inf where there is no tree, by a function of native/api/higher.h."""
-    scores, words = native_scores(parts), parts.lengths.numpy()
-    heads = np.empty(parts.arc.shape[:2], np.int64)
-    totals = np.empty(len(heads), scores.arc.dtype)
-
-    def search(part: slice) -> None:
-        of_part = scores.of_sentences(part)
-        native.call(name, of_part, words[part], single_root, heads[part], totals[part])
-
-    run_in_threads(search, words, 4, torch.get_num_threads(), WORTH_A_THREAD // 4)
-    return torch.from_numpy(heads), torch.from_numpy(totals)
 
 
 def eisner_grandchild(
@@ -182,15 +156,9 @@ def eisner_grandchild(
     forbidden) for each word, compiled, O(n^2 k^2) time and O(n^2 k) memory beside the scores.
     Source: Carreras 2007, sections 2 and 2.1.
     """
-    parts = sibling_scores, inner_grandchild_scores, outer_grandchild_scores
-    heads, _, scores = eisner_grandchild_labelled(
-        arc_scores[..., None],
-        lengths,
-        sibling_scores=None if parts[0] is None else parts[0][..., None],
-        inner_grandchild_scores=None if parts[1] is None else parts[1][..., None],
-        outer_grandchild_scores=None if parts[2] is None else parts[2][..., None],
-        single_root=single_root,
-        backend=backend,
+    parts = _children(sibling_scores, inner_grandchild_scores, outer_grandchild_scores)
+    heads, _, scores = _search(
+        "eisner_grandchild", arc_scores, lengths, parts, single_root, backend
     )
     return heads, scores
 
@@ -223,46 +191,34 @@ def eisner_grandchild_labelled(
     Cost: L times that of `eisner_grandchild`, with the same memory.
     Source: Carreras 2007, sections 2 and 2.1.
     """
-    chosen = choose_backend(backend, arc_scores.device)
-    search = _search_grandchildren if chosen == "cpu" else eisner_grandchild_torch
-    parts = sibling_scores, inner_grandchild_scores, outer_grandchild_scores
-    checked = check_grandchild_scores(arc_scores, lengths, parts)
-    heads, labels, scores = search(*checked, single_root=single_root)
-    require_trees(scores)
-    return heads, labels, scores
+    parts = _children(sibling_scores, inner_grandchild_scores, outer_grandchild_scores)
+    return _search(
+        "eisner_grandchild", arc_scores, lengths, parts, single_root, backend, has_labels=True
+    )
 
 
-class _NativeScores(NamedTuple):
-    """`GrandchildScores` of native/api/higher.h: float (B, cells)."""
-
-    arc: np.ndarray
-    sibling: np.ndarray
-    inner: np.ndarray
-    outer: np.ndarray
-    n_labels: int
+def _children(
+    sibling: Tensor | None, inner: Tensor | None, outer: Tensor | None
+) -> dict[str, Tensor | None]:
+    return {"sibling": sibling, "inner_grandchild": inner, "outer_grandchild": outer}
 
 
-def _search_grandchildren(
+def _search(
+    name: str,
     arc_scores: Tensor,
-    sibling_scores: Tensor,
-    inner_scores: Tensor,
-    outer_scores: Tensor,
     lengths: Tensor,
-    *,
+    parts: Mapping[str, Tensor | None],
     single_root: bool,
+    backend: str,
+    *,
+    has_labels: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    given = arc_scores, sibling_scores, inner_scores, outer_scores
-    cells, words = [scores.flatten(1).numpy() for scores in given], lengths.numpy()
-    heads, labels = np.empty((2, *arc_scores.shape[:2]), np.int64)
-    totals = np.empty(len(words), cells[0].dtype)
-
-    def search(part: slice) -> None:
-        arc, sibling, inner, outer = (of_batch[part] for of_batch in cells)
-        scores = _NativeScores(arc, sibling, inner, outer, arc_scores.shape[3])
-        native.call(
-            "eisner_grandchild_batch", scores, words[part], single_root, heads[part], labels[part],
-            totals[part],
-        )  # fmt: skip
-
-    run_in_threads(search, words, 4, torch.get_num_threads())
-    return torch.from_numpy(heads), torch.from_numpy(labels), torch.from_numpy(totals)
+    """Heads, labels where they are found with the trees, and scores."""
+    chosen = choose_backend(backend, arc_scores.device)
+    scores = check_parts(arc_scores, lengths, parts, has_labels=has_labels)
+    if chosen == "cpu":
+        heads, labels, totals, *_ = search_native(name, scores, single_root=single_root)
+    else:
+        heads, labels, totals = _TORCH[name](scores, single_root=single_root)
+    require_trees(totals)
+    return heads, labels, totals.to(scores.arc.dtype)

@@ -1,7 +1,8 @@
-"""The check of scores of higher-order parts, and the parts of trees."""
+"""The check of scores of higher-order parts, and native search over them."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -9,118 +10,99 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import is_traced
+from gpuparse.inference.backends import WORTH_A_THREAD, is_traced, run_in_threads
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import (
     Lengths,
+    Scores,
     as_float,
     check_scores,
-    check_sibling_scores,
-    inner_siblings,
-    is_outermost,
     read_cells,
     require_tensor,
 )
+from gpuparse.inference.search import Search
+from gpuparse.parts import axes_of
 
-# The last axes of the scores of a part of h -> m: [g], the head of h; [s, g]; [s, t], siblings.
-GRANDPARENT, GRAND_SIBLING, TRI_SIBLING = range(3)
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Checked scores of a batch, in one type; None for those that were not given.
-
-    arc, end: (B, N, N); sibling, grandparent: (B, N, N, N); grand_sibling, tri_sibling, outermost:
-    (B, N, N, N, N); lengths: (B,).
-    """
-
-    arc: Tensor
-    lengths: Tensor
-    sibling: Tensor | None = None
-    end: Tensor | None = None
-    grandparent: Tensor | None = None
-    grand_sibling: Tensor | None = None
-    tri_sibling: Tensor | None = None
-    outermost: Tensor | None = None
-
-    @property
-    def has_grandparents(self) -> bool:
-        return self.grandparent is not None or self.grand_sibling is not None
+# Of `HigherOrderScores` in native/api/higher.h.
+_NATIVE_FIELDS = (
+    "arc", "sibling", "grandparent", "grand_sibling", "tri_sibling", "inner_grandchild",
+    "outer_grandchild", "end",
+)  # fmt: skip
 
 
 def check_parts(
     arc_scores: Tensor,
     lengths: Lengths,
+    given: Mapping[str, Tensor | None],
     *,
-    sibling_scores: Tensor | None = None,
-    end_scores: Tensor | None = None,
-    grandparent_scores: Tensor | None = None,
-    grand_sibling_scores: Tensor | None = None,
-    tri_sibling_scores: Tensor | None = None,
-    outermost_scores: Tensor | None = None,
     may_cross: bool = False,
-) -> Parts:
-    """`check_sibling_scores` for decoders that read higher-order parts too.
+    has_labels: bool = False,
+) -> Scores:
+    """`check_scores` for decoders that read higher-order parts too.
 
     Args:
-        arc_scores, lengths: as in `check_scores`; sibling_scores, end_scores: as in
-            `check_sibling_scores`, or None.
-        grandparent_scores: (B, N, N, N), [b, h, m, g]: g is the head of h; read where g is outside
-            the span of h and m, or with may_cross neither h nor m, and g == 0 for h == 0.
-        grand_sibling_scores: (B, N, N, N, N), [b, h, m, s, g]: s as for siblings, g as above.
-        tri_sibling_scores: (B, N, N, N, N), [b, h, m, s, t]: t is the inner sibling of s, t == h:
-            there is none; for s == h only t == h is read.
-        outermost_scores: (B, N, N, N, N), [b, h, m, s, g], read like those of grand-siblings.
+        arc_scores, lengths: as in `check_scores`.
+        given: scores of other parts, by the field of `Scores`, or None; read where
+            `read_part_cells` says. -inf forbids.
         may_cross: arcs may cross, so that the head of h may be any other word.
+        has_labels: all scores have a last axis more, labels of the arc from h to m.
 
     Returns:
-        The scores, detached and contiguous, in the widest type of all. Scores of higher-order
-        parts are -inf or at most a 1/(8n + 8)-th of the largest float, so that no sum overflows.
+        The scores, detached and contiguous, in the widest type of all. Scores that are read are
+        -inf or at most a 1/(8n + 8)-th of the largest float, so that no sum overflows.
 
     Raises:
         ScoreError: a wrong shape, type, device or length, or an unusable value that is read.
 
-    Cost: O(B N^4) with scores of four words.
+    Cost: the number of cells.
     """
-    scores = check_scores(arc_scores, lengths)
-    arc, words = scores.arc, scores.lengths
-    given = {
-        "grandparent": _shaped(grandparent_scores, "grandparent_scores", arc, 1),
-        "grand_sibling": _shaped(grand_sibling_scores, "grand_sibling_scores", arc, 2),
-        "tri_sibling": _shaped(tri_sibling_scores, "tri_sibling_scores", arc, 2),
-        "outermost": _shaped(outermost_scores, "outermost_scores", arc, 2),
-    }
-    if sibling_scores is None:
-        given["end"] = _shaped(end_scores, "end_scores", arc, 0)
-    else:
-        arc, sibling, end, words = check_sibling_scores(
-            arc_scores, sibling_scores, lengths, end_scores
+    require_tensor(arc_scores, "arc_scores")
+    shape, tail = arc_scores.shape, arc_scores.shape[3:]
+    if has_labels and (len(shape) != 4 or shape[1] != shape[2] or tail[0] == 0):
+        raise ScoreError(f"arc_scores has shape {tuple(shape)}, expected (B, N, N, L), L > 0")
+    arcs = as_float(arc_scores, "arc_scores").detach()
+    words = check_scores(arcs.new_zeros(shape[:3]) if has_labels else arcs, lengths).lengths
+    parts, dtype = {"arc": arcs}, arcs.dtype
+    for name, scores in given.items():
+        if scores is None:
+            continue
+        require_tensor(scores, f"{name}_scores")
+        expected = (len(arcs), *[shape[1]] * len(axes_of(name)), *tail)
+        if scores.shape != expected or scores.device != arcs.device:
+            raise ScoreError(
+                f"{name}_scores has shape {tuple(scores.shape)} on {scores.device}, expected"
+                f" {expected} on {arcs.device}, as arc_scores"
+            )
+        parts[name] = as_float(scores, f"{name}_scores").detach()
+        dtype = torch.promote_types(dtype, parts[name].dtype)
+    parts = {name: scores.to(dtype).contiguous() for name, scores in parts.items()}
+    for name, scores in parts.items():
+        if has_labels or name != "arc":
+            require_usable(scores, words, name, may_cross=may_cross)
+    return Scores(lengths=words, **parts)
+
+
+def check_label_scores(label_scores: Tensor, scores: Scores) -> Tensor:
+    """Scores (B, N, N, L) of the labels of arcs under limits, float, contiguous."""
+    expected = tuple(scores.arc.shape)
+    if label_scores.dim() != 4 or tuple(label_scores.shape[:3]) != expected:
+        raise ScoreError(
+            f"label_scores has shape {tuple(label_scores.shape)}, expected {(*expected, 'L')}"
         )
-        given |= {"sibling": sibling, "end": end if end_scores is not None else None}
-    dtype = arc.dtype
-    for part in given.values():
-        dtype = dtype if part is None else torch.promote_types(dtype, part.dtype)
-    checked = {}
-    for name, part in given.items():
-        checked[name] = None if part is None else part.to(dtype).contiguous()
-        if checked[name] is not None and name != "sibling":
-            _require_usable(checked[name], words, name, may_cross)
-    return Parts(arc.to(dtype), words, **checked)
+    if label_scores.device != scores.arc.device or label_scores.is_complex():
+        raise ScoreError(f"label_scores: expected real numbers on {scores.arc.device}")
+    is_narrow = label_scores.dtype in (torch.float32, torch.float16, torch.bfloat16)
+    checked = label_scores.detach().to(torch.float32 if is_narrow else torch.float64).contiguous()
+    require_usable(checked, scores.lengths, "label")
+    return checked
 
 
-def _shaped(scores: Tensor | None, name: str, arc: Tensor, n_contexts: int) -> Tensor | None:
-    if scores is None:
-        return None
-    require_tensor(scores, name)
-    expected = (*arc.shape, *[arc.shape[1]] * n_contexts)
-    if scores.shape != expected:
-        raise ScoreError(f"{name} has shape {tuple(scores.shape)}, expected {expected}")
-    if scores.device != arc.device:
-        raise ScoreError(f"{name} is on {scores.device}, arc_scores on {arc.device}")
-    return as_float(scores, name).detach()
+def require_usable(scores: Tensor, lengths: Tensor, name: str, *, may_cross: bool = False) -> None:
+    """Raise ScoreError for the first score that is read and that no decoder accepts.
 
-
-def _require_usable(scores: Tensor, lengths: Tensor, name: str, may_cross: bool) -> None:
-    """Raise ScoreError for the first score that is read and that no decoder accepts."""
+    Args:
+        scores: of a part, or "label", of arcs; perhaps with labels in a last axis.
+    """
     if is_traced():
         return
     limit = torch.finfo(scores.dtype).max / (8 * (lengths + 1)).to(scores.dtype)
@@ -135,7 +117,9 @@ def _require_usable(scores: Tensor, lengths: Tensor, name: str, may_cross: bool)
     if not len(which):
         return
     cells, most = scores[which], limit[which].view(-1, *[1] * (scores.dim() - 1))
-    read = _read_cells(lengths[which], scores.shape[1], name, may_cross)
+    part = "arc" if name == "label" else name
+    read = read_part_cells(lengths[which], scores.shape[1], part, may_cross=may_cross)
+    read = read.view(*read.shape, *[1] * (scores.dim() - read.dim()))
     bad = (read & ~((cells == -torch.inf) | (cells.abs() <= most))).nonzero()
     if len(bad):
         k, *place = bad[0].tolist()
@@ -146,68 +130,83 @@ def _require_usable(scores: Tensor, lengths: Tensor, name: str, may_cross: bool)
         )
 
 
-def _read_cells(lengths: Tensor, n_nodes: int, name: str, may_cross: bool) -> Tensor:
-    """True for the cells that a decoder may read, in the shape of the scores."""
-    if name == "end":
-        return read_cells(lengths, n_nodes)
-    kind = {"grandparent": GRANDPARENT, "tri_sibling": TRI_SIBLING}.get(name, GRAND_SIBLING)
-    read = read_part_cells(lengths, n_nodes, kind, may_cross=may_cross)
-    return read[:, :, :, 0] if kind == GRANDPARENT else read
+def read_part_cells(lengths: Tensor, n_nodes: int, name: str, *, may_cross: bool = False) -> Tensor:
+    """True for the cells [b, h, m, ...] of a field of `Scores` that a decoder may read.
 
-
-def read_part_cells(lengths: Tensor, n_nodes: int, kind: int, *, may_cross: bool = False) -> Tensor:
-    """True for the cells [b, h, m, x, y] that a decoder may read; x is 0 alone for grandparents."""
+    docs/conventions.md says where the further words of a part stand.
+    """
+    axes = axes_of(name)
     position = torch.arange(n_nodes, device=lengths.device)
-    h, m = position[:, None, None, None], position[:, None, None]
-    x, y = position[:, None], position
-    low, high = torch.minimum(h, m), torch.maximum(h, m)
-    is_above = (y != h) & (y != m) if may_cross else (y < low) | (y > high)
-    is_grandparent = torch.where(h == 0, y == 0, is_above)
-    is_sibling = (x == h) | ((low < x) & (x < high))
-    is_inner = torch.where(h < m, (h < y) & (y < x), (x < y) & (y < h)) & (x != h)
-    is_part = {
-        GRANDPARENT: is_grandparent,
-        GRAND_SIBLING: is_sibling & is_grandparent,
-        TRI_SIBLING: is_sibling & (is_inner | (y == h)),
-    }[kind]
-    inside = position <= lengths[:, None]
-    read = read_cells(lengths, n_nodes)[..., None, None] & is_part
-    read = read & inside[:, None, None, None]
-    return read if kind == GRANDPARENT else read & inside[:, None, None, :, None]
+    word = {axis: position.view(-1, *[1] * (len(axes) - k - 1)) for k, axis in enumerate(axes)}
+    read = read_cells(lengths, n_nodes).view(len(lengths), n_nodes, n_nodes, *[1] * len(axes[2:]))
+    for axis in axes[2:]:
+        h, m, x = word["h"], word["m"], word[axis]
+        between = ((h < x) & (x < m)) | ((m < x) & (x < h))
+        if axis == "g":
+            above = (x != m) & (x != h) if may_cross else (x != m) & (x != h) & ~between
+            is_part = torch.where(h == 0, x == 0, above)
+        elif axis == "t":
+            s = word["s"]
+            is_part = (x == h) | ((h < x) & (x < s)) | ((s < x) & (x < h))
+        elif axis == "s":
+            is_part = (x == h) | between
+        elif name == "inner_grandchild":
+            is_part = (x == m) | between
+        else:
+            is_part = (x == m) | torch.where(h < m, x > m, (x < m) & (x > 0))
+        inside = x <= lengths.view(-1, *[1] * len(axes))
+        read = read & is_part & inside
+    return read
 
 
-def parts_of_trees(heads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """What the parts of every word are made of, all (B, N), anything where there is no head.
+class Found(NamedTuple):
+    """Trees of a batch: heads, labels (B, N), -1 where nothing was found, and (B,) of each."""
+
+    heads: Tensor
+    labels: Tensor
+    scores: Tensor
+    certified: Tensor
+    iterations: Tensor
+
+
+def search_native(
+    name: str, scores: Scores, label_scores: Tensor | None = None, **options: Any
+) -> Found:
+    """The best trees by a decoder of higher order, in native code.
 
     Args:
-        heads: (B, N), -1 at the root and in padding.
+        name: of the decoder.
+        scores: checked, in main memory; with labels, arcs are (B, N, N, L).
+        label_scores: of labels under limits, (B, N, N, L).
+        options: fields of `Search`.
 
     Returns:
-        h; s, the inner sibling, h for none; t, that of s, h for none; g, the head of h, 0 for that
-        of the root; whether the word is the outermost modifier of h on its side.
+        What was found; scores in float64, -inf where there is no tree.
     """
-    h, s = heads.clamp(min=0), inner_siblings(heads)
-    t = torch.where(s == h, h, s.gather(1, s))
-    return h, s, t, heads.gather(1, h).clamp(min=0), is_outermost(heads)
+    fields = {field: field for field in _NATIVE_FIELDS}
+    if name == "eisner_tri_sibling":  # grand-siblings are those of outermost modifiers
+        fields["grand_sibling"] = "outermost"
+    given = {field: getattr(scores, source) for field, source in fields.items()}
+    given["limited"] = None if label_scores is None else label_scores.double()
+    rows = {
+        field: None if part is None else part.flatten(1).numpy() for field, part in given.items()
+    }
+    search = native.struct("Search", Search(DECODERS[name].number, **options))
+    n_labels = scores.arc.shape[3] if scores.arc.dim() == 4 else 1
+    words, shape = scores.lengths.numpy(), scores.arc.shape[:2]
+    heads, labels = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    totals, certified = np.empty(len(words)), np.empty(len(words), np.bool_)
+    iterations = np.empty(len(words), np.int64)
 
+    def find(part: slice) -> None:
+        of_part = {field: None if row is None else row[part] for field, row in rows.items()}
+        native.call(
+            "higher_order_batch", SimpleNamespace(n_labels=n_labels, **of_part), search,
+            words[part], heads[part], labels[part], totals[part], certified[part],
+            iterations[part],
+        )  # fmt: skip
 
-class NativeScores(NamedTuple):
-    """`HigherOrderScores` of native/api/higher.h: float (B, cells), None for those not given."""
-
-    arc: np.ndarray
-    sibling: np.ndarray | None = None
-    grandparent: np.ndarray | None = None
-    grand_sibling: np.ndarray | None = None
-    tri_sibling: np.ndarray | None = None
-    outermost: np.ndarray | None = None
-    end: np.ndarray | None = None
-
-    def of_sentences(self, part: slice) -> "NativeScores":
-        """The scores of some sentences."""
-        return NativeScores._make(None if scores is None else scores[part] for scores in self)
-
-
-def native_scores(parts: Parts) -> NativeScores:
-    """Checked scores in main memory, contiguous, as compiled code takes them."""
-    fields = (getattr(parts, field) for field in NativeScores._fields)
-    return NativeScores._make(None if part is None else part.flatten(1).numpy() for part in fields)
+    power = 4 if DECODERS[name].is_projective else 3
+    run_in_threads(find, words, power, torch.get_num_threads(), WORTH_A_THREAD // power)
+    found = (torch.from_numpy(array) for array in (heads, labels, totals, certified, iterations))
+    return Found(*found)

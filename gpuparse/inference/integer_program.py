@@ -24,7 +24,7 @@ Grand-siblings: z[h, m, s, g] stands for z[h, m, s] and y[g, h, m] together, the
 y[g, h, m], and there is a chain of siblings for every g: with y[g, h, s] and x[g, h] on the right
 of the third and the fourth line.
 
-Labels: l[h, m, d] in {0, 1} says that the arc has a label of class d, see `label_limits.py`.
+Labels: l[h, m, d] in {0, 1} says that the arc has a label of class d, see `search.py`.
 
     sum over d of l[h, m, d] = x[h, m]                       every arc has one label
     sum over m and d under the limit of l[h, m, d] <= 1      for every head and limit
@@ -44,18 +44,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse import native
 from gpuparse.errors import ConfigError, GpuparseError, NoTreeError
-from gpuparse.inference.approximate.dual_decomposition import LimitedLabels
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
-from gpuparse.inference.crossing_scores import (
+from gpuparse.inference.higher_order_scores import (
     check_label_scores,
-    crossing_tree_scores,
+    check_parts,
+    search_native,
 )
-from gpuparse.inference.higher_order_scores import Parts, check_parts
-from gpuparse.inference.label_limits import classes_of_labels
-from gpuparse.inference.scores import NO_HEAD, sibling_tree_scores, tree_scores
+from gpuparse.inference.scores import NO_HEAD, Scores, sibling_tree_scores, tree_scores
+from gpuparse.inference.search import classes_of_labels
+from gpuparse.inference.tree_parts import part_tree_scores
 
 LARGEST_COST = 1024.0  # of a variable, all scaled alike; the solver's tolerances are absolute, 1e-6
 FRACTION = 1e-5  # x is whole if no variable is further from 0 and 1
@@ -109,18 +108,18 @@ def integer_program(
     """
     choose_backend("cpu", arc_scores.device)
     _require_scipy()
-    parts = check_parts(
-        arc_scores,
-        lengths,
-        may_cross=True,
-        sibling_scores=sibling_scores,
-        grandparent_scores=grandparent_scores,
-        grand_sibling_scores=grand_sibling_scores,
-        end_scores=end_scores,
-    )
+    given = {
+        "sibling": sibling_scores, "grandparent": grandparent_scores,
+        "grand_sibling": grand_sibling_scores, "end": end_scores,
+    }  # fmt: skip
+    parts = check_parts(arc_scores, lengths, given, may_cross=True)
     heads, optimal = _solve_all(parts, None, (), single_root, time_limit)
     if parts.has_grandparents:
-        return heads, crossing_tree_scores(parts, heads).to(parts.arc.dtype), optimal
+        return (
+            heads,
+            part_tree_scores(parts, heads, dtype=torch.float64).to(parts.arc.dtype),
+            optimal,
+        )
     arcs, words = parts.arc, parts.lengths
     if parts.sibling is None and parts.end is None:
         return heads, tree_scores(arcs, heads, words), optimal
@@ -158,29 +157,28 @@ def integer_program_labelled(
     """
     choose_backend("cpu", arc_scores.device)
     _require_scipy()
-    parts = check_parts(
-        arc_scores,
-        lengths,
-        may_cross=True,
-        sibling_scores=sibling_scores,
-        grandparent_scores=grandparent_scores,
-        grand_sibling_scores=grand_sibling_scores,
-        end_scores=end_scores,
-    )
+    given = {
+        "sibling": sibling_scores, "grandparent": grandparent_scores,
+        "grand_sibling": grand_sibling_scores, "end": end_scores,
+    }  # fmt: skip
+    parts = check_parts(arc_scores, lengths, given, may_cross=True)
     of_labels = check_label_scores(label_scores, parts)
     class_of, masks = classes_of_labels(limits, of_labels.shape[3])
     heads, optimal = _solve_all(parts, of_labels, (class_of, masks), single_root, time_limit)
-    labels = np.full(heads.shape, NO_HEAD)
-    sums = np.empty(len(labels))
-    given = LimitedLabels(of_labels.double().flatten(1).numpy(), class_of, masks)
-    native.call("best_labels_batch", given, parts.lengths.numpy(), heads.numpy(), labels, sums)
-    scores = crossing_tree_scores(parts, heads) + torch.from_numpy(sums)
+    # The best labels of the tree: dual decomposition of the tree's arcs alone.
+    is_arc = heads[:, None] == torch.arange(heads.shape[1])[:, None]
+    arcs = torch.zeros(is_arc.shape, dtype=torch.float64).masked_fill(~is_arc, -torch.inf)
+    labelled = search_native(
+        "dual_decomposition", Scores(arcs, parts.lengths), of_labels, single_root=False,
+        class_of=class_of, masks=masks,
+    )  # fmt: skip
+    scores = part_tree_scores(parts, heads, dtype=torch.float64) + labelled.scores
     dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
-    return heads, torch.from_numpy(labels), scores.to(dtype), optimal
+    return heads, labelled.labels, scores.to(dtype), optimal
 
 
 def _solve_all(
-    parts: Parts,
+    parts: Scores,
     label_scores: Tensor | None,
     classes: tuple[np.ndarray, ...],
     single_root: bool,
@@ -218,7 +216,7 @@ class _Sentence:
 
 
 def _of_sentence(
-    parts: Parts,
+    parts: Scores,
     label_scores: Tensor | None,
     classes: tuple[np.ndarray, ...],
     b: int,

@@ -59,6 +59,10 @@ class Scores:
     inner_grandchild: Tensor | None = None
     outer_grandchild: Tensor | None = None
 
+    @property
+    def has_grandparents(self) -> bool:
+        return self.grandparent is not None or self.grand_sibling is not None
+
 
 @dataclass(frozen=True)
 class Parse:

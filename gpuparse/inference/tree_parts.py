@@ -1,11 +1,16 @@
-"""The parts of given trees, as tensors of words."""
+"""The parts of given trees, as tensors of words, and the scores of trees."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from gpuparse.inference.scores import word_mask
+from gpuparse.inference.scores import Scores, word_mask
+from gpuparse.parts import axes_of
+
+# What is summed first for a word, and what is added to the sum over words one by one.
+OF_ARCS = ("arc", "sibling", "grandparent", "grand_sibling", "tri_sibling")
+AFTER_ARCS = ("outermost", "end", "inner_grandchild", "outer_grandchild")
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,60 @@ def find_parts(heads: Tensor, lengths: Tensor) -> Parts:
         ~beyond.any(-1),
         is_word & (heads >= 0),
     )
+
+
+def scores_of_words(scores: Scores, parts: Parts, labels: Tensor | None = None) -> list[Tensor]:
+    """What each word adds to the score of its tree, in this order, each (B, K, N).
+
+    Args:
+        labels: (B, K, N) where scores have a last axis of labels.
+    """
+    b = torch.arange(len(scores.arc), device=scores.arc.device)[:, None, None]
+    word = {"h": parts.h, "m": parts.m, "e": parts.m, "s": parts.s, "t": parts.t, "g": parts.g}
+
+    def of_words(field: str) -> Tensor | None:
+        cells: Tensor | None = getattr(scores, field)
+        if cells is None:
+            return None
+        word["c"] = parts.inner if field == "inner_grandchild" else parts.outer
+        place = [b, *(word[axis] for axis in axes_of(field))]
+        found = cells[(*place, labels) if labels is not None else tuple(place)]
+        needs_outermost = field in ("outermost", "end")
+        is_part = parts.is_word & parts.is_outermost if needs_outermost else parts.is_word
+        return found.masked_fill(~is_part, 0)
+
+    of_arcs = [found for found in map(of_words, OF_ARCS) if found is not None]
+    after = [found for found in map(of_words, AFTER_ARCS) if found is not None]
+    return [sum(of_arcs[1:], of_arcs[0]), *after]
+
+
+def part_tree_scores(
+    scores: Scores,
+    heads: Tensor,
+    labels: Tensor | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Scores of trees, added word by word, so that float sums are the same everywhere.
+
+    Args:
+        scores: may be -inf where nothing is read.
+        heads, labels: (B, N), -1 where there is nothing.
+        dtype: of the sums over words; None: that of the scores.
+
+    Returns:
+        (B,), -inf where a word has no head.
+    """
+    parts = find_parts(heads[:, None], scores.lengths)
+    chosen = None if labels is None else labels.clamp(min=0)[:, None]
+    of_words = scores_of_words(scores, parts, chosen)
+    columns = [added[:, 0].to(dtype or scores.arc.dtype).unbind(1) for added in of_words]
+    total = torch.zeros_like(columns[0][0])
+    for of_word in zip(*columns, strict=True):
+        for added in of_word:
+            total = total + added
+    has_tree = ((heads >= 0) | ~word_mask(scores.lengths, heads.shape[1])).all(1)
+    return total.masked_fill(~has_tree, -torch.inf)
 
 
 def _furthest(is_part: Tensor, c: Tensor, takes_first: Tensor, n_nodes: int) -> Tensor:

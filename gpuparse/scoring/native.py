@@ -12,10 +12,10 @@ from gpuparse.data.batch import Batch
 from gpuparse.errors import NoTreeError
 from gpuparse.features.plan import Plan
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.search import Search
 from gpuparse.scoring.joint_labels import JointLabels
 from gpuparse.scoring.weights import RowMap, Weights
 
-MAX_ITERATIONS = 1000  # solutions of all sub-problems of a dual decomposition
 _NONE = np.zeros(0, np.int64)
 
 
@@ -39,18 +39,6 @@ class Scorer(NamedTuple):
     rows: RowMap
     joint: JointLabels | None
     table: Weights
-
-
-class Search(NamedTuple):
-    """How trees are searched for."""
-
-    decoder: int
-    single_root: bool
-    min_gain: float = 0.0
-    max_iterations: int = 0
-    granularity: float = 0.0
-    class_of: np.ndarray = _NONE
-    masks: np.ndarray = _NONE
 
 
 class ArcCells(NamedTuple):
@@ -82,7 +70,6 @@ def make_scorer(
 
 def make_search(decoder: str, **options: Any) -> native.Struct:
     """A search by the name of its decoder; options: the other fields of `Search`."""
-    options.setdefault("max_iterations", MAX_ITERATIONS)
     return native.struct("Search", Search(DECODERS[decoder].number, **options))
 
 

@@ -1,21 +1,8 @@
 // From token values to trees and labels: score, decode and label the sentences of a batch.
 #pragma once
+#include "higher.h"
 #include "scoring.h"
 #include "types.h"
-
-// How trees are searched for. decoder: a number of `DecoderNumber` in native/decode.h, which
-// gpuparse/inference/decoders.py names. min_gain: of searches by single changes, and of trees with
-// crossing arcs. Of dual decomposition: max_iterations, granularity, and under limits on labels
-// class_of (labels,), the class of each label, and masks (classes,), the limits of each class as bits.
-struct Search {
-    int64_t decoder;
-    bool single_root;
-    double min_gain;
-    int64_t max_iterations;
-    double granularity;
-    i64_1 class_of;
-    i64_1 masks;
-};
 
 // The arcs left by pruning: h -> m of the sentence whose root is the token t at
 // firsts[t] + h * (n + 1) + m of cells.

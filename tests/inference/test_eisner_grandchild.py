@@ -303,7 +303,7 @@ def test_what_is_refused(backend):
         refuse(f"{kind} has shape", **{kind: torch.zeros(2, 4, 4)})
         bad = torch.zeros(2, 4, 4, 4)
         bad[1, 0, 1, 0 if kind == "sibling_scores" else 1] = torch.nan
-        refuse(rf"sentence 1: {kind} at \[0, 1, .\], label 0, is nan", **{kind: bad})
+        refuse(rf"{kind}: sentence 1: the score at \[0, 1, .\] is nan", **{kind: bad})
         bad[1, 0, 1] = torch.inf
         bad[1, 0, 1, :2] = 0
         # The word 3 is padding in this sentence; 2 is read in outer scores only.
@@ -311,7 +311,7 @@ def test_what_is_refused(backend):
         eisner_grandchild(parts[0], lengths, backend=backend, **{kind: bad})
     bad = torch.zeros(2, 4, 4)
     bad[0, 1, 2] = torch.inf
-    refuse(r"sentence 0: arc_scores at \[1, 2\], label 0, is inf", arcs=bad)
+    refuse("sentence 0: the score of head 1 -> modifier 2 is inf", arcs=bad)
     with pytest.raises(ScoreError, match="unknown backend"):
         eisner_grandchild(parts[0], lengths, backend="no")
     with pytest.raises(ScoreError, match="L > 0"):

@@ -336,10 +336,10 @@ def test_scores_are_checked(name, backend):
                     **{key: part})  # fmt: skip
     siblings = scores["sibling_scores"].copy()
     siblings[1, 2, 3, 2] = np.nan
-    refused("sentence 1: the sibling score of head 2 -> modifier 3 w", sibling_scores=siblings)
+    refused(r"sibling_scores: sentence 1: the score at \[2, 3, 2\] is", sibling_scores=siblings)
     ends = scores["end_scores"].copy()
     ends[1, 2, 3] = np.nan
-    refused("end_scores: sentence 1: the score of head 2 -> modifier 3 is", end_scores=ends)
+    refused(r"end_scores: sentence 1: the score at \[2, 3\] is", end_scores=ends)
 
 
 @every_decoder

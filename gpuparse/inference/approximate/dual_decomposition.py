@@ -1,27 +1,24 @@
 """Dual decomposition of non-projective trees with higher-order parts: the public functions."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse import native
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.approximate.hill_climb import gain_limit
-from gpuparse.inference.backends import choose_backend, require_native, run_in_threads
+from gpuparse.inference.backends import choose_backend, require_native
 from gpuparse.inference.batched.dual_decomposition import (
     dual_decomposition_torch,
     prefer_projective_torch,
 )
-from gpuparse.inference.crossing_scores import (
+from gpuparse.inference.higher_order_scores import (
+    Found,
     check_label_scores,
+    check_parts,
+    search_native,
 )
-from gpuparse.inference.higher_order_scores import Parts, check_parts, native_scores
-from gpuparse.inference.label_limits import classes_of_labels
-
-MAX_ITERATIONS = 1000  # solutions of all sub-problems of a sentence
+from gpuparse.inference.search import MAX_ITERATIONS, classes_of_labels
 
 
 def dual_decomposition(
@@ -77,22 +74,20 @@ def dual_decomposition(
     """
     chosen = choose_backend(backend, arc_scores.device)
     _check_limits(max_iterations, granularity)
-    parts = check_parts(
-        arc_scores,
-        lengths,
-        may_cross=True,
-        sibling_scores=sibling_scores,
-        grandparent_scores=grandparent_scores,
-        grand_sibling_scores=grand_sibling_scores,
-        end_scores=end_scores,
-    )
-    limits = single_root, max_iterations, granularity
+    given = {
+        "sibling": sibling_scores, "grandparent": grandparent_scores,
+        "grand_sibling": grand_sibling_scores, "end": end_scores,
+    }  # fmt: skip
+    parts = check_parts(arc_scores, lengths, given, may_cross=True)
     least = gain_limit(min_gain)
     if chosen == "cpu":
-        found = _decompose_compiled(parts, *limits, min_gain=least)
-        heads, _, scores, certified, iterations = found
+        heads, _, scores, certified, iterations = search_native(
+            "dual_decomposition", parts, single_root=single_root, min_gain=least,
+            max_iterations=max_iterations, granularity=_granularity(granularity),
+        )  # fmt: skip
     else:
-        heads, scores, certified, iterations = dual_decomposition_torch(parts, *limits)
+        found = dual_decomposition_torch(parts, single_root, max_iterations, granularity)
+        heads, scores, certified, iterations = found
         heads, scores = prefer_projective_torch(parts, single_root, least, heads, scores)
     _require_found(scores, certified, max_iterations)
     return heads, scores.to(parts.arc.dtype), certified, iterations
@@ -113,7 +108,7 @@ def dual_decomposition_labelled(
     granularity: float | None = None,
     min_gain: float = 0.0,
     backend: str = "auto",
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> Found:
     """`dual_decomposition` with labels, and sets of labels that a head may give at most once.
 
     The limits are a further sub-problem: for each head, the best modifiers and labels that keep
@@ -141,30 +136,32 @@ def dual_decomposition_labelled(
     """
     require_native("dual_decomposition_labelled", backend, arc_scores.device)
     _check_limits(max_iterations, granularity)
-    parts = check_parts(
-        arc_scores,
-        lengths,
-        may_cross=True,
-        sibling_scores=sibling_scores,
-        grandparent_scores=grandparent_scores,
-        grand_sibling_scores=grand_sibling_scores,
-        end_scores=end_scores,
-    )
+    given = {
+        "sibling": sibling_scores, "grandparent": grandparent_scores,
+        "grand_sibling": grand_sibling_scores, "end": end_scores,
+    }  # fmt: skip
+    parts = check_parts(arc_scores, lengths, given, may_cross=True)
     of_labels = check_label_scores(label_scores, parts)
     class_of, masks = classes_of_labels(limits, of_labels.shape[3])
-    labels = LimitedLabels(of_labels.double().flatten(1).numpy(), class_of, masks)
-    limited = single_root, max_iterations, granularity
-    found = _decompose_compiled(parts, *limited, labels=labels, min_gain=gain_limit(min_gain))
-    heads, best_labels, scores, certified, iterations = found
-    _require_found(scores, certified, max_iterations)
+    found = search_native(
+        "dual_decomposition", parts, of_labels, single_root=single_root,
+        min_gain=gain_limit(min_gain), max_iterations=max_iterations,
+        granularity=_granularity(granularity), class_of=class_of, masks=masks,
+    )  # fmt: skip
+    _require_found(found.scores, found.certified, max_iterations)
     dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
-    return heads, best_labels, scores.to(dtype), certified, iterations
+    return found._replace(scores=found.scores.to(dtype))
+
+
+def _granularity(given: float | None) -> float:
+    """As native code takes it: below 0 where the scores say."""
+    return -1.0 if given is None else float(given)
 
 
 def _check_limits(max_iterations: int, granularity: float | None) -> None:
     if max_iterations < 1:
         raise ScoreError(f"max_iterations is {max_iterations}, expected a number from 1 on")
-    if granularity is not None and not 0 <= granularity < np.inf:
+    if granularity is not None and not 0 <= granularity < torch.inf:
         raise ScoreError(f"granularity is {granularity}, expected None or a number from 0 on")
 
 
@@ -177,59 +174,3 @@ def _require_found(scores: Tensor, certified: Tensor, max_iterations: int) -> No
         raise NoTreeError(
             f"sentence {b} of the batch {what}: too many of its parts are forbidden (-inf)"
         )
-
-
-class LimitedLabels(NamedTuple):
-    """Scores of labels, float64 (B, N N L), and limits: of native/api/higher.h."""
-
-    scores: np.ndarray
-    class_of: np.ndarray
-    masks: np.ndarray
-
-    def of_sentences(self, part: slice) -> "LimitedLabels":
-        """The labels of some sentences."""
-        return self._replace(scores=self.scores[part])
-
-
-class _DualLimits(NamedTuple):
-    """Limits of a search: of native/api/higher.h."""
-
-    single_root: bool
-    max_iterations: int
-    granularity: float
-    min_gain: float
-
-
-def _decompose_compiled(
-    parts: Parts,
-    single_root: bool,
-    max_iterations: int,
-    granularity: float | None,
-    *,
-    min_gain: float,
-    labels: LimitedLabels | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Heads, labels (of no sentence without limits), scores in float64, certified, iterations."""
-    scores, words = native_scores(parts), parts.lengths.numpy()
-    limits = _DualLimits(
-        single_root,
-        max_iterations,
-        -1.0 if granularity is None else float(granularity),
-        min_gain,
-    )
-    shape = parts.arc.shape[:2]
-    heads, best_labels = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    totals, certified = np.empty(shape[0]), np.empty(shape[0], np.bool_)
-    iterations = np.empty(shape[0], np.int64)
-
-    def search(part: slice) -> None:
-        native.call(
-            "dual_decomposition_batch", scores.of_sentences(part),
-            None if labels is None else labels.of_sentences(part), words[part],
-            parts.has_grandparents, limits, heads[part], best_labels[part], totals[part],
-            certified[part], iterations[part],
-        )  # fmt: skip
-
-    run_in_threads(search, words, 3, torch.get_num_threads())
-    found = heads, best_labels, totals, certified, iterations
-    return tuple(torch.from_numpy(array) for array in found)

@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.higher_order_scores import Parts, check_parts
+from gpuparse.inference.higher_order_scores import check_parts
 from gpuparse.inference.matrix_tree import matrix_tree_marginals
-from gpuparse.inference.scores import read_cells, read_sibling_cells
+from gpuparse.inference.scores import Scores, read_cells, read_sibling_cells
 
 TOLERANCE = 1e-6  # a sentence has converged whose marginals change by less in an iteration
 STRONGEST = 500.0  # messages are cut off here, those of forbidden parts too
@@ -72,10 +72,8 @@ def loopy_belief_propagation(
     parts = check_parts(
         arc_scores,
         lengths,
+        {"sibling": sibling_scores, "grandparent": grandparent_scores, "end": end_scores},
         may_cross=True,
-        sibling_scores=sibling_scores,
-        grandparent_scores=grandparent_scores,
-        end_scores=end_scores,
     )
     factors = _factors_of(parts)
     n_nodes = parts.arc.shape[1]
@@ -155,7 +153,7 @@ class _Messages:
         return _Messages(of_chains, up, down)
 
 
-def _factors_of(parts: Parts) -> _Factors:
+def _factors_of(parts: Scores) -> _Factors:
     n_nodes = parts.arc.shape[1]
     allowed = read_cells(parts.lengths, n_nodes) & (parts.arc > -torch.inf)
     siblings, ends, grandparents, is_pair = None, None, None, None

@@ -7,16 +7,14 @@ from torch import Tensor
 
 from gpuparse.inference.batched.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.batched.grand_sibling import eisner_grand_sibling_torch
-from gpuparse.inference.crossing_scores import (
-    crossing_tree_scores,
-)
-from gpuparse.inference.higher_order_scores import GRANDPARENT, Parts, read_part_cells
-from gpuparse.inference.scores import NO_HEAD, read_cells, read_sibling_cells
+from gpuparse.inference.higher_order_scores import read_part_cells
+from gpuparse.inference.scores import NO_HEAD, Scores, read_cells
 from gpuparse.inference.textbook.dual_decomposition import GRAIN, PATIENCE, STEP_WITHOUT_A_TREE
+from gpuparse.inference.tree_parts import part_tree_scores
 
 
 def dual_decomposition_torch(
-    parts: Parts, single_root: bool, max_iterations: int, granularity: float | None
+    parts: Scores, single_root: bool, max_iterations: int, granularity: float | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`textbook.dual_decomposition`, all sentences at once; the same results.
 
@@ -47,7 +45,7 @@ def dual_decomposition_torch(
 
 
 def prefer_projective_torch(
-    parts: Parts, single_root: bool, min_gain: float, heads: Tensor, scores: Tensor
+    parts: Scores, single_root: bool, min_gain: float, heads: Tensor, scores: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Keep trees with crossing arcs that score more than projective trees by more than min_gain.
 
@@ -64,8 +62,8 @@ def prefer_projective_torch(
     crossing = (inside & (last[:, :, None] < last[:, None])).flatten(1).any(1)
     if min_gain <= 0 or not bool(crossing.any()):
         return heads, scores
-    projective, _ = eisner_grand_sibling_torch(parts, single_root=single_root)
-    of_projective = crossing_tree_scores(parts, projective)
+    projective, *_ = eisner_grand_sibling_torch(parts, single_root=single_root)
+    of_projective = part_tree_scores(parts, projective, dtype=torch.float64)
     gives_way = crossing & (scores <= of_projective + min_gain)
     heads = torch.where(gives_way[:, None], projective, heads)
     return heads, torch.where(gives_way, of_projective, scores)
@@ -75,7 +73,7 @@ def prefer_projective_torch(
 class _Parts:
     """Scores of a batch; arcs that are not allowed, bool (B, N, N), are -inf. granularity: (B,)."""
 
-    scores: Parts
+    scores: Scores
     allowed: Tensor
     granularity: Tensor
 
@@ -105,7 +103,7 @@ class _Descent:
     the lowest bound; pace, stalled: (B,). is_proven: bool (B,).
     """
 
-    def __init__(self, parts: Parts, granularity: float | None) -> None:
+    def __init__(self, parts: Scores, granularity: float | None) -> None:
         n_batch, n_nodes = parts.arc.shape[:2]
         arc = parts.arc
         allowed = read_cells(parts.lengths, n_nodes) & (arc > -torch.inf)
@@ -130,7 +128,7 @@ class _Descent:
         for name, value in vars(self).items():
             setattr(taken, name, value[which] if isinstance(value, Tensor) else value)
         parts = self.parts
-        scores = Parts(
+        scores = Scores(
             **{
                 name: value if value is None else value[which]
                 for name, value in vars(parts.scores).items()
@@ -148,7 +146,7 @@ class _Descent:
         )
         totals, as_modifiers, as_heads = self._solve_automata()
         bound = bound + totals
-        scores = crossing_tree_scores(parts.scores, heads)
+        scores = part_tree_scores(parts.scores, heads, dtype=torch.float64)
         is_better = scores > self.best
         self.best = torch.where(is_better, scores, self.best)
         self.heads = torch.where(is_better[:, None], heads, self.heads)
@@ -238,23 +236,13 @@ def _first_best(values: Tensor, dim: int, from_left: bool) -> tuple[Tensor, Tens
     return best, values.shape[dim] - 1 - place
 
 
-def _all_whole(parts: Parts) -> Tensor:
+def _all_whole(parts: Scores) -> Tensor:
     """bool (B,): whether all scores that are finite and may be read are whole."""
-    n_nodes = parts.arc.shape[1]
-    cells = read_cells(parts.lengths, n_nodes)
-    siblings = read_sibling_cells(parts.lengths, n_nodes)
-    grandparents = read_part_cells(parts.lengths, n_nodes, GRANDPARENT, may_cross=True)[:, :, :, 0]
-    read = {
-        "arc": cells,
-        "end": cells,
-        "sibling": siblings,
-        "grandparent": grandparents,
-        "grand_sibling": siblings[..., None] & grandparents[:, :, :, None],
-    }
-    whole = torch.ones(len(cells), dtype=torch.bool, device=cells.device)
-    for name, is_read in read.items():
+    whole = torch.ones_like(parts.lengths, dtype=torch.bool)
+    for name in ("arc", "sibling", "grandparent", "grand_sibling", "end"):
         scores = getattr(parts, name)
         if scores is not None:
+            is_read = read_part_cells(parts.lengths, parts.arc.shape[1], name, may_cross=True)
             is_whole = (scores == scores.floor()) | (scores == -torch.inf) | ~is_read
             whole &= is_whole.flatten(1).all(1)
     return whole

@@ -4,16 +4,14 @@ import torch
 from torch import Tensor
 
 from gpuparse.inference.batched.halves import Halves, Items, follow, spans_of_width
-from gpuparse.inference.higher_order_scores import (
-    GRAND_SIBLING,
-    Parts,
-    parts_of_trees,
-    read_part_cells,
-)
-from gpuparse.inference.scores import read_cells
+from gpuparse.inference.higher_order_scores import read_part_cells
+from gpuparse.inference.scores import NO_HEAD, Scores, read_cells
+from gpuparse.inference.tree_parts import part_tree_scores
 
 
-def eisner_grand_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tensor, Tensor]:
+def eisner_grand_sibling_torch(
+    parts: Scores, *, single_root: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """`eisner_grand_sibling` on checked scores, all sentences and all spans of one width at once.
 
     Returns:
@@ -40,7 +38,6 @@ def eisner_grand_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tens
         )
         outer[:, h, m] = best + ends[:, h, m][..., None]
         halves.close(w, outer)
-    position = torch.arange(n_nodes, device=rows.device)
     of_root = whole[:, 0, :, 0, 0]
     best, root = halves.best(lengths, of_root + end_scores[:, 0] if single_root else None)
 
@@ -54,18 +51,11 @@ def eisner_grand_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tens
 
     is_tree = (best > -torch.inf) | (lengths == 0)
     heads = follow(halves, lengths, root, is_tree, open_item, next_item)
-    h, s, _, g, is_outermost = parts_of_trees(heads)
-    b = torch.arange(len(heads), device=heads.device)[:, None]
-    last = end_scores[b, h, position].where(is_outermost, 0.0)
-    total = parts.arc.new_zeros(len(heads))
-    for part, end, has_head in zip(
-        whole[b, h, position, s, g].unbind(1), last.unbind(1), (heads >= 0).unbind(1), strict=True
-    ):
-        total = torch.where(has_head, (total + part) + end, total)
-    return heads, total.masked_fill(~is_tree, -torch.inf)
+    scores = part_tree_scores(parts, heads)
+    return heads, torch.full_like(heads, NO_HEAD), scores.masked_fill(~is_tree, -torch.inf)
 
 
-def _whole_parts(parts: Parts) -> Tensor:
+def _whole_parts(parts: Scores) -> Tensor:
     """(B, N, N, N, N): all scores of an arc with its sibling and grandparent; -inf if no part."""
     whole = parts.arc[..., None]
     if parts.sibling is not None:
@@ -75,5 +65,5 @@ def _whole_parts(parts: Parts) -> Tensor:
         whole = whole + parts.grandparent[:, :, :, None]
     if parts.grand_sibling is not None:
         whole = whole + parts.grand_sibling
-    read = read_part_cells(parts.lengths, parts.arc.shape[1], GRAND_SIBLING)
+    read = read_part_cells(parts.lengths, parts.arc.shape[1], "grand_sibling")
     return whole.where(read, -torch.inf)

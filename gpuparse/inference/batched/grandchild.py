@@ -1,16 +1,16 @@
 """Eisner with siblings and grandchildren in torch: all spans of one width at once."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gpuparse.inference.grandchild_scores import (
-    KINDS,
-    grandchild_tree_scores,
-    read_grandchild_cells,
-)
-from gpuparse.inference.scores import NO_HEAD
+from gpuparse.inference.higher_order_scores import read_part_cells
+from gpuparse.inference.scores import NO_HEAD, Scores
+from gpuparse.inference.tree_parts import part_tree_scores
+
+KINDS = ("sibling", "inner_grandchild", "outer_grandchild")
 
 
 class _Parts(NamedTuple):
@@ -38,62 +38,62 @@ class _Charts(NamedTuple):
     weights: Tensor
 
 
-def eisner_grandchild_torch(
-    arc_scores: Tensor,
-    sibling_scores: Tensor,
-    inner_scores: Tensor,
-    outer_scores: Tensor,
-    lengths: Tensor,
-    *,
-    single_root: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+def eisner_grandchild_torch(scores: Scores, *, single_root: bool) -> tuple[Tensor, Tensor, Tensor]:
     """`eisner_grandchild_labelled` on checked scores: all spans of one width at once.
 
     Returns:
         As `eisner_grandchild_labelled`; a sentence without a tree gets the score -inf.
     """
-    heads = torch.full_like(arc_scores[..., 0, 0], NO_HEAD, dtype=torch.int64)
+    if scores.arc.dim() == 3:
+        return eisner_grandchild_torch(_with_one_label(scores), single_root=single_root)
+    arcs, lengths = scores.arc, scores.lengths
+    heads = torch.full_like(arcs[..., 0, 0], NO_HEAD, dtype=torch.int64)
     labels = heads.clone()
-    if arc_scores.shape[1] == 1 or len(arc_scores) == 0:  # no word at all
-        return heads, labels, arc_scores.new_zeros(len(arc_scores))
-    scores = arc_scores, sibling_scores, inner_scores, outer_scores
-    parts = _parts_by_distance(*scores, lengths, single_root)
+    if arcs.shape[1] == 1 or len(arcs) == 0:  # no word at all
+        return heads, labels, arcs.new_zeros(len(arcs))
+    parts = _parts_by_distance(scores, single_root)
     charts = _fill(parts)
     sentence = torch.arange(len(heads), device=heads.device)
     best, d = charts.closed[0, sentence, 0, :, lengths].max(1)
     there = ((best > -torch.inf) & (lengths > 0)).nonzero()[:, 0]
     agenda = torch.stack([there, torch.zeros_like(there), d[there], lengths[there]])
     _follow(parts, charts, agenda, heads, labels)
-    totals = grandchild_tree_scores(*scores, heads, labels, lengths)
+    totals = part_tree_scores(scores, heads, labels)
     return heads, labels, totals.masked_fill((best == -torch.inf) & (lengths > 0), -torch.inf)
 
 
-def _parts_by_distance(
-    arcs: Tensor,
-    siblings: Tensor,
-    inner: Tensor,
-    outer: Tensor,
-    lengths: Tensor,
-    single_root: bool,
-) -> _Parts:
+def _with_one_label(scores: Scores) -> Scores:
+    added = {
+        name: part[..., None]
+        for name, part in vars(scores).items()
+        if name != "lengths" and part is not None
+    }
+    return replace(scores, **added)
+
+
+def _parts_by_distance(scores: Scores, single_root: bool) -> _Parts:
+    arcs, lengths = scores.arc, scores.lengths
     n_nodes = arcs.shape[1]
     position = torch.arange(n_nodes, device=arcs.device)
     h, m, d = position[:, None, None], position[:, None], position
     last = lengths[:, None, None, None]
     is_arc = (m > 0) & (h <= last) & (m <= last)
     found: list[list[Tensor]] = []
-    for kind, scores in zip(KINDS, (siblings, inner, outer), strict=True):
-        is_part = read_grandchild_cells(kind, n_nodes, arcs.device)
+    for kind in KINDS:
+        cells = getattr(scores, kind)
+        if cells is None:
+            cells = arcs.new_zeros(1, 1, 1, 1, 1).expand(*arcs.shape[:3], *arcs.shape[2:])
+        is_part = read_part_cells(lengths, n_nodes, kind)
         found.append([])
         for step, is_direction in ((1, h < m), (-1, h > m)):
             first, away = {KINDS[0]: (h, step), KINDS[1]: (m, -step), KINDS[2]: (m, step)}[kind]
             c = (first + away * d).expand(n_nodes, n_nodes, n_nodes)
             there = is_arc & is_direction & (c >= 0) & (c <= last)
             c = c.clamp(0, n_nodes - 1)
-            there &= is_part.gather(2, c)
+            there = there & is_part.gather(3, c.expand(is_part.shape))
             if single_root and kind == KINDS[0]:
-                there &= (h > 0) | (d == 0)
-            by_distance = scores[:, h, m, c]
+                there = there & ((h > 0) | (d == 0))
+            by_distance = cells[:, h, m, c]
             if kind == KINDS[0]:
                 by_distance = arcs[:, :, :, None] + by_distance
             found[-1].append(by_distance.masked_fill(~there[..., None], -torch.inf))

@@ -4,17 +4,12 @@ import torch
 from torch import Tensor
 
 from gpuparse.inference.batched.halves import Halves, Items, follow, spans_of_width
-from gpuparse.inference.higher_order_scores import (
-    GRAND_SIBLING,
-    TRI_SIBLING,
-    Parts,
-    parts_of_trees,
-    read_part_cells,
-)
-from gpuparse.inference.scores import read_cells
+from gpuparse.inference.higher_order_scores import read_part_cells
+from gpuparse.inference.scores import NO_HEAD, Scores, read_cells
+from gpuparse.inference.tree_parts import part_tree_scores
 
 
-def eisner_tri_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tensor, Tensor]:
+def eisner_tri_sibling_torch(parts: Scores, *, single_root: bool) -> tuple[Tensor, Tensor, Tensor]:
     """`eisner_tri_sibling` on checked scores, all sentences and all spans of one width at once.
 
     Returns:
@@ -28,7 +23,6 @@ def eisner_tri_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tensor
     J = whole.new_full((*parts.arc.shape, n_nodes), -torch.inf)  # [b, h, m, s]
     outer = J.clone()  # [b, h, m, g]
     inner_of, sibling = torch.zeros((2, *J.shape), dtype=torch.int64, device=J.device)
-    position = torch.arange(n_nodes, device=J.device)
     for w in range(1, n_nodes):
         halves.join(w)
         h, m, s = spans_of_width(n_nodes, w, J.device)
@@ -57,15 +51,8 @@ def eisner_tri_sibling_torch(parts: Parts, *, single_root: bool) -> tuple[Tensor
 
     is_tree = (best > -torch.inf) | (lengths == 0)
     heads = follow(halves, lengths, root, is_tree, open_item, next_item)
-    h, s, t, g, is_outermost = parts_of_trees(heads)
-    b = torch.arange(len(heads), device=heads.device)[:, None]
-    of_pair = outermost[b, h, position, s, g].where(is_outermost, 0.0)
-    last = end_scores[b, h, position].where(is_outermost, 0.0)
-    of_words = whole[b, h, position, s, t], of_pair, last, heads >= 0
-    total = parts.arc.new_zeros(len(heads))
-    for part, pair, end, has_head in zip(*(of.unbind(1) for of in of_words), strict=True):
-        total = torch.where(has_head, ((total + part) + pair) + end, total)
-    return heads, total.masked_fill(~is_tree, -torch.inf)
+    scores = part_tree_scores(parts, heads)
+    return heads, torch.full_like(heads, NO_HEAD), scores.masked_fill(~is_tree, -torch.inf)
 
 
 def _best_sibling(values: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,7 +62,7 @@ def _best_sibling(values: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
     return best, torch.where(values.gather(-1, none)[..., 0] == best, none[..., 0], choice)
 
 
-def _whole_parts(parts: Parts) -> Tensor:
+def _whole_parts(parts: Scores) -> Tensor:
     """(B, N, N, N, N): all scores of an arc with two inner siblings; -inf if no part."""
     whole = parts.arc[..., None]
     if parts.sibling is not None:
@@ -83,12 +70,12 @@ def _whole_parts(parts: Parts) -> Tensor:
     whole = whole[..., None]
     if parts.tri_sibling is not None:
         whole = whole + parts.tri_sibling
-    read = read_part_cells(parts.lengths, parts.arc.shape[1], TRI_SIBLING)
+    read = read_part_cells(parts.lengths, parts.arc.shape[1], "tri_sibling")
     return whole.where(read, -torch.inf)
 
 
-def _outermost_parts(parts: Parts) -> Tensor:
+def _outermost_parts(parts: Scores) -> Tensor:
     """(B, N, N, N, N): scores of outermost pairs, 0 if none were given; -inf if no part."""
-    read = read_part_cells(parts.lengths, parts.arc.shape[1], GRAND_SIBLING)
+    read = read_part_cells(parts.lengths, parts.arc.shape[1], "grand_sibling")
     scores = parts.arc.new_zeros(()) if parts.outermost is None else parts.outermost
     return scores.where(read, -torch.inf)

@@ -3,14 +3,15 @@
 Scores are nested lists or arrays; sums are computed in the type of their cells.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuparse.charts import grand_sibling, grandchild, tri_sibling
 from gpuparse.charts.rules import Chart
 from gpuparse.errors import NoTreeError
 from gpuparse.inference.scores import NO_HEAD
-from gpuparse.inference.textbook.interpreter import Derivation, Scores, heads_of, k_best
+from gpuparse.inference.textbook.interpreter import heads_of, k_best
+from gpuparse.parts import axes_of
 
 Matrix = Sequence[Sequence[Any]]
 Cube = Sequence[Matrix]
@@ -43,19 +44,11 @@ def eisner_grand_sibling(
 
     Cost: O(n^4).
     """
-    scores = {
-        "arc": _of_cells(arc_scores, arc_scores),
-        "sib": _of_cells(sibling_scores, arc_scores),
-        "grand": _of_cells(grandparent_scores, arc_scores),
-        "grand_sib": _of_cells(grand_sibling_scores, arc_scores),
-        "end": _of_cells(end_scores, arc_scores),
-    }
-    heads = heads_of(*_best_tree(grand_sibling.CHART, scores, arc_scores, single_root))
-    total = _zero(arc_scores)
-    for h, m, s, _, g, is_outermost in parts_of_tree(heads):
-        part = scores["arc"](h, m) + scores["sib"](h, m, s)
-        total += (part + scores["grand"](h, m, g)) + scores["grand_sib"](h, m, s, g)
-        total += scores["end"](h, m) if is_outermost else 0
+    cells = {
+        "arc": arc_scores, "sibling": sibling_scores, "grandparent": grandparent_scores,
+        "grand_sibling": grand_sibling_scores, "end": end_scores,
+    }  # fmt: skip
+    heads, _, total = _best_tree(grand_sibling.CHART, cells, single_root)
     return heads, total
 
 
@@ -87,20 +80,11 @@ def eisner_tri_sibling(
 
     Cost: O(n^4).
     """
-    scores = {
-        "arc": _of_cells(arc_scores, arc_scores),
-        "sib": _of_cells(sibling_scores, arc_scores),
-        "tri_sib": _of_cells(tri_sibling_scores, arc_scores),
-        "outermost": _of_cells(outermost_scores, arc_scores),
-        "end": _of_cells(end_scores, arc_scores),
-    }
-    heads = heads_of(*_best_tree(tri_sibling.CHART, scores, arc_scores, single_root))
-    total = _zero(arc_scores)
-    for h, m, s, t, g, is_outermost in parts_of_tree(heads):
-        total += (scores["arc"](h, m) + scores["sib"](h, m, s)) + scores["tri_sib"](h, m, s, t)
-        if is_outermost:
-            total += scores["outermost"](h, m, s, g)
-            total += scores["end"](h, m)
+    cells = {
+        "arc": arc_scores, "sibling": sibling_scores, "tri_sibling": tri_sibling_scores,
+        "outermost": outermost_scores, "end": end_scores,
+    }  # fmt: skip
+    heads, _, total = _best_tree(tri_sibling.CHART, cells, single_root)
     return heads, total
 
 
@@ -143,60 +127,77 @@ def eisner_grandchild_labelled(
 
     Cost: O(n^4 L).
     """
-    cells = {"arc": arc_scores, "sib": sibling, "inner": inner, "outer": outer}
-    scores = {name: _of_cells(of_part, arc_scores) for name, of_part in cells.items()}
-    tree, n = _best_tree(grandchild.CHART, scores, arc_scores, single_root)
-    heads, labels = heads_of(tree, n), [NO_HEAD] * (n + 1)
-    for _, m, label in tree.arcs:
-        labels[m] = label
-    total = _zero(arc_scores[0])
-    for m in range(1, n + 1):
-        h, label = heads[m], labels[m]
-        step, beyond = (1, n + 1) if h < m else (-1, 0)
-        c_h = _last_modifier(heads, h, range(h + step, m, step))
-        total += scores["arc"](h, m, label) + scores["sib"](h, m, c_h, label)
-        total += scores["inner"](h, m, _last_modifier(heads, m, range(m - step, h, -step)), label)
-        total += scores["outer"](
-            h, m, _last_modifier(heads, m, range(m + step, beyond, step)), label
-        )
-    return heads, labels, total
-
-
-def parts_of_tree(heads: Sequence[int]) -> list[tuple[int, int, int, int, int, bool]]:
-    """(h, m, s, t, g, whether m is outermost) of every word; s, t: h for none."""
-
-    def inner(m: int) -> int:
-        h = heads[m]
-        return _last_modifier(heads, h, range(h + 1, m) if h < m else range(h - 1, m, -1))
-
-    parts = []
-    for m in range(1, len(heads)):
-        h, s = heads[m], inner(m)
-        beyond = range(m + 1, len(heads)) if h < m else range(1, m)
-        t, g = inner(s) if s != h else h, heads[h] if h > 0 else 0
-        parts.append((h, m, s, t, g, all(heads[o] != h for o in beyond)))
-    return parts
+    cells = {
+        "arc": arc_scores, "sibling": sibling, "inner_grandchild": inner, "outer_grandchild": outer,
+    }  # fmt: skip
+    return _best_tree(grandchild.CHART, cells, single_root)
 
 
 def _best_tree(
-    chart: Chart, scores: Scores, arc_scores: Sequence[Any], single_root: bool
-) -> tuple[Derivation, int]:
-    """The best tree, and the number of words."""
-    n = len(arc_scores) - 1
+    chart: Chart, cells: Mapping[str, Any], single_root: bool
+) -> tuple[list[int], list[int], Any]:
+    """heads, labels and score of the best tree; cells: by the names of scores, None for zeros."""
+    arcs = cells["arc"]
+    n, cell = len(arcs) - 1, arcs[0][0]
+    has_labels = hasattr(cell, "__len__")
+    zero = type(cell[0] if has_labels else cell)(0)
+    scores = {name: _of_cells(of_part, zero) for name, of_part in cells.items()}
     if n == 0:
-        return Derivation(0, (), ()), 0
-    cell = arc_scores[0][0]
-    sizes = {"L": len(cell)} if hasattr(cell, "__len__") else {}
+        return [NO_HEAD], [NO_HEAD], zero
+    sizes = {"L": len(cell)} if has_labels else {}
     found = k_best(chart, scores, n, 1, single_root=single_root, sizes=sizes)
     if not found:
         raise NoTreeError("no projective tree: too many parts are forbidden")
-    return found[0], n
+    heads, labels = heads_of(found[0], n), [NO_HEAD] * (n + 1)
+    for _, m, *label in found[0].arcs:
+        labels[m] = label[0] if label else NO_HEAD
+    return heads, labels, tree_score(scores, heads, labels if has_labels else None, zero)
 
 
-def _of_cells(cells: Any, arc_scores: Sequence[Any]) -> Any:
+def tree_score(scores: Mapping[str, Any], heads: Sequence[int], labels: Any, zero: Any) -> Any:
+    """The sum over words 1..n of scores, by the fields of `Scores`.
+
+    What belongs to an arc with its siblings and grandparents is summed first; the outermost pair,
+    the end and grandchildren are added one by one.
+    """
+    total = zero
+    for m in range(1, len(heads)):
+        h, n = heads[m], len(heads) - 1
+        inside, beyond = range(m - 1, h, -1), range(m + 1, n + 1)
+        if h > m:
+            inside, beyond = range(m + 1, h), range(m - 1, 0, -1)
+        s = _inner_sibling(heads, m)
+        t, g = _inner_sibling(heads, s) if s != h else h, heads[h] if h > 0 else 0
+        word = {"h": h, "m": m, "e": m, "s": s, "t": t, "g": g}
+        is_outermost = all(heads[o] != h for o in beyond)
+        of_arc, after = zero, []
+        for name, score in scores.items():
+            among = inside if name == "inner_grandchild" else beyond
+            child = next((c for c in reversed(among) if heads[c] == m), m)
+            place = [{**word, "c": child}[axis] for axis in axes_of(name)]
+            value = score(*place, *([] if labels is None else [labels[m]]))
+            if name in ("outermost", "end", "inner_grandchild", "outer_grandchild"):
+                needs_outermost = name in ("outermost", "end")
+                after += [value] if is_outermost or not needs_outermost else []
+            else:
+                of_arc += value
+        total += of_arc
+        for value in after:
+            total += value
+    return total
+
+
+def _inner_sibling(heads: Sequence[int], m: int) -> int:
+    """The modifier of m's head just inside m; the head itself if there is none."""
+    h = heads[m]
+    inside = range(m - 1, h, -1) if h < m else range(m + 1, h)
+    return next((s for s in inside if heads[s] == h), h)
+
+
+def _of_cells(cells: Any, zero: Any) -> Any:
     """The cell at some positions; 0 where no scores were given."""
     if cells is None:
-        return lambda *at: _zero(arc_scores)
+        return lambda *at: zero
 
     def cell(*at: int) -> Any:
         found = cells
@@ -205,13 +206,3 @@ def _of_cells(cells: Any, arc_scores: Sequence[Any]) -> Any:
         return found
 
     return cell
-
-
-def _last_modifier(heads: Sequence[int], h: int, words: range) -> int:
-    """The last of these words whose head is h; h if there is none."""
-    return next((m for m in reversed(words) if heads[m] == h), h)
-
-
-def _zero(arc_scores: Matrix) -> Any:
-    """0 in the type of the cells."""
-    return type(arc_scores[0][0])(0)
