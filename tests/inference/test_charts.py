@@ -11,7 +11,8 @@ from tests.oracles.brute_force import all_trees
 
 PAGES = [eisner, eisner_sibling, grand_sibling, tri_sibling, grandchild]
 NAMES = (
-    "arc", "sib", "end", "grand", "grand_sib", "tri_sib", "outermost", "inner", "outer",
+    "arc", "sib", "sibling", "end", "grandparent", "grand_sibling", "tri_sibling", "outermost",
+    "inner_grandchild", "outer_grandchild",
 )  # fmt: skip
 ZEROS = {name: lambda *at: 0.0 for name in NAMES}
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.__name__.split(".")[-1])
