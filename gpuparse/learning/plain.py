@@ -16,7 +16,8 @@ import torch
 
 from gpuparse.errors import NoTreeError
 from gpuparse.features.plan import HigherPlan, LabelPlan, Plan
-from gpuparse.inference.textbook.higher_order import parts_of_tree
+from gpuparse.inference.search import Search
+from gpuparse.inference.tree_parts import find_parts
 from gpuparse.learning.updates import (
     CONDITIONAL,
     FACTORED,
@@ -30,7 +31,7 @@ from gpuparse.parts import HIGHER_ORDER
 from gpuparse.scoring.higher import ABSENT_WORD, higher_rows
 from gpuparse.scoring.joint_labels import label_map
 from gpuparse.scoring.labels import arc_positions, first_best, label_lines, tree_positions
-from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Search, Sentences
+from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Sentences
 from gpuparse.scoring.plain import (
     TreeScores,
     allowed_arcs,
@@ -248,7 +249,9 @@ def _parts_of(heads: np.ndarray, labels: np.ndarray | None, scorer: Scorer) -> I
     children = scorer.joint.higher if scorer.joint else None
     if not plan.higher and not children:
         return
-    for h, m, s, t, g, is_last in parts_of_tree(tree):
+    parts = find_parts(torch.tensor([[tree]]), torch.tensor([n]))
+    words_of_parts = (parts.h, parts.m, parts.s, parts.t, parts.g, parts.is_outermost)
+    for h, m, s, t, g, is_last in torch.stack(words_of_parts)[:, 0, 0, 1:].T.tolist():
         inner, outer = _furthest(tree, h, m)
         words = {"h": h, "m": m, "g": g, "s": _or_absent(s, h), "t": _or_absent(t, h)}
         child = {"head_child": words["s"], "inner_grandchild": inner, "outer_grandchild": outer}

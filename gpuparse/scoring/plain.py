@@ -22,6 +22,7 @@ from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.inference.higher_order import eisner_grandchild_labelled
 from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.scores import read_cells, word_mask
+from gpuparse.inference.search import Search
 from gpuparse.parts import CHILDREN
 from gpuparse.scoring.admission import CPU_BUDGET
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer, arc_scores
@@ -29,7 +30,7 @@ from gpuparse.scoring.guides import guide_scores
 from gpuparse.scoring.higher import dense_higher_scores
 from gpuparse.scoring.joint_labels import label_map
 from gpuparse.scoring.labels import first_best, graph_labels, tree_label_scores
-from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Search, Sentences
+from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Sentences
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import TensorBatch, as_tensors
 from gpuparse.scoring.weights import FeatureMap, Weights

@@ -56,7 +56,7 @@ def prune(
     """Fill in which arcs of a batch's sentences are left.
 
     Args:
-        plan: of the higher-order model; rows: its table's. known: as in `gpuparse.confidence.find_tree_marginals`.
+        plan: of the higher-order model; rows: its table's. known: (T,) heads by token, -1 for none.
     Raises:
         NoTreeError: no tree has what is known of a sentence.
     Cost: one scoring of all arcs, the sums over all trees and the best one.
