@@ -385,61 +385,12 @@ def find_suspicious_sentences(
     return native.OK
 
 
-def best_labels_batch(
-    labels: Any, lengths: np.ndarray, heads: np.ndarray, best_labels: np.ndarray, sums: np.ndarray
-) -> int:
-    """The best labels of given trees under limits, head by head."""
-    n_nodes = heads.shape[1]
-    scores = labels.scores.reshape(len(heads), n_nodes, n_nodes, len(labels.class_of))
-    for b, n in enumerate(lengths.tolist()):
-        found = np.full(n + 1, NO_HEAD)
-        for h in range(n + 1):
-            words = [m for m in range(1, n + 1) if heads[b, m] == h]
-            chosen = _best_limited(scores[b, h, words], labels.class_of, labels.masks)
-            if chosen is None:
-                break
-            found[words] = chosen
-        else:
-            best_labels[b, 1 : n + 1] = found[1:]
-            of_words = (scores[b, heads[b, m], m, found[m]] for m in range(1, n + 1))
-            sums[b] = sum(of_words, start=0.0)
-            continue
-        sums[b] = -np.inf
-    return native.OK
-
-
-def _best_limited(scores: np.ndarray, class_of: np.ndarray, masks: np.ndarray) -> list[int] | None:
-    """The best labels of the modifiers of one head, no limit used twice; None: there are none.
-
-    Args:
-        scores: (M, L) of labels, by modifier.
-    """
-    # By the limits that have been used: the score, and the labels
-    best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
-    for of_labels in scores:
-        after: dict[int, tuple[float, list[int]]] = {}
-        for mask_number, mask in enumerate(masks.tolist()):
-            of_class = np.where(class_of == mask_number, of_labels, -np.inf)
-            label = int(of_class.argmax())
-            if of_class[label] == -np.inf:
-                continue
-            for used, (score, chosen) in best.items():
-                value = score + float(of_class[label])
-                if not used & mask and value > after.get(used | mask, (-np.inf, []))[0]:
-                    after[used | mask] = value, [*chosen, label]
-        best = after
-    if not best:
-        return None
-    most = max(score for score, _ in best.values())
-    return next(best[used][1] for used in sorted(best) if best[used][0] == most)
-
-
 FUNCTIONS: dict[str, Callable[..., int]] = {
     function.__name__: function
     for function in (
         eisner_batch, eisner_sibling_batch, eisner_kbest_batch, eisner_sibling_kbest_batch,
         chu_liu_edmonds_kbest_batch, eisner_sample_batch, eisner_sibling_sample_batch,
         matrix_tree_sample_batch, hill_climb_batch, multi_parent_batch, find_bad_tree,
-        find_suspicious_sentences, best_labels_batch,
+        find_suspicious_sentences,
     )
 }  # fmt: skip

@@ -249,11 +249,12 @@ def _parts_of(heads: np.ndarray, labels: np.ndarray | None, scorer: Scorer) -> I
     children = scorer.joint.higher if scorer.joint else None
     if not plan.higher and not children:
         return
-    parts = find_parts(torch.tensor([[tree]]), torch.tensor([n]))
-    words_of_parts = (parts.h, parts.m, parts.s, parts.t, parts.g, parts.is_outermost)
-    for h, m, s, t, g, is_last in torch.stack(words_of_parts)[:, 0, 0, 1:].T.tolist():
-        inner, outer = _furthest(tree, h, m)
+    found = find_parts(torch.tensor([[tree]]), torch.tensor([n]))
+    fields = found.h, found.m, found.s, found.t, found.g, found.inner, found.outer
+    of_words = torch.stack((*fields, found.is_outermost))[:, 0, 0, 1:].T.tolist()
+    for h, m, s, t, g, inner, outer, is_last in of_words:
         words = {"h": h, "m": m, "g": g, "s": _or_absent(s, h), "t": _or_absent(t, h)}
+        inner, outer = _or_absent(inner, m), _or_absent(outer, m)
         child = {"head_child": words["s"], "inner_grandchild": inner, "outer_grandchild": outer}
         for number, kind in enumerate(HIGHER_ORDER):
             of_kind = tuple((words | {"c": child.get(kind.name)})[role] for role in kind.roles)
@@ -264,20 +265,12 @@ def _parts_of(heads: np.ndarray, labels: np.ndarray | None, scorer: Scorer) -> I
                 yield LABELLED + kind.name, *of_kind, int(labels[m - 1])
 
 
-def _or_absent(word: int, h: int) -> int:
-    return ABSENT_WORD if word == h else word
+def _or_absent(word: int, instead: int) -> int:
+    return ABSENT_WORD if word == instead else word
 
 
 def _has_templates(plan: HigherPlan | None, number: int) -> bool:
     return plan is not None and bool(plan.family_start[number] < plan.family_start[number + 1])
-
-
-def _furthest(tree: list[int], h: int, m: int) -> tuple[int, int]:
-    """The furthest modifiers of m on the side of h and on the other side."""
-    of_word = [c for c, head in enumerate(tree) if head == m and c > 0]
-    left = min((c for c in of_word if c < m), default=ABSENT_WORD)
-    right = max((c for c in of_word if c > m), default=ABSENT_WORD)
-    return (left, right) if h < m else (right, left)
 
 
 def _arcs_and_siblings(graph: np.ndarray) -> Iterator[Part]:
