@@ -40,10 +40,9 @@ from gpuparse.scoring.admission import (
     write_chains,
 )
 from gpuparse.scoring.engines import Found, LabelLimits, Scored, choose_engine, found_graphs
-from gpuparse.scoring.joint_labels import JointLabels, joint_labels
 from gpuparse.scoring.native_parser import NativeParser
 from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import FeatureMap, Weights
+from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights, joint_labels
 
 if TYPE_CHECKING:
     from gpuparse.scoring.device import DeviceParser, Sent

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping
 
 from gpuparse.data.vocabulary import Encoder
 from gpuparse.parser import Parser
-from gpuparse.scoring.joint_labels import label_map
+from gpuparse.scoring.weights import label_map
 from tests.rows import rows_of_arcs, rows_of_ends, rows_of_siblings, wide_map
 from tests.samples import Sentence, treebank_of
 

@@ -6,9 +6,8 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import LINE, ArcPlan, LabelPlan, Plan
 from gpuparse.parts import listed_number
-from gpuparse.scoring.joint_labels import JointLabels
 from gpuparse.scoring.native import make_scorer, sentences_of
-from gpuparse.scoring.weights import FeatureMap, Weights, hashed_map
+from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights, hashed_map
 
 WIDE = 1 << 32  # rows of a table in which the features of a few sentences do not collide
 

@@ -19,9 +19,9 @@ from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import TorchScorer, arc_scores
-from gpuparse.scoring.joint_labels import label_map
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scoring.weights import label_map
 from tests.oracles import brute_force
 from tests.samples import any_heads, random_sentences, template_set_text, treebank_of
 from tests.test_model import TEST, TRAIN, trained

@@ -1,12 +1,14 @@
 """Online learning of trees in torch, on any device: mini-batches are searched, compared, learned.
 
-As native code learns mini-batches: all trees of a mini-batch are found
-with the same weights, and then its sentences are learned from one after the other, each step
-computed with the weights of that moment. Here the steps come from the matrix of the products of all
-differences (`device_difference.py`), and the weights are moved once a mini-batch.
+As native code learns mini-batches: all trees of a mini-batch are found with the same weights, and
+then its sentences are learned from one after the other, each step computed with the weights of that
+moment. Here the steps come from the products of all differences (`products`), and the weights
+change once per mini-batch.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,20 +21,7 @@ from gpuparse.features.plan import Plan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.device_difference import (
-    Differences,
-    by_row,
-    change,
-    coalesced,
-    margins,
-    products,
-)
-from gpuparse.learning.device_parts import (
-    Parts,
-    arcs_that_differ,
-    ends_that_differ,
-    siblings_that_differ,
-)
+from gpuparse.inference.scores import inner_siblings
 from gpuparse.learning.updates import steps_in_turn, update_rule
 from gpuparse.scoring.admission import Admission, PartSize
 from gpuparse.scoring.device import DeviceParser, or_no_memory
@@ -43,6 +32,167 @@ from gpuparse.scoring.weights import FeatureMap, Weights
 
 MAX_CELLS = 1 << 27  # scores of arcs, or of siblings, that are held at a time
 ROWS_AT_ONCE = 1 << 24  # feature rows of differing parts, likewise
+
+SHARED_CELLS = 1 << 23  # of the dense part of the matrix that is held at a time
+
+
+class Parts(NamedTuple):
+    """P parts of one kind: (P,) int64 each."""
+
+    sentence: Tensor
+    head: Tensor
+    modifier: Tensor  # of ends the outermost one, the head for none
+    third: Tensor  # the inner sibling, the head for none; of ends 1 for the right side
+    sign: Tensor
+
+
+def arcs_that_differ(gold: Tensor, found: Tensor) -> Parts:
+    """The arcs that only one of two trees has; gold, found: heads (B, N)."""
+    b, m = (gold != found).nonzero(as_tuple=True)
+    return _both(b, (gold[b, m], m, m), (found[b, m], m, m))
+
+
+def siblings_that_differ(gold: Tensor, found: Tensor) -> Parts:
+    """The sibling parts that only one of two trees has.
+
+    Cost: O(B N^2) time and memory.
+    """
+    inner, found_inner = inner_siblings(gold), inner_siblings(found)
+    b, m = ((gold != found) | (inner != found_inner)).nonzero(as_tuple=True)
+    return _both(b, (gold[b, m], m, inner[b, m]), (found[b, m], m, found_inner[b, m]))
+
+
+def ends_that_differ(gold: Tensor, found: Tensor) -> Parts:
+    """The ends, one for each head and side, that only one of two trees has; cost as above."""
+    # [side, B, N]: the outermost modifier of each node, itself for none
+    last, found_last = _outermost(gold), _outermost(found)
+    side, b, h = (last != found_last).nonzero(as_tuple=True)
+    return _both(b, (h, last[side, b, h], side), (h, found_last[side, b, h], side))
+
+
+def _both(b: Tensor, gold: tuple[Tensor, ...], found: tuple[Tensor, ...]) -> Parts:
+    signs = torch.ones_like(b)
+    head, modifier, third = (torch.cat(pair) for pair in zip(gold, found, strict=True))
+    return Parts(torch.cat([b, b]), head, modifier, third, torch.cat([signs, -signs]))
+
+
+def _outermost(heads: Tensor) -> Tensor:
+    """(2, B, N) the last modifier of each node to the left, to the right; the node for none."""
+    n_nodes = heads.shape[1]
+    m = torch.arange(n_nodes, device=heads.device)
+    h = m.unsqueeze(1)
+    # [B, h, m]
+    is_arc = heads.unsqueeze(1) == h
+    left = torch.where(is_arc & (m < h), m, n_nodes).amin(2)
+    right = torch.where(is_arc & (m > h), m, -1).amax(2)
+    return torch.stack([torch.where(left < n_nodes, left, m), torch.where(right < 0, m, right)])
+
+
+class Differences(NamedTuple):
+    """E entries that are not zero, (E,) int64 each, by sentence, then by row of the weights."""
+
+    sentence: Tensor
+    row: Tensor
+    count: Tensor
+
+
+class Column(NamedTuple):
+    """The same entries by row, then by sentence, and the U different rows."""
+
+    order: Tensor  # (E,) which entries
+    rows: Tensor  # (U,) ascending
+    number: Tensor  # (E,) of each entry's row
+    sizes: Tensor  # (U,) entries of each row
+
+
+def coalesced(features: Tensor, n_rows: int) -> Differences:
+    """Add up the signs of features that have sentence and row in common.
+
+    Args:
+        features: (3, F) int64: sentence, row, sign.
+    """
+    sentence, row, sign = features
+    key, place = torch.unique(sentence * n_rows + row, return_inverse=True)
+    count = torch.zeros_like(key).index_add_(0, place, sign)  # whole numbers, in any order
+    is_left = count != 0
+    key, count = key[is_left], count[is_left]
+    return Differences(key // n_rows, key % n_rows, count)
+
+
+def by_row(differences: Differences) -> Column:
+    """The entries in the other order."""
+    row, order = torch.sort(differences.row, stable=True)
+    rows, number, sizes = torch.unique_consecutive(row, return_inverse=True, return_counts=True)
+    return Column(order, rows, number, sizes)
+
+
+def margins(differences: Differences, weights: Tensor, n_sentences: int) -> Tensor:
+    """D w, (B,) float64; weights: (rows,)."""
+    products = differences.count * weights[differences.row].double()
+    sizes = torch.bincount(differences.sentence, minlength=n_sentences)
+    return sum_runs(products, differences.sentence, sizes)
+
+
+def products(
+    differences: Differences, column: Column, n_sentences: int, cells: int = SHARED_CELLS
+) -> Tensor:
+    """D D^T, (B, B) float64.
+
+    Args:
+        cells: of the dense matrix that is held at a time: rows of the weights that several
+            sentences share, by sentence.
+    Cost: O(E + B^2 S) for S such rows.
+    """
+    squares = torch.zeros(n_sentences, dtype=torch.int64, device=differences.count.device)
+    squares.index_add_(0, differences.sentence, differences.count**2)
+    is_shared = column.sizes > 1
+    of_entry = is_shared[column.number]
+    entry = column.order[of_entry]
+    shared = (is_shared.cumsum(0) - 1)[column.number[of_entry]]
+    n_shared = int(is_shared.sum())
+    total = torch.zeros(n_sentences, n_sentences, dtype=torch.float64, device=squares.device)
+    step = max(1, cells // n_sentences)
+    firsts = torch.arange(0, n_shared + step, step, device=squares.device)
+    cuts = torch.searchsorted(shared, firsts).tolist()
+    for first, (low, high) in enumerate(pairwise(cuts)):
+        dense = total.new_zeros(n_sentences, min(step, n_shared - first * step))
+        here = entry[low:high]
+        place = differences.sentence[here], shared[low:high] - first * step
+        dense[place] = differences.count[here].double()
+        total += dense @ dense.T
+    return total.diagonal_scatter(squares.double())
+
+
+def change(differences: Differences, column: Column, steps: Tensor) -> Tensor:
+    """Steps times D at the rows of the column, (K, U) float64; steps: (K, B) float64."""
+    moved = (steps[:, differences.sentence] * differences.count)[:, column.order]
+    return sum_runs(moved, column.number, column.sizes)
+
+
+def sum_runs(values: Tensor, run: Tensor, sizes: Tensor) -> Tensor:
+    """Sum runs of values, pair by pair: the same bits on every device.
+
+    Args:
+        values: (..., E), the runs one after the other. run: (E,) int64, ascending.
+        sizes: (R,) int64, how long each run is.
+    Returns:
+        (..., R), 0 for empty runs.
+    Cost: O(E log L) for a longest run of L values; log L rounds.
+    """
+    count = values.shape[-1]
+    if count == 0:
+        return values.new_zeros(*values.shape[:-1], len(sizes))
+    firsts = sizes.cumsum(0) - sizes
+    place = torch.arange(count, device=values.device) - firsts[run]
+    left = sizes[run] - place  # values of the run from here on
+    width, longest = 1, int(sizes.max())
+    while width < longest:
+        takes = (place % (2 * width) == 0) & (left > width)
+        next_ones = torch.where(takes[:-width], values[..., width:], 0)
+        values = torch.cat([values[..., :-width] + next_ones, values[..., -width:]], -1)
+        width *= 2
+    sums = values[..., firsts.clamp(max=count - 1)]
+    return torch.where(sizes > 0, sums, 0)
 
 
 class DeviceLearner:

@@ -29,7 +29,6 @@ from gpuparse.learning.updates import (
 )
 from gpuparse.parts import HIGHER_ORDER
 from gpuparse.scoring.higher import ABSENT_WORD, higher_rows
-from gpuparse.scoring.joint_labels import label_map
 from gpuparse.scoring.labels import arc_positions, first_best, label_lines, tree_positions
 from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Sentences
 from gpuparse.scoring.plain import (
@@ -46,7 +45,7 @@ from gpuparse.scoring.plain import (
 )
 from gpuparse.scoring.rows import PartRows
 from gpuparse.scoring.tensors import TensorBatch
-from gpuparse.scoring.weights import FeatureMap
+from gpuparse.scoring.weights import FeatureMap, label_map
 
 ALL_HAVE_TREES = -1
 MARGIN_TOLERANCE = 1e-5  # single precision weights allow no smaller one

@@ -35,9 +35,8 @@ from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.updates import AveragedWeights, Table, check_learning
 from gpuparse.parser import Parser, check_guides, label_children
 from gpuparse.parts import CHILDREN
-from gpuparse.scoring.joint_labels import JointLabels, joint_labels
 from gpuparse.scoring.pruning import Arcs, all_cells
-from gpuparse.scoring.weights import Weights, hashed_map, quantised
+from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, joint_labels, quantised
 
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 

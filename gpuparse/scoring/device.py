@@ -19,11 +19,9 @@ from gpuparse.inference.backends import MOST_NODES
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scoring.admission import CPU_BUDGET, Admission, PartSize
-from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.arcs import arc_scores, guide_scores
 from gpuparse.scoring.engines import NO_ARCS, Found, GraphArcs, Scored, found_graphs
-from gpuparse.scoring.guides import guide_scores
-from gpuparse.scoring.joint import best_arc_labels
-from gpuparse.scoring.labels import best_graph_labels, best_labels
+from gpuparse.scoring.labels import best_arc_labels, best_graph_labels, best_labels
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import TensorBatch, tensors_over
 

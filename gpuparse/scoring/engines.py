@@ -10,9 +10,8 @@ from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.features.plan import ArcPlan, LabelPlan, Plan
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.scoring.joint_labels import JointLabels
 from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import FeatureMap, Weights
+from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights
 
 
 class LabelLimits(NamedTuple):

@@ -3,10 +3,9 @@
 import torch
 from torch import Tensor
 
-from gpuparse.features.keys import fold, mix
 from gpuparse.features.plan import BELOW, PART_SEED, RIGHT, HigherPlan
 from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
-from gpuparse.scoring.tensors import AnyBatch, TensorBatch, as_tensors, bag_of, sum_bags
+from gpuparse.scoring.tensors import AnyBatch, TensorBatch, as_tensors, bag_of, fold, mix, sum_bags
 from gpuparse.scoring.weights import FeatureMap, Weights
 
 ABSENT_WORD = 0  # stands for a word that a part does not have

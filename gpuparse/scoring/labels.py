@@ -1,4 +1,4 @@
-"""Labels of finished trees and graphs: the doors to native code, and the torch forms."""
+"""Labels of finished trees and graphs, and the best labels of all arcs: native and torch forms."""
 
 import numpy as np
 import torch
@@ -6,10 +6,10 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.data.batch import Batch
-from gpuparse.features.keys import fold, mix
-from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, LabelPlan
+from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, ArcPlan, LabelPlan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.parts import BY_NAME
+from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
 from gpuparse.scoring.native import GraphHeads, sentences_of
 from gpuparse.scoring.tensors import (
     AnyBatch,
@@ -18,9 +18,11 @@ from gpuparse.scoring.tensors import (
     as_tensors,
     bag_of,
     device_of,
+    fold,
+    mix,
     sum_bags,
 )
-from gpuparse.scoring.weights import Weights
+from gpuparse.scoring.weights import Weights, label_map
 
 LABEL_ROLES = BY_NAME["label"].roles
 
@@ -289,3 +291,50 @@ def _last_true(mask: Tensor) -> Tensor:
     """The last number of the last dimension that is True, or NO_NODE."""
     nodes = torch.arange(mask.shape[-1], device=mask.device)
     return torch.where(mask, nodes, NO_NODE).max(-1).values
+
+
+def best_arc_labels(
+    batch: AnyBatch,
+    plan: ArcPlan,
+    weights: Weights,
+    *,
+    backend: str = "torch",
+    rows_at_once: int = ROWS_AT_ONCE,
+) -> tuple[Tensor, Tensor]:
+    """The best label of every arc, whatever tree it may be in.
+
+    Args:
+        batch: B sentences of at most N - 1 words, on the device that is to do the work.
+        plan: of `compile_joint_labels`.
+        weights: (lines, L), one column a label.
+        backend: "torch" (any device) or "gpu" (Triton kernels).
+        rows_at_once: feature rows and label scores held in memory at a time, at least.
+    Returns:
+        (B, N, N) what the best label of each arc scores, in the type of `arc_scores`, and
+        (B, N, N) int64 its number, the first of equals. Column 0, the diagonal and padding hold
+        nothing of use.
+    Cost: O(templates * labels) an arc.
+    Source: Carreras (2007), section 2: the best label of each dependency is chosen as its part is
+        scored.
+    """
+    chosen, batch = choose_backend(backend, device_of(batch), has_kernels=True), as_tensors(batch)
+    if chosen == "gpu":
+        from gpuparse.scoring.triton import arcs, joint  # Triton only where it is needed
+
+        features = label_map(len(weights.array))
+        tables = arcs.arc_tables(plan, features, batch.values.device)
+        sentences = batch.starts, batch.lengths, batch.n_nodes
+        sums = joint.place_lines(batch.values, tables, weights)
+        return joint.label_arcs(*sentences, tables, sums, weights)
+    scorer = TorchScorer(batch, plan, label_map(len(weights.array)), weights, rows_at_once)
+
+    def best(scores: Tensor) -> tuple[Tensor, ...]:
+        scores = scores.reshape(*scores.shape[:2], -1)  # those of a single label are (G, N)
+        # argmax alone does not say which of equals it takes.
+        most = scores.max(-1).values
+        labels = torch.arange(scores.shape[-1], device=scores.device)
+        first = torch.where(scores == most.unsqueeze(-1), labels, scores.shape[-1]).min(-1).values
+        return most, first
+
+    most, first = scorer.reduced(best)
+    return most, first

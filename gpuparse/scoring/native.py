@@ -13,8 +13,7 @@ from gpuparse.errors import NoTreeError
 from gpuparse.features.plan import Plan
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.search import Search
-from gpuparse.scoring.joint_labels import JointLabels
-from gpuparse.scoring.weights import RowMap, Weights
+from gpuparse.scoring.weights import JointLabels, RowMap, Weights
 
 _NONE = np.zeros(0, np.int64)
 

@@ -25,15 +25,13 @@ from gpuparse.inference.scores import read_cells, word_mask
 from gpuparse.inference.search import Search
 from gpuparse.parts import CHILDREN
 from gpuparse.scoring.admission import CPU_BUDGET
-from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer, arc_scores
-from gpuparse.scoring.guides import guide_scores
+from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer, arc_scores, guide_scores
 from gpuparse.scoring.higher import dense_higher_scores
-from gpuparse.scoring.joint_labels import label_map
 from gpuparse.scoring.labels import first_best, graph_labels, tree_label_scores
 from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Sentences
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import TensorBatch, as_tensors
-from gpuparse.scoring.weights import FeatureMap, Weights
+from gpuparse.scoring.weights import FeatureMap, Weights, label_map
 
 MAX_ITERATIONS = 100
 """Of dual decomposition, which does not branch in torch: more iterations certify few more trees."""

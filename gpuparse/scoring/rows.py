@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.features.keys import WORD, fold, mix, part_keys
 from gpuparse.features.plan import (
     ATOM,
     LINE,
@@ -21,7 +20,7 @@ from gpuparse.features.plan import (
     most_arc_rows,
     most_sibling_rows,
 )
-from gpuparse.scoring.tensors import TensorBatch, row_finder
+from gpuparse.scoring.tensors import WORD, TensorBatch, fold, mix, part_keys, row_finder
 from gpuparse.scoring.weights import FeatureMap
 
 _ROLES = ("head", "sibling", "modifier")

@@ -9,18 +9,20 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.data.batch import Batch
-from gpuparse.features.keys import WORD, fold, mix
 from gpuparse.features.plan import LINE, NO_CODE, NO_SIBLING, ArcPlan, Plan, SiblingPlan
 from gpuparse.inference.backends import choose_backend, run_in_threads
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
 from gpuparse.scoring.native import make_scorer, sentences_of
 from gpuparse.scoring.tensors import (
+    WORD,
     AnyBatch,
     TensorBatch,
     as_arrays,
     as_tensors,
     bag_of,
     device_of,
+    fold,
+    mix,
     sum_bags,
 )
 from gpuparse.scoring.weights import FeatureMap, Weights

@@ -1,6 +1,10 @@
-"""Batches, weights and row maps as tensors: what the torch and Triton forms read, on any device."""
+"""Batches, weights and row maps as tensors, and the hash of features, on any device.
 
-from collections.abc import Callable
+The key of a family's feature for the arc h -> m is `head part XOR modifier part`. A part is hashed
+once a word, so an arc costs one XOR. Keys have 32 bits. As in native/feature_rows.h.
+"""
+
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +15,12 @@ from gpuparse.features.plan import LINE
 from gpuparse.scoring.weights import FeatureMap, Weights
 
 EXACT_BELOW = 1 << 24  # float32 holds every integer up to here
+
+_FOLD = 0x9E3779B1
+_SEED = 0x85EBCA6B
+_MIX_1 = 0x7FEB352D
+_MIX_2 = 0x846CA68B
+WORD = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,3 +171,45 @@ def _make_bag(weights: Weights, device: torch.device, dtype: torch.dtype) -> nn.
         table = torch.from_numpy(weights.padded)
     bag = nn.EmbeddingBag(rows + 1, width, mode="sum", padding_idx=rows, _weight=table)
     return bag.requires_grad_(False).to(device)
+
+
+def fold(key: Tensor, value: Tensor) -> Tensor:
+    """Take one more value into a side's key; int64 tensors that hold 32-bit numbers."""
+    key = ((key ^ value) * _FOLD) & WORD
+    return key ^ (key >> 15)
+
+
+def mix(key: Tensor, seed: int | Tensor) -> Tensor:
+    """A family's part from a side's key, every bit of which depends on every bit of the key."""
+    key = key ^ ((seed * _SEED) & WORD)
+    key = key ^ (key >> 16)
+    key = (key * _MIX_1) & WORD
+    key = key ^ (key >> 15)
+    key = (key * _MIX_2) & WORD
+    return key ^ (key >> 16)
+
+
+def side_keys(
+    values: Tensor, places: Tensor, atoms: Iterable[tuple[int, int]]
+) -> tuple[Tensor, Tensor]:
+    """Keys of one side at every node.
+
+    Args:
+        values: (C, T) int field values of a batch.
+        places: (B, N) token index of each node.
+        atoms: (row, offset) of each atom.
+    Returns:
+        (B, N) int64 keys, and (B, N) bool: every atom has a value.
+    """
+    key = torch.zeros_like(places)
+    present = torch.ones_like(places, dtype=torch.bool)
+    for row, offset in atoms:
+        value = values[row].long()[(places + offset).clamp(0, values.shape[1] - 1)]
+        present &= value != 0
+        key = fold(key, value)
+    return key, present
+
+
+def part_keys(key: Tensor, seed: int | Tensor, role: int) -> Tensor:
+    """A family's part from a side's key; role: 0 of the head, 1 of the modifier."""
+    return mix(key, 2 * seed + role)

@@ -1,13 +1,15 @@
-"""The weights of features, and the map from keys of features to their rows."""
+"""The weights of features and of labels, and the map from keys of features to their rows."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuparse.errors import ConfigError
-from gpuparse.features.plan import LINE
+from gpuparse.features.plan import LINE, ArcPlan, HigherPlan
 
 WORD = 0xFFFFFFFF  # the bits of a key
+
+LANES = 16  # weights of a line are padded to a multiple of this
 
 
 class Weights:
@@ -84,3 +86,43 @@ def hashed_map(n_rows: int, dense_lines: int) -> FeatureMap:
     is_power = table & (table - 1) == 0
     rows = RowMap(table, is_power, table - 1 if is_power else WORD, table)
     return FeatureMap(rows, table + dense_lines * LINE)
+
+
+class JointLabels(NamedTuple):
+    """What the labels of arcs are scored with."""
+
+    plan: ArcPlan
+    rows: RowMap  # of lines of weights
+    weights: np.ndarray  # (lines * stride,): a line of one weight a label, then zeros
+    stride: int
+    width: int  # labels
+    table: Weights  # that of `weights`: (lines, stride)
+    higher: HigherPlan | None = None  # templates of children, where their labels are found too
+
+
+def joint_labels(
+    plan: ArcPlan, weights: Weights, width: int, higher: HigherPlan | None = None
+) -> JointLabels:
+    """What native code scores labels with.
+
+    Args:
+        weights: (lines, width), of which a copy is made; or (lines, stride_of(width)), with zeros
+            beyond the labels, which are used without a copy.
+        width: labels.
+        higher: templates of children that labels are found with too.
+    """
+    stride = stride_of(width)
+    if weights.array.shape[1] < stride:
+        weights = Weights(np.pad(weights.array, ((0, 0), (0, stride - width))))
+    rows, flat = label_map(len(weights.array)).rows, weights.array.reshape(-1)
+    return JointLabels(plan, rows, flat, stride, width, weights, higher)
+
+
+def stride_of(width: int) -> int:
+    """Number of weights of a line for `width` labels: a multiple of the vector length."""
+    return -(-width // LANES) * LANES
+
+
+def label_map(n_lines: int) -> FeatureMap:
+    """The row map of n_lines lines of label weights."""
+    return hashed_map(n_lines, 0)

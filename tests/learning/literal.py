@@ -23,7 +23,7 @@ from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from gpuparse.parts import CHILDREN, HIGHER_ORDER
 from gpuparse.scoring.higher import higher_rows
-from gpuparse.scoring.joint_labels import label_map
+from gpuparse.scoring.weights import label_map
 from tests.inference.decoders import TEXTBOOK
 from tests.named_rows import lines_of_labels, rows_of_trees
 from tests.oracles import online

@@ -7,20 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.learning.device_difference import (
+from gpuparse.learning.on_device import (
     Differences,
+    Parts,
+    arcs_that_differ,
     by_row,
     change,
     coalesced,
+    ends_that_differ,
     margins,
     products,
-    sum_runs,
-)
-from gpuparse.learning.device_parts import (
-    Parts,
-    arcs_that_differ,
-    ends_that_differ,
     siblings_that_differ,
+    sum_runs,
 )
 from gpuparse.learning.updates import (
     MIRA,

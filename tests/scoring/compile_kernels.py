@@ -86,8 +86,7 @@ def launch_all() -> None:
     """Score arcs, siblings and labels, of all maps and types of weights, without a GPU."""
     from gpuparse.data.batch import Batch
     from gpuparse.scoring.arcs import arc_scores
-    from gpuparse.scoring.joint import best_arc_labels
-    from gpuparse.scoring.labels import best_labels
+    from gpuparse.scoring.labels import best_arc_labels, best_labels
     from gpuparse.scoring.siblings import sibling_scores
     from gpuparse.scoring.weights import Weights
     from tests.scoring import test_joint, test_labels, test_siblings

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from gpuparse.errors import ConfigError
-from gpuparse.features.keys import fold, mix
 from gpuparse.features.plan import LINE
-from gpuparse.scoring.tensors import row_finder
+from gpuparse.scoring.tensors import fold, mix, row_finder
 from gpuparse.scoring.weights import FeatureMap, hashed_map
 
 SIZES = [16, 48, 1000, 1 << 16, 100_003, 1 << 20, 1_000_003]

@@ -12,8 +12,7 @@ import torch
 
 from gpuparse.data.batch import MARGIN, Batch
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.joint import best_arc_labels
-from gpuparse.scoring.labels import best_labels
+from gpuparse.scoring.labels import best_arc_labels, best_labels
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import TensorBatch, as_tensors
 from gpuparse.scoring.weights import Weights

@@ -11,7 +11,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import Plan, compile_plan
 from gpuparse.features.templates import parse_set
-from gpuparse.scoring.guides import guide_scores
+from gpuparse.scoring.arcs import guide_scores
 from gpuparse.scoring.weights import FeatureMap, Weights, hashed_map
 from tests.oracles.arc_features import arc_features, known_values
 from tests.rows import WIDE, rows_of_arcs

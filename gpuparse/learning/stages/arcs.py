@@ -19,10 +19,9 @@ from gpuparse.features.plan import Plan
 from gpuparse.learning.gold import GoldGraphs, GoldTrees
 from gpuparse.learning.mixing import Counts
 from gpuparse.learning.updates import AveragedWeights, update_rule
-from gpuparse.scoring.joint_labels import JointLabels
 from gpuparse.scoring.native import make_scorer, make_search, sentences_of
 from gpuparse.scoring.pruning import Arcs
-from gpuparse.scoring.weights import FeatureMap
+from gpuparse.scoring.weights import FeatureMap, JointLabels
 
 SLICE = 256  # sentences between two events
 

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.features.plan import ArcPlan, LabelPlan, Plan
-from gpuparse.scoring.guides import is_guide
-from gpuparse.scoring.joint_labels import label_map
+from gpuparse.scoring.arcs import is_guide
 from gpuparse.scoring.labels import tree_positions
 from gpuparse.scoring.tensors import TensorBatch
 from gpuparse.scoring.triton.arcs import ArcTables, PlaceSums, arc_tables, place_sums, score_arcs
@@ -20,7 +19,7 @@ from gpuparse.scoring.triton.siblings import (
     sibling_sums,
     sibling_tables,
 )
-from gpuparse.scoring.weights import FeatureMap, Weights
+from gpuparse.scoring.weights import FeatureMap, Weights, label_map
 
 
 class Sums(NamedTuple):
