@@ -297,9 +297,11 @@ def is_available() -> bool:
     return True
 
 
-def library() -> Library:
-    """The library, loaded at the first call.
+def library(*, again: bool = False) -> Library:
+    """The library, looked for and loaded at the first call.
 
+    Args:
+        again: look for a library that was not found before.
     Raises:
         NativeError: it is missing, older than its sources, or made for another processor; the text
             says what to do.
@@ -307,8 +309,15 @@ def library() -> Library:
     if _loaded:
         return _loaded[0]
     with _lock:
-        if not _loaded:
-            _loaded.append(_load())
+        if again:
+            _failures.clear()
+        if not _loaded and not _failures:
+            try:
+                _loaded.append(_load())
+            except NativeError as error:
+                _failures.append(str(error))
+    if not _loaded:
+        raise NativeError(_failures[0])
     return _loaded[0]
 
 
@@ -349,6 +358,7 @@ _MISSING = (
 )
 _lock = threading.Lock()
 _loaded: list[Library] = []  # none or one
+_failures: list[str] = []  # why there is none
 
 
 def _load() -> Library:

@@ -29,7 +29,7 @@ def build_native() -> None:
     script = Path(__file__).parents[1] / "native" / "build.py"
     if subprocess.run([sys.executable, script], check=False).returncode == 0:
         try:
-            native.library()
+            native.library(again=True)
             return
         except NativeError as error:
             pytest.exit(f"the compiled library does not load: {error}", returncode=3)

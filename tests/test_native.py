@@ -284,6 +284,17 @@ def test_a_library_that_is_named_and_missing_is_said():
     assert "/no/such/library: no such library, named by GPUPARSE_NATIVE_LIBRARY" in done.stderr
 
 
+def test_a_missing_library_is_looked_for_once():
+    code = """
+from gpuparse import native
+print(native.is_available())
+native._load = lambda: 1
+print(native.is_available(), native.library(again=True))
+"""
+    done = start(code, GPUPARSE_NATIVE_LIBRARY="/no/such/library")
+    assert (done.stdout, done.stderr) == ("False\nFalse 1\n", "")
+
+
 def test_a_library_older_than_its_sources_is_said(monkeypatch):
     monkeypatch.setattr(native, "_source_digest", lambda: "another")
     with pytest.raises(NativeError, match=r"older than its sources: run `python native/build\.py`"):
