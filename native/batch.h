@@ -22,16 +22,6 @@ int64_t for_sentences(const Sentences& sentences, Visit visit) {
     return NO_FAILURE;
 }
 
-// Whether the arrays of a batch and of a scorer agree.
-inline int64_t check_batch(const Sentences& sentences, const Scorer& scorer) {
-    const int64_t dtype = scorer.weights.dtype;
-    if (dtype != DT_I8 && dtype != DT_I16 && dtype != DT_F32) return BAD_TYPE;
-    if (scorer.joint && scorer.joint->weights.dtype != dtype) return BAD_TYPE;
-    if (sentences.starts.n0 != sentences.lengths.n0) return BAD_SHAPE;
-    if (sentences.known.n0 != 0 && sentences.known.n0 != sentences.values.n1) return BAD_SHAPE;
-    return OK;
-}
-
 inline bool are_by_token(const Sentences& sentences, int64_t size) {
     return size == sentences.values.n1;
 }
@@ -47,13 +37,6 @@ inline bool are_heads(const Sentences& sentences, const i64_1& heads, bool may_l
     for (int64_t b = 0; b < sentences.starts.n0; b++)
         if (!are_heads(heads.data + sentences.starts.data[b], sentences.lengths.data[b], may_lack))
             return false;
-    return true;
-}
-
-// Whether all labels are below n_labels, -1 for none.
-inline bool are_labels(const i64_1& labels, int64_t n_labels) {
-    for (int64_t i = 0; i < labels.n0; i++)
-        if (labels.data[i] < -1 || labels.data[i] >= n_labels) return false;
     return true;
 }
 

@@ -84,22 +84,26 @@ inline int64_t find_invalid_utf8(const uint8_t* text, int64_t size, int64_t at) 
     return size;
 }
 
+// Some bytes of a text.
+struct Slice {
+    const uint8_t* start;
+    const uint8_t* end;
+
+    int64_t size() const { return end - start; }
+    bool is_underscore() const { return size() == 1 && *start == '_'; }
+};
+
 constexpr int32_t BAD_NUMBER = -2;
 
-// text[start:end] as a number up to 2^31 - 1 without leading zeros; BAD_NUMBER if it is none.
-inline int32_t parse_number(const uint8_t* text, int64_t start, int64_t end) {
-    if (end <= start || end - start > 10 || (text[start] == '0' && end - start > 1)) return BAD_NUMBER;
+// A number up to 2^31 - 1 without leading zeros; BAD_NUMBER if it is none.
+inline int32_t parse_number(Slice text) {
+    if (text.size() <= 0 || text.size() > 10 || (*text.start == '0' && text.size() > 1)) return BAD_NUMBER;
     int64_t value = 0;
-    for (int64_t i = start; i < end; ++i) {
-        if (text[i] < '0' || text[i] > '9') return BAD_NUMBER;
-        value = value * 10 + (text[i] - '0');
+    for (const uint8_t* at = text.start; at < text.end; ++at) {
+        if (*at < '0' || *at > '9') return BAD_NUMBER;
+        value = value * 10 + (*at - '0');
     }
     return value <= INT32_MAX ? (int32_t)value : BAD_NUMBER;
-}
-
-// Is text[start:end] `_`?
-inline bool is_underscore(const uint8_t* text, int64_t start, int64_t end) {
-    return end - start == 1 && text[start] == '_';
 }
 
 // Bytes being written. What does not fit is not written, and then `is_full` stays true.
@@ -115,13 +119,13 @@ struct ByteTarget {
         else
             is_full = true;
     }
-    void copy(const uint8_t* from, int64_t count) {
-        if (count < 0 || count > size - used) {
+    void copy(Slice text) {
+        if (text.size() < 0 || text.size() > size - used) {
             is_full = true;
             return;
         }
-        if (count > 0) memcpy(bytes + used, from, (size_t)count);
-        used += count;
+        if (text.size() > 0) memcpy(bytes + used, text.start, (size_t)text.size());
+        used += text.size();
     }
     // A number from 0 on.
     void put_number(int32_t number) {

@@ -53,19 +53,14 @@ GPUPARSE(int64_t) replace_columns(u8_1 data, i64_2 columns, i64_2 dropped,
 
 GPUPARSE(int64_t) scan_misc_numbers(u8_1 data, i64_2 columns, u8_1 key, out_i32_1 numbers) {
     if (!columns_fit(columns, data.n0) || numbers.n0 != columns.n0) return BAD_SHAPE;
-    for (int64_t w = 0; w < columns.n0; ++w) {
-        const int64_t* of_word = columns.data + w * (N_COLUMNS + 1);
-        numbers.data[w] = misc_number(data.data, of_word[MISC], of_word[MISC + 1] - 1, key);
-    }
+    for (int64_t w = 0; w < columns.n0; ++w)
+        numbers.data[w] = misc_number(column_of(data, columns, w, MISC), {key.data, key.data + key.n0});
     return OK;
 }
 
 static int64_t deps_of(u8_1 data, i64_2 columns) {
-    int64_t count = columns.n0;
-    for (int64_t w = 0; w < columns.n0; ++w) {
-        const int64_t* of_word = columns.data + w * (N_COLUMNS + 1);
-        for (int64_t at = of_word[DEPS]; at < of_word[DEPS + 1] - 1; ++at) count += data.data[at] == '|';
-    }
+    int64_t count = 0;
+    for (int64_t w = 0; w < columns.n0; ++w) count += count_items(column_of(data, columns, w, DEPS));
     return count;
 }
 
@@ -76,11 +71,7 @@ GPUPARSE(int64_t) count_deps(u8_1 data, i64_2 columns) {
 GPUPARSE(int64_t) scan_deps(u8_1 data, i64_2 columns, i64_1 word_starts, out_i64_1 starts,
                             out_i32_1 heads, out_i64_2 spans, out_i64_2 faults, out_i64_1 counts) {
     int64_t n_words = columns.n0, n_sentences = word_starts.n0 - 1;
-    if (n_sentences < 0 || word_starts.data[0] != 0 || word_starts.data[n_sentences] != n_words ||
-        !columns_fit(columns, data.n0))
-        return BAD_SHAPE;
-    for (int64_t s = 0; s < n_sentences; ++s)
-        if (word_starts.data[s + 1] < word_starts.data[s]) return BAD_SHAPE;
+    if (!are_starts(word_starts, n_words) || !columns_fit(columns, data.n0)) return BAD_SHAPE;
     int64_t room = deps_of(data, columns);
     if (starts.n0 != n_words + 1 || heads.n0 < room || spans.n0 < room || spans.n1 != 2 ||
         faults.n0 < n_sentences || faults.n1 != 5 || counts.n0 != 4)
@@ -104,11 +95,9 @@ GPUPARSE(int64_t) first_difference(u8_1 data, i64_2 columns, u8_1 other, i64_2 o
         !columns_fit(columns, data.n0) || !columns_fit(other_columns, other.n0))
         return BAD_SHAPE;
     for (int64_t w = 0; w < columns.n0; ++w) {
-        const int64_t* a = columns.data + w * (N_COLUMNS + 1) + column;
-        const int64_t* b = other_columns.data + w * (N_COLUMNS + 1) + column;
-        int64_t size = a[1] - a[0];
-        if (b[1] - b[0] != size || memcmp(data.data + a[0], other.data + b[0], (size_t)(size - 1)) != 0)
-            return w;
+        const Slice one = column_of(data, columns, w, column);
+        const Slice two = column_of(other, other_columns, w, column);
+        if (one.size() != two.size() || memcmp(one.start, two.start, (size_t)one.size()) != 0) return w;
     }
     return -1;
 }
@@ -117,9 +106,10 @@ GPUPARSE(int64_t) find_strings(u8_1 data, i64_1 starts, i64_1 stops, const Strin
                                out_i32_1 ids) {
     if (!strings_fit(data, starts, stops) || !table_fits(*table) || ids.n0 != starts.n0) return BAD_SHAPE;
     for (int64_t k = 0; k < starts.n0; ++k) {
-        const uint8_t* text = data.data + starts.data[k];
-        int64_t size = stops.data[k] - starts.data[k];
-        ids.data[k] = table->slots.data[find_slot(text, size, hash_bytes(text, size), *table)];
+        const Slice text = {data.data + starts.data[k], data.data + stops.data[k]};
+        const int64_t slot = find_slot(text, hash_bytes(text), *table);
+        if (slot < 0) return BAD_SHAPE;
+        ids.data[k] = table->slots.data[slot];
     }
     return OK;
 }
@@ -127,35 +117,32 @@ GPUPARSE(int64_t) find_strings(u8_1 data, i64_1 starts, i64_1 stops, const Strin
 GPUPARSE(int64_t) add_strings(u8_1 data, i64_1 starts, i64_1 stops, const StringTable* table,
                               int64_t first, out_i64_1 size, out_i32_1 ids) {
     if (!strings_fit(data, starts, stops) || !table_fits(*table) || ids.n0 != starts.n0 ||
-        size.n0 != 1 || size.data[0] < 0 || size.data[0] > table->hashes.n0 || first < 0)
+        size.n0 != 1 || !is_between(0, size.data[0], table->hashes.n0 + 1) || first < 0)
         return BAD_SHAPE;
-    int64_t count = size.data[0];
+    int64_t& count = size.data[0];
     for (int64_t k = first; k < starts.n0; ++k) {
-        const uint8_t* text = data.data + starts.data[k];
-        int64_t bytes = stops.data[k] - starts.data[k];
-        uint64_t hashed = hash_bytes(text, bytes);
-        int64_t slot = find_slot(text, bytes, hashed, *table);
+        const Slice text = {data.data + starts.data[k], data.data + stops.data[k]};
+        const uint64_t hashed = hash_bytes(text);
+        const int64_t slot = find_slot(text, hashed, *table), used = table->ends.data[count];
+        if (slot < 0 || used < 0) return BAD_SHAPE;
         if (table->slots.data[slot] == EMPTY_SLOT) {
-            int64_t used = table->ends.data[count];
-            if (count == table->hashes.n0 || bytes > table->pool.n0 - used) {
-                size.data[0] = count;
-                return k;
-            }
-            if (bytes > 0) memcpy(table->pool.data + used, text, (size_t)bytes);
+            if (count == table->hashes.n0 || text.size() > table->pool.n0 - used) return k;
+            if (text.size() > 0) memcpy(table->pool.data + used, text.start, (size_t)text.size());
             table->hashes.data[count] = hashed;
-            table->ends.data[count + 1] = used + bytes;
+            table->ends.data[count + 1] = used + text.size();
             __atomic_store_n(table->slots.data + slot, (int32_t)count, __ATOMIC_RELEASE);
             ++count;
         }
         ids.data[k] = table->slots.data[slot];
     }
-    size.data[0] = count;
     return starts.n0;
 }
 
 GPUPARSE(int64_t) fill_slots(const StringTable* table, int64_t size) {
-    if (!table_fits(*table) || size < 0 || size > table->hashes.n0) return BAD_SHAPE;
-    uint64_t mask = (uint64_t)table->slots.n0 - 1;
+    if (!table_fits(*table) || !is_between(0, size, table->hashes.n0 + 1)) return BAD_SHAPE;
+    const uint64_t mask = (uint64_t)table->slots.n0 - 1;
+    for (int64_t i = 0; i < table->slots.n0; ++i)
+        if (table->slots.data[i] != EMPTY_SLOT) return BAD_SHAPE;
     for (int64_t i = 0; i < size; ++i) {
         uint64_t slot = table->hashes.data[i] & mask;
         while (table->slots.data[slot] != EMPTY_SLOT) slot = (slot + 1) & mask;

@@ -5,6 +5,7 @@
 #include "api/conll.h"
 #include "arena.h"
 #include "bytes.h"
+#include "views.h"
 
 namespace gpuparse {
 
@@ -20,16 +21,27 @@ struct ConllId {
     int32_t i, j;
 };
 
-// The ID text[start:end]: `i` a word, `i-j` a multiword range, `i.j` an empty node.
-inline ConllId parse_id(const uint8_t* text, int64_t start, int64_t end) {
-    for (int64_t k = start; k < end; ++k) {
-        if (text[k] != '-' && text[k] != '.') continue;
-        int32_t i = parse_number(text, start, k), j = parse_number(text, k + 1, end);
+// An ID: `i` a word, `i-j` a multiword range, `i.j` an empty node.
+inline ConllId parse_id(Slice text) {
+    for (const uint8_t* at = text.start; at < text.end; ++at) {
+        if (*at != '-' && *at != '.') continue;
+        const int32_t i = parse_number({text.start, at}), j = parse_number({at + 1, text.end});
         if (i < 0 || j < 1) return {MALFORMED, 0, 0};
-        return {text[k] == '-' ? RANGE : EMPTY_NODE, i, j};
+        return {*at == '-' ? RANGE : EMPTY_NODE, i, j};
     }
-    int32_t i = parse_number(text, start, end);
+    const int32_t i = parse_number(text);
     return {i >= 0 ? WORD : MALFORMED, i, i};
+}
+
+// HEAD, or a number of the same form: NO_HEAD for `_`.
+inline int32_t parse_head(Slice text) { return text.is_underscore() ? NO_HEAD : parse_number(text); }
+
+// Column c of a word whose offsets these are.
+inline Slice column_of(const uint8_t* text, const int64_t* columns, int64_t c) {
+    return {text + columns[c], text + columns[c + 1] - 1};
+}
+inline Slice column_of(u8_1 data, i64_2 columns, int64_t w, int64_t c) {
+    return column_of(data.data, columns.data + w * (N_COLUMNS + 1), c);
 }
 
 // What is wrong with a line; the codes are those of gpuparse/data/scanner.py.
@@ -143,16 +155,11 @@ private:
         }
         int64_t found = 0;
         FoundFault fault = check(bad, &found);
-        int64_t offset = fault.code == NO_LINE_FAULT ? 0 : fault_offset_;
         if (invalid_ < end) invalid_ = find_invalid_utf8(text_, size_, end);
         if (fault.code != NO_LINE_FAULT) {
-            int64_t* out = table_.faults.data + 6 * n_faults++;
-            out[0] = fault.code;
-            out[1] = fault.detail;
-            out[2] = first_line_ + fault.line;
-            out[3] = offset;
-            out[4] = start;
-            out[5] = after;
+            const int64_t out[] = {fault.code, fault.detail, first_line_ + fault.line, fault_offset_,
+                                   start, after};
+            memcpy(table_.faults.data + 6 * n_faults++, out, sizeof(out));
             stopped_ = stop_at_fault_;
         } else if (found > 0) {
             n_words += found;
@@ -177,7 +184,7 @@ private:
             fault_offset_ = columns[0];
             fault = check_layout(line);
             if (fault.code != NO_LINE_FAULT || text_[columns[0]] == '#') continue;
-            ConllId id = parse_id(text_, columns[0], columns[1] - 1);
+            const ConllId id = parse_id(column_of(text_, columns, 0));
             if (id.kind == MALFORMED) fault = {BAD_ID, line, 0};
             if (id.kind == RANGE) {
                 fault = check_range(id, line, next, range_end);
@@ -224,9 +231,7 @@ private:
     }
 
     void store_word(const int64_t* columns, int64_t word, int64_t line) {
-        int64_t start = columns[HEAD], end = columns[HEAD + 1] - 1;
-        table_.heads.data[n_words + word] =
-            is_underscore(text_, start, end) ? NO_HEAD : parse_number(text_, start, end);
+        table_.heads.data[n_words + word] = parse_head(column_of(text_, columns, HEAD));
         table_.lines.data[n_words + word] = first_line_ + line;
         if (word != line) memmove(row(word), columns, sizeof(int64_t) * (N_COLUMNS + 1));
     }

@@ -1,7 +1,7 @@
 // The best tree or graph of a scored sentence by any decoder, and its labels.
 #pragma once
 #include "api/parsing.h"
-#include "batch.h"
+#include "checks.h"
 #include "chu_liu_edmonds.h"
 #include "decoder_numbers.h"
 #include "eisner.h"
@@ -12,8 +12,9 @@
 
 namespace gpuparse {
 
-// Whether a scorer has the parts that a decoder reads.
+// Whether a scorer has the parts that a decoder reads, and the labels of its limits.
 inline bool can_decode(const Search& search, const Scorer& scorer) {
+    if (!search_fits(search, scorer)) return false;
     switch (search.decoder) {
         case BY_EISNER:
         case BY_CHU_LIU_EDMONDS:
@@ -93,17 +94,27 @@ inline View2<const uint8_t> allowed_cells(const ArcCells* allowed, const Sentenc
     return {allowed->cells.data + allowed->firsts.data[sentence.start], sentence.n + 1};
 }
 
+// Whether a batch, a scorer and a search agree, and heads are by token.
+inline int64_t check_search(const Sentences& sentences, const Scorer& scorer, const Search& search,
+                            int64_t n_heads) {
+    const int64_t status = check_batch(sentences, scorer);
+    if (status != OK) return status;
+    return can_decode(search, scorer) && are_by_token(sentences, n_heads) ? OK : BAD_SHAPE;
+}
+
 // Score every sentence for the trees that have the known heads, and call visit(scores, sentence, arena).
 // Returns as `for_sentences`.
-template<class W, class Visit>
+template<class Visit>
 int64_t for_scored(const Sentences& sentences, const Scorer& scorer, const ArcCells* allowed,
                    Visit visit) {
-    return for_sentences(sentences, [&](const Sentence& sentence, Arena& arena) {
-        SentenceScores<W> scores =
-            score_sentence<W>(sentence, scorer, allowed_cells(allowed, sentence), arena);
-        if (arena.failed()) return false;
-        forbid_others(scores.arcs, sentence, sentences.known);
-        return visit(scores, sentence, arena);
+    return with_weights(scorer.weights.dtype, [&](auto weight) {
+        return for_sentences(sentences, [&](const Sentence& sentence, Arena& arena) {
+            auto scores = score_sentence<decltype(weight)>(
+                sentence, scorer, allowed_cells(allowed, sentence), arena);
+            if (arena.failed()) return false;
+            forbid_others(scores.arcs, sentence, sentences.known);
+            return visit(scores, sentence, arena);
+        });
     });
 }
 

@@ -58,9 +58,9 @@ struct Difference {
 
     // Add `signs` (k,) at each of the rows; false: out of memory.
     bool add(const RowList& found, const int32_t* signs) {
-        while (2 * (count + found.count) >= capacity)
+        while (2 * (count + found.count()) >= capacity)
             if (!grow(2 * capacity)) return false;
-        for (int64_t i = 0; i < found.count; i++) {
+        for (int64_t i = 0; i < found.count(); i++) {
             int32_t& slot = table[slot_of(found.rows[i])];
             if (slot == 0) {
                 slot = (int32_t)++count;

@@ -180,16 +180,18 @@ inline int64_t between_value(const Sentence& sentence, int64_t i, int64_t side,
     return value != 0 ? value : -1;
 }
 
-// Weight rows of one part, being written; a row is repeated as often as it fires.
+// Weight rows of one part, being written; a row is repeated as often as it fires. The end is a pointer:
+// rows, which are numbers, cannot overwrite it, and the compiler keeps it in a register.
 struct RowList {
     int64_t* rows;
-    int64_t count = 0;
+    int64_t* end = rows;
+
+    int64_t count() const { return end - rows; }
 
     // Append a family's rows for the combination c of direction and distance.
     template<class Family>
     void add(const ArcPlan& plan, const Family& family, int64_t base, int64_t c) {
-        visit_codes(plan, family,
-                    [&](const uint32_t* codes) { rows[count++] = base ^ (int64_t)codes[c]; });
+        visit_codes(plan, family, [&](const uint32_t* codes) { *end++ = base ^ (int64_t)codes[c]; });
     }
 };
 

@@ -86,8 +86,8 @@ int64_t find_lines(int64_t h, int64_t m, const LabelSums<W>& labels, int64_t* li
     RowList found{lines};
     visit_pairs(h, m, plan, *labels.joint->rows, labels.keys,
                 [&](const PairFamily& family, uint32_t base) { found.add(plan, family, base, c); });
-    for (int64_t k = 0; k < found.count; ++k) lines[k] *= labels.joint->stride;
-    return found.count;
+    for (int64_t k = 0; k < found.count(); ++k) lines[k] *= labels.joint->stride;
+    return found.count();
 }
 
 // Fill sums[l] with the score of label l on the arc h -> m.
@@ -181,10 +181,9 @@ BestLabel find_label(int64_t h, int64_t m, const LabelSums<W>& labels, int64_t r
 // Append the weight rows of the label of an arc, counted in single weights from `first` on.
 inline void add_label_rows(int64_t h, int64_t m, int64_t label, const JointLabels& joint,
                            const ArcKeys& keys, int64_t first, RowList& found) {
-    const int64_t begin = found.count;
+    int64_t* row = found.end;
     add_pair_rows(h, m, keys.combination(h, m), *joint.plan, *joint.rows, keys, found);
-    for (int64_t k = begin; k < found.count; ++k)
-        found.rows[k] = first + found.rows[k] * joint.stride + label;
+    for (; row < found.end; ++row) *row = first + *row * joint.stride + label;
 }
 
 }  // namespace gpuparse

@@ -7,7 +7,7 @@
 
 #include "api/parsing.h"
 #include "arc_scores.h"
-#include "batch.h"
+#include "checks.h"
 
 namespace gpuparse {
 
@@ -63,23 +63,37 @@ struct LabelPositions {
     }
 };
 
-// Whether heads are by token, and there is a number for every token, or for every arc of graphs whose
-// arcs lie in their sentences; width: labels.
-inline bool arcs_fit(const Sentences& sentences, const i64_1& heads, const GraphHeads* graphs,
-                     int64_t width, int64_t size) {
-    if (!are_by_token(sentences, heads.n0) || width < 1) return false;
-    if (!graphs) return size == heads.n0;
-    const i64_1& starts = graphs->starts;
-    if (starts.n0 != heads.n0 + 1 || graphs->heads.n0 != size || starts.data[0] < 0 ||
-        starts.data[heads.n0] > size || graphs->may_be_primary.n0 != width)
+inline bool label_plan_fits(const LabelPlan& plan, const Sentences& sentences) {
+    const int64_t templates = plan.direction.n0, atoms = plan.role.n0;
+    ModelChecker checker{sentences.values};
+    if (plan.distance.n0 != templates || plan.start.n0 != templates + 1 || plan.buckets.n0 < 1 ||
+        !are_starts(plan.start, atoms) || plan.row.n0 != atoms || plan.offset.n0 != atoms ||
+        !are_between(0, plan.role, LABEL_ROLES))
         return false;
-    for (int64_t t = 0; t < heads.n0; ++t)
-        if (starts.data[t] > starts.data[t + 1]) return false;
+    for (int64_t a = 0; a < atoms; ++a)
+        if (!checker.fits_atom(plan.row.data[a], plan.offset.data[a])) return false;
+    return checker.fit_sentences(sentences);
+}
+
+// Whether a plan and weights fit a batch, heads are by token, and there is a number for every token, or
+// for every arc of graphs whose arcs lie in their sentences.
+template<class Weights>
+bool arcs_fit(const Sentences& sentences, const LabelPlan& plan, const Weights& weights,
+              const i64_1& heads, const GraphHeads* graphs, int64_t size) {
+    const int64_t width = weights.n1;
+    if (!label_plan_fits(plan, sentences) || !are_by_token(sentences, heads.n0) ||
+        weights.n0 < 1 || width < 1)
+        return false;
+    if (!graphs) return size == heads.n0;
+    if (graphs->heads.n0 != size || graphs->starts.n0 != heads.n0 + 1 ||
+        !are_starts(graphs->starts, size) || graphs->may_be_primary.n0 != width)
+        return false;
     for (int64_t b = 0; b < sentences.starts.n0; ++b) {
         const int64_t start = sentences.starts.data[b], n = sentences.lengths.data[b];
+        const int64_t* starts = graphs->starts.data + start;
         if (!are_heads(heads.data + start, n, true)) return false;
-        for (int64_t a = starts.data[start + 1]; a < starts.data[start + n + 1]; ++a)
-            if (graphs->heads.data[a] < 0 || graphs->heads.data[a] > n) return false;
+        for (int64_t a = starts[1]; a < starts[n + 1]; ++a)
+            if (!is_between(0, graphs->heads.data[a], n + 1)) return false;
     }
     return true;
 }

@@ -50,7 +50,7 @@ inline bool learn_conditional(Learner& learner, const Sentence& sentence, Arena&
             if (!(fabs(step) > rule.max_step * LEAST_COEFFICIENT)) continue;
             RowList found{room};
             add_rows_of_part(sentence, arc_part(h, m), learner.scorer, scores.keys, found);
-            for (int64_t k = 0; k < found.count; k++)
+            for (int64_t k = 0; k < found.count(); k++)
                 learner.weights.change(room[k], step, learner.seen + sentence.b);
         }
     }

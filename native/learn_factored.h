@@ -46,7 +46,7 @@ struct ConstraintSet {
 
     // Append the constraint of a gold arc and another arc, given the rows of both.
     bool append(const RowList& of_gold, const RowList& of_other, const float* weights) {
-        const int64_t most = of_gold.count + of_other.count;
+        const int64_t most = of_gold.count() + of_other.count();
         const int32_t plus = 1, minus = -1;
         if (!rows.add(of_gold, &plus) || !rows.add(of_other, &minus)) return arena.fail();
         if (!before.reserve(most, arena) || !change.reserve(most, arena) ||
@@ -81,7 +81,7 @@ struct ConstraintSet {
 private:
     // Move the counts of rows to the entries.
     void append_entries(const RowList& found) {
-        for (int64_t k = 0; k < found.count; k++) {
+        for (int64_t k = 0; k < found.count(); k++) {
             const int64_t number = rows.entry_of(found.rows[k]);
             if (rows.counts[number] == 0) continue;
             entry_rows.append(number);
@@ -114,7 +114,7 @@ inline bool append_violated(Learner& learner, const Sentence& sentence, uint8_t*
             if (h == m || h == right || is_listed[h * nodes + m]) continue;
             const double margin = (double)scores(right, m) - (double)scores(h, m);
             if (margin >= 1.0 - MARGIN_TOLERANCE) continue;
-            if (of_gold.count == 0)
+            if (of_gold.count() == 0)
                 add_rows_of_part(sentence, arc_part(right, m), scorer, keys, of_gold);
             RowList of_other{room + most};
             add_rows_of_part(sentence, arc_part(h, m), scorer, keys, of_other);

@@ -1,5 +1,4 @@
 // Exported functions of learning.
-#include "batch.h"
 #include "learn.h"
 #include "learn_conditional.h"
 #include "learn_factored.h"
@@ -27,7 +26,7 @@ static bool fit_trees(const Sentences& sentences, const Scorer& scorer, const Go
     if (trees.gold_labels.n0 != tokens || trees.found_labels.n0 != trees.found.n0 ||
         trees.found_labels.n1 != tokens || trees.target_labels.n0 != tokens)
         return false;
-    return are_labels(trees.gold_labels, scorer.joint->width);
+    return are_between(-1, trees.gold_labels, scorer.joint->width);
 }
 
 static int64_t check_learner(const Learner& learner) {
@@ -87,7 +86,7 @@ GPUPARSE(int64_t) learn_labels(const Sentences* sentences, const LabelPlan* plan
                                const UpdateRule* rule, i64_1 heads, const GraphHeads* graphs,
                                i64_1 gold, int64_t seen, out_f32_2 weights, out_f32_1 sums) {
     const int64_t width = weights.n1;
-    if (!arcs_fit(*sentences, heads, graphs, width, gold.n0) || !are_labels(gold, width) ||
+    if (!arcs_fit(*sentences, *plan, weights, heads, graphs, gold.n0) || !are_between(-1, gold, width) ||
         sums.n0 != weights.n0 * width)
         return BAD_SHAPE;
     Arena arena;
@@ -121,13 +120,9 @@ GPUPARSE(int64_t) hildreth(f64_2 gram, f64_1 missing, double cap, double ridge, 
 GPUPARSE(int64_t) hildreth_rows(i64_1 starts, i64_1 rows, i32_1 counts, f64_1 missing, double cap,
                                 double tolerance, out_f64_1 steps, out_f64_1 change) {
     const int64_t k = missing.n0;
-    if (starts.n0 != k + 1 || steps.n0 != k || rows.n0 != counts.n0 || starts.data[0] < 0 ||
-        starts.data[k] > rows.n0)
+    if (starts.n0 != k + 1 || steps.n0 != k || rows.n0 != counts.n0 ||
+        !are_starts(starts, rows.n0) || !are_between(0, rows, change.n0))
         return BAD_SHAPE;
-    for (int64_t j = 0; j < k; ++j)
-        if (starts.data[j] > starts.data[j + 1]) return BAD_SHAPE;
-    for (int64_t i = 0; i < rows.n0; ++i)
-        if (rows.data[i] < 0 || rows.data[i] >= change.n0) return BAD_SHAPE;
     const SparseConstraints all{missing.n0, starts.data, rows.data, counts.data, missing.data};
     hildreth_sparse_steps(all, cap, tolerance, steps.data, change.data);
     return OK;

@@ -65,7 +65,7 @@ inline void add_part_rows(int64_t kind, const int64_t* words, const PartKeys& ke
         if (!on) continue;
         if (is_right) key ^= keys.right[term];
         if (is_below) key ^= keys.below[term];
-        found.rows[found.count++] = (int64_t)cell_of(key, cells);
+        *found.end++ = (int64_t)cell_of(key, cells);
     }
 }
 

@@ -48,10 +48,10 @@ inline void add_rows_of_part(const Sentence& sentence, const Part& part, const S
     if (!is_labelled) {
         if (plan.higher) add_part_rows(kind, words, keys.higher, rows.rows, found);
     } else if (joint && joint->higher) {
-        const int64_t begin = found.count;
+        int64_t* row = found.end;
         add_part_rows(kind, words, keys.children, joint->weights.n0 / joint->stride, found);
-        for (int64_t k = begin; k < found.count; ++k)
-            found.rows[k] = scorer.weights.n0 + found.rows[k] * joint->stride + part.label;
+        for (; row < found.end; ++row)
+            *row = scorer.weights.n0 + *row * joint->stride + part.label;
     }
 }
 

@@ -1,5 +1,5 @@
 // Exported functions of scores and weight rows.
-#include "batch.h"
+#include "checks.h"
 #include "labels.h"
 #include "part_rows.h"
 
@@ -139,12 +139,13 @@ GPUPARSE(int64_t) score_labels_batch(const Sentences* sentences, const Scorer* s
 
 GPUPARSE(int64_t) list_part_rows(const Sentences* sentences, const Scorer* scorer, i64_2 parts,
                                  out_i64_2 rows) {
-    const int64_t status = check_batch(*sentences, *scorer);
+    const int64_t status = check_batch(*sentences, *scorer, false);
     if (status != OK) return status;
     if (sentences->starts.n0 != 1 || parts.n1 != 6 || rows.n0 != parts.n0) return BAD_SHAPE;
     const Sentence sentence{sentences->values, 0, sentences->starts.data[0],
                             sentences->lengths.data[0]};
-    if (rows.n1 < max_rows_of_part(*scorer, sentence.n)) return BAD_SHAPE;
+    const int64_t most = max_rows_of_part(*scorer, sentence.n);
+    if (rows.n1 < most) return most;
     Arena arena;
     const SentenceKeys keys = fill_sentence_keys(sentence, *scorer, arena);
     if (arena.failed()) return NO_MEMORY;
@@ -157,24 +158,22 @@ GPUPARSE(int64_t) list_part_rows(const Sentences* sentences, const Scorer* score
                         (int32_t)of[4], (int32_t)of[5], -1};
         RowList found{rows.data + p * rows.n1};
         add_rows_of_part(sentence, part, *scorer, keys, found);
-        while (found.count < rows.n1) found.rows[found.count++] = -1;
+        while (found.count() < rows.n1) *found.end++ = -1;
     }
-    return OK;
-}
-
-GPUPARSE(int64_t) most_part_rows(const Scorer* scorer, int64_t n) {
-    return max_rows_of_part(*scorer, n);
+    return most;
 }
 
 GPUPARSE(int64_t) list_label_lines(const Sentences* sentences, const LabelPlan* plan, int64_t n_lines,
                                    i64_1 heads, i64_2 arcs, out_i64_2 lines) {
     if (sentences->starts.n0 != 1 || sentences->lengths.n0 != 1 || arcs.n1 != 2) return BAD_SHAPE;
-    if (!are_by_token(*sentences, heads.n0) || lines.n0 != arcs.n0 || lines.n1 != plan->direction.n0)
+    if (!label_plan_fits(*plan, *sentences) || !are_by_token(*sentences, heads.n0) || n_lines < 0 ||
+        lines.n0 != arcs.n0 || lines.n1 != plan->direction.n0)
         return BAD_SHAPE;
     const Sentence sentence{sentences->values, 0, sentences->starts.data[0],
                             sentences->lengths.data[0]};
     Arena arena;
     LabelPositions positions;
+    if (!are_heads(heads.data + sentence.start, sentence.n, true)) return BAD_SHAPE;
     if (!positions.fill(heads.data + sentence.start, sentence.n, arena)) return NO_MEMORY;
     for (int64_t a = 0; a < arcs.n0; ++a) {
         const int64_t h = arcs.data[2 * a], m = arcs.data[2 * a + 1];

@@ -46,7 +46,7 @@ void add_guides(const Sentence& sentence, const GuidePlan& plan, const W* weight
         if (h < 0) continue;
         RowList found{room};
         add_pair_rows(h, m, keys.combination(h, m), *plan.arcs, rows, keys, found);
-        for (int64_t k = 0; k < found.count; ++k) scores(h, m) += weights[room[k]];
+        for (int64_t k = 0; k < found.count(); ++k) scores(h, m) += weights[room[k]];
     }
 }
 

@@ -112,18 +112,19 @@ void fill_triple_cells(const Sentence& sentence, const SiblingPlan& plan, const 
     if (arena.failed()) return;
     int64_t p = 0;
     for (int64_t f = 0; f < plan.triple.n0; ++f) {
-        const TripleFamily& family = triples_of(plan)[f];
+        const TripleFamily family = triples_of(plan)[f];
         visit_codes(*plan.pairs, family, [&](const uint32_t* codes) {
             firsts[p] = rows.dense + family.line * LINE;
             for (int64_t role = 0; role < 3; ++role) {
                 const int32_t* value = sentence.row(family.row[role]);
+                int64_t *cell = cells.row(role, p), *mask = masks.row(role, p);
                 for (int64_t i = 0; i <= n; ++i) {
-                    cells(role, p, i) = family.cell(value[i], role);
-                    masks(role, p, i) = value[i] != 0 ? -1 : 0;
+                    cell[i] = family.cell(value[i], role);
+                    mask[i] = value[i] != 0 ? -1 : 0;
                 }
             }
-            for (int64_t gap = 0; gap <= 2 * n; ++gap) gaps(p, gap) = codes[keys.combinations[gap]];
-            ++p;
+            int64_t* gap = gaps.row(p++);
+            for (int64_t k = 0; k <= 2 * n; ++k) gap[k] = codes[keys.combinations[k]];
         });
     }
     siblings.terms = p;

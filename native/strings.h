@@ -4,6 +4,7 @@
 
 #include "api/conll.h"
 #include "bytes.h"
+#include "views.h"
 
 namespace gpuparse {
 
@@ -11,34 +12,37 @@ constexpr int32_t EMPTY_SLOT = -1;
 
 // 64-bit hash: eight bytes at a time, multiplied and folded, the length first. The odd constants are
 // those of MurmurHash3's 64-bit finaliser (Appleby 2008).
-inline uint64_t hash_bytes(const uint8_t* text, int64_t size) {
+inline uint64_t hash_bytes(Slice text) {
     const uint64_t mix_1 = 0xFF51AFD7ED558CCDu, mix_2 = 0xC4CEB9FE1A85EC53u;
-    uint64_t mixed = (uint64_t)size, part = 0;
-    int64_t at = 0;
-    for (; at + 8 <= size; at += 8) {
-        memcpy(&part, text + at, 8);
+    uint64_t mixed = (uint64_t)text.size(), part = 0;
+    const uint8_t* at = text.start;
+    for (; text.end - at >= 8; at += 8) {
+        memcpy(&part, at, 8);
         mixed = (mixed ^ part) * mix_1;
         mixed ^= mixed >> 33;
     }
     part = 0;
-    for (; at < size; ++at) part = part << 8 | text[at];
+    for (; at < text.end; ++at) part = part << 8 | *at;
     mixed = (mixed ^ part) * mix_2;
     return mixed ^ (mixed >> 33);
 }
 
-// The slot of a string, or the empty one where it belongs (linear probing). A slot is written after
-// all that it refers to, so that one thread can search while another adds.
-inline int64_t find_slot(const uint8_t* text, int64_t size, uint64_t hashed, const StringTable& table) {
-    uint64_t mask = (uint64_t)table.slots.n0 - 1, slot = hashed & mask;
-    while (true) {
-        int32_t i = __atomic_load_n(table.slots.data + slot, __ATOMIC_ACQUIRE);
+// The slot of a string, or the empty one where it belongs (linear probing); -1 where the table is not
+// one. A slot is written after all that it refers to, so that one thread can search while another adds.
+inline int64_t find_slot(Slice text, uint64_t hashed, const StringTable& table) {
+    const uint64_t mask = (uint64_t)table.slots.n0 - 1;
+    uint64_t slot = hashed & mask;
+    for (int64_t turn = 0; turn < table.slots.n0; ++turn, slot = (slot + 1) & mask) {
+        const int32_t i = __atomic_load_n(table.slots.data + slot, __ATOMIC_ACQUIRE);
         if (i == EMPTY_SLOT) return (int64_t)slot;
-        int64_t known = table.ends.data[i];
-        if (table.hashes.data[i] == hashed && table.ends.data[i + 1] - known == size &&
-            memcmp(table.pool.data + known, text, (size_t)size) == 0)
+        if (!is_between(0, i, table.hashes.n0)) return -1;
+        const int64_t known = table.ends.data[i];
+        if (table.hashes.data[i] == hashed && table.ends.data[i + 1] - known == text.size() &&
+            is_between(0, known, table.pool.n0 - text.size() + 1) &&
+            memcmp(table.pool.data + known, text.start, (size_t)text.size()) == 0)
             return (int64_t)slot;
-        slot = (slot + 1) & mask;
     }
+    return -1;
 }
 
 // Do the strings lie in the data?

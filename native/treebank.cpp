@@ -2,19 +2,9 @@
 #include "api/treebank.h"
 
 #include "trees.h"
+#include "views.h"
 
 using namespace gpuparse;
-
-// Are these the first words of sentences, from 0 to `n_words`?
-static bool word_starts_fit(i64_1 word_starts, int64_t n_words) {
-    int64_t n_sentences = word_starts.n0 - 1;
-    if (n_sentences < 0 || word_starts.data[0] != 0 || word_starts.data[n_sentences] != n_words) return false;
-    for (int64_t s = 0; s < n_sentences; ++s) {
-        int64_t n = word_starts.data[s + 1] - word_starts.data[s];
-        if (n < 0 || n >= INT32_MAX) return false;
-    }
-    return true;
-}
 
 static int64_t longest_sentence(i64_1 word_starts) {
     int64_t longest = 0;
@@ -23,6 +13,11 @@ static int64_t longest_sentence(i64_1 word_starts) {
         longest = n > longest ? n : longest;
     }
     return longest;
+}
+
+// Are these the first words of sentences, from 0 to `n_words`?
+static bool word_starts_fit(i64_1 word_starts, int64_t n_words) {
+    return are_starts(word_starts, n_words) && longest_sentence(word_starts) < INT32_MAX;
 }
 
 GPUPARSE(int64_t) check_tree(i32_1 heads) {
@@ -81,10 +76,8 @@ GPUPARSE(int64_t) choose_acyclic_arcs(i64_1 starts, i32_1 heads, i32_1 primary, 
                                       out_b8_1 kept, out_i32_1 added) {
     int64_t n_words = primary.n0;
     if (!word_starts_fit(word_starts, n_words) || starts.n0 != n_words + 1 || added.n0 != n_words ||
-        starts.data[0] != 0 || starts.data[n_words] != heads.n0 || kept.n0 != heads.n0)
+        !are_starts(starts, heads.n0) || kept.n0 != heads.n0)
         return BAD_SHAPE;
-    for (int64_t w = 0; w < n_words; ++w)
-        if (starts.data[w + 1] < starts.data[w]) return BAD_SHAPE;
     int64_t room = longest_sentence(word_starts) + 1;
     Arena arena;
     int32_t* stack = arena.take<int32_t>(room);

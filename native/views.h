@@ -1,17 +1,10 @@
-// Arrays of one to four axes over memory that somebody else owns; the last axis is contiguous.
+// Arrays of two to four axes over memory that somebody else owns, the last axis contiguous; and checks
+// of the numbers in arguments of the C interface.
 #pragma once
 
 #include "api/types.h"
 
 namespace gpuparse {
-
-template <class T>
-struct View1 {
-    T* data;
-    T& operator()(int64_t i) const { return data[i]; }
-    T& operator[](int64_t i) const { return data[i]; }
-    operator View1<const T>() const { return {data}; }
-};
 
 template <class T>
 struct View2 {
@@ -53,10 +46,6 @@ struct View4 {
 
 // Views of contiguous memory, from the sizes of all axes but the first.
 template <class T>
-View1<T> view1(T* data) {
-    return {data};
-}
-template <class T>
 View2<T> view2(T* data, int64_t n1) {
     return {data, n1};
 }
@@ -64,39 +53,29 @@ template <class T>
 View3<T> view3(T* data, int64_t n1, int64_t n2) {
     return {data, n1 * n2, n2};
 }
-template <class T>
-View4<T> view4(T* data, int64_t n1, int64_t n2, int64_t n3) {
-    return {data, n1 * n2 * n3, n2 * n3, n3};
+
+// The view of an argument of two axes of the C interface, such as `f64_2`.
+template <class Array>
+auto view(const Array& array) {
+    return view2(array.data, array.n1);
 }
 
-// view(array): the view of an argument of the C interface, `View2<const double>` of an `f64_2`,
-// `View2<double>` of an `out_f64_2`.
-#define GPUPARSE_VIEWS_OF(name, type)                                                              \
-    inline View1<type> view(const name##_1& array) { return view1<type>(array.data); }             \
-    inline View2<type> view(const name##_2& array) { return view2<type>(array.data, array.n1); }   \
-    inline View3<type> view(const name##_3& array) {                                               \
-        return view3<type>(array.data, array.n1, array.n2);                                        \
-    }                                                                                              \
-    inline View4<type> view(const name##_4& array) {                                               \
-        return view4<type>(array.data, array.n1, array.n2, array.n3);                              \
-    }
-#define GPUPARSE_VIEWS(name, type)       \
-    GPUPARSE_VIEWS_OF(name, const type)  \
-    GPUPARSE_VIEWS_OF(out_##name, type)
+// Whether starts ascend from 0 to `end`: of what item i has, starts[i] is the first.
+inline bool are_starts(const i64_1& starts, int64_t end) {
+    if (starts.n0 < 1 || starts.data[0] != 0 || starts.data[starts.n0 - 1] != end) return false;
+    for (int64_t i = 1; i < starts.n0; ++i)
+        if (starts.data[i] < starts.data[i - 1]) return false;
+    return true;
+}
 
-GPUPARSE_VIEWS(f64, double)
-GPUPARSE_VIEWS(f32, float)
-GPUPARSE_VIEWS(i64, int64_t)
-GPUPARSE_VIEWS(i32, int32_t)
-GPUPARSE_VIEWS(i16, int16_t)
-GPUPARSE_VIEWS(i8, int8_t)
-GPUPARSE_VIEWS(u64, uint64_t)
-GPUPARSE_VIEWS(u32, uint32_t)
-GPUPARSE_VIEWS(u16, uint16_t)
-GPUPARSE_VIEWS(u8, uint8_t)
-GPUPARSE_VIEWS(b8, uint8_t)
+inline bool is_between(int64_t low, int64_t value, int64_t high) { return low <= value && value < high; }
 
-#undef GPUPARSE_VIEWS
-#undef GPUPARSE_VIEWS_OF
+// Whether all values of an array of one axis are from `low` to `high` - 1.
+template <class Array>
+bool are_between(int64_t low, const Array& values, int64_t high) {
+    for (int64_t i = 0; i < values.n0; ++i)
+        if (!is_between(low, values.data[i], high)) return false;
+    return true;
+}
 
 }  // namespace gpuparse

@@ -45,14 +45,14 @@ def rows_of_trees(
 ) -> dict[Hashable, int]:
     """The rows of arc features, and of sibling and end features if the model has them."""
     batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
-    exact = wide_map(model.plan)
+    plan, exact = model.plan._replace(guide=None), wide_map(model.plan)
     ours, theirs = [], []
     for b in range(len(batch)):
         for features, rows in ((exact, ours), (model.features, theirs)):
-            found: dict[Part, list[int]] = dict(rows_of_arcs(batch, b, model.plan.arcs, features))
-            if model.plan.siblings:
-                found |= rows_of_siblings(batch, b, model.plan, features)
-                found |= rows_of_ends(batch, b, model.plan, features)
+            found: dict[Part, list[int]] = dict(rows_of_arcs(batch, b, plan.arcs, features))
+            if plan.siblings:
+                found |= rows_of_siblings(batch, b, plan, features)
+                found |= rows_of_ends(batch, b, plan, features)
             rows.append(found)
     return rows_of_names(named, ours, theirs)
 

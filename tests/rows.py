@@ -25,10 +25,10 @@ def rows_of_parts(
     parts: of each the kind, h, m, third, fourth and label, as `Part` in native/part_list.h.
     """
     scorer = make_scorer(plan, Weights(np.zeros((1, 1), np.float32)), features.rows, joint)
-    most = native.call("most_part_rows", scorer, int(batch.lengths[b]))
-    rows = np.zeros((len(parts), most), np.int64)
     listed = np.array(parts, np.int64).reshape(len(parts), 6)
-    native.call("list_part_rows", sentences_of(batch.select(np.array([b]))), scorer, listed, rows)
+    call = "list_part_rows", sentences_of(batch.select(np.array([b]))), scorer, listed
+    rows = np.zeros((len(parts), native.call(*call, np.zeros((len(parts), 0), np.int64))), np.int64)
+    native.call(*call, rows)
     return [row[row >= 0].tolist() for row in rows]
 
 

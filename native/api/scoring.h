@@ -112,12 +112,10 @@ GPUPARSE(int64_t) score_labels_batch(const Sentences* sentences, const Scorer* s
     out_any_4 labels);
 
 // The weight rows of P parts of one sentence: parts (P, 6), of each the kind, h, m, third, fourth and
-// label as in `Part` of native/part_list.h; rows (P, R), -1 beyond the last one.
+// label as in `Part` of native/part_list.h; rows (P, R), -1 beyond the last one. Returns the least R
+// that is enough; nothing is written where R is smaller. The weights themselves are not read.
 GPUPARSE(int64_t) list_part_rows(const Sentences* sentences, const Scorer* scorer, i64_2 parts,
     out_i64_2 rows);
-
-// R of `list_part_rows`: no part of a sentence of n words has more rows.
-GPUPARSE(int64_t) most_part_rows(const Scorer* scorer, int64_t n);
 
 // The lines of label weights of P arcs of one sentence: arcs (P, 2), heads and modifiers; heads
 // (tokens,): the tree of primary heads; lines (P, F), -1 where a template does not fire.

@@ -1,0 +1,305 @@
+"""Valid arguments of functions that take a model or a text, and damage to them.
+
+`tests.hostile_calls` calls the functions with both: whatever is damaged, no function may read or
+write beyond an array.
+"""
+
+from __future__ import annotations
+
+import copy
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gpuparse import native
+from gpuparse.data.vocabulary import Encoder, Interner, Vocabularies
+from gpuparse.features.plan import (
+    compile_higher,
+    compile_joint_labels,
+    compile_labels,
+    compile_plan,
+)
+from gpuparse.features.templates import PARTS, parse_set
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.scoring.labels import joint_labels
+from gpuparse.scoring.weights import hashed_map
+from tests.samples import random_sentences, treebank_of
+
+TEMPLATES = """
+distance: [1, 2, 5]
+arc: [{suffixes: [direction, direction distance], templates: [h.form m.form, h.pos, m-1.pos m.pos,
+  h.pos between.pos m.pos, between.pos m.lemma]}]
+sibling: [{suffixes: [direction, distance], templates: [h.pos s.pos m.pos, h.form s.form m.form,
+  s.pos m.pos, s+1.pos m.pos]}]
+end: [{templates: [h.pos e.pos, e.form]}]
+guide: [{templates: [h.pos m.pos]}]
+grandparent: [{suffixes: [direction], templates: [g.pos h.pos m.pos, g-1.pos m.pos]}]
+grand_sibling: [{templates: [g.pos h.pos s.pos m.pos]}]
+tri_sibling: [{templates: [h.pos t.pos s.pos m.pos]}]
+inner_grandchild: [{templates: [h.pos m.pos c.pos]}]
+outer_grandchild: [{templates: [m.pos c.pos]}]
+label: [{suffixes: [direction, distance], templates: [h.pos m.pos, m.form, m+1.pos]}]
+"""
+TREE_LABELS = (
+    "label: [{suffixes: [direction], templates: [h.pos m-1.pos, g.pos p.pos, q.form, o.pos]}]"
+)
+N_LABELS, N_LINES = 5, 64
+LEARNING = {"predict_batch", "learn_batch"}
+
+
+class Model:
+    """A small model with every kind of part, and sentences.
+
+    Args:
+        random: draws the sentences and the weights.
+        dtype: of the weights.
+        with_labels: whether labels are found with the trees.
+    """
+
+    def __init__(self, random: np.random.Generator, dtype: type, *, with_labels: bool) -> None:
+        treebank = treebank_of(random_sentences(int(random.integers(99)), 3, 6))
+        templates = parse_set(TEMPLATES, "damaged").expanded(set())
+        tree_labels = parse_set(TREE_LABELS, "damaged").expanded(set())
+        sets = (templates, tree_labels)
+        fields = sorted({field for of in sets for part in PARTS for field in of.fields(part)})
+        vocabularies = Vocabularies.build(treebank, fields, 3)
+        self.random, self.dtype = random, dtype
+        batch = Encoder(vocabularies).encode(treebank)
+        self.batch = batch.guided(random.integers(-1, 4, int(batch.lengths.sum())))
+        self.tokens = self.batch.values.shape[1]
+        plan = compile_plan(templates, vocabularies, higher=True)
+        features = hashed_map(int(random.choice([1024, 1000])), plan.dense_lines)
+        weights = self.draw_weights(features.n_rows)
+        children = compile_higher(templates.only(("inner_grandchild",)), vocabularies)
+        joint = joint_labels(
+            compile_joint_labels(templates, vocabularies),
+            self.draw_weights(N_LINES, N_LABELS),
+            N_LABELS,
+            children if random.random() < 0.5 else None,
+        )
+        self.scorer = SimpleNamespace(
+            plan=plan, weights=weights, rows=features.rows,
+            joint=joint if with_labels else None,
+        )  # fmt: skip
+        self.label_plan = compile_labels(tree_labels, vocabularies)
+
+    def draw_weights(self, *shape: int) -> np.ndarray:
+        return self.random.integers(-9, 9, shape).astype(self.dtype)
+
+    def heads(self, lowest: int = 0) -> np.ndarray:
+        """(T,) trees by token: the head of each word is the word before; -1 for no word."""
+        found = np.full(self.tokens, -1, np.int64)
+        for start, n in zip(self.batch.starts, self.batch.lengths, strict=True):
+            found[start + 1 : start + 1 + n] = np.arange(n)
+        if lowest < 0:
+            found[self.random.random(self.tokens) < 0.2] = -1
+        return found
+
+    def by_token(self, *shape: int) -> np.ndarray:
+        return np.full((*shape, self.tokens), -1, np.int64)
+
+    def squares(self) -> tuple[np.ndarray, int]:
+        """(T,) first cells of all sentences, and the number of cells."""
+        sizes = (self.batch.lengths + 1) ** 2
+        firsts = np.zeros(self.tokens, np.int64)
+        firsts[self.batch.starts] = np.cumsum(sizes) - sizes
+        return firsts, int(sizes.sum())
+
+
+def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
+    """Valid arguments of a function that takes a model or a text: structs as plain objects."""
+    _, arguments = native.library().declarations.functions[name]
+    takes_batch = any(argument.type == "Sentences" for argument in arguments)
+    given = of_batch(name, random) if takes_batch else of_text(name, random)
+    return [as_plain(given[a.name], a.type) for a in arguments]
+
+
+def of_text(name: str, random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: the table of a small file, and what replaces its columns."""
+    treebank = treebank_of(random_sentences(int(random.integers(99)), 2, 5))
+    data, columns, n_words = treebank.data, treebank.columns, len(treebank.columns)
+    n_lines = int((data == ord("\n")).sum())
+    names = SimpleNamespace(bytes=np.frombuffer(b"nsubj", np.uint8), ends=np.array([0, 2, 5]))
+    every, numbers = np.arange(n_words + 1), np.zeros(n_words, np.int32)
+    strings = Interner([b"x", b"yes"])
+    strings_alone = name not in ("find_strings", "add_strings", "fill_slots")
+    plan = SimpleNamespace(
+        family_start=np.arange(7), sides=np.zeros((6, 4), np.int64),
+        side_start=np.zeros(2, np.int64), with_direction=np.zeros(6, bool),
+        atoms=np.zeros((0, 2), np.int64), only_last=False,
+    )  # fmt: skip
+    tree, labels = np.array([-1, 0, 1, 1, 3]), np.zeros(5, np.int64)
+    return {
+        "data": data, "columns": columns, "other": data, "other_columns": columns, "column": 3,
+        "max_line": 1000, "stop_at_fault": False, "counts": np.zeros(4, np.int64),
+        "found": SimpleNamespace(
+            columns=np.zeros((n_lines, 11), np.int64), heads=np.zeros(n_lines, np.int32),
+            lines=np.zeros(n_lines, np.int64), word_starts=np.zeros(n_lines + 1, np.int64),
+            spans=np.zeros((n_lines, 2), np.int64), faults=np.zeros((n_lines, 6), np.int64),
+        ) if name == "scan_conll" else np.array([-1, 2, 0, 1, 3]),
+        "replacing": SimpleNamespace(
+            heads=numbers, labels=SimpleNamespace(names=names, labels=numbers + 1),
+            arcs=SimpleNamespace(names=names, starts=every, heads=numbers, relations=numbers),
+            items=SimpleNamespace(
+                keys=names, values=random.integers(0, 9, (2, n_words, 3)).astype(np.uint8)
+            ),
+        ),
+        "dropped": np.zeros((0, 2), np.int64), "text": np.zeros(40 * len(data), np.uint8),
+        "key": names.bytes, "numbers": np.zeros(n_words, np.int32),
+        "word_starts": treebank.word_starts, "spans": np.zeros((n_words, 2), np.int64),
+        "faults": np.zeros((len(treebank.word_starts) - 1, 5), np.int64),
+        "starts": every if strings_alone else columns[:, 1].copy(),
+        "stops": columns[:, 2] - 1, "heads": numbers.copy(), "table": strings._table, "first": 0,
+        "size": np.array([2]) if name == "add_strings" else 0, "ids": numbers.copy(),
+        "primary": numbers, "kept": np.zeros(n_words, bool), "added": numbers.copy(),
+        "gold": tree, "gold_labels": labels, "found_labels": labels, "siblings": True,
+        "higher": plan, "children": plan, "parts": np.zeros((50, 7), np.int64),
+    }  # fmt: skip
+
+
+def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: a small model and a batch."""
+    finds_graphs = name == "parse_graphs_batch" or (name in LEARNING and random.random() < 0.1)
+    is_float = name in LEARNING or random.random() < 0.3
+    with_labels = name == "score_labels_batch" or random.random() < 0.5
+    model = Model(random, np.float32 if is_float else np.int16, with_labels=with_labels)
+    batch, tokens, joint = model.batch, model.tokens, model.scorer.joint
+    n_sentences, nodes = len(batch), batch.n_nodes
+    dense = np.float32 if is_float else np.float64
+    firsts, n_cells = model.squares()
+    one = name in ("list_part_rows", "list_label_lines")
+    of_trees = [name for name in DECODERS if name not in ("integer_program", "multi_parent")]
+    if name in ("prune_batch", "find_marginals_batch", "find_k_best_batch"):
+        of_trees = ["eisner", "eisner_sibling", "chu_liu_edmonds"]
+    decoder = "multi_parent" if finds_graphs else str(random.choice(of_trees))
+    by_name: dict[str, Any] = {
+        "sentences": SimpleNamespace(
+            values=batch.values,
+            starts=batch.starts[:1] if one else batch.starts,
+            lengths=batch.lengths[:1] if one else batch.lengths,
+            known=model.heads(-1) if random.random() < 0.3 else None,
+        ),
+        "scorer": model.scorer,
+        "search": SimpleNamespace(
+            decoder=DECODERS[decoder].number, single_root=False,
+            min_gain=0.0, max_iterations=20, granularity=1.0, class_of=None, masks=None,
+        ),
+        "rule": SimpleNamespace(rule=int(random.integers(5)), cost=1.0, max_step=np.inf),
+        "trees": SimpleNamespace(
+            gold=model.heads(), found=model.by_token(2),
+            gold_labels=model.by_token() if joint else None,
+            found_labels=model.by_token(2) if joint else None, target=model.heads(),
+            target_labels=model.by_token() if joint else None, is_partial=False,
+        ),
+        "allowed": SimpleNamespace(firsts=firsts, cells=random.random(n_cells) < 0.7),
+        "tables": SimpleNamespace(
+            weights=model.scorer.weights, sums=np.zeros_like(model.scorer.weights),
+            label_weights=joint and joint.weights,
+            label_sums=joint and np.zeros_like(joint.weights),
+        ),
+        "plan": model.label_plan, "n_lines": N_LINES, "seen": 3, "is_predicted": False,
+        "wrong": np.zeros(1), "scale": 0.1, "arc_scale": 0.1, "label_scale": 0.1,
+        "threshold": 0.01, "max_heads": 3, "least_risk": True,
+        "firsts": firsts[batch.starts] if name == "parse_graphs_batch" else firsts,
+        "cells": np.zeros(n_cells, bool), "graphs": None,
+        "head_marginals": np.zeros((2, tokens)), "label_marginals": np.zeros((2, tokens)),
+        "marginals": np.zeros(tokens), "log_partitions": np.zeros(n_sentences),
+        "scores": np.zeros((2, n_sentences)), "marks": np.zeros((2, tokens), np.int64),
+        "heads": model.by_token(2) if name in ("find_marginals_batch", "find_k_best_batch")
+        else model.heads(),
+        "labels": np.zeros((2, tokens), np.int64)
+        if name in ("find_marginals_batch", "find_k_best_batch") else np.zeros(tokens, np.int64),
+        "weights": model.draw_weights(N_LINES, N_LABELS),
+        "sums": np.zeros(N_LINES * N_LABELS, np.float32), "gold": model.by_token() + 1,
+        "arcs": np.zeros((n_sentences, nodes, nodes), dense),
+        "ends": np.zeros((n_sentences, nodes, nodes), dense),
+        "siblings": np.zeros((n_sentences, nodes, nodes, nodes), dense),
+        "parts": random.integers(0, 2, (4, 6)), "rows": np.zeros((4, 200), np.int64),
+        "lines": np.zeros((2, len(model.label_plan.direction)), np.int64),
+    }  # fmt: skip
+    if name == "learn_labels":
+        by_name["weights"] = by_name["weights"].astype(np.float32)
+    if name == "list_label_lines":
+        by_name["arcs"] = np.array([[0, 1], [0, 1]])
+    if name == "score_labels_batch":
+        by_name["labels"] = np.zeros((n_sentences, nodes, nodes, N_LABELS), dense)
+    if name in LEARNING and finds_graphs:
+        by_name["trees"] = None
+        by_name["graphs"] = SimpleNamespace(
+            gold=random.random(n_cells) < 0.2, found=np.zeros(n_cells, bool), firsts=firsts
+        )
+    elif name in ("label_batch", "learn_labels") and random.random() < 0.5:
+        by_name["graphs"] = SimpleNamespace(
+            starts=np.arange(tokens + 1), heads=np.zeros(tokens, np.int64),
+            may_be_primary=np.ones(N_LABELS, bool),
+        )  # fmt: skip
+    return by_name
+
+
+def as_plain(value: Any, kind: str) -> Any:
+    """A struct as an object whose fields can be set, its structs too; its arrays are its own."""
+    structs = native.library().declarations.structs
+    if value is None or kind not in structs:
+        return value
+    return SimpleNamespace(
+        **{field.name: as_plain(getattr(value, field.name), field.type) for field in structs[kind]}
+    )
+
+
+def damage(arguments: list[Any], random: np.random.Generator) -> list[Any]:
+    """Arguments of which one to three numbers, arrays or sizes are changed; arrays stay shared."""
+    arguments = copy.deepcopy(arguments)
+    for _ in range(int(random.integers(1, 4))):
+        places: list[tuple[Any, Any]] = []
+        for index in range(len(arguments)):
+            find_places(arguments, index, places)
+        holder, key = places[random.integers(len(places))]
+        is_list = isinstance(holder, list)
+        value = damaged(holder[key] if is_list else getattr(holder, key), random)
+        if is_list:
+            holder[key] = value
+        else:
+            setattr(holder, key, value)
+    return arguments
+
+
+def find_places(holder: Any, key: Any, places: list[tuple[Any, Any]]) -> None:
+    """Where a value and the values in it are kept."""
+    value = holder[key] if isinstance(holder, list) else getattr(holder, key)
+    if isinstance(value, SimpleNamespace):
+        for field in vars(value):
+            find_places(value, field, places)
+        if not isinstance(holder, list):
+            places.append((holder, key))  # a struct that is missing
+    else:
+        places.append((holder, key))
+
+
+def damaged(value: Any, random: np.random.Generator) -> Any:
+    """Another value in the place of one."""
+    numbers = [-(2**62), -(2**31), -100, -1, 0, 1, 2, 7, 16, 100, 5000, 2**31 - 1, 2**32, 2**62]
+    number = int(random.choice(numbers))
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | np.integer):
+        return number
+    if isinstance(value, float):
+        return float(random.choice([0.0, -1.0, np.inf, -np.inf, np.nan]))
+    if not isinstance(value, np.ndarray) or value.size == 0 or random.random() < 0.05:
+        return None
+    if random.random() < 0.2:  # another size
+        return np.ascontiguousarray(value[: random.integers(len(value))])
+    if value.dtype.names:
+        whole = value.view(np.int64)
+        whole[random.integers(whole.size)] = number
+    elif value.dtype.kind == "f":
+        value.reshape(-1)[random.random(value.size) < 0.1] = random.choice(
+            [np.nan, np.inf, -np.inf]
+        )
+    elif value.dtype.kind == "b":
+        value[:] = ~value
+    else:
+        ends = np.iinfo(value.dtype)
+        value.reshape(-1)[random.integers(value.size)] = min(max(number, ends.min), ends.max)
+    return value
