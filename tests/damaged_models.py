@@ -22,8 +22,7 @@ from gpuparse.features.plan import (
 )
 from gpuparse.features.templates import PARTS, parse_set
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.scoring.labels import joint_labels
-from gpuparse.scoring.weights import hashed_map
+from gpuparse.scoring.weights import Weights, hashed_map, joint_labels
 from tests.samples import random_sentences, treebank_of
 
 TEMPLATES = """
@@ -74,7 +73,7 @@ class Model:
         children = compile_higher(templates.only(("inner_grandchild",)), vocabularies)
         joint = joint_labels(
             compile_joint_labels(templates, vocabularies),
-            self.draw_weights(N_LINES, N_LABELS),
+            Weights(self.draw_weights(N_LINES, N_LABELS)),
             N_LABELS,
             children if random.random() < 0.5 else None,
         )

@@ -4,9 +4,9 @@
 
 Every function is called in a process of its own, with arguments drawn at random by its declaration,
 sizes that agree and sizes that do not, types out of place, numbers out of range, arrays missing; or
-with a small model or text of which one to three things are damaged (tests/damaged_models.py). It may
-return, or refuse by TypeError, ValueError, OverflowError or MemoryError; it may not crash or go on
-forever. Ends with 1 if one does. `python -m tests.sanitize` runs it with sanitizers.
+with a small model or text of which one to three things are damaged (tests/damaged_models.py). It
+may return, or refuse by TypeError, ValueError, OverflowError or MemoryError; it may not crash or go
+on forever. Ends with 1 if one does. `python -m tests.sanitize` runs it with sanitizers.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tests.damaged_models import arguments_of, damage
 
 REFUSALS = (TypeError, ValueError, OverflowError, MemoryError)
 SECONDS = 20
-# Structs that no random drawing makes, and functions that refuse most drawings: they are called with
-# valid arguments too, whole and damaged.
+# Structs that no random drawing makes, and functions that refuse most drawings: they are called
+# with valid arguments, whole and damaged.
 MADE = {"Sentences", "ConllTable", "ConllColumns", "StringTable", "HigherPlan"}
 ALSO_MADE = {
     "count_deps",
