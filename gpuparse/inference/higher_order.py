@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.batched.grand_sibling import eisner_grand_sibling_torch
-from gpuparse.inference.batched.grandchild import eisner_grandchild_torch
-from gpuparse.inference.batched.tri_sibling import eisner_tri_sibling_torch
+from gpuparse.inference.batched.higher_order import (
+    eisner_grand_sibling_torch,
+    eisner_grandchild_torch,
+    eisner_tri_sibling_torch,
+)
 from gpuparse.inference.higher_order_scores import check_parts, search_native
 from gpuparse.inference.scores import require_trees
 

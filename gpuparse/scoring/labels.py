@@ -319,13 +319,14 @@ def best_arc_labels(
     """
     chosen, batch = choose_backend(backend, device_of(batch), has_kernels=True), as_tensors(batch)
     if chosen == "gpu":
-        from gpuparse.scoring.triton import arcs, joint  # Triton only where it is needed
+        from gpuparse.scoring.triton import arcs  # Triton only where it is needed
+        from gpuparse.scoring.triton import labels as kernels
 
         features = label_map(len(weights.array))
         tables = arcs.arc_tables(plan, features, batch.values.device)
         sentences = batch.starts, batch.lengths, batch.n_nodes
-        sums = joint.place_lines(batch.values, tables, weights)
-        return joint.label_arcs(*sentences, tables, sums, weights)
+        sums = kernels.place_lines(batch.values, tables, weights)
+        return kernels.label_arcs(*sentences, tables, sums, weights)
     scorer = TorchScorer(batch, plan, label_map(len(weights.array)), weights, rows_at_once)
 
     def best(scores: Tensor) -> tuple[Tensor, ...]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.inference.batched.chu_liu_edmonds import chu_liu_edmonds_torch
-from gpuparse.inference.batched.grand_sibling import eisner_grand_sibling_torch
+from gpuparse.inference.batched.higher_order import eisner_grand_sibling_torch
 from gpuparse.inference.higher_order_scores import read_part_cells
 from gpuparse.inference.scores import NO_HEAD, Scores, read_cells
 from gpuparse.inference.textbook.dual_decomposition import GRAIN, PATIENCE, STEP_WITHOUT_A_TREE

@@ -10,8 +10,14 @@ from gpuparse.scoring.arcs import is_guide
 from gpuparse.scoring.labels import tree_positions
 from gpuparse.scoring.tensors import TensorBatch
 from gpuparse.scoring.triton.arcs import ArcTables, PlaceSums, arc_tables, place_sums, score_arcs
-from gpuparse.scoring.triton.joint import PlaceLines, label_arcs, place_lines
-from gpuparse.scoring.triton.labels import LabelTables, label_tables, label_trees
+from gpuparse.scoring.triton.labels import (
+    LabelTables,
+    PlaceLines,
+    label_arcs,
+    label_tables,
+    label_trees,
+    place_lines,
+)
 from gpuparse.scoring.triton.siblings import (
     SiblingSums,
     SiblingTables,
