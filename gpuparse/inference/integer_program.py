@@ -45,12 +45,12 @@ import torch
 from torch import Tensor
 
 from gpuparse.errors import ConfigError, GpuparseError, NoTreeError
-from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.backends import require_native
+from gpuparse.inference.batched.dual_decomposition import LimitedLabels
 from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.higher_order_scores import (
     check_label_scores,
     check_parts,
-    search_native,
 )
 from gpuparse.inference.scores import NO_HEAD, Scores, sibling_tree_scores, tree_scores
 from gpuparse.inference.search import classes_of_labels
@@ -106,7 +106,7 @@ def integer_program(
     Source: the slides name Riedel & Clarke 2006 (cycles forbidden as met) and Martins, Smith & Xing
     2009 (sibling variables, relaxation); differs: chains of siblings as flows, minimum cuts.
     """
-    choose_backend("cpu", arc_scores.device)
+    require_native("integer_program", "auto", arc_scores.device)
     _require_scipy()
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
@@ -155,7 +155,7 @@ def integer_program_labelled(
     Raises:
         As `integer_program` and `dual_decomposition_labelled`.
     """
-    choose_backend("cpu", arc_scores.device)
+    require_native("integer_program", "auto", arc_scores.device)
     _require_scipy()
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
@@ -165,16 +165,10 @@ def integer_program_labelled(
     of_labels = check_label_scores(label_scores, parts)
     class_of, masks = classes_of_labels(limits, of_labels.shape[3])
     heads, optimal = _solve_all(parts, of_labels, (class_of, masks), single_root, time_limit)
-    # The best labels of the tree: dual decomposition of the tree's arcs alone.
-    is_arc = heads[:, None] == torch.arange(heads.shape[1])[:, None]
-    arcs = torch.zeros(is_arc.shape, dtype=torch.float64).masked_fill(~is_arc, -torch.inf)
-    labelled = search_native(
-        "dual_decomposition", Scores(arcs, parts.lengths), of_labels, single_root=False,
-        class_of=class_of, masks=masks,
-    )  # fmt: skip
-    scores = part_tree_scores(parts, heads, dtype=torch.float64) + labelled.scores
+    sums, labels = LimitedLabels.of(of_labels, parts.lengths, class_of, masks).of_trees(heads)
+    scores = part_tree_scores(parts, heads, dtype=torch.float64) + sums
     dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
-    return heads, labelled.labels, scores.to(dtype), optimal
+    return heads, labels, scores.to(dtype), optimal
 
 
 def _solve_all(

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gpuparse.errors import NoTreeError
-from gpuparse.features.plan import HigherPlan, LabelPlan, Plan
+from gpuparse.features.plan import LabelPlan, Plan
 from gpuparse.inference.search import Search
 from gpuparse.inference.tree_parts import find_parts
 from gpuparse.learning.updates import (
@@ -37,6 +37,7 @@ from gpuparse.scoring.plain import (
     arcs_of_graphs,
     by_node,
     find_trees,
+    has_templates,
     k_best_of,
     marginals_of,
     score_batch,
@@ -258,18 +259,14 @@ def _parts_of(heads: np.ndarray, labels: np.ndarray | None, scorer: Scorer) -> I
         for number, kind in enumerate(HIGHER_ORDER):
             of_kind = tuple((words | {"c": child.get(kind.name)})[role] for role in kind.roles)
             is_left_out = plan.higher and plan.higher.only_last and "g" in kind.roles
-            if _has_templates(plan.higher, number) and (is_last or not is_left_out):
+            if has_templates(plan.higher, number) and (is_last or not is_left_out):
                 yield kind.name, *of_kind
-            if _has_templates(children, number) and labels is not None:
+            if has_templates(children, number) and labels is not None:
                 yield LABELLED + kind.name, *of_kind, int(labels[m - 1])
 
 
 def _or_absent(word: int, instead: int) -> int:
     return ABSENT_WORD if word == instead else word
-
-
-def _has_templates(plan: HigherPlan | None, number: int) -> bool:
-    return plan is not None and bool(plan.family_start[number] < plan.family_start[number + 1])
 
 
 def _arcs_and_siblings(graph: np.ndarray) -> Iterator[Part]:

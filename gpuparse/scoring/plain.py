@@ -15,8 +15,9 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.data.batch import Batch
-from gpuparse.errors import NativeError, NoTreeError
-from gpuparse.features.plan import LabelPlan
+from gpuparse.errors import NoTreeError
+from gpuparse.features.plan import HigherPlan, LabelPlan
+from gpuparse.inference.approximate.dual_decomposition import dual_decomposition_labelled
 from gpuparse.inference.approximate.multi_parent import primary_heads
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.inference.higher_order import eisner_grandchild_labelled
@@ -116,7 +117,7 @@ def _add_higher(
     plan, joint, batch = scorer.plan.higher, scorer.joint, scores.batch
     assert plan is not None
     for number, (kind, name) in enumerate(_PART_OF.items()):
-        if plan.family_start[number] < plan.family_start[number + 1]:
+        if has_templates(plan, number):
             dense = dense_higher_scores(kind, is_arc, batch, plan, *given)[..., 0]
             if plan.only_last and name.startswith("grand"):
                 name, dense = "outermost", dense if dense.dim() == 5 else dense.unsqueeze(3)
@@ -124,7 +125,9 @@ def _add_higher(
     if joint is None or joint.higher is None:
         return
     lines = label_map(len(joint.table.array))
-    for kind in CHILDREN:
+    for number, kind in enumerate(_PART_OF):
+        if kind not in CHILDREN or not has_templates(joint.higher, number):
+            continue
         dense = dense_higher_scores(kind, is_arc, batch, joint.higher, lines, joint.table)
         scores.of_labels[_PART_OF[kind]] = dense[..., : joint.width]
 
@@ -140,6 +143,11 @@ _PART_OF = {
 """Kind of higher-order parts, in the order of the plan -> what decoders call their scores."""
 
 
+def has_templates(plan: HigherPlan | None, number: int) -> bool:
+    """Whether a plan has templates of a higher-order kind."""
+    return plan is not None and bool(plan.family_start[number] < plan.family_start[number + 1])
+
+
 def decoder_of(search: Search) -> Decoder:
     """The decoder of a search."""
     return list(DECODERS.values())[search.decoder]
@@ -153,14 +161,16 @@ def find_trees(scores: TreeScores, search: Search) -> FoundTrees:
     """
     decoder, lengths = decoder_of(search), scores.batch.lengths
     if len(search.class_of):
-        raise NativeError("limits on relations run in compiled code alone")
+        return _find_limited(scores, search)
     if scores.of_labels:
         assert scores.labels is not None
-        parts = {
-            f"{name}_scores": scores.parts[name][..., None] + scores.of_labels[name]
-            if name in scores.parts else scores.of_labels[name]
-            for name in decoder.reads
-        }  # fmt: skip
+        parts = {}
+        for name in decoder.reads:
+            of_words, of_labels = scores.parts.get(name), scores.of_labels.get(name)
+            if of_words is not None:
+                of_words = of_words[..., None].expand(*of_words.shape, scores.labels.shape[-1])
+            given = [part for part in (of_words, of_labels) if part is not None]
+            parts[f"{name}_scores"] = sum(given[1:], given[0]) if given else None
         heads, labels, _ = eisner_grandchild_labelled(
             scores.parts["arc"][..., None] + scores.labels, lengths, **parts,
             single_root=search.single_root, backend="torch",
@@ -175,8 +185,7 @@ def find_trees(scores: TreeScores, search: Search) -> FoundTrees:
     if decoder.certifies or decoder.starts_from:
         options["min_gain"] = search.min_gain
     if decoder.certifies:
-        options["max_iterations"] = min(search.max_iterations, MAX_ITERATIONS)
-        options["granularity"] = search.granularity
+        options |= _dual_options(search)
     heads, _, *others = decoder.function()(*given, **parts, **options)
     graphs, certificates = None, None
     if decoder.gives_graphs:
@@ -185,6 +194,26 @@ def find_trees(scores: TreeScores, search: Search) -> FoundTrees:
         certificates = torch.stack([others[0].long(), others[1]])
     labels = None if scores.labels is None else scores.best_labels(heads)
     return FoundTrees(heads, labels, graphs, certificates)
+
+
+def _dual_options(search: Search) -> dict[str, Any]:
+    iterations = min(search.max_iterations, MAX_ITERATIONS)
+    return {"max_iterations": iterations, "granularity": search.granularity}
+
+
+def _find_limited(scores: TreeScores, search: Search) -> FoundTrees:
+    """The best trees under limits on labels."""
+    assert scores.labels is not None
+    reads, masks = decoder_of(search).reads, search.masks[search.class_of]
+    limits = [np.flatnonzero(masks >> k & 1).tolist() for k in range(int(masks.max()).bit_length())]
+    found = dual_decomposition_labelled(
+        scores.parts["arc"], scores.labels, scores.batch.lengths, limits=limits,
+        **{f"{name}_scores": scores.parts[name] for name in reads if name in scores.parts},
+        single_root=search.single_root, min_gain=search.min_gain, backend="torch",
+        **_dual_options(search),
+    )  # fmt: skip
+    certificates = torch.stack([found.certified.long(), found.iterations])
+    return FoundTrees(found.heads, found.labels, None, certificates)
 
 
 def marginals_of(scores: TreeScores, search: Search, scale: float) -> tuple[Tensor, Tensor]:

@@ -317,6 +317,24 @@ def test_labelled_trees_are_the_best_that_keep_the_limits(limits, single_root):
     assert n_none < 8
 
 
+def test_certified_labelled_trees_score_the_same_in_torch():
+    rng, n_certified = np.random.default_rng(13), 0
+    for case in range(10):
+        n, model = int(rng.integers(2, 6)), list(MODELS)[case % len(MODELS)]
+        arcs, higher = draw_parts(rng, 1, n, model, forbidden=0.0)
+        labels = torch.from_numpy(rng.integers(-4, 5, (1, n + 1, n + 1, 3)).astype(np.float32))
+        given = torch.from_numpy(arcs), labels, torch.tensor([n])
+        options = {"limits": LIMITS[case % 5], "max_iterations": 60, "min_gain": float(case % 3)}
+        one, two = (
+            dual_decomposition_labelled(*given, **as_tensors(higher), **options, backend=backend)
+            for backend in ("cpu", "torch")
+        )
+        assert keeps_limits(two.heads[0].numpy(), two.labels[0, 1:].tolist(), options["limits"])
+        n_certified += int(two.certified)
+        assert one.scores.equal(two.scores) or not (one.certified and two.certified)
+    assert n_certified > 5
+
+
 def test_a_tree_that_is_not_certified_keeps_the_limits_too():
     rng = np.random.default_rng(12)
     n, limits = 12, [{0}, {1, 2}]
@@ -365,5 +383,3 @@ def test_what_is_no_label_or_limit_on_labels_is_refused():
     labels[0, 1, 2, 1] = torch.inf
     with pytest.raises(ScoreError, match="label_scores: sentence 0: "):
         dual_decomposition_labelled(arcs, labels, lengths, limits=[])
-    with pytest.raises(ScoreError, match="exists in native code only"):
-        dual_decomposition_labelled(arcs, labels, lengths, limits=[], backend="torch")

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.approximate.hill_climb import gain_limit
-from gpuparse.inference.backends import choose_backend, require_native
+from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.batched.dual_decomposition import (
+    LimitedLabels,
     dual_decomposition_torch,
     prefer_projective_torch,
 )
@@ -88,7 +89,7 @@ def dual_decomposition(
     else:
         found = dual_decomposition_torch(parts, single_root, max_iterations, granularity)
         heads, scores, certified, iterations = found
-        heads, scores = prefer_projective_torch(parts, single_root, least, heads, scores)
+        heads, scores, _ = prefer_projective_torch(parts, single_root, least, heads, scores)
     _require_found(scores, certified, max_iterations)
     return heads, scores.to(parts.arc.dtype), certified, iterations
 
@@ -115,13 +116,13 @@ def dual_decomposition_labelled(
     them. No tree is returned that breaks one; each tree met gets its best labels under the limits.
 
     Args:
-        Arguments not named here: as in `dual_decomposition`, in main memory.
+        Arguments not named here: as in `dual_decomposition`.
         label_scores: (B, N, N, L), [b, h, m, l], added to the score of the arc; -inf forbids.
         limits: sets of labels, each of which a head may give to at most one modifier, at most
             `MOST_LIMITS`. A label may be in several sets.
         min_gain: as there; the projective tree has the best labels that keep the limits, and where
             another one may be better for them, nothing is certified.
-        backend: "auto" or "cpu".
+        backend: as there.
 
     Returns:
         heads; labels int64 (B, N), -1 at position 0 and in padding: the first among
@@ -134,7 +135,7 @@ def dual_decomposition_labelled(
     Cost: that of `dual_decomposition` and O(A L); an iteration takes O(A 2^K D) more, for K limits
     and D different sets of limits that labels are under.
     """
-    require_native("dual_decomposition_labelled", backend, arc_scores.device)
+    chosen = choose_backend(backend, arc_scores.device)
     _check_limits(max_iterations, granularity)
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
@@ -143,11 +144,23 @@ def dual_decomposition_labelled(
     parts = check_parts(arc_scores, lengths, given, may_cross=True)
     of_labels = check_label_scores(label_scores, parts)
     class_of, masks = classes_of_labels(limits, of_labels.shape[3])
-    found = search_native(
-        "dual_decomposition", parts, of_labels, single_root=single_root,
-        min_gain=gain_limit(min_gain), max_iterations=max_iterations,
-        granularity=_granularity(granularity), class_of=class_of, masks=masks,
-    )  # fmt: skip
+    least = gain_limit(min_gain)
+    if chosen == "cpu":
+        found = search_native(
+            "dual_decomposition", parts, of_labels, single_root=single_root,
+            min_gain=least, max_iterations=max_iterations,
+            granularity=_granularity(granularity), class_of=class_of, masks=masks,
+        )  # fmt: skip
+    else:
+        labels = LimitedLabels.of(of_labels, parts.lengths, class_of, masks)
+        heads, scores, certified, iterations = dual_decomposition_torch(
+            parts, single_root, max_iterations, granularity, labels
+        )
+        heads, scores, is_certain = prefer_projective_torch(
+            parts, single_root, least, heads, scores, labels
+        )
+        best_labels = labels.of_trees(heads)[1]
+        found = Found(heads, best_labels, scores, certified & is_certain, iterations)
     _require_found(found.scores, found.certified, max_iterations)
     dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
     return found._replace(scores=found.scores.to(dtype))
