@@ -31,12 +31,9 @@ ALIASES = {"calibration": "reliability"}  # earlier names, not listed
 def main(arguments: Sequence[str]) -> int:
     """Call the command that the first argument names with the remaining arguments.
 
-    Args:
-        arguments: the command line without the program.
-    Returns:
-        The command's exit code.
-    Raises:
-        ConfigError: no such command.
+    Args: arguments: the command line without the program.
+    Returns: The command's exit code.
+    Raises: ConfigError: no such command.
     """
     name = arguments[0] if arguments else ""
     name = ALIASES.get(name, name)

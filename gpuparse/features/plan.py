@@ -223,8 +223,7 @@ def compile_plan(
 def compile_arcs(templates: TemplateSet, vocabularies: Vocabularies) -> ArcPlan:
     """Compile the arc templates of an expanded set.
 
-    Raises:
-        ConfigError: as `compile_plan`.
+    Raises: ConfigError: as `compile_plan`.
     """
     return _Compiler(templates.distance, vocabularies, 1, 0).plan(templates.arc)
 
@@ -235,8 +234,7 @@ def compile_joint_labels(templates: TemplateSet, vocabularies: Vocabularies) -> 
     Templates of one word with the distance are pair families here, one side of them empty: word
     families look at the direction at most, so that their lines are summed twice a word.
 
-    Raises:
-        ConfigError: as `check_joint_templates`.
+    Raises: ConfigError: as `check_joint_templates`.
     """
     check_joint_templates(templates)
     compiler = _Compiler(templates.distance, vocabularies, 1, 0, pairs_of_distance=True)
@@ -246,8 +244,7 @@ def compile_joint_labels(templates: TemplateSet, vocabularies: Vocabularies) -> 
 def check_joint_templates(templates: TemplateSet) -> None:
     """Make sure that the label templates of a set can be read while the tree is searched for.
 
-    Raises:
-        ConfigError: a template that looks at more of the tree than the arc.
+    Raises: ConfigError: a template that looks at more of the tree than the arc.
     """
     for template in templates.label:
         others = sorted({atom.role for atom in template.atoms} - set(BY_NAME["arc"].roles))

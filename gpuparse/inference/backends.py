@@ -38,9 +38,7 @@ def choose_backend(
             kernels and Triton is installed; and else "torch".
         device: where the scores are.
         has_kernels: whether the algorithm has Triton kernels.
-
-    Raises:
-        ScoreError: an unknown backend, or one that cannot read these tensors or run here.
+    Raises: ScoreError: an unknown backend, or one that cannot read these tensors or run here.
     """
     if not isinstance(device, torch.device):  # arrays of numpy name their device too
         raise ScoreError("the scores are an array, expected a tensor: torch.from_numpy(scores)")

@@ -24,17 +24,13 @@ def constrain(
         arc_scores, lengths: as for every decoder.
         required: bool (B, N, N): the word m has the head h where [b, h, m] is true.
         forbidden: bool (B, N, N): it has not. What lies where scores are not read does not matter.
-
-    Returns:
-        (B, N, N), a copy in the type that decoders compute with, differentiable: -inf for the
+    Returns: (B, N, N), a copy in the type that decoders compute with, differentiable: -inf for the
         forbidden arcs and for all others into a word with a required one.
-
     Raises:
         ScoreError: what the decoders refuse; masks of other shapes or types; a required arc that no
             tree can have, into the root, a word itself or padding; masks that contradict one
             another. Names the sentence and the words. Required arcs that form a cycle, or cross
             where trees are projective, are a NoTreeError of the decoder.
-
     Cost: O(B N^2).
     Source: constrained decoding by forbidding all competitors of an arc.
     """

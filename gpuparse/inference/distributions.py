@@ -62,10 +62,8 @@ class TreeDistribution:
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: as the public functions take it, for the quantities that exist there; others run on
             an engine that has them.
-
-    Raises:
-        ScoreError: wrong shapes or types, or parts that no decoder of these trees reads together.
-        Values are checked by the functions that read them.
+    Raises: ScoreError: wrong shapes or types, or parts that no decoder of these trees reads
+        together. Values are checked by the functions that read them.
     """
 
     kind: Literal["projective", "all"]
@@ -115,8 +113,7 @@ class TreeDistribution:
 
         Traced code calls the search as one operation, and has no certificates.
 
-        Raises:
-            ScoreError, NoTreeError: from the decoder.
+        Raises: ScoreError, NoTreeError: from the decoder.
         Cost: that of the decoder.
         """
         if is_traced():
@@ -132,8 +129,7 @@ class TreeDistribution:
 
         Where there are fewer trees, the rest have heads -1 and score -inf.
 
-        Raises:
-            ScoreError: no k best trees exist for these parts, or from the decoder; NoTreeError.
+        Raises: ScoreError: no k best trees exist for these parts, or from the decoder; NoTreeError.
         Cost: that of the function, as `eisner_kbest`.
         """
         heads, values = self._call("k_best", k)
@@ -180,8 +176,7 @@ class TreeDistribution:
     def mbr(self) -> tuple[Tensor, Tensor]:
         """The tree with the most heads expected to be right (minimum Bayes risk).
 
-        Returns:
-            heads int64 (B, N); the expected number of right heads, float64 (B,).
+        Returns: heads int64 (B, N); the expected number of right heads, float64 (B,).
         """
         marginals = self.marginals.detach()
         allowed = marginals.masked_fill(self.scores.arc.detach() == -torch.inf, -torch.inf)
@@ -196,10 +191,7 @@ class TreeDistribution:
         Args:
             heads: integers (B, N) or, for several trees of each sentence, (B, K, N). Values at the
                 root and in padding are not read. That they are trees is not checked.
-
-        Returns:
-            (B,) or (B, K), in the widest type of the scores; 0 for trees without words.
-
+        Returns: (B,) or (B, K), in the widest type of the scores; 0 for trees without words.
         Cost: O(N^2) a tree.
         """
         several = heads.dim() == 3
@@ -232,8 +224,7 @@ class TreeDistribution:
     def constrained(self, known_heads: Tensor) -> Self:
         """The distribution over the trees that have all known heads.
 
-        Args:
-            known_heads: (B, N), -1 where a head is not known.
+        Args: known_heads: (B, N), -1 where a head is not known.
         """
         arcs = self.scores.arc
         position = torch.arange(arcs.shape[1], device=arcs.device)
@@ -375,13 +366,9 @@ def hinge_loss(trees: TreeDistribution, gold_heads: Tensor, cost: float | Tensor
         trees: a distribution whose scores are learned.
         gold_heads: heads of the gold trees, integers (B, N).
         cost: as `TreeDistribution.augmented`.
-
     Returns:
         (B,), at least 0; its subgradient is the parts of the best tree less those of the gold tree.
-
-    Raises:
-        ScoreError, NoTreeError: from the decoder.
-
+    Raises: ScoreError, NoTreeError: from the decoder.
     Cost: that of the decoder.
     Source: Taskar, Guestrin & Koller 2003; McDonald, Crammer & Pereira 2005, section 2.3.
     """
@@ -399,13 +386,9 @@ def conditional_loss(trees: TreeDistribution, gold_heads: Tensor) -> Tensor:
         trees: a distribution whose scores are learned.
         gold_heads: integers (B, N), -1 for words whose heads are not known: then all trees with the
             known heads count as right. Traced code takes all heads for known.
-
-    Returns:
-        float64 (B,), in nats.
-
+    Returns: float64 (B,), in nats.
     Raises:
         ScoreError, NoTreeError: from the sums; NoTreeError too where no tree has the known heads.
-
     Cost: that of the log-partition; twice that where heads are not known.
     Source: Lafferty, McCallum & Pereira 2001; for projective trees Eisner 1996, for all trees Koo,
     Globerson, Carreras & Collins 2007; partial annotation: Li, Zhang, Zhang & Liu 2014.

@@ -29,8 +29,7 @@ def classes_of_labels(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Limits on labels: sets of which a head may give each label to at most one modifier.
 
-    Returns:
-        The class of each label (L,), and the limits that each class is under, as bits (D,).
+    Returns: The class of each label (L,), and the limits that each class is under, as bits (D,).
     """
     if len(limits) > MOST_LIMITS:
         raise ScoreError(f"there are {len(limits)} limits, expected at most {MOST_LIMITS}")

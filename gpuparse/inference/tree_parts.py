@@ -40,7 +40,6 @@ def find_parts(heads: Tensor, lengths: Tensor) -> Parts:
     Args:
         heads: integers (B, K, N); values at the root and in padding are not read.
         lengths: (B,).
-
     Cost: O(B K N^2) time and memory.
     """
     n_nodes = heads.shape[2]
@@ -83,8 +82,7 @@ def find_parts(heads: Tensor, lengths: Tensor) -> Parts:
 def scores_of_words(scores: Scores, parts: Parts, labels: Tensor | None = None) -> list[Tensor]:
     """What each word adds to the score of its tree, in this order, each (B, K, N).
 
-    Args:
-        labels: (B, K, N) where scores have a last axis of labels.
+    Args: labels: (B, K, N) where scores have a last axis of labels.
     """
     b = torch.arange(len(scores.arc), device=scores.arc.device)[:, None, None]
     word = {"h": parts.h, "m": parts.m, "e": parts.m, "s": parts.s, "t": parts.t, "g": parts.g}
@@ -106,11 +104,7 @@ def scores_of_words(scores: Scores, parts: Parts, labels: Tensor | None = None) 
 
 
 def part_tree_scores(
-    scores: Scores,
-    heads: Tensor,
-    labels: Tensor | None = None,
-    *,
-    dtype: torch.dtype | None = None,
+    scores: Scores, heads: Tensor, labels: Tensor | None = None, *, dtype: torch.dtype | None = None
 ) -> Tensor:
     """Scores of trees, added word by word, so that float sums are the same everywhere.
 
@@ -118,9 +112,7 @@ def part_tree_scores(
         scores: may be -inf where nothing is read.
         heads, labels: (B, N), -1 where there is nothing.
         dtype: of the sums over words; None: that of the scores.
-
-    Returns:
-        (B,), -inf where a word has no head.
+    Returns: (B,), -inf where a word has no head.
     """
     parts = find_parts(heads[:, None], scores.lengths)
     chosen = None if labels is None else labels.clamp(min=0)[:, None]

@@ -108,8 +108,7 @@ class Column(NamedTuple):
 def coalesced(features: Tensor, n_rows: int) -> Differences:
     """Add up the signs of features that have sentence and row in common.
 
-    Args:
-        features: (3, F) int64: sentence, row, sign.
+    Args: features: (3, F) int64: sentence, row, sign.
     """
     sentence, row, sign = features
     key, place = torch.unique(sentence * n_rows + row, return_inverse=True)
@@ -175,8 +174,7 @@ def sum_runs(values: Tensor, run: Tensor, sizes: Tensor) -> Tensor:
     Args:
         values: (..., E), the runs one after the other. run: (E,) int64, ascending.
         sizes: (R,) int64, how long each run is.
-    Returns:
-        (..., R), 0 for empty runs.
+    Returns: (..., R), 0 for empty runs.
     Cost: O(E log L) for a longest run of L values; log L rounds.
     """
     count = values.shape[-1]

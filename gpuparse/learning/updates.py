@@ -92,8 +92,7 @@ def steps_together(
 ) -> np.ndarray:
     """The steps of k constraints of one sentence, (k,) float64; as native/hildreth.h.
 
-    Args:
-        costs, margins: (k,) float64. gram: (k, k) products of the differences of the features.
+    Args: costs, margins: (k,) float64. gram: (k, k) products of the differences of the features.
     Source: McDonald, Crammer & Pereira (2005), section 2.3.1: Hildreth's method.
     """
     steps = np.zeros(len(costs))
@@ -236,11 +235,7 @@ def _check_torch(config: RunConfig) -> None:
     wanted = [
         (learning.rule in rules, f"learning.rule {learning.rule}", f"one of {', '.join(rules)}"),
         (learning.k == 1, f"learning.k {learning.k}", "1"),
-        (
-            config.decoder in decoders,
-            f"decoder {config.decoder}",
-            f"one of {', '.join(decoders)}",
-        ),
+        (config.decoder in decoders, f"decoder {config.decoder}", f"one of {', '.join(decoders)}"),
         (config.labels.kind != "joint", "labels.kind joint", "second-stage or none"),
         (learning.shards == 1, f"learning.shards {learning.shards}", "1"),
     ]

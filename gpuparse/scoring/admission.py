@@ -74,8 +74,7 @@ class Admission:
         batch_size: most sentences of a batch.
         budget: cells of a batch; a sentence that needs more is a batch of its own.
         parts: as in `sentence_cells`.
-    Raises:
-        ConfigError: the size is no size.
+    Raises: ConfigError: the size is no size.
     """
 
     def __init__(self, lengths: np.ndarray, batch_size: int, budget: int, parts: PartSize) -> None:

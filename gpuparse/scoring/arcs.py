@@ -46,10 +46,9 @@ def arc_scores(
             value 0.
         backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
-    Returns:
-        (B, N, N): [b, h, m] is the arc h -> m. float32 for learned weights, and for whole-number
-        weights float64, exact and the same on every backend. Column 0, the diagonal and padding
-        hold nothing of use.
+    Returns: (B, N, N): [b, h, m] is the arc h -> m. float32 for learned weights, and for
+        whole-number weights float64, exact and the same on every backend. Column 0, the diagonal
+        and padding hold nothing of use.
     Cost: families times n^2 gathers a sentence, and n^2 K^2 in between (torch: n^3).
     Source: McDonald, Crammer & Pereira (2005), section 2.1: s(i, j) = w . f(i, j).
     """

@@ -44,8 +44,7 @@ class Sent(NamedTuple):
 class DeviceParser:
     """A model's tables on one device, and the budget of batches there.
 
-    Args:
-        backend: "torch" or "gpu".
+    Args: backend: "torch" or "gpu".
     """
 
     def __init__(self, scored: Scored, device: torch.device | str, backend: str) -> None:
@@ -88,11 +87,9 @@ class DeviceParser:
     ) -> tuple[Found, np.ndarray]:
         """Trees of all sentences of a batch in main memory whose values are sent.
 
-        Returns:
-            What was found, in main memory; and the numbers of the sentences that the device has no
-            memory for, not even one at a time.
-        Raises:
-            NoTreeError: a sentence has no tree.
+        Returns: What was found, in main memory; and the numbers of the sentences that the device
+            has no memory for, not even one at a time.
+        Raises: NoTreeError: a sentence has no tree.
         """
         begun = None
         with suppress(torch.OutOfMemoryError):
@@ -255,9 +252,7 @@ def device_budget(device: torch.device) -> int:
     return max(1, min(GPU_BUDGET, free // GPU_SHARE))
 
 
-def or_no_memory(
-    work: Callable[[np.ndarray], Result],
-) -> Callable[[np.ndarray], Result | None]:
+def or_no_memory(work: Callable[[np.ndarray], Result]) -> Callable[[np.ndarray], Result | None]:
     """The same work for `Admission.run`, with the result None where a device has no memory."""
 
     def attempt(batch: np.ndarray) -> Result | None:

@@ -27,8 +27,7 @@ def higher_scores(
         parts: (P, 1 + words) int64: the sentence, then the part's words in the order of its roles,
             0 for absent words; on the device of the batch.
         batch, plan, features, weights: as in `gpuparse.scoring.arcs.arc_scores`.
-    Returns:
-        (P, D) float64 for integer weights, exact; else float32. D: columns of the weights.
+    Returns: (P, D) float64 for integer weights, exact; else float32. D: columns of the weights.
     Cost: a row a template and part.
     Source: Carreras (2007), section 2.2; the parts of Koo & Collins (2010).
     """
@@ -53,10 +52,8 @@ def dense_higher_scores(
 ) -> Tensor:
     """Scores of all parts of one kind whose arcs are among some, as decoders read them.
 
-    Args:
-        is_arc: (B, N, N) bool, [b, h, m]. Others: as in `higher_scores`.
-    Returns:
-        (B, N, ..., D) float64, by the axes of the kind; 0 for what is no part.
+    Args: is_arc: (B, N, N) bool, [b, h, m]. Others: as in `higher_scores`.
+    Returns: (B, N, ..., D) float64, by the axes of the kind; 0 for what is no part.
     """
     roles, axes, absent = BY_NAME[kind].roles, BY_NAME[kind].axes, dict(BY_NAME[kind].absent)
     cells = part_cells(kind, is_arc)
@@ -76,8 +73,7 @@ def dense_higher_scores(
 def part_cells(kind: str, is_arc: Tensor) -> Tensor:
     """The parts of a kind whose arcs are among some: (P, 1 + axes) the sentence, and a cell.
 
-    Args:
-        is_arc: (B, N, N) bool, [b, h, m].
+    Args: is_arc: (B, N, N) bool, [b, h, m].
     """
     absent, nodes = dict(BY_NAME[kind].absent), torch.arange(is_arc.shape[1], device=is_arc.device)
     cells = is_arc.nonzero()

@@ -37,8 +37,7 @@ def best_labels(
         heads: (B, N) int64 trees, -1 at the root and in padding.
         plan, weights: the compiled templates, and one line of weights, a label each, per key.
         backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
-    Returns:
-        (B, N) int64 label numbers, the first of equals; -1 at the root and in padding.
+    Returns: (B, N) int64 label numbers, the first of equals; -1 at the root and in padding.
     Cost: O(templates * labels) a word.
     Source: McDonald, Lerman & Pereira (2006): labels as a second stage.
     """
@@ -88,8 +87,7 @@ def best_graph_labels(
         backend: "cpu" (native code), "torch" (any device), or "auto".
     Returns:
         (B, N, N) int64 label numbers, [b, h, m], the first of equals; -1 where there is no arc.
-    Raises:
-        ValueError: no label may be primary.
+    Raises: ValueError: no label may be primary.
     Cost: O(templates * labels) an arc, and O(N) more for each arc of a word with several heads.
     Source: McDonald, Lerman & Pereira (2006), the second stage; differs: there of trees only.
     """
@@ -309,10 +307,9 @@ def best_arc_labels(
         weights: (lines, L), one column a label.
         backend: "torch" (any device) or "gpu" (Triton kernels).
         rows_at_once: feature rows and label scores held in memory at a time, at least.
-    Returns:
-        (B, N, N) what the best label of each arc scores, in the type of `arc_scores`, and
-        (B, N, N) int64 its number, the first of equals. Column 0, the diagonal and padding hold
-        nothing of use.
+    Returns: (B, N, N) what the best label of each arc scores, in the type of `arc_scores`, and (B,
+        N, N) int64 its number, the first of equals. Column 0, the diagonal and padding hold nothing
+        of use.
     Cost: O(templates * labels) an arc.
     Source: Carreras (2007), section 2: the best label of each dependency is chosen as its part is
         scored.

@@ -53,8 +53,7 @@ class NativeParser:
             known: (T,) heads by token that all trees have, -1 for none; empty: nothing is known.
             batch_size: most sentences that a thread takes at a time.
             progress: called with the number of sentences finished.
-        Raises:
-            NoTreeError: a sentence has no tree with its known heads.
+        Raises: NoTreeError: a sentence has no tree with its known heads.
         """
         found, firsts = self.empty(batch), self.empty_firsts(batch)
         if self._decoder.gives_graphs:

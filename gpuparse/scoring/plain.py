@@ -83,8 +83,7 @@ class FoundTrees(NamedTuple):
 def score_batch(batch: TensorBatch, scorer: Scorer, allowed: Tensor | None = None) -> TreeScores:
     """Score all parts of a batch.
 
-    Args:
-        allowed: (B, N, N) bool, the arcs that a higher-order decoder may use; None: all.
+    Args: allowed: (B, N, N) bool, the arcs that a higher-order decoder may use; None: all.
     """
     plan, table, joint = scorer.plan, scorer.table, scorer.joint
     given = FeatureMap(scorer.rows, len(table.array)), table
@@ -156,8 +155,7 @@ def decoder_of(search: Search) -> Decoder:
 def find_trees(scores: TreeScores, search: Search) -> FoundTrees:
     """The best trees or graphs of a batch, and their labels if these are found with the trees.
 
-    Raises:
-        NoTreeError: a sentence has no tree.
+    Raises: NoTreeError: a sentence has no tree.
     """
     decoder, lengths = decoder_of(search), scores.batch.lengths
     if len(search.class_of):
@@ -219,8 +217,7 @@ def _find_limited(scores: TreeScores, search: Search) -> FoundTrees:
 def marginals_of(scores: TreeScores, search: Search, scale: float) -> tuple[Tensor, Tensor]:
     """(B, N, N) probabilities of arcs, and (B,) log-partitions; scale: nats a point.
 
-    Raises:
-        NoTreeError: a sentence has no tree.
+    Raises: NoTreeError: a sentence has no tree.
     """
     decoder, arcs = decoder_of(search), scores.parts["arc"] * scale
     given: list[Tensor] = [arcs, scores.batch.lengths]
@@ -367,8 +364,7 @@ def find_k_best_batch(
 def k_best_of(scores: TreeScores, search: Search, k: int) -> tuple[Tensor, Tensor]:
     """(B, k, N) heads and (B, k) scores of the k best trees.
 
-    Raises:
-        NoTreeError: a sentence has no tree.
+    Raises: NoTreeError: a sentence has no tree.
     """
     decoder = decoder_of(search)
     given: list[Tensor] = [scores.parts["arc"], scores.batch.lengths]
@@ -429,8 +425,7 @@ def for_parts(
 ) -> int:
     """Work on sentences in parts, given as tensors and numbers (K,).
 
-    Returns:
-        The number of the first sentence without a tree, or -1.
+    Returns: The number of the first sentence without a tree, or -1.
     """
     order = decoder_of(search).order
     part: list[int] = []

@@ -35,8 +35,7 @@ class Arcs(NamedTuple):
 def all_cells(batch: Batch, firsts: np.ndarray) -> Arcs:
     """Cells for the sentences of a batch, one after the other, to be filled in.
 
-    Args:
-        firsts: (T,) by token, changed for the sentences of the batch.
+    Args: firsts: (T,) by token, changed for the sentences of the batch.
     """
     sizes = (batch.lengths + 1) ** 2
     firsts[batch.starts] = np.cumsum(sizes) - sizes
@@ -57,8 +56,7 @@ def prune(
 
     Args:
         plan: of the higher-order model; rows: its table's. known: (T,) heads by token, -1 for none.
-    Raises:
-        NoTreeError: no tree has what is known of a sentence.
+    Raises: NoTreeError: no tree has what is known of a sentence.
     Cost: one scoring of all arcs, the sums over all trees and the best one.
     """
     scorer = make_scorer(plan.of_arcs, pruner.weights, rows)

@@ -44,8 +44,7 @@ def sibling_scores(
         plan, features, weights: as in `gpuparse.scoring.arcs.arc_scores`.
         backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
-    Returns:
-        siblings (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s,
+    Returns: siblings (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s,
         [b, h, m, h] without one; ends (B, N, N): [b, h, m] is m as the outermost modifier of h on
         its side, less what the side would score without any modifier. float32 for learned weights,
         and for whole-number weights float64, exact and the same on every backend. Cells of no part

@@ -198,8 +198,7 @@ def side_keys(
         values: (C, T) int field values of a batch.
         places: (B, N) token index of each node.
         atoms: (row, offset) of each atom.
-    Returns:
-        (B, N) int64 keys, and (B, N) bool: every atom has a value.
+    Returns: (B, N) int64 keys, and (B, N) bool: every atom has a value.
     """
     key = torch.zeros_like(places)
     present = torch.ones_like(places, dtype=torch.bool)

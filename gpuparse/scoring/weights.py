@@ -19,8 +19,7 @@ class Weights:
     `gpuparse.scoring.tensors` has them as tensors, whose memory on the CPU is that of `array` for
     float32.
 
-    Args:
-        array: (R, D) float32, int8 or int16; D is 1 for arcs, the number of labels for labels.
+    Args: array: (R, D) float32, int8 or int16; D is 1 for arcs, the number of labels for labels.
     """
 
     def __init__(self, array: np.ndarray) -> None:
@@ -77,8 +76,7 @@ class FeatureMap(NamedTuple):
 def hashed_map(n_rows: int, dense_lines: int) -> FeatureMap:
     """A table of fixed size; the last n_rows % LINE rows stay unused.
 
-    Raises:
-        ConfigError: fewer rows than one line.
+    Raises: ConfigError: fewer rows than one line.
     """
     if n_rows < LINE:
         raise ConfigError(f"feature_map.rows: {n_rows} is too few, at least {LINE} are needed")

@@ -51,21 +51,17 @@ def dual_decomposition(
         min_gain: a tree with crossing arcs must score more, by more than this, than the best
             projective tree, which replaces it otherwise.
         backend: "auto", "cpu" (compiled) or "torch".
-
-    Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), in the type of the scores:
-        sums in float64, over words 1, 2, ..., n, of ((arc + sibling) + grandparent) + grand-sibling
-        and the end; certified bool (B,): no tree scores more; iterations int64 (B,). Without a
-        certificate it is the best tree met. Among equally good trees, the one met first.
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), in the type of the
+        scores: sums in float64, over words 1, 2, ..., n, of ((arc + sibling) + grandparent) +
+        grand-sibling and the end; certified bool (B,): no tree scores more; iterations int64 (B,).
+        Without a certificate it is the best tree met. Among equally good trees, the one met first.
         Backends search in different ways, so their certified trees have equal scores, and no more
         is promised.
-
     Raises:
         ScoreError: as `check_parts`; a limit or granularity that is none; an unknown
             backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts, or none
             was found within the iterations.
-
     Cost: an iteration takes O(n^2) and, for A arcs of which up to k lead from a head to one side,
     O(A k) times the heads of a word in models with grandparents. "cpu" branches where the bound
     does not close, so that only the number of iterations keeps it from being exact; "torch" does
@@ -123,15 +119,11 @@ def dual_decomposition_labelled(
         min_gain: as there; the projective tree has the best labels that keep the limits, and where
             another one may be better for them, nothing is certified.
         backend: as there.
-
-    Returns:
-        heads; labels int64 (B, N), -1 at position 0 and in padding: the first among
-        equals; scores, labels' included; certified; iterations.
-
+    Returns: heads; labels int64 (B, N), -1 at position 0 and in padding: the first among equals;
+        scores, labels' included; certified; iterations.
     Raises:
         ScoreError: as `dual_decomposition`; a label that does not exist; too many limits.
         NoTreeError: as `dual_decomposition`; no tree keeps the limits, or none was found.
-
     Cost: that of `dual_decomposition` and O(A L); an iteration takes O(A 2^K D) more, for K limits
     and D different sets of limits that labels are under.
     """

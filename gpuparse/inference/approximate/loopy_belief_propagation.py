@@ -52,15 +52,12 @@ def loopy_belief_propagation(
         iterations: the most; a sentence stops when no marginal changes by 1e-6.
         damping: the weight of the old message in the new one, from 0 on, below 1.
         single_root: exactly one modifier of the root; otherwise one or more.
-
     Returns:
         marginals float64 (B, N, N), [b, h, m], those of the tree factor: each word's column sums to
         1, and with a single root so does row 0; 0 where no score is read. converged bool (B,).
-
     Raises:
         ScoreError: as `check_parts`; iterations or damping out of range.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
-
     Cost: O(n^3) a sentence and iteration, in time and in memory.
     Source: Smith & Eisner 2008; differs: siblings are successive ones, in one factor for each head
     and side, as the head automata of Koo et al. 2010.
@@ -187,8 +184,7 @@ def _no_messages(factors: _Factors) -> _Messages:
 def _messages(factors: _Factors, arcs: Tensor, old: _Messages) -> _Messages:
     """What all factors but the tree's say next.
 
-    Args:
-        arcs: (B, N, N), the arcs' scores and what the tree's factor tells them.
+    Args: arcs: (B, N, N), the arcs' scores and what the tree's factor tells them.
     """
     of_chains, of_pairs = old.of_chains, old.of_pairs()
     if factors.siblings is not None and factors.ends is not None:

@@ -16,8 +16,7 @@ def chu_liu_edmonds_torch(
     A step takes the best source of one super-node, or puts one member into a super-node in the
     making: O(B n) work, at most about 4 n steps.
 
-    Returns:
-        As `chu_liu_edmonds`; a sentence without a tree gets the score -inf.
+    Returns: As `chu_liu_edmonds`; a sentence without a tree gets the score -inf.
     """
     if arc_scores.numel() == 0 or arc_scores.shape[1] == 1:  # no word at all
         no_heads = torch.full_like(arc_scores[:, 0], NO_HEAD, dtype=torch.int64)

@@ -53,10 +53,8 @@ class LimitedLabels:
         Args:
             prices: (B, N, N), subtracted for each modifier that is taken.
             in_tree: (B, N, N) bool: the modifiers that have to be taken, and no others.
-
-        Returns:
-            (B,) the sums, -inf where nothing can be chosen; (B, N, N) the classes, -1 for arcs that
-            are left.
+        Returns: (B,) the sums, -inf where nothing can be chosen; (B, N, N) the classes, -1 for arcs
+            that are left.
         """
         n_nodes, n_sets = prices.shape[1], 1 << max(mask.bit_length() for mask in self.masks)
         gains = self.scores - prices[..., None]
@@ -152,11 +150,8 @@ def prefer_projective_torch(
     Under limits the projective tree is the best one without limits, with the best labels that keep
     them.
 
-    Args:
-        heads, scores: of `dual_decomposition_torch`.
-
-    Returns:
-        heads; scores, in float64; whether no choice is better, bool (B,).
+    Args: heads, scores: of `dual_decomposition_torch`.
+    Returns: heads; scores, in float64; whether no choice is better, bool (B,).
     """
     position = torch.arange(heads.shape[1], device=heads.device)
     first, last = torch.minimum(heads, position), torch.maximum(heads, position)

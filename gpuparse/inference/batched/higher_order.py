@@ -132,8 +132,7 @@ def eisner_grand_sibling_torch(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`eisner_grand_sibling` on checked scores, all sentences and all spans of one width at once.
 
-    Returns:
-        As `eisner_grand_sibling`; a sentence without a tree gets the score -inf.
+    Returns: As `eisner_grand_sibling`; a sentence without a tree gets the score -inf.
     """
     n_nodes, lengths = parts.arc.shape[1], parts.lengths
     whole = _grand_sibling_parts(parts)
@@ -190,8 +189,7 @@ def _grand_sibling_parts(parts: Scores) -> Tensor:
 def eisner_tri_sibling_torch(parts: Scores, *, single_root: bool) -> tuple[Tensor, Tensor, Tensor]:
     """`eisner_tri_sibling` on checked scores, all sentences and all spans of one width at once.
 
-    Returns:
-        As `eisner_tri_sibling`; a sentence without a tree gets the score -inf.
+    Returns: As `eisner_tri_sibling`; a sentence without a tree gets the score -inf.
     """
     n_nodes, lengths = parts.arc.shape[1], parts.lengths
     whole, outermost = _tri_sibling_parts(parts), _outermost_parts(parts)
@@ -290,8 +288,7 @@ class _Charts(NamedTuple):
 def eisner_grandchild_torch(scores: Scores, *, single_root: bool) -> tuple[Tensor, Tensor, Tensor]:
     """`eisner_grandchild_labelled` on checked scores: all spans of one width at once.
 
-    Returns:
-        As `eisner_grandchild_labelled`; a sentence without a tree gets the score -inf.
+    Returns: As `eisner_grandchild_labelled`; a sentence without a tree gets the score -inf.
     """
     if scores.arc.dim() == 3:
         return eisner_grandchild_torch(_with_one_label(scores), single_root=single_root)

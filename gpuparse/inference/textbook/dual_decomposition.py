@@ -37,14 +37,9 @@ def dual_decomposition(
     half and minus a quarter of the arc's score (u alone with a half where there are no
     grandparents, and then the automata choose no heads).
 
-    Args:
-        The scores of `gpuparse.inference.dual_decomposition` for one sentence; None: zeros.
-
-    Returns:
-        heads (n + 1), -1 at the root; its score; certified; iterations.
-
-    Raises:
-        NoTreeError: no tree without forbidden arcs, or none without forbidden parts was met.
+    Args: The scores of `gpuparse.inference.dual_decomposition` for one sentence; None: zeros.
+    Returns: heads (n + 1), -1 at the root; its score; certified; iterations.
+    Raises: NoTreeError: no tree without forbidden arcs, or none without forbidden parts was met.
     """
     n = len(arc_scores) - 1
     if n == 0:

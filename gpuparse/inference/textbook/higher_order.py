@@ -34,14 +34,10 @@ def eisner_grand_sibling(
         grandparent_scores: [h][m][g], g the head of h, 0 for h == 0; grand_sibling_scores:
         [h][m][s][g]; end_scores: [h][m], m the outermost modifier of h on its side. None: all 0.
         single_root: exactly one modifier of the root; otherwise one or more.
-
     Returns:
         heads (n+1), -1 at the root, and the sum over words 1..n of ((arc + sibling) + grandparent)
         + grand-sibling score, and then the end's. Ties: as `gpuparse.charts.grand_sibling` says.
-
-    Raises:
-        NoTreeError: forbidden parts leave no tree.
-
+    Raises: NoTreeError: forbidden parts leave no tree.
     Cost: O(n^4).
     """
     cells = {
@@ -69,15 +65,10 @@ def eisner_tri_sibling(
         outermost_scores: [h][m][s][g], m the outermost modifier of h on its side, g the head of h,
         0 for h == 0; end_scores: [h][m], of the same m. None: all 0.
         single_root: exactly one modifier of the root; otherwise one or more.
-
-    Returns:
-        heads (n+1), -1 at the root, and the sum over words 1..n of (arc + sibling) + tri-sibling
-        score, and then the outermost pair's and the end's. Ties: as `gpuparse.charts.tri_sibling`
-        says.
-
-    Raises:
-        NoTreeError: forbidden parts leave no tree.
-
+    Returns: heads (n+1), -1 at the root, and the sum over words 1..n of (arc + sibling) +
+        tri-sibling score, and then the outermost pair's and the end's. Ties: as
+        `gpuparse.charts.tri_sibling` says.
+    Raises: NoTreeError: forbidden parts leave no tree.
     Cost: O(n^4).
     """
     cells = {
@@ -93,8 +84,7 @@ def eisner_grandchild(
 ) -> tuple[list[int], Any]:
     """`eisner_grandchild_labelled` with one label for every arc; the scores lack the last axis.
 
-    Returns:
-        heads (n+1), -1 at the root, and the score of the tree.
+    Returns: heads (n+1), -1 at the root, and the score of the tree.
     """
     arcs = [[[score] for score in row] for row in arc_scores]
     parts = (
@@ -117,14 +107,9 @@ def eisner_grandchild_labelled(
         inner, outer: likewise, the modifier of m furthest from m between h and m, and on the side
             away from h; c == m: there is none.
         single_root: exactly one modifier of the root; otherwise one or more.
-
-    Returns:
-        heads and labels (n+1), -1 at the root, and the sum over words 1..n of arc + sibling, inner
-        and outer score, one by one. Ties: as `gpuparse.charts.grandchild` says.
-
-    Raises:
-        NoTreeError: forbidden parts leave no tree.
-
+    Returns: heads and labels (n+1), -1 at the root, and the sum over words 1..n of arc + sibling,
+        inner and outer score, one by one. Ties: as `gpuparse.charts.grandchild` says.
+    Raises: NoTreeError: forbidden parts leave no tree.
     Cost: O(n^4 L).
     """
     cells = {

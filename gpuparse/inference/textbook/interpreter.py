@@ -39,10 +39,7 @@ def k_best(
     Args:
         scores: forbidden parts are -inf. Values are added as the rules say, in their type.
         sizes: by capital letter.
-
-    Returns:
-        Derivations without forbidden parts; their order is that of `gpuparse.charts.rules`.
-
+    Returns: Derivations without forbidden parts; their order is that of `gpuparse.charts.rules`.
     Cost: derivations times k log k.
     Source: Huang & Chiang 2005, algorithm 0.
     """

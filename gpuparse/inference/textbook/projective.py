@@ -25,14 +25,9 @@ def eisner(arc_scores: Matrix, *, single_root: bool = False) -> tuple[list[int],
     Args:
         arc_scores: (n+1, n+1), score of head h -> modifier m; column 0 and diagonal are not read.
         single_root: exactly one modifier of the root; otherwise one or more.
-
-    Returns:
-        heads (n+1), -1 at the root, and the sum of the tree's arcs in the order of the words.
+    Returns: heads (n+1), -1 at the root, and the sum of the tree's arcs in the order of the words.
         Ties: as `gpuparse.charts.eisner` says.
-
-    Raises:
-        NoTreeError: forbidden arcs leave no tree.
-
+    Raises: NoTreeError: forbidden arcs leave no tree.
     Cost: O(n^3).
     """
     trees, scores = eisner_kbest(arc_scores, 1, single_root=single_root)
@@ -53,14 +48,9 @@ def eisner_sibling(
         sibling_scores: (n+1, n+1, n+1), [h][m][s]: s is the modifier of h just inside m on the same
             side, or h if there is none; other cells are not read.
         end_scores: (n+1, n+1), [h][m]: m is the outermost modifier of h on its side; None: all 0.
-
-    Returns:
-        heads (n+1), -1 at the root, and `sibling_tree_score`.
-        Ties: as `gpuparse.charts.eisner_sibling` says.
-
-    Raises:
-        NoTreeError: forbidden parts leave no tree.
-
+    Returns: heads (n+1), -1 at the root, and `sibling_tree_score`. Ties: as
+        `gpuparse.charts.eisner_sibling` says.
+    Raises: NoTreeError: forbidden parts leave no tree.
     Cost: O(n^3).
     """
     trees, scores = eisner_sibling_kbest(
@@ -77,14 +67,9 @@ def eisner_kbest(
     Args:
         arc_scores, single_root: as `eisner`.
         k: most trees.
-
-    Returns:
-        heads (count, n+1), -1 at the root, best first; scores (count), see
+    Returns: heads (count, n+1), -1 at the root, best first; scores (count), see
         `interpreter.never_rising`.
-
-    Raises:
-        NoTreeError: forbidden arcs leave no tree.
-
+    Raises: NoTreeError: forbidden arcs leave no tree.
     Cost: O(n^3 k log k).
     """
 
@@ -116,9 +101,7 @@ def eisner_sibling_kbest(
 def eisner_log_partition(arc_scores: Matrix, *, single_root: bool = False) -> float:
     """Logarithm of the sum of exp(score) over all projective trees; -inf if there is none.
 
-    Args:
-        as `eisner`. Scores must be small: nothing is shifted or scaled here.
-
+    Args: as `eisner`. Scores must be small: nothing is shifted or scaled here.
     Cost: O(n^3).
     """
     n = len(arc_scores) - 1
@@ -152,10 +135,7 @@ def tree_score(arc_scores: Matrix, heads: Sequence[int]) -> Any:
 
 
 def sibling_tree_score(
-    arc_scores: Matrix,
-    sibling_scores: Cube,
-    heads: Sequence[int],
-    end_scores: Matrix | None = None,
+    arc_scores: Matrix, sibling_scores: Cube, heads: Sequence[int], end_scores: Matrix | None = None
 ) -> Any:
     """Sum over words 1, 2, ..., n of arc, sibling and end score, one by one from the left."""
     total, n = _zero(arc_scores), len(heads) - 1

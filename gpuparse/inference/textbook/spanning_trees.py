@@ -10,12 +10,7 @@ from typing import Any
 
 from gpuparse.errors import NoTreeError
 from gpuparse.inference.scores import NO_HEAD
-from gpuparse.inference.textbook.projective import (
-    Cube,
-    Matrix,
-    sibling_tree_score,
-    tree_score,
-)
+from gpuparse.inference.textbook.projective import Cube, Matrix, sibling_tree_score, tree_score
 
 FORBIDDEN = float("-inf")
 
@@ -39,16 +34,11 @@ def chu_liu_edmonds(arc_scores: Matrix, *, single_root: bool = False) -> tuple[l
     Args:
         arc_scores: (n+1, n+1), score of head h -> modifier m; column 0 and diagonal are not read.
         single_root: exactly one modifier of the root; otherwise one or more.
-
-    Returns:
-        heads (n+1), -1 at the root, and the sum of the tree's arcs in the order of the words.
+    Returns: heads (n+1), -1 at the root, and the sum of the tree's arcs in the order of the words.
         Paths start at the smallest free word; equally good sources: the smallest u (the root before
         the words); equally good members on taking apart: the smallest word, else the oldest
         super-node.
-
-    Raises:
-        NoTreeError: forbidden arcs leave no tree.
-
+    Raises: NoTreeError: forbidden arcs leave no tree.
     Cost: O(n^2) in the fast forms; O(n^2) here too, but for the searches in the path.
     Source: slides, "Spanning Tree Parsing"; path growing: Gabow, Galil, Spencer & Tarjan 1986;
     one arc from the root by an ordering of pairs, after Gabow & Tarjan 1984 and Zmigrod, Vieira &
@@ -111,17 +101,12 @@ def chu_liu_edmonds_kbest(
         arc_scores: (n+1, n+1), score of head h -> modifier m; column 0 and diagonal are not read.
         k: the number of trees.
         single_root: exactly one modifier of the root; otherwise one or more.
-
-    Returns:
-        heads, (n+1) each with -1 at the root, and scores of k trees, or of all if there are fewer.
-        A score is the sum of the tree's arcs in the order of the words, or, where rounding would
-        put that above the score of the tree whose part it was found in, that one. Ties: the part
-        split off first comes first, of those split off at once that of the smallest word; its best
-        tree is that of `chu_liu_edmonds`.
-
-    Raises:
-        NoTreeError: forbidden arcs leave no tree.
-
+    Returns: heads, (n+1) each with -1 at the root, and scores of k trees, or of all if there are
+        fewer. A score is the sum of the tree's arcs in the order of the words, or, where rounding
+        would put that above the score of the tree whose part it was found in, that one. Ties: the
+        part split off first comes first, of those split off at once that of the smallest word; its
+        best tree is that of `chu_liu_edmonds`.
+    Raises: NoTreeError: forbidden arcs leave no tree.
     Cost: n k searches.
     Source: Lawler 1972; Zmigrod, Vieira & Cotterell 2021 for the problem with a single root;
     differs from Camerini, Fratta & Maffioli 1980 in what the trees are split by.
@@ -203,11 +188,8 @@ def hill_climb(
         max_changes: most changes; None: no limit.
         min_gain: changes are made that raise the score by more than this.
         single_root: exactly one modifier of the root, in the start too; otherwise one or more.
-
-    Returns:
-        heads (n+1), their score, the number of changes. The highest gain wins; among equal ones the
-        smallest modifier, then the smallest new head.
-
+    Returns: heads (n+1), their score, the number of changes. The highest gain wins; among equal
+        ones the smallest modifier, then the smallest new head.
     Cost: O(n^3) or more for each change.
     Source: McDonald & Pereira 2006, figure 4.
     """
@@ -246,13 +228,9 @@ def multi_parent(
 ) -> tuple[Arcs, Any, int]:
     """A graph that no permitted single change improves, found from `start` by re-scoring.
 
-    Args:
-        as `hill_climb`.
-
-    Returns:
-        the arcs, their score, the number of changes. The highest gain wins; among equal ones the
-        smallest modifier, then the smallest new head, then a replacement, of the smallest head.
-
+    Args: as `hill_climb`.
+    Returns: the arcs, their score, the number of changes. The highest gain wins; among equal ones
+        the smallest modifier, then the smallest new head, then a replacement, of the smallest head.
     Cost: O(n^4) or more for each change.
     Source: McDonald & Pereira 2006, section 3.
     """

@@ -29,9 +29,8 @@ def chu_liu_edmonds(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`gpuparse.inference.chu_liu_edmonds` on usable scores; does not synchronise.
 
-    Returns:
-        As `gpuparse.inference.chu_liu_edmonds`; a sentence without a tree gets the score -inf and
-        no heads.
+    Returns: As `gpuparse.inference.chu_liu_edmonds`; a sentence without a tree gets the score -inf
+        and no heads.
     """
     heads, scores = new_trees(arc_scores)
     n_batch, n_nodes = heads.shape

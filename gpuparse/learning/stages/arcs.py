@@ -82,8 +82,7 @@ def learn_arcs(
 def complete_heads(model: ArcModel, gold: GoldTrees, config: RunConfig) -> np.ndarray:
     """(T,) gold heads, completed by the best tree that has all known ones.
 
-    Raises:
-        NoTreeError: the scores are not finite.
+    Raises: NoTreeError: the scores are not finite.
     """
     partial = np.flatnonzero(incomplete(gold.batch, gold.heads))
     heads = gold.heads.copy()

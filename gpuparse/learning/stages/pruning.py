@@ -69,8 +69,7 @@ class Pruned:
 def check_folds(n_sentences: int, folds: int) -> None:
     """Check that there is a sentence for every fold.
 
-    Raises:
-        ConfigError: there is not.
+    Raises: ConfigError: there is not.
     """
     if folds > n_sentences:
         raise ConfigError(

@@ -62,10 +62,8 @@ def label_trees(
 ) -> Tensor:
     """The best label of every arc of finished trees.
 
-    Args:
-        positions: (roles, B, N) int64: the node of each role for every word, or NO_NODE.
-    Returns:
-        (B, N) int64, the first of the best; -1 where there is no word.
+    Args: positions: (roles, B, N) int64: the node of each role for every word, or NO_NODE.
+    Returns: (B, N) int64, the first of the best; -1 where there is no word.
     """
     values, starts, lengths, positions = as_laid_out(values, starts, lengths, positions)
     labels = torch.empty(positions.shape[1:], dtype=torch.int64, device=values.device)
