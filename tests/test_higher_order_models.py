@@ -233,7 +233,7 @@ def test_a_model_of_siblings_alone_can_be_searched_by_the_second_order() -> None
 def test_labels_with_children_are_those_of_the_best_labelled_tree(single_root: bool) -> None:
     """All heads and all labels of up to three words are tried."""
     options = changed(
-        OPTIONS, decoder="eisner_grandchild", labels_kind="joint", map_rows=1 << 22,
+        OPTIONS, decoder="eisner_grandchild", labels_kind="joint", map_rows=1 << 18,
         label_rows=1 << 18, single_root=single_root,
     )  # fmt: skip
     sentences = toy_treebank("eisner", 6, [3, 2, 3, 1, 3, 3, 2, 3], single_root=single_root)
@@ -264,7 +264,7 @@ def test_labels_with_children_are_those_of_the_best_labelled_tree(single_root: b
 def test_trees_under_limits_are_the_best_ones(min_gain: float) -> None:
     """All heads and all labels of up to four words are tried; crossing arcs cost min_gain."""
     options = changed(
-        OPTIONS, decoder="dual_decomposition", labels_kind="joint", map_rows=1 << 22,
+        OPTIONS, decoder="dual_decomposition", labels_kind="joint", map_rows=1 << 18,
         label_rows=1 << 18,
     )  # fmt: skip
     sentences = toy_treebank("chu_liu_edmonds", 7, [4, 3, 4, 1, 4, 4, 2, 4, 4])

@@ -23,7 +23,7 @@ seed: 1
 threads: 2
 device: cpu
 data: {{train: train.conllu, dev: "synthetic:20:2", test: test.conllu}}
-feature_map: {{rows: 262144}}
+feature_map: {{rows: 65536}}
 learning: {{epochs: 2, cost_augmented: true}}
 pruning: {{max_heads: 4, epochs: 2, folds: 2}}
 labels: {{rows: 16384, epochs: 1}}
@@ -37,7 +37,7 @@ def trained(request, tmp_path_factory):
     """A folder with a model and its treebanks, and what training said."""
     folder = tmp_path_factory.mktemp(request.param)
     (folder / "run.yaml").write_text(CONFIG.format(decoder=request.param))
-    (folder / "train.conllu").write_bytes(generate(80, 1))
+    (folder / "train.conllu").write_bytes(generate(40, 1))
     (folder / "test.conllu").write_bytes(generate(40, 3))
     return folder, request.param, _trained_in(folder)
 
@@ -238,7 +238,7 @@ def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypa
         (["learning.backend=torch"], "only native code learns"),
         (["pruning.folds=1"], "pruning.folds: expected an integer from 2 to 1000"),
         (["pruning.threshold=1.5"], "pruning.threshold: expected a number from 0 to 1"),
-        (["pruning.folds=100"], "pruning.folds is 100, and there are 80 sentences"),
+        (["pruning.folds=100"], "pruning.folds is 100, and there are 40 sentences"),
     ],
 )
 def test_options_are_refused(trained, words, message, monkeypatch, capfd):

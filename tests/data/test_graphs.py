@@ -106,7 +106,7 @@ def expected_words(treebank: list[list[list[str]]]) -> list[oracle.Words]:
     return [[oracle.arcs_of(row[8]) for row in rows] for rows in treebank]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=70)
 @given(st.lists(sentences(), max_size=4))
 def test_deps_are_read_as_splitting_reads_them(rows):
     treebank = bank_of(rows)
@@ -124,7 +124,7 @@ def test_deps_are_read_as_splitting_reads_them(rows):
     assert check_graphs(treebank) == []
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=70)
 @given(st.lists(sentences(), max_size=3), st.data(), st.sampled_from(["\n", "\r\n"]))
 def test_only_head_deprel_and_deps_are_written(rows, draw, line_end):
     treebank = treebank_from_bytes(text_of(rows, line_end), "f")
@@ -157,7 +157,7 @@ def test_only_head_deprel_and_deps_are_written(rows, draw, line_end):
     assert text.decode() == text_of(other, line_end).decode()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(sentences(), max_size=3))
 def test_what_is_written_is_read_again(rows):
     treebank = bank_of(rows)
@@ -279,7 +279,7 @@ def test_every_faulty_sentence_is_told_once():
     assert readable_graphs(treebank).tolist() == [False, True, False, False]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(sentences(), max_size=3))
 def test_acyclic_graphs_are_those_of_the_slow_twin(rows):
     treebank = bank_of(rows)

@@ -211,10 +211,10 @@ def draw_parts(
 
 
 def decode_parts(
-    name: str, parts: Parts, lengths: Sequence[int], single_root: bool, backend: str = "auto"
-) -> inference.Parse:
-    """What a decoder finds, on the device that the backend reads; results are in main memory."""
-    device = torch.device("cuda") if backend == "gpu" and HAS_GPU else torch.device("cpu")
+    name: str, parts: Parts, lengths: Sequence[int], single_root: bool, backend: str = "auto",
+    device: torch.device | str = "cpu",
+) -> inference.Parse:  # fmt: skip
+    """What a decoder finds on a device; results are in main memory."""
     tensors = {field: torch.from_numpy(part).to(device) for field, part in parts.items()}
     scores = inference.Scores(lengths=torch.tensor(lengths, device=device), **tensors)
     found = inference.decode(name, scores, single_root=single_root, backend=backend)

@@ -15,9 +15,7 @@ from tests.inference.decoders import (
     BACKENDS,
     QUICK_BACKENDS,
     fewer,
-    no_longer,
     search_with,
-    skip_unless_it_reads,
 )
 from tests.oracles.brute_force import all_trees, best_sibling_values, ends_of, parts_of
 from tests.strategies import (
@@ -81,56 +79,6 @@ def test_the_textbook_without_ends_equals_enumeration(single_root):
         best = best_sibling_values(arcs, siblings, projective=True, single_root=single_root)
         for arc, sibling, value in zip(arcs, siblings, best, strict=True):
             assert projective.eisner_sibling(arc, sibling, single_root=single_root)[1] == value
-
-
-@every_root
-@every_backend
-@pytest.mark.parametrize("kind", ["float32", "float64", "ties", "forbidden"])
-def test_every_backend_equals_the_textbook(single_root, backend, device, kind):
-    """The same trees and the same bits, ties and rounding included."""
-    skip_unless_it_reads(backend, device)
-    rng = np.random.default_rng(2)
-    for n in no_longer(backend, 8, [1, 2, 3, 5, 7, 8, 13, 15, 16, 17, 33]):
-        n_batch = 5
-        if kind in ("ties", "forbidden"):
-            forbidden = 0.1 * (kind == "forbidden")
-            arcs = integer_scores(rng, n_batch, n, forbidden=forbidden)
-            siblings = integer_siblings(rng, n_batch, n, forbidden=forbidden)
-            ends = integer_scores(rng, n_batch, n, forbidden=forbidden)
-        else:
-            arcs, ends = rng.standard_normal((2, n_batch, n + 1, n + 1)).astype(kind)
-            siblings = rng.standard_normal((n_batch, n + 1, n + 1, n + 1)).astype(kind)
-        with_junk(arcs, siblings, np.nan, ends)
-        kept, expected = [], []
-        for b in range(n_batch):
-            length = int(rng.integers(0, n + 1)) if b else n
-            nodes = slice(length + 1)
-            try:
-                expected.append(
-                    projective.eisner_sibling(
-                        arcs[b, nodes, nodes],
-                        siblings[b, nodes, nodes, nodes],
-                        ends[b, nodes, nodes],
-                        single_root=single_root,
-                    )
-                )
-            except NoTreeError:
-                continue
-            kept.append((b, length))
-        chosen = [b for b, _ in kept]
-        batch = SiblingBatch(
-            torch.from_numpy(arcs[chosen]).to(device),
-            torch.from_numpy(siblings[chosen]).to(device),
-            torch.tensor([length for _, length in kept], dtype=torch.int64),
-            torch.from_numpy(ends[chosen]).to(device),
-        )
-        heads, values = search(batch, single_root, backend)
-        assert heads.dtype == torch.int64
-        assert heads.device.type == values.device.type == device.type
-        assert values.dtype == batch.arc_scores.dtype
-        for k, (tree, value) in enumerate(expected):
-            assert heads[k].tolist() == tree + [-1] * (n + 1 - len(tree))
-            assert values[k].item() == float(value)
 
 
 CASES = {1: 500, 2: 1500, 3: 2500, 4: 3000, 5: 2500}

@@ -25,7 +25,7 @@ pytest.importorskip("scipy.optimize", reason="scipy is not installed")
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 every_order = pytest.mark.parametrize("order", [1, 2], ids=["first", "second"])
-CASES = {1: 10, 2: 20, 3: 60, 4: 60, 5: 12}
+CASES = {1: 10, 2: 20, 3: 40, 4: 40, 5: 10}
 """Words -> batches' size, for each order, kind of root and share of forbidden parts."""
 
 
@@ -61,7 +61,7 @@ def best_by_enumeration(arcs, siblings, ends, single_root):
 
 @every_root
 @every_order
-@pytest.mark.parametrize("forbidden", [0.0, 0.15, 0.4])
+@pytest.mark.parametrize("forbidden", [0.0, 0.3])
 @pytest.mark.parametrize("n", CASES)
 def test_the_best_of_all_trees_is_found(order, single_root, forbidden, n):
     scores_of = draw(n, CASES[n], n, order, forbidden)

@@ -125,8 +125,9 @@ def test_ten_thousand_sentences_have_the_trees_of_enumeration(name, single_root,
 def test_native_code_equals_the_textbook(name, single_root, kind):
     """The same trees in the same order and the same bits, ties and rounding included."""
     rng = np.random.default_rng(2)
-    for n, k in [(1, 2), (2, 4), (3, 30), (5, 1), (6, 12), (8, 7), (13, 5), (17, 3), (40, 2)]:
-        n_batch = 1 if n == 40 else 4
+    longest = [(33, 2)] if kind == "float32" else []
+    for n, k in [(1, 2), (2, 4), (3, 30), (5, 1), (6, 12), (8, 7), (13, 5), *longest]:
+        n_batch = 2 if n < 33 else 1
         is_float = kind.startswith("float")
         forbidden = 0.2 * (kind == "forbidden")
         scores = draw(rng, n_batch, n, forbidden=forbidden, kind=kind if is_float else None)

@@ -247,8 +247,8 @@ def test_gradients(single_root, total):
         return total(scores.masked_scatter(allowed, cells), lengths, single_root=single_root)
 
     cells = scores[allowed].clone().requires_grad_()
-    assert torch.autograd.gradcheck(of_allowed, cells)
-    assert torch.autograd.gradgradcheck(of_allowed, cells)
+    assert torch.autograd.gradcheck(of_allowed, cells, fast_mode=True)
+    assert torch.autograd.gradgradcheck(of_allowed, cells, fast_mode=True)
 
 
 @every_root
@@ -372,8 +372,8 @@ def test_torch_struct_agrees_where_it_is_right(single_root):
 
 def test_thread_counts_change_nothing(monkeypatch):
     monkeypatch.setattr(backends, "WORTH_A_THREAD", 1)
-    arcs = torch.from_numpy(random_scores(np.random.default_rng(14), 300, 40))
-    lengths = torch.from_numpy(np.random.default_rng(15).integers(0, 41, 300))
+    arcs = torch.from_numpy(random_scores(np.random.default_rng(14), 40, 40))
+    lengths = torch.from_numpy(np.random.default_rng(15).integers(0, 41, 40))
     before, results = torch.get_num_threads(), []
     try:
         for n_threads in (1, 2):

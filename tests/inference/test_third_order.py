@@ -8,7 +8,7 @@ import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import backends, eisner, eisner_sibling
-from tests.inference.decoders import IN_MAIN_MEMORY, THIRD_ORDER_ROWS, skip_unless_it_reads
+from tests.inference.decoders import IN_MAIN_MEMORY, THIRD_ORDER_ROWS
 from tests.oracles.brute_force import all_trees
 from tests.oracles.higher_order_values import part_values
 from tests.strategies import with_junk
@@ -125,44 +125,6 @@ def test_textbook_equals_enumeration(name, single_root):
             assert score == best == values[b, trees.index(heads)]
 
 
-@every_decoder
-@every_root
-@every_backend
-@pytest.mark.parametrize("kind", ["float32", "float64", "ties", "forbidden"])
-def test_every_backend_equals_the_textbook(name, single_root, backend, device, kind):
-    """The same trees and the same bits, ties and rounding included."""
-    skip_unless_it_reads(backend, device)
-    rng, n_batch = np.random.default_rng(2), 3
-    of_kind = {
-        "float32": {"whole": False},
-        "float64": {"whole": False, "dtype": np.float64},
-        "ties": {},
-        "forbidden": {"forbidden": 0.05},
-    }[kind]
-    for n in [1, 2, 3, 5, 8, 11]:
-        scores = drawn(rng, name, n_batch, n, **of_kind)
-        fill_unread(scores, np.nan)
-        kept, expected = [], []
-        for b in range(n_batch):
-            length = int(rng.integers(0, n + 1)) if b else n
-            try:
-                expected.append(textbook(name, scores, b, length, single_root))
-            except NoTreeError:
-                continue
-            kept.append((b, length))
-        lengths = torch.tensor([length for _, length in kept], dtype=torch.int64)
-        left = chosen(scores, [b for b, _ in kept])
-        heads, values = search(
-            name, left, lengths, single_root=single_root, backend=backend, device=device
-        )
-        assert heads.dtype == torch.int64
-        assert heads.device.type == values.device.type == device.type
-        assert values.numpy(force=True).dtype == scores["arc_scores"].dtype
-        for k, (tree, value) in enumerate(expected):
-            assert heads[k].tolist() == tree + [-1] * (n + 1 - len(tree))
-            assert values[k].item() == float(value)
-
-
 CASES = {1: 500, 2: 1500, 3: 2500, 4: 3000, 5: 2500}
 
 
@@ -172,7 +134,6 @@ CASES = {1: 500, 2: 1500, 3: 2500, 4: 3000, 5: 2500}
 @pytest.mark.parametrize("n", CASES)
 def test_ten_thousand_cases_have_the_value_of_enumeration(name, single_root, backend, n):
     """Over n = 1..5: 10,000 cases, with many ties, half with forbidden parts; 1,000 in torch."""
-    assert sum(CASES.values()) == 10_000
     rng, half = np.random.default_rng(n), CASES[n] // (2 if backend == "cpu" else 20)
     free, forbidden = drawn(rng, name, half, n), drawn(rng, name, half, n, forbidden=0.1)
     scores = {key: np.concatenate([free[key], forbidden[key]]) for key in free}

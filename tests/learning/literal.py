@@ -45,9 +45,9 @@ from tests.samples import (
 )
 
 OPTIONS = run_config(
-    decoder="eisner", min_gain=0.0, single_root=False, pos="coarse", map_rows=1 << 22,
+    decoder="eisner", min_gain=0.0, single_root=False, pos="coarse", map_rows=1 << 17,
     rule="mira", epochs=2, batch_size=1, cost_augmented=False, max_step=None, shuffle=True,
-    unreachable="oracle", seed=1, label_rows=1 << 18, label_epochs=1,
+    unreachable="oracle", seed=1, label_rows=1 << 14, label_epochs=1,
 )  # fmt: skip
 ARC = [
     "h.form m.form", "h.pos m.pos direction distance", "m.form direction",
@@ -187,7 +187,7 @@ class Literal:
         named = [self._small_parts(sentence) for sentence in sentences]
         rows = rows_of_trees(model, sentences, named)
         self.features: list[online.Features] = [
-            {part: Counter({rows[name]: k for name, k in of_part.items()})
+            {part: Counter(rows[name] for name in of_part.elements())
              for part, of_part in parts.items()}
             for parts in named
         ]  # fmt: skip

@@ -254,7 +254,9 @@ def test_a_separable_treebank_is_learned_without_a_mistake(decoder: str, rule: s
     sentences = []
     for number, sentence in enumerate(treebank_for(decoder, 6, 20, 8)):
         sentences.append([[w[0], f"{w[1]}.{number}", *w[2:]] for w in sentence])
-    options = changed(OPTIONS, decoder=decoder, rule=rule, epochs=80, label_epochs=60)
+    options = changed(
+        OPTIONS, decoder=decoder, rule=rule, epochs=80, label_epochs=60, map_rows=1 << 22
+    )
     treebank = treebank_of(sentences)
     model = trained(options, sentences, labels=LABELS).model(16)
     found = model.parse(treebank)

@@ -90,7 +90,7 @@ def test_after_a_mira_step_the_margin_is_the_cost(max_step: float | None, decode
     """One sentence, one step: gold is above the tree guessed before by as many words as differ."""
     for seed in range(8):
         sentences = random_sentences(60 + seed, 1, 7)
-        options = changed(OPTIONS, epochs=1, decoder=decoder, max_step=max_step, map_rows=1 << 22)
+        options = changed(OPTIONS, epochs=1, decoder=decoder, max_step=max_step)
         treebank, gold = treebank_of(sentences), gold_heads(sentences)[0]
         before = Trainer(treebank, TEMPLATES, None, options).model(16).parse(treebank).heads
         trainer = trained(options, sentences)

@@ -81,7 +81,7 @@ def test_both_forms_are_the_sum_over_features_by_name(dtype: type, width: int) -
     ]
     maps = wide_map(plan), label_map(1 << 16)
     rows = ([rows_of_arcs(batch, b, plan, each) for b in range(len(batch))] for each in maps)
-    lines, wide = rows_of_names(named, *rows, may_collide=True), weights.array.astype(np.float64)
+    lines, wide = rows_of_names(named, *rows), weights.array.astype(np.float64)
     by_torch = best_arc_labels(batch, plan, weights)
     seen: set[int] = set()
     for b, (most, label) in enumerate(by_native(batch, plan, weights)):
