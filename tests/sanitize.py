@@ -50,10 +50,15 @@ def main(arguments: list[str]) -> int:
         sanitize=True, folder=folder, objects=build.OUTPUT / "native-sanitized", say=True
     )
     libraries = runtime_libraries(build.find_compiler())
+    # Reports go to files, since pytest keeps what is written to standard error; an abort lets it
+    # print the test that was running.
+    for old in folder.glob("report.*"):
+        old.unlink()
+    common = f"halt_on_error=1:abort_on_error=1:log_path={folder / 'report'}"
     environment = os.environ | {
         "LD_PRELOAD": " ".join(libraries),
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:halt_on_error=1",
-        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "ASAN_OPTIONS": f"{common}:detect_leaks=0:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": f"{common}:print_stacktrace=1",
         "GPUPARSE_NATIVE_LIBRARY": str(library),
     }
     hostile = [sys.executable, "-m", "tests.hostile_calls", str(TRIALS)]
@@ -63,6 +68,8 @@ def main(arguments: list[str]) -> int:
     for command in (hostile, tests):
         print("==", *command[1:], flush=True)
         codes.append(subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode)
+    for report in folder.glob("report.*"):
+        print(report.read_text(errors="replace"))
     print("== no errors found" if not any(codes) else f"== failed: exit codes {codes}")
     return 1 if any(codes) else 0
 
