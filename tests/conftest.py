@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,13 @@ def build_native() -> None:
         except NativeError as error:
             pytest.exit(f"the compiled library does not load: {error}", returncode=3)
     pytest.exit("native/build.py failed; its output stands above", returncode=3)
+
+
+@pytest.fixture(autouse=True)
+def one_torch_thread() -> Iterator[None]:
+    """Commands and tests of threads set others."""
+    yield
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

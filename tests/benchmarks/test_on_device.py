@@ -38,6 +38,8 @@ def small(tmp_path, monkeypatch):
     """Run `gpu` on the CPU in its smallest form, with these tests as those of the GPU."""
     monkeypatch.setattr(program, "gate_is_green", lambda gate: True)
     monkeypatch.setattr(program.torch, "set_num_threads", lambda threads: None)
+    monkeypatch.setattr(gpu, "available_processors", lambda: 0)  # no workers for one test
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)  # without it nothing runs interpreted
     tests = tmp_path / "test_some.py"
     tests.write_text("import pytest\n\n@pytest.mark.gpu\ndef test_it():\n    assert True\n")
     words = ["gpu", "--device", "cpu", "--small", "--output", str(tmp_path / "figures")]

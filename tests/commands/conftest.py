@@ -1,5 +1,6 @@
 """One small model, trained once by the command itself, and ways to call the commands."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,12 @@ def program(*words: object, **kwargs) -> subprocess.CompletedProcess:
     """Run a command as users do: `program("train.py", ...)` or `program("-m", "gpuparse", ...)`."""
     command = [sys.executable, *map(str, words)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300, **kwargs)
+
+
+@pytest.fixture(autouse=True)
+def one_processor(monkeypatch) -> None:
+    """Commands in this process take one thread, where none are asked for: other tests run too."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
 
 
 @pytest.fixture(scope="session")

@@ -13,11 +13,12 @@ from gpuparse.folder import load_parser
 from gpuparse.scoring import native
 from gpuparse.scoring.admission import PartSize, sentence_cells
 from tests.commands.test_parse import columns
-from tests.samples import random_sentences, text_of
+from tests.learning.literal import higher_order_text
+from tests.samples import random_sentences, template_set_text, text_of
 
 CONFIG = """\
 output: model
-features: third-order
+features: set.yaml
 decoder: {decoder}
 seed: 1
 threads: 2
@@ -29,6 +30,14 @@ pruning: {{max_heads: 4, epochs: 2, folds: 2}}
 labels: {{rows: 16384, epochs: 1}}
 weights: {{bits: 16}}
 """
+HIGHER_ORDER = higher_order_text(
+    template_set_text(
+        arc=["h.form m.form", "h.pos m.pos direction distance", "h.pos m.form", "h.form m.pos"],
+        sibling=["s.pos m.pos direction", "h.pos s.pos m.pos"],
+        end=["h.pos e.pos direction"],
+    ),
+    ["grandparent", "grand_sibling"],
+)
 MISC = 9
 
 
@@ -36,6 +45,7 @@ MISC = 9
 def trained(request, tmp_path_factory):
     """A folder with a model and its treebanks, and what training said."""
     folder = tmp_path_factory.mktemp(request.param)
+    (folder / "set.yaml").write_text(HIGHER_ORDER)
     (folder / "run.yaml").write_text(CONFIG.format(decoder=request.param))
     (folder / "train.conllu").write_bytes(generate(40, 1))
     (folder / "test.conllu").write_bytes(generate(40, 3))
@@ -79,7 +89,7 @@ def test_training_says_what_pruning_left(trained):
 def test_a_run_that_was_cut_off_goes_on(trained, tmp_path, monkeypatch):
     folder = tmp_path / "again"
     folder.mkdir()
-    for name in ("run.yaml", "train.conllu", "test.conllu"):
+    for name in ("run.yaml", "set.yaml", "train.conllu", "test.conllu"):
         shutil.copy(trained[0] / name, folder / name)
     monkeypatch.chdir(folder)
     told = train.Run._say_dev
@@ -123,7 +133,7 @@ def test_trees_that_may_not_be_the_best_ones_are_marked_and_counted(
         assert b"Certified" not in whole
         return
     assert len(counts) == 1
-    monkeypatch.setattr(native, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(native, "MAX_ITERATIONS", 5)
     found, said = parsed(file)
     [count] = [line for line in said if "are certified to be the best ones" in line]
     treebank = read_treebank(file)

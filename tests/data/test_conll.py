@@ -64,7 +64,7 @@ def labels_of(treebank):
     return names, np.array([names.index(text) for text in texts], np.int32)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(documents(), st.integers(1, 40))
 def test_gold_written_back_is_the_file_whole_and_streamed(data, chunk_bytes):
     chunks = list(stream_treebanks(io.BytesIO(data), "f", chunk_bytes=chunk_bytes))
@@ -76,7 +76,7 @@ def test_gold_written_back_is_the_file_whole_and_streamed(data, chunk_bytes):
     assert [s.forms for c in chunks for s in c] == [s.forms for s in whole]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=66)
 @given(documents())
 def test_columns_and_lines_are_those_that_splitting_finds(data):
     treebank = treebank_from_bytes(data, "f")
@@ -89,7 +89,7 @@ def test_columns_and_lines_are_those_that_splitting_finds(data):
         assert [treebank.column(w, c) for c in range(10)] == rows[k]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(documents(), st.data())
 def test_only_head_and_deprel_change(data, draw):
     treebank = treebank_from_bytes(data, "f")

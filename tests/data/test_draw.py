@@ -166,14 +166,14 @@ def trees(draw):
     return heads
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(trees())
 def test_heads_can_be_read_back_from_any_drawing(heads):
     lines = draw_tree(["w"] * len(heads), heads, width=1000).split("\n")
     assert heads_drawn(lines) == heads
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(trees(), st.data(), st.integers(24, 120))
 def test_no_line_is_wider_than_asked(heads, data, width):
     texts = st.lists(st.text(max_size=60), min_size=len(heads), max_size=len(heads))

@@ -73,7 +73,8 @@ HIGHER = {
 LABEL = ["m.form", "h.form m.form direction", "h.pos m.pos direction distance", "m.pos distance"]
 
 
-def _with_higher(text: str, kinds: Iterable[str]) -> str:
+def higher_order_text(text: str, kinds: Iterable[str]) -> str:
+    """YAML of a set with templates of more kinds."""
     for kind in kinds:
         text += f"{kind}:\n  - templates:\n" + "".join(f"      - {each}\n" for each in HIGHER[kind])
     return text
@@ -82,13 +83,13 @@ def _with_higher(text: str, kinds: Iterable[str]) -> str:
 FIRST_ORDER = parse_set(template_set_text(arc=ARC), "first")
 SECOND_ORDER = parse_set(template_set_text(arc=ARC, sibling=SIBLING, end=END), "second")
 ALL = parse_set(
-    _with_higher(
+    higher_order_text(
         template_set_text(arc=ARC, sibling=SIBLING, end=END), [kind.name for kind in HIGHER_ORDER]
     ),
     "higher",
 )
 JOINT = parse_set(template_set_text(label=LABEL), "joint")
-WITH_CHILDREN = parse_set(_with_higher(template_set_text(label=LABEL), CHILDREN), "children")
+WITH_CHILDREN = parse_set(higher_order_text(template_set_text(label=LABEL), CHILDREN), "children")
 TEMPLATES = {1: FIRST_ORDER, 2: SECOND_ORDER, 3: ALL}
 FORMS = [f"w{number}" for number in range(14)]
 
