@@ -134,8 +134,8 @@ def functions(name: str, text: str) -> Iterator[tuple[str, int]]:
     if name.endswith(".py"):
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                given = node.args
-                yield node.name, len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs)
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                yield node.name, sum(each.arg not in ("self", "cls") for each in given)
     elif name.endswith((".h", ".cpp")):
         text = re.sub(r"//[^\n]*|^\s*#(?:[^\n]*\\\n)*[^\n]*$", "", text, flags=re.MULTILINE)
         for match in re.finditer(r"\b(\w+)\s*(\((?:[^(){};]|\([^(){};]*\))*\))[\w\s]*\{", text):

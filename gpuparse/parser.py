@@ -6,7 +6,7 @@ does the last three: native code, torch, or Triton kernels; `Parser.engine` choo
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -274,13 +274,10 @@ class Parser:
         batch = self.encode(treebank, guides) if batch is None else batch
         given = by_token(batch, known)
         size = default_batch_size(device) if batch_size is None else batch_size
-
-        def find(parser: Parser, some: Batch) -> Found:
-            return parser.search(
-                some, known=given, batch_size=size, threads=threads, device=device,
-                backend=backend, sent=sent, progress=progress,
-            )  # fmt: skip
-
+        find = partial(
+            Parser.search, known=given, batch_size=size, threads=threads, device=device,
+            backend=backend, sent=sent, progress=progress,
+        )  # fmt: skip
         return self.predict(batch, given, max_cells, find)
 
     def predict(self, batch: Batch, known: np.ndarray, max_cells: int, find: Find) -> Predictions:

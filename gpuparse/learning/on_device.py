@@ -22,13 +22,13 @@ from gpuparse.inference.backends import choose_backend
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import inner_siblings
-from gpuparse.learning.updates import steps_in_turn, update_rule
+from gpuparse.learning.updates import AveragedWeights, steps_in_turn, update_rule
 from gpuparse.scoring.admission import Admission, PartSize
 from gpuparse.scoring.device import DeviceParser, or_no_memory
 from gpuparse.scoring.engines import Scored
 from gpuparse.scoring.rows import PartRows
 from gpuparse.scoring.tensors import TensorBatch, bag_of, tensors_over
-from gpuparse.scoring.weights import FeatureMap, Weights
+from gpuparse.scoring.weights import FeatureMap
 
 MAX_CELLS = 1 << 27  # scores of arcs, or of siblings, that are held at a time
 ROWS_AT_ONCE = 1 << 24  # feature rows of differing parts, likewise
@@ -200,7 +200,7 @@ class DeviceLearner:
         batch: all sentences, in main memory.
         gold: (T,) int64 heads by place, -1 for what is no word and where gold says nothing.
         plan, features: the compiled templates and a hashed map.
-        weights, weighted: float32 (rows, 1) and (rows,).
+        weights: of one number a row; they change when the epoch is finished.
         config: of the run; its decoder is eisner, chu_liu_edmonds or eisner_sibling.
         single_root: whether every tree has exactly one modifier of the root.
         device: where the work is done.
@@ -219,8 +219,7 @@ class DeviceLearner:
         gold: np.ndarray,
         plan: Plan,
         features: FeatureMap,
-        weights: Weights,
-        weighted: np.ndarray,
+        weights: AveragedWeights,
         *,
         config: RunConfig,
         single_root: bool,
@@ -232,21 +231,21 @@ class DeviceLearner:
         self._values = torch.from_numpy(batch.values).to(device)
         self._gold = torch.from_numpy(gold).to(device)
         self._is_partial = int((gold >= 0).sum()) < int(batch.lengths.sum())
-        self._plan, self._features, self._weights = plan, features, weights
-        self._kept_weighted = weighted
+        self._plan, self._features, self._weights = plan, features, weights.weights
+        self._kept_weighted = weights.weighted
         self._decoder, self._rule = DECODERS[config.decoder], update_rule(config)
         self._single_root = single_root
         self._max_cells, self._rows_at_once = max_cells, rows_at_once
         # The table that scores are summed from on this device; in main memory, `weights` itself.
-        self._table = bag_of(weights, self._values.device, 1).weight.detach()
+        self._table = bag_of(weights.weights, self._values.device, 1).weight.detach()
         self._table[:-1] = torch.from_numpy(weights.array).to(device)
-        self._weighted = torch.from_numpy(weighted).to(device)
+        self._weighted = torch.from_numpy(weights.weighted).to(device)
         # In main memory the torch form too: what runs there is what runs on another device.
         where = self._values.device
         in_torch = backend == "auto" and where.type == "cpu"
         self._backend = choose_backend("torch" if in_torch else backend, where, has_kernels=True)
         scored = Scored(
-            plan, features, weights, None, None, None, None, config.decoder, single_root,
+            plan, features, weights.weights, None, None, None, None, config.decoder, single_root,
             config.min_gain,
         )  # fmt: skip
         self._parser = DeviceParser(scored, where, self._backend)

@@ -239,9 +239,8 @@ class TorchEngine:
         from gpuparse.learning.on_device import DeviceLearner  # native code needs no torch
 
         self._learner = DeviceLearner(
-            gold.arc_batch, gold.arc_heads, model.plan, model.features, model.weights.weights,
-            model.weights.weighted, config=config,
-            single_root=gold.single_root, device=device,
+            gold.arc_batch, gold.arc_heads, model.plan, model.features, model.weights,
+            config=config, single_root=gold.single_root, device=device,
         )  # fmt: skip
 
     def learn(self, part: Batch, seen: int) -> int:
