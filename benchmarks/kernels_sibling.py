@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> Report:
 
 
 class SiblingTables(NamedTuple):
-    """As `SiblingTables` of native/api/charts.h."""
+    """As `SiblingTables` of native/api/exact_trees.h."""
 
     first: np.ndarray
     pair: np.ndarray

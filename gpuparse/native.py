@@ -4,8 +4,8 @@ The library's headers (native/api, copied beside the library when it is built) d
 and structs that cross the border. They are read here once and become ctypes signatures, so that no
 second table exists. A call checks each argument against its declaration:
 
-    heads = np.empty((batch, n), dtype=np.int64)
-    native.call("eisner_batch", scores, lengths, single_root, heads)
+    changed = np.empty(batch, dtype=np.int64)
+    native.call("hill_climb_batch", arcs, siblings, ends, lengths, limits, heads, totals, changed)
 
 - `f64_2` takes a C-contiguous array of float64 of two axes, `out_f64_2` one that is writable too,
   `any_1` any type of number. None is an empty array; an array without elements has

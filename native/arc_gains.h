@@ -25,25 +25,25 @@ struct ArcGains {
                                 // its removal adds if it is there; -inf on the diagonal
     View2<uint8_t> arcs = {};   // [h, m]: the arcs of the graph
 
-    // Memory for one sentence but `graph`, (n + 1, n + 1), where the arcs are kept. False: there is none.
-    bool allocate(View2<const F> scores, const Siblings& given, int64_t n_words, uint8_t* graph,
+    // Memory for one sentence but `graph`, [h, m], where the arcs are kept. False: there is none.
+    bool allocate(View2<const F> scores, const Siblings& given, int64_t n_words, View2<uint8_t> graph,
                   Arena& arena) {
         arc_scores = scores;
         siblings = &given;
         n = n_words;
+        arcs = graph;
         const int64_t nodes = n + 1;
         gains = {arena.take<F>(nodes * nodes), nodes};
-        arcs = {graph, nodes};
         near = {arena.take<int64_t>(nodes * nodes), nodes};
         next = {arena.take<int64_t>(nodes * nodes), nodes};
         at = {arena.take<F>(nodes * nodes), nodes};
         beyond = {arena.take<F>(nodes * nodes), nodes};
-        return graph != nullptr && !arena.failed();
+        return !arena.failed();
     }
 
     // The arcs of a tree, and the gains of all arcs.
     void start_from(const int64_t* heads) {
-        memset(arcs.data, 0, (size_t)((n + 1) * (n + 1)));
+        for (int64_t h = 0; h <= n; h++) memset(arcs.row(h), 0, (size_t)(n + 1));
         for (int64_t m = 1; m <= n; m++) arcs(heads[m], m) = 1;
         fill(0, n);
     }

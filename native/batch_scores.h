@@ -1,8 +1,9 @@
-// Dense scores of a batch, as the functions of the C interface get them, and the scores of a sentence.
+// Dense scores of a batch, as the functions of the C interface get them, and those of a sentence.
 #pragma once
 
 #include <math.h>
 
+#include "arena.h"
 #include "sibling_provider.h"
 #include "views.h"
 
@@ -14,6 +15,17 @@ inline int64_t of_float_type(int64_t dtype, Function function) {
     if (dtype == DT_F64) return function((const double*)nullptr);
     if (dtype == DT_F32) return function((const float*)nullptr);
     return BAD_TYPE;
+}
+
+// Call search(b, n, arena) for each sentence b of n words. Returns a status.
+template <class Search>
+inline int64_t for_sentences(i64_1 lengths, Search search) {
+    Arena arena;
+    for (int64_t b = 0; b < lengths.n0; b++) {
+        search(b, lengths.data[b], arena);
+        if (arena.failed()) return NO_MEMORY;
+    }
+    return OK;
 }
 
 // The scores (N, N) of sentence b of (B, N, N).
@@ -30,21 +42,25 @@ inline DenseSiblings<F> siblings_of_sentence(const Array& sibling, const Array& 
     return {{scores, nodes * nodes, nodes}, scores_of_sentence<F>(end, b)};
 }
 
-// Whether scores are (B, N, N) and lengths (B,) of words from 0 to N - 1.
-template <class Array>
-inline bool scores_fit(const Array& scores, i64_1 lengths) {
-    if (scores.n1 != scores.n2 || lengths.n0 != scores.n0) return false;
-    for (int64_t b = 0; b < lengths.n0; b++)
-        if (lengths.data[b] < 0 || lengths.data[b] >= scores.n1) return false;
+// Whether lengths are (B,) numbers of words from 0 to N - 1.
+inline bool lengths_fit(i64_1 lengths, int64_t n_batch, int64_t nodes) {
+    if (lengths.n0 != n_batch) return false;
+    for (int64_t b = 0; b < n_batch; b++)
+        if (lengths.data[b] < 0 || lengths.data[b] >= nodes) return false;
     return true;
 }
 
-// Whether arc, sibling and end scores fit each other.
+// Whether scores are (B, N, N), and lengths fit them.
 template <class Array>
-inline bool sibling_scores_fit(const Array& arc, const Array& sibling, const Array& end,
-                               i64_1 lengths) {
-    return scores_fit(arc, lengths) && sibling.n0 == arc.n0 * arc.n1 && sibling.n1 == arc.n1 &&
-           sibling.n2 == arc.n1 && end.n0 == arc.n0 && end.n1 == arc.n1 && end.n2 == arc.n1;
+inline bool scores_fit(const Array& scores, i64_1 lengths) {
+    return scores.n1 == scores.n2 && lengths_fit(lengths, scores.n0, scores.n1);
+}
+
+// Whether sibling and end scores fit those of arcs.
+template <class Array>
+inline bool siblings_fit(const Array& arc, const Array& sibling, const Array& end) {
+    return sibling.n0 == arc.n0 * arc.n1 && sibling.n1 == arc.n1 && sibling.n2 == arc.n1 &&
+           end.n0 == arc.n0 && end.n1 == arc.n1 && end.n2 == arc.n1;
 }
 
 }  // namespace gpuparse

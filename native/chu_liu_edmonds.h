@@ -290,12 +290,4 @@ inline bool chu_liu_edmonds_sentence(View2<const F> scores, int64_t n, bool sing
     return tree.allocate(n, arena) && tree.search(scores, n, single_root, heads);
 }
 
-// The score of a tree: its arcs added in the order of the words.
-template <class F>
-inline F sum_tree_arcs(View2<const F> scores, int64_t n, const int64_t* heads) {
-    F total = 0;
-    for (int64_t m = 1; m <= n; m++) total += scores(heads[m], m);
-    return total;
-}
-
 }  // namespace gpuparse

@@ -14,6 +14,7 @@
 #include <float.h>
 
 #include "chu_liu_edmonds.h"
+#include "tree_siblings.h"
 
 namespace gpuparse {
 
@@ -45,11 +46,6 @@ struct SpanningTreesKBest {
         arc_scores = given;
         n = n_words;
         single_root = with_single_root;
-        if (k == 0) return 0;
-        if (n == 0) {
-            scores[0] = 0;
-            return 1;
-        }
         const int64_t nodes = n + 1;
         for (int64_t h = 0; h <= n; h++) {
             for (int64_t m = 1; m <= n; m++) allowed(h, m) = arc_scores(h, m);
@@ -60,7 +56,7 @@ struct SpanningTreesKBest {
         int64_t found_in = -1, first = 1, count = 0, searched = -1;
         while (true) {
             // The best tree of the subset `found_in` is in `tree`, and its search in `one`.
-            const double score = sum_tree_arcs<F>(arc_scores, n, tree);
+            const double score = tree_score<F>(arc_scores, n, tree);
             scores[count] = (F)(highest < score ? highest : score);
             for (int64_t m = 1; m <= n; m++) heads(count, m) = tree[m];
             made_from[count] = found_in;
@@ -89,7 +85,7 @@ struct SpanningTreesKBest {
                 }
                 if (known[found_in] == EXACT) break;
                 known[found_in] = EXACT;
-                const double value = sum_tree_arcs<F>(arc_scores, n, tree);
+                const double value = tree_score<F>(arc_scores, n, tree);
                 values[found_in] = value < scores[rank] ? value : scores[rank];
                 find_best_of_rank(rank);
             }
@@ -235,5 +231,16 @@ private:
         return chosen;
     }
 };
+
+// The k best trees of n >= 1 words, best first: heads(t, 1..n) and scores[t]. Returns how many trees
+// there are, at most k, or -1 if memory ran out.
+template <class F>
+inline int64_t chu_liu_edmonds_kbest_sentence(View2<const F> scores, int64_t n, bool single_root,
+                                              int64_t k, Arena& arena, View2<int64_t> heads,
+                                              F* totals) {
+    const ArenaMark mark(arena);
+    SpanningTreesKBest<F> trees;
+    return trees.allocate(n, k, arena) ? trees.search(scores, n, single_root, k, heads, totals) : -1;
+}
 
 }  // namespace gpuparse

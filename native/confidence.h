@@ -3,17 +3,18 @@
 // A tree has the probability exp(scale * score) over the sum of all trees; scores are integers for
 // frozen weights, and `scale` says how many nats one point is worth.
 #pragma once
-#include "chu_liu_edmonds_kbest.h"
 #include "decode.h"
-#include "eisner_kbest.h"
-#include "eisner_sums.h"
-#include "matrix_tree.h"
+#include "exact_trees.h"
 
 namespace gpuparse {
 
-// Whether there are exact sums over the trees of a decoder, and k best trees.
-inline bool has_sums(int64_t decoder) {
-    return decoder == BY_EISNER || decoder == BY_CHU_LIU_EDMONDS || decoder == BY_EISNER_SIBLING;
+template<class W>
+using ScoredTrees = ExactTrees<double, FactoredSiblings<W, double>>;
+
+// The trees of a decoder with sums.
+template<class W>
+ScoredTrees<W> trees_of(const SentenceScores<W>& scores, const Search& search) {
+    return {search.decoder, scores.arcs, scores.siblings, scores.n, search.single_root};
 }
 
 // Fill heads(j, 1..n) with the k best trees, the best first, and totals (k,) with their scores, which
@@ -22,23 +23,8 @@ template<class W>
 int64_t find_k_best_trees(const SentenceScores<W>& scores, const Search& search, int64_t k,
                           Arena& arena, View2<int64_t> heads, double* totals = nullptr) {
     ArenaMark mark(arena);
-    const int64_t n = scores.n;
     if (!totals) totals = arena.take<double>(k);
-    if (!totals) return -1;
-    const View2<const double> arcs = scores.arcs;
-    switch (search.decoder) {
-        case BY_EISNER:
-            return eisner_kbest_sentence(arcs, n, search.single_root, k, arena, heads, totals);
-        case BY_EISNER_SIBLING:
-            return eisner_sibling_kbest_sentence(arcs, scores.siblings, n, search.single_root, k, arena,
-                                                 heads, totals);
-        case BY_CHU_LIU_EDMONDS: {
-            SpanningTreesKBest<double> trees;
-            if (!trees.allocate(n, k, arena)) return -1;
-            return trees.search(arcs, n, search.single_root, k, heads, totals);
-        }
-    }
-    return 0;
+    return totals ? trees_of(scores, search).find_k_best(k, arena, heads, totals) : -1;
 }
 
 // Fill marginals(0..n, 1..n) of all arcs under the trees of a decoder; returns the log-partition, -inf
@@ -46,22 +32,7 @@ int64_t find_k_best_trees(const SentenceScores<W>& scores, const Search& search,
 template<class W>
 double find_marginals(const SentenceScores<W>& scores, const Search& search, double scale, Arena& arena,
                       View2<double> marginals) {
-    const int64_t n = scores.n;
-    switch (search.decoder) {
-        case BY_EISNER:
-            return eisner_marginals_sentence(scores.arcs, n, search.single_root, scale, arena, marginals);
-        case BY_EISNER_SIBLING:
-            return eisner_sibling_marginals_sentence(scores.arcs, scores.siblings, n,
-                                                     search.single_root, scale, arena, marginals);
-    }
-    ArenaMark mark(arena);
-    View2<double> scaled{arena.take<double>((n + 1) * (n + 1)), n + 1};
-    if (!scaled.data) return NAN;
-    for (int64_t h = 0; h <= n; ++h) {
-        scaled(h, 0) = 0;
-        for (int64_t m = 1; m <= n; ++m) scaled(h, m) = scores.arcs(h, m) * scale;
-    }
-    return matrix_tree_sentence(scaled, n, search.single_root, true, marginals, arena);
+    return trees_of(scores, search).sum(scale, arena, marginals);
 }
 
 // Fill heads[1..n] with the tree of the largest sum of marginals, forbidden arcs left out. False: there
@@ -76,7 +47,7 @@ bool find_least_risk(const SentenceScores<W>& scores, View2<double> marginals, c
     const View2<const double> risks = marginals;
     return search.decoder == BY_CHU_LIU_EDMONDS
                ? chu_liu_edmonds_sentence(risks, n, search.single_root, arena, heads)
-               : eisner_sentence(risks, n, search.single_root, arena, heads);
+               : eisner_sentence(risks, NoSiblings{}, n, search.single_root, arena, heads);
 }
 
 // Mark the arcs that are kept: those of the best tree, and of each word at most max_heads arcs in all

@@ -44,25 +44,25 @@ Certificate find_tree(View2<const double> arcs, const SentenceScores<W>& scores,
     Certificate result{false, true, 0};
     switch (search.decoder) {
         case BY_EISNER:
-            result.found = eisner_sentence(arcs, n, single_root, arena, heads);
+            result.found = eisner_sentence(arcs, NoSiblings{}, n, single_root, arena, heads);
             break;
         case BY_CHU_LIU_EDMONDS:
             result.found = chu_liu_edmonds_sentence(arcs, n, single_root, arena, heads);
             break;
         case BY_EISNER_SIBLING:
-            result.found = eisner_sibling_sentence(arcs, scores.siblings, n, single_root, arena, heads);
+            result.found = eisner_sentence(arcs, scores.siblings, n, single_root, arena, heads);
             break;
         case BY_HILL_CLIMB:
-            result.found = eisner_sibling_sentence(arcs, scores.siblings, n, single_root, arena, heads);
+            result.found = eisner_sentence(arcs, scores.siblings, n, single_root, arena, heads);
             if (result.found)
                 hill_climb_sentence(arcs, scores.siblings, n, single_root, -1, search.min_gain, arena,
                                     heads);
             break;
         case BY_MULTI_PARENT:
-            result.found = eisner_sibling_sentence(arcs, scores.siblings, n, single_root, arena, heads);
+            result.found = eisner_sentence(arcs, scores.siblings, n, single_root, arena, heads);
             if (result.found) {
                 multi_parent_sentence(arcs, scores.siblings, n, single_root, -1, search.min_gain, arena,
-                                      heads, graph);
+                                      heads, {graph, n + 1});
                 fill_primary_heads(n, graph, heads);
             }
             break;

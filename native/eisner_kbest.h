@@ -172,38 +172,22 @@ private:
     int64_t list_of_part(const Item& part) const { return part.i < part.j ? list(part) : -1; }
 };
 
-// Fill heads(t, 1..n) and values[t] with the k best trees. Returns how many there are, or -1 if memory
-// ran out.
-template <class Chart>
-inline int64_t find_k_best(Chart& chart, int64_t k, Arena& arena, View2<int64_t> heads,
-                           typename Chart::F* values) {
+// The k best projective trees of n >= 1 words, 1 <= k <= MAX_RANK, the best first: heads(t, 1..n), and
+// their scores as the chart adds them, which never rise. Returns how many trees there are, at most k, or
+// -1 if memory ran out.
+template <class F, class Siblings>
+inline int64_t eisner_kbest_sentence(View2<const F> arc_scores, const Siblings& siblings, int64_t n,
+                                     bool single_root, int64_t k, Arena& arena, View2<int64_t> heads,
+                                     F* scores) {
+    const ArenaMark mark(arena);
+    typedef EisnerChart<MaxPlus<F>, Siblings> Chart;
+    Chart chart(arc_scores, siblings, n, single_root);
     KBest<Chart> search(chart, k);
     if (!chart.make(arena) || !search.make(arena)) return -1;
     fill_maxima(chart);
     for (int64_t t = 0; t < k; t++)
-        if (!search.next(t, heads.row(t), values[t])) return t;
+        if (!search.next(t, heads.row(t), scores[t])) return t;
     return k;
-}
-
-// The k best projective trees of n >= 1 words, 1 <= k <= MAX_RANK, the best first: heads(t, 1..n), and
-// their scores as the chart adds them, which never rise; in another order the same parts may give
-// other last bits. Returns how many trees there are, at most k, or -1 if memory ran out.
-template <class F>
-inline int64_t eisner_kbest_sentence(View2<const F> arc_scores, int64_t n, bool single_root, int64_t k,
-                                     Arena& arena, View2<int64_t> heads, F* scores) {
-    const ArenaMark mark(arena);
-    const NoSiblings none;
-    EisnerChart<MaxPlus<F>, NoSiblings> chart(arc_scores, none, n, single_root);
-    return find_k_best(chart, k, arena, heads, scores);
-}
-
-template <class F, class Siblings>
-inline int64_t eisner_sibling_kbest_sentence(View2<const F> arc_scores, const Siblings& siblings,
-                                             int64_t n, bool single_root, int64_t k, Arena& arena,
-                                             View2<int64_t> heads, F* scores) {
-    const ArenaMark mark(arena);
-    EisnerChart<MaxPlus<F>, Siblings> chart(arc_scores, siblings, n, single_root);
-    return find_k_best(chart, k, arena, heads, scores);
 }
 
 }  // namespace gpuparse

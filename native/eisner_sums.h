@@ -279,9 +279,10 @@ inline bool with_sums(View2<const double> arc_scores, const Provider& siblings, 
 // The log-partition of n >= 1 words with the scores times `scale` > 0, and the marginals of all arcs
 // [h, m], 0 elsewhere; no marginals where data is NULL. Without a tree -inf and zeros; NaN if memory
 // ran out.
-template <class Provider>
-inline double marginals_of(View2<const double> arc_scores, const Provider& siblings, int64_t n,
-                           bool single_root, double scale, Arena& arena, View2<double> marginals) {
+template <class Siblings>
+inline double eisner_sums_sentence(View2<const double> arc_scores, const Siblings& siblings, int64_t n,
+                                   bool single_root, double scale, Arena& arena,
+                                   View2<double> marginals) {
     double log_partition = __builtin_nan("");
     for (int64_t h = 0; marginals.data && h <= n; h++)
         for (int64_t m = 0; m <= n; m++) marginals(h, m) = 0;
@@ -292,24 +293,13 @@ inline double marginals_of(View2<const double> arc_scores, const Provider& sibli
     return log_partition;
 }
 
-inline double eisner_marginals_sentence(View2<const double> arc_scores, int64_t n, bool single_root,
-                                        double scale, Arena& arena, View2<double> marginals) {
-    return marginals_of(arc_scores, NoSiblings{}, n, single_root, scale, arena, marginals);
-}
-
-template <class Siblings>
-inline double eisner_sibling_marginals_sentence(View2<const double> arc_scores,
-                                                const Siblings& siblings, int64_t n, bool single_root,
-                                                double scale, Arena& arena, View2<double> marginals) {
-    return marginals_of(arc_scores, siblings, n, single_root, scale, arena, marginals);
-}
-
 // Random trees heads(k, 1..n), k < count, each with its probability. Tree k depends on the seed, k and
 // the scores alone. Returns the log-partition; -inf without a tree, NaN if memory ran out.
-template <class Provider>
-inline double samples_of(View2<const double> arc_scores, const Provider& siblings, int64_t n,
-                         bool single_root, int64_t seed, int64_t count, Arena& arena,
-                         View2<int64_t> heads) {
+template <class Siblings>
+inline double eisner_sample_sentence(View2<const double> arc_scores, const Siblings& siblings, int64_t n,
+                                     bool single_root, int64_t seed, int64_t count, Arena& arena,
+                                     View2<int64_t> heads) {
+    const ArenaMark mark(arena);
     double log_partition = __builtin_nan("");
     ItemStack stack;
     if (!stack.make(n, arena)) return log_partition;

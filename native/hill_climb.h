@@ -47,7 +47,7 @@ inline int64_t hill_climb_sentence(View2<const typename Siblings::F> arc_scores,
     using F = typename Siblings::F;
     ArenaMark mark(arena);
     ArcGains<Siblings> found;
-    uint8_t* graph = arena.take<uint8_t>((n + 1) * (n + 1));
+    const View2<uint8_t> graph = {arena.take<uint8_t>((n + 1) * (n + 1)), n + 1};
     if (!found.allocate(arc_scores, siblings, n, graph, arena)) return -1;
     found.start_from(heads);
     F score = 0;

@@ -21,13 +21,22 @@
 // what it passes on has one power less. `late` marks what has the power 1 rather than 0.
 //
 // Weights are exp(score - highest score into the word). Where plain doubles are not known to be wide
-// enough, numbers have exponents of their own (scaled.h).
+// enough, numbers have exponents of their own (`ScaledSum`).
 #pragma once
 
-#include "scaled.h"
+#include "arena.h"
+#include "random.h"
+#include "semiring.h"
 #include "views.h"
 
 namespace gpuparse {
+
+// The scores [h, m] of a sentence times `scale`.
+struct ScoresInNats {
+    View2<const double> scores;
+    double scale;
+    double operator()(int64_t h, int64_t m) const { return scores(h, m) * scale; }
+};
 
 // What is subtracted from the scores: shifts[m] from those into the word m, shifts[0] from those of
 // the root. Every tree loses the same, the sum of all shifts.
@@ -41,145 +50,203 @@ struct ScoreShifts {
 };
 
 // Scores of one sentence prepared for sums; false: a word or the root has no arc.
-inline bool shift_scores(View2<const double> scores, int64_t n, bool single_root,
-                         ScoreShifts& found) {
-    double* shifts = found.shifts;
+inline bool shift_scores(const ScoresInNats& scores, int64_t n, bool single_root, ScoreShifts& found) {
+    double* const shifts = found.shifts;
+    for (int64_t m = 0; m <= n; m++) shifts[m] = -INFINITY;
+    for (int64_t h = 1; h <= n; h++) {
+        for (int64_t m = 1; m <= n; m++) {
+            const double score = h == m ? -INFINITY : scores(h, m);
+            shifts[m] = score > shifts[m] ? score : shifts[m];
+        }
+    }
     found.single_root = single_root && n > 1;
     found.root_word = 0;
-    if (found.single_root) {
+    for (int64_t m = 1; single_root && n > 1 && m <= n; m++) {
         // A word without any other head is the modifier of the root; then no other word is.
-        for (int64_t m = 1; m <= n; m++) {
-            bool has_word = false;
-            for (int64_t h = 1; h <= n; h++) has_word |= h != m && scores(h, m) > -INFINITY;
-            if (has_word) continue;
-            if (found.root_word != 0) return false;
-            found.root_word = m;
-            found.single_root = false;
-        }
+        if (shifts[m] > -INFINITY) continue;
+        if (found.root_word != 0) return false;
+        found.root_word = m;
+        found.single_root = false;
     }
-    found.has_forbidden = found.root_word != 0;
-    found.width = found.total = 0.0;
-    shifts[0] = 0.0;
+    found.total = shifts[0] = 0.0;
     for (int64_t m = 1; m <= n; m++) {
         const bool may_be_root = !found.single_root && (found.root_word == 0 || found.root_word == m);
-        double highest = may_be_root ? scores(0, m) : -INFINITY;
-        for (int64_t h = 1; h <= n; h++) {
-            if (h != m && scores(h, m) > highest) highest = scores(h, m);
-        }
-        if (highest == -INFINITY) return false;
-        shifts[m] = highest;
-        found.total += highest;
+        if (may_be_root && scores(0, m) > shifts[m]) shifts[m] = scores(0, m);
+        if (shifts[m] == -INFINITY) return false;
+        found.total += shifts[m];
     }
     if (found.single_root) {
-        double highest = -INFINITY;
+        shifts[0] = -INFINITY;
         for (int64_t m = 1; m <= n; m++) {
             const double left = scores(0, m) - shifts[m];
-            if (left > highest) highest = left;
+            shifts[0] = left > shifts[0] ? left : shifts[0];
         }
-        if (highest == -INFINITY) return false;
-        shifts[0] = highest;
-        found.total += highest;
+        if (shifts[0] == -INFINITY) return false;
+        found.total += shifts[0];
     }
+    double lowest = 0.0;
+    int64_t n_forbidden = found.root_word != 0;
     for (int64_t h = 0; h <= n; h++) {
-        double lowest = 0.0;
-        bool has_forbidden = false;
+        const double from_root = h == 0 ? shifts[0] : 0.0;
         for (int64_t m = 1; m <= n; m++) {
-            const double shifted = h == m ? 0.0 : scores(h, m) - shifts[m] - shifts[0] * (h == 0);
-            has_forbidden |= shifted == -INFINITY;
-            if (shifted < lowest && shifted > -INFINITY) lowest = shifted;
+            double left = h == m ? 0.0 : scores(h, m) - shifts[m] - from_root;
+            n_forbidden += left == -INFINITY;
+            left = left == -INFINITY ? 0.0 : left;
+            lowest = left < lowest ? left : lowest;
         }
-        found.has_forbidden |= has_forbidden;
-        if (-lowest > found.width) found.width = -lowest;
     }
+    found.has_forbidden = n_forbidden > 0;
+    found.width = -lowest;
     return true;
 }
 
-// A product of positive numbers, and its logarithm.
+// A product of positive numbers mantissa * 2^exponent, and its logarithm.
 struct LogProduct {
     double mantissa = 1.0, exponent = 0.0;
+
     void multiply(double x) {
-        const int64_t bits = same_bits<int64_t>(mantissa * x);  // normal: both are far from underflow
-        exponent += (double)((bits >> 52) - 1023);
-        mantissa = same_bits<double>((bits & 0xFFFFFFFFFFFFF) | (int64_t)1023 << 52);
+        int power;
+        mantissa = frexp(mantissa * x, &power);  // both are far from underflow
+        exponent += power;
     }
-    void multiply(Scaled::Number x) {
-        multiply(x.mantissa);
-        exponent += x.exponent;
+    void multiply(const ScaledSum::Value& x) {
+        multiply(x.m);
+        exponent += x.e;
     }
     // The logarithm plus `more`. Where both are large and nearly cancel, no digits are lost.
     double log_plus(double more) const {
-        // The mantissa from 1 to 2 becomes one from 0.7 to 1.4.
-        const bool is_large = mantissa > 1.4142135623730951;
-        const double powers = exponent + is_large;
-        const double rest = powers * LN2_SMALLEST + ::log(is_large ? 0.5 * mantissa : mantissa);
-        return powers * LN2_LARGEST + more + powers * LN2_MIDDLE + rest;
+        const bool is_small = mantissa <= 0.70710678118654755;  // of a mantissa from 0.5 to 1
+        const double powers = exponent - is_small;
+        const double rest = powers * LN_2_SMALLEST + log(is_small ? 2.0 * mantissa : mantissa);
+        return powers * LN_2_LARGEST + more + powers * LN_2_MIDDLE + rest;
     }
 };
 
-// The elimination in numbers of one kind, `Plain` or `Scaled`.
-template <class Kind>
+// The elimination over a semiring of sums.
+template <class S>
 struct TreeSums {
-    using Number = typename Kind::Number;
-    using Row = typename Kind::Row;
+    using Value = typename S::Value;
 
     // What is left of the words at one halving. Row 0 of the tables is the root's, row p + 1 and
     // column p that of words[p].
     struct Level {
-        int64_t size, width;   // words; cells in a row of `weights`
-        Row weights;           // (size + 1, width)
-        Row escapes;           // (size + 1, all words): [h, i], the probability that a walk from the
-                               // i-th eliminated word meets h first of the words that are left
-        int64_t* words;        // (size)
-        bool* late;            // (size), of the arcs from the root
-        bool* escape_late;     // (all words), of the escapes to the root
+        int64_t size, width;  // words; cells in a row of `weights`
+        double* weights;      // (size + 1, width)
+        double* escapes;      // (size + 1, all words): [h, i], the probability that a walk from the
+                              // i-th eliminated word meets h first of the words that are left
+        int64_t* words;       // (size)
+        bool* late;           // (size), of the arcs from the root
+        bool* escape_late;    // (all words), of the escapes to the root
     };
 
+    S s{};
     int64_t n = 0;
     bool single_root = false;
-    double least = 0.0;               // plain totals below this may have lost digits
-    Level levels[66];                 // [0]: all words
-    int64_t full_width = 0;           // cells in a row of `escapes`
-    Number* totals = nullptr;         // (n): T of the i-th eliminated word
-    Number* terms = nullptr;          // (n): of the heads of one word
-    bool* totals_late = nullptr;      // (n)
-    bool any_late_total = false;      // has a word been eliminated whose only head was the root?
-    int64_t* order = nullptr;         // (n): the i-th eliminated word
+    double shift = 0.0;            // of the log-partition
+    double least = 0.0;            // plain totals below this may have lost digits
+    Level all{};                   // of all words
+    int64_t full_width = 0;        // cells in a row of all words
+    double* spare = nullptr;       // cells behind those of `all`
+    Value* totals = nullptr;       // (n): T of the i-th eliminated word
+    Value* terms = nullptr;        // (n + 2): of one sum
+    bool* terms_late = nullptr;    // (n + 2)
+    bool* totals_late = nullptr;   // (n)
+    bool any_late_total = false;   // has a word been eliminated whose only head was the root?
+    int64_t* order = nullptr;      // (n): the i-th eliminated word
 
-    // Memory for one sentence. False: there is none.
-    bool allocate(int64_t n_words, bool with_marginals, Arena& arena) {
+    // Take memory and fill the weights of all arcs; `more` cells are left at `spare`. False: no memory.
+    bool start(const ScoresInNats& scores, int64_t n_words, const ScoreShifts& shifted, int64_t more,
+               Arena& arena) {
         n = n_words;
+        single_root = shifted.single_root;
+        shift = shifted.total;
+        least = shifted.has_forbidden ? LEAST_TOTAL : 0.0;
         full_width = whole_lines<double>(n);
-        totals = arena.take<Number>(n);
-        terms = arena.take<Number>(n);
+        totals = arena.take<Value>(n);
+        terms = arena.take<Value>(n + 2);
+        terms_late = arena.take<bool>(n + 2);
         totals_late = arena.take_zeros<bool>(n);
         order = arena.take<int64_t>(n);
-        int64_t size = n;
-        for (int64_t level = 0; level == 0 || (with_marginals && size > 1); level++) {
-            if (level > 1) size = (size + 1) / 2;
-            if (!allocate_level(levels[level], size, with_marginals && level > 0, arena)) return false;
+        const int64_t cells = (n + 1) * full_width + more;
+        // Zeros, since whole vectors are computed with: whatever the memory held could be denormal
+        // numbers, which are slow.
+        double* const memory = arena.take_zeros<double>(S::planes_of_cells * cells);
+        s.set_cells(cells);
+        if (!make_level(n, memory, nullptr, all, arena)) return false;
+        spare = memory + (n + 1) * full_width;
+        fill_weights(scores, shifted);
+        return true;
+    }
+
+    // Cells that marginals need behind those of all words.
+    static int64_t cells_of_marginals(int64_t n) {
+        int64_t cells = 0;
+        for (int64_t size = n; size > 1; size = (size + 1) / 2)
+            cells += cells_of_level(size, n);
+        return cells;
+    }
+
+    // Eliminate all words but the first; false: there is no tree, or plain numbers do not do. `into`,
+    // unless NULL: (n, full_width), [e, h], the weights into the word at e when it was eliminated.
+    bool eliminate_all(double* into, double& log_partition) {
+        if (!eliminate(all, 1, into)) return false;
+        const Value last = s.get(all.weights);
+        if (into) s.put(into, last);
+        return is_usable(last) && set_log_of_totals(last, all.late[0], log_partition);
+    }
+
+    // The same with marginals(h, m).
+    bool fill_marginals(View2<double> marginals, Arena& arena, double& log_partition) {
+        log_partition = NAN;
+        return fill_marginals(all, n, spare, marginals, arena, log_partition);
+    }
+
+    // The chosen number of `count` terms with the lowest power of t, each by its share.
+    int64_t draw_term(int64_t count, Random& random) const {
+        Value total = S::zero;
+        bool is_late = true;
+        for (int64_t i = 0; i < count; i++) add_lowest(total, is_late, terms[i], terms_late[i]);
+        double left = random.next();
+        int64_t chosen = -1;
+        for (int64_t i = 0; i < count; i++) {
+            if (S::is_zero(terms[i]) || terms_late[i] != is_late) continue;
+            chosen = i;
+            left -= S::ratio(terms[i], total);
+            if (left < 0.0) break;
         }
+        return chosen;
+    }
+
+private:
+    // Plain numbers do where scores lie at most WIDEST nats apart: without forbidden arcs each weight
+    // stays above its first value; otherwise all totals must be at least LEAST_TOTAL, and then what
+    // underflows has a part of 2^-100 or less in any of them.
+    static constexpr double LEAST_TOTAL = 0x1p-300;
+
+    bool is_usable(double x) const { return x > 0.0 && x >= least && x < INFINITY; }
+    bool is_usable(const ScaledSum::Value& x) const { return x.m > 0.0; }
+
+    static int64_t cells_of_level(int64_t size, int64_t n) {
+        return (size + 1) * (whole_lines<double>(size) + whole_lines<double>(n));
+    }
+
+    // A level of `size` words. False: there is no memory.
+    bool make_level(int64_t size, double* weights, double* escapes, Level& level, Arena& arena) {
+        level = {size, whole_lines<double>(size), weights, escapes, arena.take<int64_t>(size),
+                 arena.take<bool>(size), arena.take<bool>(n)};
         return !arena.failed();
     }
 
-    // The weights of all arcs, at levels[0].
-    void fill_weights(View2<const double> scores, const ScoreShifts& shifted) {
-        Level& all = levels[0];
-        single_root = shifted.single_root;
+    void fill_weights(const ScoresInNats& scores, const ScoreShifts& shifted) {
         for (int64_t h = 0; h <= n; h++) {
-            Row row = all.weights.from(h * all.width);
-            double* cells = first_part(row);
+            double* const row = all.weights + h * full_width;
             const double from_root = h == 0 ? shifted.shifts[0] : 0.0;
-            for (int64_t m = 1; m <= n; m++) {
-                cells[m - 1] = scores(h, m) - shifted.shifts[m] - from_root;
-            }
-            if (h > 0) cells[h - 1] = -INFINITY;
-            for (int64_t i = n; i < all.width; i++) cells[i] = -INFINITY;
-            if (h == 0 && shifted.root_word != 0) {
-                for (int64_t m = 1; m <= n; m++) {
-                    if (m != shifted.root_word) cells[m - 1] = -INFINITY;
-                }
-            }
-            Kind::exponentiate(row, n);
+            for (int64_t m = 1; m <= n; m++) row[m - 1] = scores(h, m) - shifted.shifts[m] - from_root;
+            if (h > 0) row[h - 1] = -INFINITY;
+            if (h == 0 && shifted.root_word != 0)
+                for (int64_t m = 1; m <= n; m++)
+                    if (m != shifted.root_word) row[m - 1] = -INFINITY;
+            exp_cells(s, row, 0, n);
         }
         for (int64_t p = 0; p < n; p++) {
             all.words[p] = p + 1;
@@ -188,211 +255,163 @@ struct TreeSums {
     }
 
     // Eliminate all words of a level but the first `kept`. False: a word has no weight into it that
-    // is known to be right. `into`, if there is one: (n, full_width), [e, h], the weights into the
-    // word at e when it was eliminated.
-    bool eliminate(Level& level, int64_t kept, bool with_escapes, Row into = {}) {
-        const Row weights = level.weights, escapes = level.escapes;
+    // is known to be right.
+    bool eliminate(Level& level, int64_t kept, double* into = nullptr) {
         const int64_t width = level.width;
         for (int64_t e = level.size - 1; e >= kept; e--) {
             const int64_t i = n - 1 - e;
             order[i] = level.words[e];
-            Number total = Kind::sum(weights.from(width + e), width, e);
+            Value total = S::zero;
+            for (int64_t h = 1; h <= e; h++) total = S::plus(total, s.get(level.weights + h * width + e));
             bool is_late = false;
-            const Number of_root = Kind::get(weights, e);
+            const Value of_root = s.get(level.weights + e);
             if (!level.late[e]) {
-                total = Kind::plus(total, of_root);
-            } else if (Kind::is_zero(total)) {
+                total = S::plus(total, of_root);
+            } else if (S::is_zero(total)) {
                 total = of_root;
                 is_late = any_late_total = true;
             }
-            if (!Kind::is_at_least(total, least) || Kind::is_zero(total)) return false;
+            if (!is_usable(total)) return false;
             totals[i] = total;
             totals_late[i] = is_late;
             const bool pull_late = level.late[e] && !is_late;
-            const Row source = weights.from((e + 1) * width);
-            const Row source_escapes = escapes.from((e + 1) * full_width);
-            Kind::normalize(source, e);
-            if (with_escapes) Kind::normalize(source_escapes, i);
+            double* const source = level.weights + (e + 1) * width;
+            double* const source_escapes = level.escapes + (e + 1) * full_width;
+            normalize(source, e);
+            if (level.escapes) normalize(source_escapes, i);
             for (int64_t h = 0; h <= e; h++) {
-                const Number weight = Kind::get(weights, h * width + e);
-                if (first_part(into)) Kind::set(into, e * full_width + h, weight);
-                const Number share = Kind::over(weight, total);
-                if (!Kind::SKIPS_ZEROS || !Kind::is_zero(share)) {
-                    const Row target = weights.from(h * width);
-                    const Row target_escapes = escapes.from(h * full_width);
-                    if (h == 0 && single_root && has_mixed_powers(level, e, i, pull_late, with_escapes)) {
+                const Value weight = s.get(level.weights + h * width + e);
+                if (into) s.put(into + e * full_width + h, weight);
+                const Value share = S::normalized(S::over(weight, total));
+                // Skipping is worth a branch only where a product is dear.
+                if (S::planes_of_cells == 1 || !S::is_zero(share)) {
+                    double* const target = level.weights + h * width;
+                    double* const target_escapes = level.escapes + h * full_width;
+                    if (h == 0 && single_root && has_mixed_powers(level, e, i, pull_late)) {
                         add_late(target, level.late, source, share, pull_late, e);
-                        if (with_escapes) {
-                            add_late(target_escapes, level.escape_late, source_escapes, share,
-                                     pull_late, i);
-                        }
+                        if (level.escapes)
+                            add_late(target_escapes, level.escape_late, source_escapes, share, pull_late,
+                                     i);
                     } else {
-                        Kind::add_product(target, source, share, e);
-                        if (with_escapes) {
-                            Kind::add_product(target_escapes, source_escapes, share, i);
-                        }
+                        add_product(target, source, share, e);
+                        if (level.escapes) add_product(target_escapes, source_escapes, share, i);
                     }
                 }
-                if (with_escapes) Kind::set(escapes, h * full_width + i, share);
+                if (level.escapes) s.put(level.escapes + h * full_width + i, share);
             }
             level.escape_late[i] = pull_late;
         }
         return true;
     }
 
-    // The log-partition, given the sum of all shifts, and marginals(h, m). NaN where plain numbers do
-    // not do, -inf where there is no tree.
-    double sum_trees(double shifted_by, View2<double> marginals) {
-        struct Task {
-            int64_t level, size, turn;
-        };
-        Task stack[132];
-        stack[0] = {0, n, 0};
-        int64_t depth = 1;
-        double log_partition = NAN;
-        const double failure = sizeof(Number) == sizeof(double) ? NAN : -INFINITY;
-        while (depth > 0) {
-            const Task task = stack[--depth];
-            Level& level = levels[task.level];
-            int64_t kept = task.size;
-            if (task.level > 0) {
-                copy_level(task.level, task.size, task.turn);
-                kept = task.turn > 0 ? task.size - task.turn : (task.size + 1) / 2;
-                if (!eliminate(level, kept, true)) return failure;
-            }
-            if (kept > 1) {
-                const int64_t half = (kept + 1) / 2;
-                stack[depth++] = {task.level + 1, kept, half};
-                stack[depth++] = {task.level + 1, kept, 0};
-                continue;
-            }
-            bool is_late = single_root;
-            const Number last = fill_word(level, level.words[0], marginals, is_late);
-            if (!Kind::is_at_least(last, least) || Kind::is_zero(last)) return failure;
-            if (isnan(log_partition)) {
-                log_partition = log_of_totals(last, is_late, shifted_by);
-                if (log_partition == -INFINITY) return log_partition;
-            }
+    // Marginals of the heads of the first `kept` words of a level, the others being eliminated: either
+    // half of them is eliminated in its turn, in a copy of the level at `memory`.
+    bool fill_marginals(const Level& level, int64_t kept, double* memory, View2<double> marginals,
+                        Arena& arena, double& log_partition) {
+        if (kept == 1) return fill_word(level, level.words[0], marginals, log_partition);
+        const ArenaMark mark(arena);
+        double* const escapes = memory + (kept + 1) * whole_lines<double>(kept);
+        Level half;
+        if (!make_level(kept, memory, escapes, half, arena)) return false;
+        const int64_t middle = (kept + 1) / 2;
+        for (int64_t turn = 0; turn <= middle; turn += middle) {
+            const int64_t rest = turn == 0 ? middle : kept - middle;
+            copy_level(level, half, turn);
+            if (!eliminate(half, rest) ||
+                !fill_marginals(half, rest, memory + cells_of_level(kept, n), marginals, arena,
+                                log_partition))
+                return false;
         }
-        return log_partition;
+        return true;
     }
 
-    // The same without marginals.
-    double sum_trees(double shifted_by) {
-        const double failure = sizeof(Number) == sizeof(double) ? NAN : -INFINITY;
-        if (!eliminate(levels[0], 1, false)) return failure;
-        const Number last = Kind::get(levels[0].weights, 0);
-        if (!Kind::is_at_least(last, least) || Kind::is_zero(last)) return failure;
-        return log_of_totals(last, levels[0].late[0], shifted_by);
-    }
-
-    static double* first_part(Plain::Row row) { return row.values; }
-    static double* first_part(Scaled::Row row) { return row.mantissas; }
-
-private:
-    // Zeros, since whole vectors are computed with: whatever the memory held could be denormal numbers,
-    // which are slow.
-    bool allocate_level(Level& level, int64_t size, bool with_escapes, Arena& arena) {
-        level.size = size;
-        level.width = whole_lines<double>(size);
-        level.weights = Kind::take_zeros((size + 1) * level.width, arena);
-        level.escapes = with_escapes ? Kind::take_zeros((size + 1) * full_width, arena) : Row{};
-        level.words = arena.take<int64_t>(size);
-        level.late = arena.take<bool>(size);
-        level.escape_late = arena.take<bool>(n);
-        return !arena.failed();
-    }
-
-    // Copy the `size` words that are left at the level before, those from `turn` on to the front.
-    void copy_level(int64_t number, int64_t size, int64_t turn) {
-        const Level& from = levels[number - 1];
-        Level& to = levels[number];
-        const int64_t rest = size - turn;
-        to.size = size;
-        to.width = whole_lines<double>(size);
-        const int64_t done = n - size;
+    // Copy the words that are left at a level, those from `turn` on to the front.
+    void copy_level(const Level& from, Level& to, int64_t turn) const {
+        const int64_t size = to.size, rest = size - turn, done = n - size;
+        const auto place = [&](int64_t p) { return p < rest ? p + turn : p - rest; };
         for (int64_t p = 0; p < size; p++) {
-            const int64_t q = p < rest ? p + turn : p - rest;
-            to.words[p] = from.words[q];
-            to.late[p] = from.late[q];
+            to.words[p] = from.words[place(p)];
+            to.late[p] = from.late[place(p)];
         }
         for (int64_t i = 0; i < done; i++) to.escape_late[i] = from.escape_late[i];
         for (int64_t row = 0; row <= size; row++) {
-            const int64_t q = row == 0 ? 0 : (row - 1 < rest ? row - 1 + turn : row - 1 - rest) + 1;
-            const Row target = to.weights.from(row * to.width);
-            const Row source = from.weights.from(q * from.width);
-            Kind::copy(target, source.from(turn), rest);
-            Kind::copy(target.from(rest), source, turn);
-            if (done > 0) {
-                Kind::copy(to.escapes.from(row * full_width), from.escapes.from(q * full_width), done);
-            }
+            const int64_t q = row == 0 ? 0 : place(row - 1) + 1;
+            s.copy(to.weights + row * to.width, from.weights + q * from.width + turn, rest);
+            s.copy(to.weights + row * to.width + rest, from.weights + q * from.width, turn);
+            if (done > 0) s.copy(to.escapes + row * full_width, from.escapes + q * full_width, done);
         }
     }
 
+    // Marginals of the heads of m, the only word that is left at a level.
+    bool fill_word(const Level& level, int64_t m, View2<double> marginals, double& log_partition) {
+        Value total = s.get(all.weights + m - 1);
+        const Value of_root = total;
+        bool is_late = single_root;
+        for (int64_t i = 0; i < n - 1; i++) {
+            // The weight into m from the i-th eliminated word, times its escape to the root.
+            terms[i] = S::times(s.get(all.weights + order[i] * full_width + m - 1),
+                                s.get(level.escapes + i));
+            if (!any_late_total)
+                total = S::plus(total, terms[i]);
+            else
+                add_lowest(total, is_late, terms[i], level.escape_late[i]);
+        }
+        if (!is_usable(total)) return false;
+        marginals(m, m) = 0.0;
+        marginals(0, m) = is_late == single_root ? S::ratio(of_root, total) : 0.0;
+        for (int64_t i = 0; i < n - 1; i++) {
+            const bool counts = !any_late_total || level.escape_late[i] == is_late;
+            marginals(order[i], m) = counts ? S::ratio(terms[i], total) : 0.0;
+        }
+        return !isnan(log_partition) || set_log_of_totals(total, is_late, log_partition);
+    }
+
+    void normalize(double* row, int64_t count) const {
+        for (int64_t i = 0; S::planes_of_cells > 1 && i < count; i += Lanes<double>::count)
+            s.store(row + i, s.load(row + i));
+    }
+
+    // to[i] += factor * from[i], i < count rounded up to whole vectors.
+    void add_product(double* to, const double* from, const Value& factor, int64_t count) const {
+        const typename S::V factors = S::all(factor);
+        for (int64_t i = 0; i < count; i += Lanes<double>::count)
+            s.store_raw(to + i, S::plus(s.load(to + i), S::times(factors, s.load(from + i))));
+    }
+
+    // -- Lowest powers of t --
+
     // Whether the powers of t of the root's arcs and escapes may differ from what is added.
-    bool has_mixed_powers(const Level& level, int64_t e, int64_t i, bool pull_late,
-                          bool with_escapes) const {
+    bool has_mixed_powers(const Level& level, int64_t e, int64_t i, bool pull_late) const {
         if (!any_late_total) return false;
         bool is_mixed = false;
         for (int64_t m = 0; m < e; m++) is_mixed |= level.late[m] != pull_late;
-        for (int64_t j = 0; with_escapes && j < i; j++) is_mixed |= level.escape_late[j] != pull_late;
+        for (int64_t j = 0; level.escapes && j < i; j++) is_mixed |= level.escape_late[j] != pull_late;
         return is_mixed;
     }
 
     // to[m] += share * from[m], m < count, of terms with the lowest power of t.
-    static void add_late(Row to, bool* late, Row from, Number share, bool share_late, int64_t count) {
+    void add_late(double* to, bool* late, const double* from, const Value& share, bool share_late,
+                  int64_t count) const {
         for (int64_t m = 0; m < count; m++) {
-            const Number through = Kind::times(share, Kind::get(from, m));
-            if (Kind::is_zero(through)) continue;
-            Number sum = Kind::get(to, m);
-            add_lowest(sum, late[m], through, share_late);
-            Kind::set(to, m, sum);
+            Value sum = s.get(to + m);
+            add_lowest(sum, late[m], S::times(share, s.get(from + m)), share_late);
+            s.put(to + m, sum);
         }
     }
 
-    // Marginals of the heads of m, the only word that is left at a level. Returns T of m, and sets
-    // whether it has a power of t.
-    Number fill_word(const Level& level, int64_t m, View2<double> marginals, bool& is_late) {
-        Number total = Kind::get(levels[0].weights, m - 1);
-        const Number of_root = total;
-        const bool root_late = is_late;
-        for (int64_t i = 0; i < n - 1; i++) {
-            const Number term = terms[i] = arc_escape(level, m, i);
-            if (!any_late_total) {
-                total = Kind::plus(total, term);
-            } else if (!Kind::is_zero(term)) {
-                add_lowest(total, is_late, term, level.escape_late[i]);
-            }
-        }
-        if (Kind::is_zero(total)) return total;
-        marginals(m, m) = 0.0;
-        marginals(0, m) = is_late == root_late ? Kind::ratio(of_root, total) : 0.0;
-        for (int64_t i = 0; i < n - 1; i++) {
-            const bool counts = !any_late_total || level.escape_late[i] == is_late;
-            marginals(order[i], m) = counts ? Kind::ratio(terms[i], total) : 0.0;
-        }
-        return total;
-    }
-
-    // total += term, of terms with the lowest power of t; the term is not 0.
-    static void add_lowest(Number& total, bool& is_late, Number term, bool term_late) {
-        if (Kind::is_zero(total) || (is_late && !term_late)) {
+    // total += term, of terms with the lowest power of t.
+    static void add_lowest(Value& total, bool& is_late, const Value& term, bool term_late) {
+        if (S::is_zero(term)) return;
+        if (S::is_zero(total) || (is_late && !term_late)) {
             total = term;
             is_late = term_late;
         } else if (is_late == term_late) {
-            total = Kind::plus(total, term);
+            total = S::plus(total, term);
         }
     }
 
-    // The weight into m from the i-th eliminated word, times its escape to the root.
-    Number arc_escape(const Level& level, int64_t m, int64_t i) const {
-        const Level& all = levels[0];
-        return Kind::times(Kind::get(all.weights, order[i] * all.width + m - 1),
-                           Kind::get(level.escapes, i));
-    }
-
-    // The logarithm of the product of all T, -inf if it has two powers of t: two root modifiers.
-    double log_of_totals(Number last, bool last_late, double shifted_by) const {
+    // The logarithm of the product of all T; false if it has two powers of t: two root modifiers.
+    bool set_log_of_totals(const Value& last, bool last_late, double& log_partition) const {
         LogProduct product;
         product.multiply(last);
         int64_t powers = last_late;
@@ -400,49 +419,49 @@ private:
             product.multiply(totals[i]);
             powers += totals_late[i];
         }
-        return single_root && powers > 1 ? -INFINITY : product.log_plus(shifted_by);
+        log_partition = single_root && powers > 1 ? -INFINITY : product.log_plus(shift);
+        return log_partition > -INFINITY;
     }
 };
 
-// Plain numbers do where scores lie at most this far apart (in nats): without forbidden arcs each
-// weight stays above its first value; otherwise all totals must be at least LEAST_TOTAL, and then
-// what underflows has a part of 2^-100 or less in any of them.
+// Scores that lie further apart, in nats, need scaled numbers.
 constexpr double WIDEST = 300.0;
-constexpr double LEAST_TOTAL = 0x1p-300;
 
-template <class Kind>
-inline double sum_trees_in(View2<const double> scores, int64_t n, const ScoreShifts& shifted,
-                           bool with_marginals, View2<double> marginals, Arena& arena) {
-    ArenaMark mark(arena);
-    TreeSums<Kind>* sums = arena.take<TreeSums<Kind>>(1);
-    if (!sums) return NAN;
-    *sums = TreeSums<Kind>();
-    if (!sums->allocate(n, with_marginals, arena)) return NAN;
-    sums->least = shifted.has_forbidden ? LEAST_TOTAL : 0.0;
-    sums->fill_weights(scores, shifted);
-    return with_marginals ? sums->sum_trees(shifted.total, marginals)
-                          : sums->sum_trees(shifted.total);
-}
-
-// Log-partition of one sentence in nats, -inf where there is no tree; with marginals, the
-// probability of h -> m fills marginals(0..n, 1..n), which are of no use where there is no tree.
-// scores: (>= n + 1, >= n + 1), [h, m]. Not a number: out of memory.
-inline double matrix_tree_sentence(View2<const double> scores, int64_t n, bool single_root,
-                                   bool with_marginals, View2<double> marginals, Arena& arena) {
-    if (n == 0) return 0.0;
+// Call use(sums, log_partition) with plain numbers and, where those do not do, with scaled ones; it
+// returns whether they do. cells: what it needs at `spare`. Returns the log-partition in nats, -inf
+// without a tree, NaN if memory ran out.
+template <class Use>
+inline double with_tree_sums(const ScoresInNats& scores, int64_t n, bool single_root, int64_t cells,
+                             Arena& arena, Use use) {
     ArenaMark mark(arena);
     ScoreShifts shifted;
+    double log_partition = NAN;
     shifted.shifts = arena.take<double>(n + 1);
     if (!shifted.shifts) return NAN;
     if (!shift_scores(scores, n, single_root, shifted)) return -INFINITY;
-    double sum = NAN;
     if (shifted.width <= WIDEST) {
-        sum = sum_trees_in<Plain>(scores, n, shifted, with_marginals, marginals, arena);
+        ArenaMark of_plain(arena);
+        TreeSums<SumProduct> sums;
+        if (!sums.start(scores, n, shifted, cells, arena)) return NAN;
+        if (use(sums, log_partition)) return log_partition;
     }
-    if (isnan(sum) && !arena.failed()) {
-        sum = sum_trees_in<Scaled>(scores, n, shifted, with_marginals, marginals, arena);
-    }
-    return sum;
+    TreeSums<ScaledSum> sums;
+    if (!sums.start(scores, n, shifted, cells, arena)) return NAN;
+    if (use(sums, log_partition)) return log_partition;
+    return arena.failed() ? NAN : -INFINITY;
+}
+
+// Log-partition of n >= 1 words under scores times `scale`, in nats, -inf where there is no tree; unless
+// their data is NULL, marginals(0..n, 1..n) are filled, which are of no use where there is no tree.
+// arc_scores: (>= n + 1, >= n + 1), [h, m]. NaN: out of memory.
+inline double matrix_tree_sentence(View2<const double> arc_scores, int64_t n, bool single_root,
+                                   double scale, View2<double> marginals, Arena& arena) {
+    const int64_t cells = marginals.data ? TreeSums<SumProduct>::cells_of_marginals(n) : 0;
+    return with_tree_sums({arc_scores, scale}, n, single_root, cells, arena,
+                          [&](auto& sums, double& log_partition) {
+                              if (!marginals.data) return sums.eliminate_all(nullptr, log_partition);
+                              return sums.fill_marginals(marginals, arena, log_partition);
+                          });
 }
 
 }  // namespace gpuparse

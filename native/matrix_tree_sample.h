@@ -18,69 +18,38 @@
 
 namespace gpuparse {
 
-// The generator SplitMix64 (Steele, Lea & Flood 2014).
-struct SplitMix64 {
-    uint64_t state;
-
-    static uint64_t mix(uint64_t z) {
-        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-        z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-        return z ^ (z >> 31);
-    }
-
-    // The next number in [0, 1).
-    double uniform() {
-        state += 0x9E3779B97F4A7C15u;
-        return (double)(mix(state) >> 11) * 0x1p-53;
-    }
-};
-
-template <class Kind>
+template <class S>
 struct TreeSampler {
-    using Number = typename Kind::Number;
-    using Row = typename Kind::Row;
+    TreeSums<S>& sums;
+    const int64_t n, width;
+    double* original = nullptr;  // (n + 1, width): [h, m - 1], the weights of all arcs
+    double* into = nullptr;      // (n, width): [m - 1, h], the weights into m when it was eliminated
+    int64_t* way = nullptr;      // (n + 1): the word through which the arc into each word leads, or 0
+    int8_t* cut = nullptr;       // (n + 1)
 
-    TreeSums<Kind> sums;
-    int64_t n = 0, width = 0;
-    Row original = {};          // (n + 1, width): [h, m - 1], the weights of all arcs
-    Row into = {};              // (n, width): [m - 1, h], the weights into m when it was eliminated
-    int64_t* way = nullptr;     // (n + 1): the word through which the arc into each word leads, or 0
-    int8_t* cut = nullptr;      // (n + 1)
-    Number* terms = nullptr;    // (n + 1)
-    bool* terms_late = nullptr; // (n + 1)
+    explicit TreeSampler(TreeSums<S>& of) : sums(of), n(of.n), width(of.full_width) {}
 
-    // Prepare a sentence. False: no tree, or plain numbers do not do, or no memory.
-    bool prepare(View2<const double> scores, int64_t n_words, const ScoreShifts& shifted,
-                 Arena& arena) {
-        n = n_words;
-        if (!sums.allocate(n, false, arena)) return false;
-        width = sums.full_width;
-        original = Kind::take((n + 1) * width, arena);
-        into = Kind::take((n + 1) * whole_lines<double>(n + 1), arena);
+    // Eliminate all words. False: no tree, or numbers that do not do, or no memory.
+    bool start(Arena& arena, double& log_partition) {
+        original = sums.spare;
+        into = original + (n + 1) * width;
         way = arena.take<int64_t>(n + 1);
         cut = arena.take<int8_t>(n + 1);
-        terms = arena.take<Number>(n + 2);
-        terms_late = arena.take<bool>(n + 2);
         if (arena.failed()) return false;
-        sums.least = shifted.has_forbidden ? LEAST_TOTAL : 0.0;
-        sums.fill_weights(scores, shifted);
-        Kind::copy(original, sums.levels[0].weights, (n + 1) * width);
-        if (!sums.eliminate(sums.levels[0], 1, false, into)) return false;
-        const Number last = Kind::get(sums.levels[0].weights, 0);
-        Kind::set(into, 0, last);
-        return Kind::is_at_least(last, sums.least) && !Kind::is_zero(last);
+        sums.s.copy(original, sums.all.weights, (n + 1) * width);
+        return sums.eliminate_all(into, log_partition);
     }
 
     // Fill heads[1..n] with a random tree.
-    void draw_tree(SplitMix64& random, int64_t* heads) {
+    void draw_tree(Random random, int64_t* heads) {
         for (int64_t m = 0; m <= n; m++) way[m] = 0;
         for (int64_t e = 1; e <= n; e++) {
             const bool any_cut = mark_cut_off(heads, e);
             for (int64_t h = 0; h < e; h++) {
-                terms[h] = cut[h] == CONNECTED ? Kind::get(into, (e - 1) * width + h) : Kind::zero();
-                terms_late[h] = h == 0 && sums.levels[0].late[e - 1];
+                sums.terms[h] = cut[h] == CONNECTED ? sums.s.get(into + (e - 1) * width + h) : S::zero;
+                sums.terms_late[h] = h == 0 && sums.all.late[e - 1];
             }
-            const int64_t head = draw(e, random);
+            const int64_t head = sums.draw_term(e, random);
             for (int64_t m = 1; any_cut && m < e; m++) {
                 if (way[m] != e) continue;
                 heads[m] = e;
@@ -111,80 +80,39 @@ private:
         return any_cut;
     }
 
-    // An index below `count` by terms[index], among those with the lowest power of t.
-    int64_t draw(int64_t count, SplitMix64& random) {
-        Number total = Kind::zero();
-        bool is_late = true;
-        for (int64_t i = 0; i < count; i++) {
-            if (Kind::is_zero(terms[i])) continue;
-            if (Kind::is_zero(total) || (is_late && !terms_late[i])) {
-                total = terms[i];
-                is_late = terms_late[i];
-            } else if (terms_late[i] == is_late) {
-                total = Kind::plus(total, terms[i]);
-            }
-        }
-        double left = random.uniform();
-        int64_t chosen = -1;
-        for (int64_t i = 0; i < count; i++) {
-            if (Kind::is_zero(terms[i]) || terms_late[i] != is_late) continue;
-            chosen = i;
-            left -= Kind::ratio(terms[i], total);
-            if (left < 0.0) break;
-        }
-        return chosen;
-    }
-
     // What the arc h -> m stands for: the word that it leads through, or 0 for the arc itself.
-    int64_t draw_way(int64_t h, int64_t m, SplitMix64& random) {
+    int64_t draw_way(int64_t h, int64_t m, Random& random) {
         const int64_t first = h > m ? h : m;
-        const Row weights = sums.levels[0].weights;
-        terms[0] = Kind::get(original, h * width + m - 1);
-        terms_late[0] = h == 0 && sums.single_root;
+        sums.terms[0] = sums.s.get(original + h * width + m - 1);
+        sums.terms_late[0] = h == 0 && sums.single_root;
         for (int64_t e = first + 1; e <= n; e++) {
             const int64_t i = n - e;  // when e was eliminated
-            const Number through = Kind::times(Kind::get(into, (e - 1) * width + h),
-                                               Kind::get(weights, e * width + m - 1));
-            terms[e - first] = Kind::over(through, sums.totals[i]);
-            terms_late[e - first] = h == 0 && sums.levels[0].escape_late[i];
+            const auto through = S::times(sums.s.get(into + (e - 1) * width + h),
+                                          sums.s.get(sums.all.weights + e * width + m - 1));
+            sums.terms[e - first] = S::over(through, sums.totals[i]);
+            sums.terms_late[e - first] = h == 0 && sums.all.escape_late[i];
         }
-        const int64_t chosen = draw(n - first + 1, random);
+        const int64_t chosen = sums.draw_term(n - first + 1, random);
         return chosen > 0 ? first + chosen : 0;
     }
 };
 
-template <class Kind>
-inline bool draw_trees_in(View2<const double> scores, int64_t n, const ScoreShifts& shifted,
-                          int64_t count, uint64_t seed, View2<int64_t> heads, Arena& arena) {
-    ArenaMark mark(arena);
-    TreeSampler<Kind>* sampler = arena.take<TreeSampler<Kind>>(1);
-    if (!sampler) return false;
-    *sampler = TreeSampler<Kind>();
-    if (!sampler->prepare(scores, n, shifted, arena)) return false;
-    for (int64_t s = 0; s < count; s++) {
-        SplitMix64 random = {SplitMix64::mix(seed + (uint64_t)s * 0xD1342543DE82EF95u)};
-        sampler->draw_tree(random, heads.row(s));
-        int64_t n_roots = 0;
-        for (int64_t m = 1; m <= n; m++) n_roots += heads(s, m) == 0;
-        if (shifted.single_root && n_roots > 1) return false;
-    }
-    return true;
-}
-
-// `count` random trees of one sentence, n >= 1: tree s fills heads(s, 1..n) and depends on the
-// scores, the seed and s alone. False: there is no tree, or no memory.
-inline bool draw_spanning_trees_sentence(View2<const double> scores, int64_t n, bool single_root,
-                                         int64_t count, uint64_t seed, View2<int64_t> heads,
-                                         Arena& arena) {
-    ArenaMark mark(arena);
-    ScoreShifts shifted;
-    shifted.shifts = arena.take<double>(n + 1);
-    if (!shifted.shifts || !shift_scores(scores, n, single_root, shifted)) return false;
-    if (shifted.width <= WIDEST &&
-        draw_trees_in<Plain>(scores, n, shifted, count, seed, heads, arena)) {
-        return true;
-    }
-    return !arena.failed() && draw_trees_in<Scaled>(scores, n, shifted, count, seed, heads, arena);
+// `count` random trees of n >= 1 words: tree t fills heads(t, 1..n) and depends on the scores, the seed
+// and t alone. Returns the log-partition, -inf where there is no tree, NaN if memory ran out.
+inline double matrix_tree_sample_sentence(View2<const double> arc_scores, int64_t n, bool single_root,
+                                          int64_t seed, int64_t count, Arena& arena,
+                                          View2<int64_t> heads) {
+    const int64_t cells = (2 * n + 1) * whole_lines<double>(n);
+    return with_tree_sums(
+        {arc_scores, 1.0}, n, single_root, cells, arena, [&](auto& sums, double& log_partition) {
+            TreeSampler sampler(sums);
+            if (!sampler.start(arena, log_partition)) return false;
+            for (int64_t t = 0; t < count; t++) {
+                const uint64_t begin = (uint64_t)seed + (uint64_t)t * 0xD1342543DE82EF95u;
+                sampler.draw_tree(Random(Random::mixed(begin)), heads.row(t));
+            }
+            return true;
+        });
 }
 
 }  // namespace gpuparse

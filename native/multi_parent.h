@@ -19,14 +19,25 @@ struct MultiParentSearch {
     ArcGains<Siblings> found;
     bool single_root = false;
     double min_gain = 0.0;
-    int64_t* stack = nullptr;  // (n + 1)
-    uint8_t* seen = nullptr;   // (n + 1)
+    View2<uint8_t> by_modifier = {};  // [m, h]: the same arcs
+    int64_t* stack = nullptr;         // (n + 1)
+    uint8_t* seen = nullptr;          // (n + 1)
 
-    bool allocate(View2<const F> arc_scores, const Siblings& siblings, int64_t n, uint8_t* graph,
+    bool allocate(View2<const F> arc_scores, const Siblings& siblings, int64_t n, View2<uint8_t> graph,
                   Arena& arena) {
         stack = arena.take<int64_t>(n + 1);
         seen = arena.take<uint8_t>(n + 1);
+        by_modifier = {arena.take_zeros<uint8_t>((n + 1) * (n + 1)), n + 1};
         return found.allocate(arc_scores, siblings, n, graph, arena);
+    }
+
+    void set_arc(int64_t h, int64_t m, bool is_there) {
+        found.arcs(h, m) = by_modifier(m, h) = is_there;
+    }
+
+    void make(const Change& change, bool is_made) {
+        set_arc(change.head, change.m, is_made);
+        if (change.replaced != ADDITION) set_arc(change.replaced, change.m, !is_made);
     }
 
     // Whether m is the word or one of its ancestors.
@@ -35,9 +46,9 @@ struct MultiParentSearch {
         memset(seen, 0, (size_t)(found.n + 1));
         stack[0] = word;
         for (int64_t depth = 1; depth > 0;) {
-            const int64_t child = stack[--depth];
+            const uint8_t* heads = by_modifier.row(stack[--depth]);
             for (int64_t h = 1; h <= found.n; h++) {
-                if (!found.arcs(h, child) || seen[h]) continue;
+                if (!heads[h] || seen[h]) continue;
                 if (h == m) return true;
                 seen[h] = 1;
                 stack[depth++] = h;
@@ -52,10 +63,11 @@ struct MultiParentSearch {
         Change chosen = {0, 0, ADDITION};
         for (int64_t m = 1; m <= found.n; m++) {
             const F* gains = found.gains.row(m);
+            const uint8_t* heads = by_modifier.row(m);
             int64_t n_heads = 0, old = 0;
             F removal = -(F)INFINITY;
             for (int64_t h = 0; h <= found.n; h++) {
-                if (!found.arcs(h, m)) continue;
+                if (!heads[h]) continue;
                 n_heads++;
                 if (gains[h] > removal) {
                     removal = gains[h];
@@ -63,83 +75,73 @@ struct MultiParentSearch {
                 }
             }
             for (int64_t h = n_heads == 1 && !single_root ? 0 : 1; h <= found.n; h++) {
-                if (found.arcs(h, m)) continue;
-                F gain = removal + gains[h];
-                int64_t replaced = old;
-                if (h > 0 && gains[h] > gain) {
-                    gain = gains[h];
-                    replaced = ADDITION;
-                }
-                if (gain > best && !is_above(m, h)) {
+                const F addition = h > 0 ? gains[h] : -(F)INFINITY;
+                const F replacement = removal + gains[h];
+                const F gain = addition > replacement ? addition : replacement;
+                // Few changes are tested for a cycle.
+                if (gain > best && !heads[h] && !is_above(m, h)) {
                     best = gain;
-                    chosen = {m, h, replaced};
+                    chosen = {m, h, addition > replacement ? ADDITION : old};
                 }
             }
         }
         return chosen;
     }
+
+    // The sum of arc, sibling and end score of all arcs h -> m, one by one, by m and then by h.
+    F sum_parts() const {
+        F total = 0;
+        for (int64_t m = 1; m <= found.n; m++) {
+            const uint8_t* heads = by_modifier.row(m);
+            for (int64_t h = 0; h <= found.n; h++) {
+                if (!heads[h]) continue;
+                const uint8_t* modifiers = found.arcs.row(h);
+                const int64_t step = h > m ? 1 : -1;
+                int64_t s = m + step;
+                while (s != h && !modifiers[s]) s += step;
+                total += found.arc_scores(h, m);
+                total += found.siblings->score(h, m, s);
+                int64_t o = m - step;
+                while (1 <= o && o <= found.n && !modifiers[o]) o -= step;
+                if (o < 1 || o > found.n) total += found.siblings->end(h, m);
+            }
+        }
+        return total;
+    }
 };
 
-// The sum of arc, sibling and end score of all arcs h -> m, one by one, by m and then by h.
-template <class Siblings>
-inline typename Siblings::F sum_graph_parts(View2<const typename Siblings::F> arc_scores,
-                                            const Siblings& siblings, int64_t n, View2<uint8_t> arcs) {
-    typename Siblings::F total = 0;
-    for (int64_t m = 1; m <= n; m++) {
-        for (int64_t h = 0; h <= n; h++) {
-            if (!arcs(h, m)) continue;
-            const int64_t step = h > m ? 1 : -1;
-            int64_t s = m + step;
-            while (s != h && !arcs(h, s)) s += step;
-            total += arc_scores(h, m);
-            total += siblings.score(h, m, s);
-            int64_t o = m - step;
-            while (1 <= o && o <= n && !arcs(h, o)) o -= step;
-            if (o < 1 || o > n) total += siblings.end(h, m);
-        }
-    }
-    return total;
-}
-
 // From a tree to a graph by single changes. heads: as `hill_climb_sentence` but left as it is;
-// graph: (n + 1, n + 1), [h, m], filled with the arcs. `gpuparse.inference.multi_parent` says what is
-// searched for. Returns the number of changes, or -1 where there is no memory.
+// graph: [h, m], filled with the arcs. `gpuparse.inference.multi_parent` says what is searched for.
+// Returns the score of the graph, as `sum_parts` adds it; where memory runs out, the arena has failed.
 template <class Siblings>
-inline int64_t multi_parent_sentence(View2<const typename Siblings::F> arc_scores,
-                                     const Siblings& siblings, int64_t n, bool single_root,
-                                     int64_t max_changes, double min_gain, Arena& arena,
-                                     const int64_t* heads, uint8_t* graph) {
+inline typename Siblings::F multi_parent_sentence(View2<const typename Siblings::F> arc_scores,
+                                                  const Siblings& siblings, int64_t n, bool single_root,
+                                                  int64_t max_changes, double min_gain, Arena& arena,
+                                                  const int64_t* heads, View2<uint8_t> graph) {
     using F = typename Siblings::F;
     ArenaMark mark(arena);
     MultiParentSearch<Siblings> search;
-    if (!search.allocate(arc_scores, siblings, n, graph, arena)) return -1;
+    if (!search.allocate(arc_scores, siblings, n, graph, arena)) return 0;
     search.single_root = single_root;
     search.min_gain = min_gain;
-    ArcGains<Siblings>& found = search.found;
-    const View2<uint8_t> arcs = found.arcs;
-    found.start_from(heads);
-    F score = 0;
-    int64_t changes = 0;
-    while (changes != max_changes) {
+    search.found.start_from(heads);
+    for (int64_t m = 1; m <= n; m++) search.by_modifier(m, heads[m]) = 1;
+    F score = search.sum_parts();
+    for (int64_t changes = 0; changes != max_changes; changes++) {
         const auto change = search.find_best_change();
         if (change.m == 0) break;
-        if (changes == 0) score = sum_graph_parts(arc_scores, siblings, n, arcs);
-        const bool replaces = change.replaced != search.ADDITION;
-        arcs(change.head, change.m) = 1;
-        if (replaces) arcs(change.replaced, change.m) = 0;
-        const F raised = sum_graph_parts(arc_scores, siblings, n, arcs);
+        search.make(change, true);
+        const F raised = search.sum_parts();
         if (!(raised > score + min_gain)) {
             // All that is left is rounding, which could go round in circles.
-            arcs(change.head, change.m) = 0;
-            if (replaces) arcs(change.replaced, change.m) = 1;
+            search.make(change, false);
             break;
         }
-        found.fill(change.head, change.head);
-        if (replaces) found.fill(change.replaced, change.replaced);
+        search.found.fill(change.head, change.head);
+        if (change.replaced != search.ADDITION) search.found.fill(change.replaced, change.replaced);
         score = raised;
-        changes++;
     }
-    return changes;
+    return score;
 }
 
 // The primary heads of one graph, `approximate.multi_parent.primary_heads`: the nearest, of two

@@ -59,10 +59,17 @@ struct SumProduct {
     static void store(F* cell, const V& value) { gpuparse::store<F>(cell, value); }
     static Value get(const F* cell) { return *cell; }
     static void put(F* cell, Value value) { *cell = value; }
+    static Value normalized(Value value) { return value; }
+    static void store_raw(F* cell, const V& value) { store(cell, value); }
     static void fill_zero(F* cells, int64_t count) { memset(cells, 0, (size_t)count * sizeof(F)); }
+    static void copy(F* to, const F* from, int64_t count) {
+        memcpy(to, from, (size_t)count * sizeof(F));
+    }
 
     static double plus(double x, double y) { return x + y; }
     static double times(double x, double y) { return x * y; }
+    static double over(double x, double y) { return x / y; }
+    static bool is_zero(double x) { return !(x > 0); }
     static V plus(const V& x, const V& y) { return x + y; }
     static V times(const V& x, const V& y) { return x * y; }
     static V only(const V& x, int64_t lane) {
@@ -93,7 +100,7 @@ struct ScaledSum {
     };
     static constexpr bool is_sum = true;
     static constexpr int64_t planes_of_cells = 2;
-    static constexpr double NO_EXPONENT = -1e15;  // of 0
+    static constexpr double NO_EXPONENT = -1e300;  // of 0
     static constexpr Value zero = {0, NO_EXPONENT};
     static constexpr Value one = {1, 0};
 
@@ -113,32 +120,47 @@ struct ScaledSum {
         gpuparse::store<F>(cell + cells, is_zero ? gpuparse::splat(NO_EXPONENT) : e);
     }
     Value get(const F* cell) const { return {*cell, cell[cells]}; }
-    void put(F* cell, Value value) const {
-        if (value.m == 0) {
-            value = zero;
-        } else {
-            int64_t bits;
-            memcpy(&bits, &value.m, sizeof bits);
-            value.e += (double)((bits >> 52) - 1023);
-            bits = (bits & MANTISSA) | ONE;
-            memcpy(&value.m, &bits, sizeof bits);
-        }
-        *cell = value.m, cell[cells] = value.e;
+    void put(F* cell, const Value& value) const {
+        const Value of_cell = normalized(value);
+        *cell = of_cell.m, cell[cells] = of_cell.e;
+    }
+    // The same number with m in [1, 2).
+    static Value normalized(Value value) {
+        if (value.m == 0) return zero;
+        int64_t bits;
+        memcpy(&bits, &value.m, sizeof bits);
+        value.e += (double)((bits >> 52) - 1023);
+        bits = (bits & MANTISSA) | ONE;
+        memcpy(&value.m, &bits, sizeof bits);
+        return value;
+    }
+    // Without bringing m to [1, 2): for sums of few numbers that are stored again.
+    void store_raw(F* cell, const V& value) const {
+        gpuparse::store<F>(cell, value.m);
+        gpuparse::store<F>(cell + cells, value.e);
     }
     void fill_zero(F* from, int64_t count) const {
         memset(from, 0, (size_t)count * sizeof(F));
         for (int64_t k = 0; k < count; k++) from[cells + k] = NO_EXPONENT;
     }
 
+    void copy(F* to, const F* from, int64_t count) const {
+        memcpy(to, from, (size_t)count * sizeof(F));
+        memcpy(to + cells, from + cells, (size_t)count * sizeof(F));
+    }
+
     static Value times(const Value& x, const Value& y) { return {x.m * y.m, x.e + y.e}; }
+    static Value over(const Value& x, const Value& y) { return {x.m / y.m, x.e - y.e}; }
+    static bool is_zero(const Value& x) { return !(x.m > 0); }
     static V times(const V& x, const V& y) { return {x.m * y.m, x.e + y.e}; }
     static Value plus(const Value& x, const Value& y) {
         const double e = x.e > y.e ? x.e : y.e;
         return {x.m * power_of_two(x.e - e) + y.m * power_of_two(y.e - e), e};
     }
     static V plus(const V& x, const V& y) {
-        const Vector<double> e = x.e > y.e ? x.e : y.e;
-        return {x.m * power_of_two(x.e - e) + y.m * power_of_two(y.e - e), e};
+        const Vector<int64_t> is_larger = x.e > y.e;
+        const Vector<double> e = is_larger ? x.e : y.e, less = is_larger ? y.e : x.e;
+        return {(is_larger ? x.m : y.m) + (is_larger ? y.m : x.m) * power_of_two(less - e), e};
     }
     static V only(const V& x, int64_t lane) {
         V result = all(zero);
@@ -159,7 +181,7 @@ struct ScaledSum {
         return x.m == 0 ? -__builtin_inf() : log(x.m) + x.e * LN_2_LOW + x.e * LN_2_HIGH;
     }
     void store_exp(F* cell, Vector<double> scores, Vector<int64_t> is_there) const {
-        is_there &= scores > gpuparse::splat(-1e14);
+        is_there &= scores > gpuparse::splat(-__builtin_inf());
         Vector<double> e;
         const Vector<double> m =
             vector_exp_reduced(is_there ? scores : gpuparse::splat(0.0), e);

@@ -1,10 +1,18 @@
-// Siblings in a tree given by heads.
+// The score of a tree given by heads, and its siblings.
 #pragma once
 #include <stdint.h>
 
 #include "views.h"
 
 namespace gpuparse {
+
+// The sum of a tree's arcs in the order of the words.
+template <class F>
+inline F tree_score(View2<const F> arc_scores, int64_t n, const int64_t* heads) {
+    F total = 0;
+    for (int64_t m = 1; m <= n; m++) total += arc_scores(heads[m], m);
+    return total;
+}
 
 // The modifier of m's head just inside m; the head itself if there is none.
 inline int64_t inner_sibling_of(const int64_t* heads, int64_t m) {

@@ -46,25 +46,29 @@ struct FaultyWord {
 // `seen`: n + 1 numbers of scratch.
 inline FaultyWord check_heads(const int32_t* heads, int32_t n, bool single_root, bool is_partial,
                               int32_t* seen) {
-    int64_t n_roots = 0;
-    for (int32_t m = 1; m <= n; ++m) {
-        int32_t h = heads[m - 1];
-        if ((uint32_t)h > (uint32_t)n || h == m) {
-            if (h < -1) return {NO_HEAD_NUMBER, m};
-            if (h > n) return {HEAD_OUT_OF_RANGE, m};
-            if (h == m) return {SELF_HEAD, m};
-            if (!is_partial) return {MISSING_HEAD, m};
-        }
+    int32_t n_roots = 0, any_bad = 0;
+    for (int32_t m = 1; m <= n; ++m) {  // without an early end, so that the compiler makes vectors of it
+        const int32_t h = heads[m - 1];
+        any_bad |= (int32_t)((uint32_t)h > (uint32_t)n) | (int32_t)(h == m);
         n_roots += h == 0;
         seen[m] = 0;
     }
+    for (int32_t m = 1; any_bad && m <= n; ++m) {
+        const int32_t h = heads[m - 1];
+        if (h < -1) return {NO_HEAD_NUMBER, m};
+        if (h > n) return {HEAD_OUT_OF_RANGE, m};
+        if (h == m) return {SELF_HEAD, m};
+        if (h == -1 && !is_partial) return {MISSING_HEAD, m};
+    }
+    seen[0] = -1;  // where every climb ends
     for (int32_t m = 1; m <= n; ++m) {  // seen[v]: the word whose climb to the root passed v first
+        if (seen[m] != 0) continue;
         int32_t v = m;
-        while (v > 0 && seen[v] == 0) {
+        do {
             seen[v] = m;
-            v = heads[v - 1];
-        }
-        if (v > 0 && seen[v] == m) return {CYCLE, v};
+            v = heads[v - 1] > 0 ? heads[v - 1] : 0;
+        } while (seen[v] == 0);
+        if (seen[v] == m) return {CYCLE, v};
     }
     return {single_root && n_roots > 1 ? SEVERAL_ROOTS : WELL_FORMED, 0};
 }

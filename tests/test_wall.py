@@ -14,7 +14,7 @@ DECODERS = sorted(
     for path in (ROOT / "gpuparse" / room).rglob("*.py")
     if "cpu" not in path.parts and path.name != LOSSES
 )
-NATIVE_DECODERS = ["charts", "higher", "spanning"]
+NATIVE_DECODERS = ["exact_trees", "higher", "single_changes"]
 UNKNOWN_TO_DECODERS = re.compile(r"hash|gold|feature|vocabular|cost_augmented", re.IGNORECASE)
 
 
@@ -64,4 +64,4 @@ def test_no_decoder_imports_the_losses():
 def test_knowledge_would_be_found():
     assert UNKNOWN_TO_DECODERS.search("gold_heads")
     assert names_in("from gpuparse.features import keys\nkeys.hashed(x)") >= {"hashed", "keys"}
-    assert len(included_by("charts")) > 5
+    assert len(included_by("exact_trees")) > 5

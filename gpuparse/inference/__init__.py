@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from gpuparse.inference.approximate.hill_climb import hill_climb
     from gpuparse.inference.approximate.loopy_belief_propagation import loopy_belief_propagation
     from gpuparse.inference.approximate.multi_parent import multi_parent
-    from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
-    from gpuparse.inference.chu_liu_edmonds_kbest import chu_liu_edmonds_kbest
+    from gpuparse.inference.best_trees import (
+        chu_liu_edmonds,
+        chu_liu_edmonds_kbest,
+        eisner,
+        eisner_kbest,
+        eisner_sibling,
+        eisner_sibling_kbest,
+    )
     from gpuparse.inference.constraints import constrain
     from gpuparse.inference.decoders import DECODERS, Decoder, with_quantity
     from gpuparse.inference.distributions import (
@@ -25,22 +31,6 @@ if TYPE_CHECKING:
         ProjectiveTrees,
         conditional_loss,
         hinge_loss,
-    )
-    from gpuparse.inference.eisner import eisner
-    from gpuparse.inference.eisner_kbest import eisner_kbest
-    from gpuparse.inference.eisner_sibling import eisner_sibling
-    from gpuparse.inference.eisner_sibling_kbest import eisner_sibling_kbest
-    from gpuparse.inference.eisner_sibling_sums import (
-        eisner_sibling_entropy,
-        eisner_sibling_log_partition,
-        eisner_sibling_marginals,
-        eisner_sibling_sample,
-    )
-    from gpuparse.inference.eisner_sums import (
-        eisner_entropy,
-        eisner_log_partition,
-        eisner_marginals,
-        eisner_sample,
     )
     from gpuparse.inference.higher_order import (
         eisner_grand_sibling,
@@ -59,6 +49,16 @@ if TYPE_CHECKING:
         matrix_tree_log_partition,
         matrix_tree_marginals,
         matrix_tree_sample,
+    )
+    from gpuparse.inference.projective_sums import (
+        eisner_entropy,
+        eisner_log_partition,
+        eisner_marginals,
+        eisner_sample,
+        eisner_sibling_entropy,
+        eisner_sibling_log_partition,
+        eisner_sibling_marginals,
+        eisner_sibling_sample,
     )
     from gpuparse.inference.scores import Parse, Scores, decode
 
@@ -111,22 +111,9 @@ __all__ = [
 _NAMES = {
     "approximate.dual_decomposition": ("dual_decomposition", "dual_decomposition_labelled"),
     "approximate.loopy_belief_propagation": ("loopy_belief_propagation",),
-    "chu_liu_edmonds": ("chu_liu_edmonds",),
-    "chu_liu_edmonds_kbest": ("chu_liu_edmonds_kbest",),
     "constraints": ("constrain",),
     "decoders": ("DECODERS", "Decoder", "with_quantity"),
     "distributions": ("NonProjectiveTrees", "ProjectiveTrees", "conditional_loss", "hinge_loss"),
-    "eisner": ("eisner",),
-    "eisner_kbest": ("eisner_kbest",),
-    "eisner_sibling": ("eisner_sibling",),
-    "eisner_sibling_kbest": ("eisner_sibling_kbest",),
-    "eisner_sibling_sums": (
-        "eisner_sibling_entropy",
-        "eisner_sibling_log_partition",
-        "eisner_sibling_marginals",
-        "eisner_sibling_sample",
-    ),
-    "eisner_sums": ("eisner_entropy", "eisner_log_partition", "eisner_marginals", "eisner_sample"),
     "higher_order": (
         "eisner_grand_sibling",
         "eisner_grandchild",
@@ -143,7 +130,25 @@ _NAMES = {
         "matrix_tree_sample",
     ),
     "approximate.multi_parent": ("multi_parent",),
+    "projective_sums": (
+        "eisner_entropy",
+        "eisner_log_partition",
+        "eisner_marginals",
+        "eisner_sample",
+        "eisner_sibling_entropy",
+        "eisner_sibling_log_partition",
+        "eisner_sibling_marginals",
+        "eisner_sibling_sample",
+    ),
     "scores": ("Parse", "Scores", "decode"),
+    "best_trees": (
+        "chu_liu_edmonds",
+        "chu_liu_edmonds_kbest",
+        "eisner",
+        "eisner_kbest",
+        "eisner_sibling",
+        "eisner_sibling_kbest",
+    ),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -68,11 +68,7 @@ class Decoder:
 
     def function(self, quantity: Quantity = "best") -> Callable[..., Any]:
         """The public function of a quantity that exists."""
-        module, name = self.forms[quantity].function.split(":")
-        found: Callable[..., Any] = getattr(
-            importlib.import_module(f"gpuparse.inference.{module}"), name
-        )
-        return found
+        return _import(*self.forms[quantity].function.split(":"))
 
     def tensor_function(self, engine: Engine) -> Callable[..., Any]:
         """The search on checked scores of any device, which does not wait for the device.
@@ -80,12 +76,9 @@ class Decoder:
         Args:
             engine: "torch" or "triton"; `has("best", engine)`. The order is at most 2.
         """
-        module = f"triton.{self.name}" if engine == "triton" else self.name
-        name = self.name if engine == "triton" else f"{self.name}_torch"
-        found: Callable[..., Any] = getattr(
-            importlib.import_module(f"gpuparse.inference.{module}"), name
-        )
-        return found
+        if engine == "triton":
+            return _import(f"triton.{self.of_arcs}", self.name)
+        return _import(f"batched.{self.of_arcs}", f"{self.name}_torch")
 
     @property
     def number(self) -> int:
@@ -135,6 +128,14 @@ class Decoder:
         return "eisner" if self.is_projective else "chu_liu_edmonds"
 
 
+def _import(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module of this folder."""
+    found: Callable[..., Any] = getattr(
+        importlib.import_module(f"gpuparse.inference.{module}"), name
+    )
+    return found
+
+
 def with_quantity(quantity: Quantity, engine: Engine | None = None) -> tuple[str, ...]:
     """Names of the decoders that have a quantity, on this engine or, for None, on any."""
     return tuple(name for name, decoder in DECODERS.items() if decoder.has(quantity, engine))
@@ -163,12 +164,12 @@ _TABLE = (
         "exact",
         "n³",
         _forms(
-            best=("eisner:eisner", "ntg"),
-            k_best=("eisner_kbest:eisner_kbest", "n"),
-            log_partition=("eisner_sums:eisner_log_partition", "nt"),
-            marginals=("eisner_sums:eisner_marginals", "nt"),
-            entropy=("eisner_sums:eisner_entropy", "nt"),
-            samples=("eisner_sums:eisner_sample", "n"),
+            best=("best_trees:eisner", "ntg"),
+            k_best=("best_trees:eisner_kbest", "n"),
+            log_partition=("projective_sums:eisner_log_partition", "nt"),
+            marginals=("projective_sums:eisner_marginals", "nt"),
+            entropy=("projective_sums:eisner_entropy", "nt"),
+            samples=("projective_sums:eisner_sample", "n"),
         ),
     ),
     Decoder(
@@ -177,8 +178,8 @@ _TABLE = (
         "exact",
         "n²",
         _forms(
-            best=("chu_liu_edmonds:chu_liu_edmonds", "ntg"),
-            k_best=("chu_liu_edmonds_kbest:chu_liu_edmonds_kbest", "n"),
+            best=("best_trees:chu_liu_edmonds", "ntg"),
+            k_best=("best_trees:chu_liu_edmonds_kbest", "n"),
             log_partition=("matrix_tree:matrix_tree_log_partition", "nt"),
             marginals=("matrix_tree:matrix_tree_marginals", "nt"),
             entropy=("matrix_tree:matrix_tree_entropy", "t"),
@@ -191,12 +192,12 @@ _TABLE = (
         "exact",
         "n³",
         _forms(
-            best=("eisner_sibling:eisner_sibling", "ntg"),
-            k_best=("eisner_sibling_kbest:eisner_sibling_kbest", "n"),
-            log_partition=("eisner_sibling_sums:eisner_sibling_log_partition", "nt"),
-            marginals=("eisner_sibling_sums:eisner_sibling_marginals", "nt"),
-            entropy=("eisner_sibling_sums:eisner_sibling_entropy", "t"),
-            samples=("eisner_sibling_sums:eisner_sibling_sample", "n"),
+            best=("best_trees:eisner_sibling", "ntg"),
+            k_best=("best_trees:eisner_sibling_kbest", "n"),
+            log_partition=("projective_sums:eisner_sibling_log_partition", "nt"),
+            marginals=("projective_sums:eisner_sibling_marginals", "nt"),
+            entropy=("projective_sums:eisner_sibling_entropy", "t"),
+            samples=("projective_sums:eisner_sibling_sample", "n"),
         ),
         **_OF_SIBLINGS,
     ),

@@ -47,7 +47,7 @@ from torch import Tensor
 from gpuparse.errors import ConfigError, GpuparseError, NoTreeError
 from gpuparse.inference.backends import require_native
 from gpuparse.inference.batched.dual_decomposition import LimitedLabels
-from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
+from gpuparse.inference.best_trees import chu_liu_edmonds
 from gpuparse.inference.higher_order_scores import (
     check_label_scores,
     check_parts,

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.chu_liu_edmonds import chu_liu_edmonds
-from gpuparse.inference.eisner import eisner
+from gpuparse.inference.best_trees import chu_liu_edmonds, eisner
 
 
 def arc_scores_of_labels(label_scores: Tensor) -> Tensor:

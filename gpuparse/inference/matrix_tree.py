@@ -4,16 +4,15 @@ All in float64, whatever the scores' type. native/matrix_tree.h explains the eli
 subtractions; here it is once more in torch, in logarithms, for gradients and other devices.
 """
 
-from typing import Any
-
-import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import WORTH_A_THREAD, choose_backend, is_traced, run_in_threads
-from gpuparse.inference.scores import NO_HEAD, Lengths, check_scores, require_trees, word_mask
+from gpuparse.inference.backends import choose_backend, is_traced
+from gpuparse.inference.native_trees import draw_trees, require_sample_count, sum_trees
+from gpuparse.inference.scores import Lengths, check_arcs, read_cells, require_trees, word_mask
+
+DECODER = "chu_liu_edmonds"
 
 ABSENT = -1e300  # the logarithm of no weight: -inf would make gradients NaN
 LARGEST = 1e100  # of scores, far from ABSENT
@@ -33,14 +32,11 @@ def matrix_tree_log_partition(
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto", "cpu" (native) or "torch", which alone can be traced by torch.compile and
             transformed by torch.func.
-
     Returns:
         float64 (B,) in nats, on the device of `arc_scores`; 0 for a sentence without words.
-
     Raises:
         ScoreError: wrong shapes, types, lengths or values, or a score beyond 1e100.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
-
     Cost: O(n^3) time, O(n^2) memory a sentence; O(n^3) memory for second derivatives, and for first
     ones too in torch. Native code takes about three times as long where scores lie more than 300
     nats apart, whose exponentials need wider exponents than a float64 has.
@@ -66,14 +62,11 @@ def matrix_tree_marginals(
 
     Args:
         arc_scores, lengths, single_root, backend: as in `matrix_tree_log_partition`.
-
     Returns:
         float64 (B, N, N), [b, h, m]; 0 where no score is read. Each word's column sums to 1, and
         with a single root so does row 0.
-
     Raises:
         ScoreError, NoTreeError: as `matrix_tree_log_partition`.
-
     Cost: O(n^3) a sentence, about 1.3 n^3 multiplications; see `matrix_tree_log_partition` for
     scores that lie far apart.
     Source: that of `matrix_tree_log_partition`; the walks of Wilson 1996 give the marginals without
@@ -96,13 +89,10 @@ def matrix_tree_entropy(
 
     Args:
         arc_scores, lengths, single_root, backend: as in `matrix_tree_log_partition`.
-
     Returns:
         float64 (B,) in nats.
-
     Raises:
         ScoreError, NoTreeError: as `matrix_tree_log_partition`.
-
     Cost: in torch on every backend: O(n^3) time in tensors of O(n^2) a sentence; O(n^3) memory
     where gradients are needed.
     Source: Smith & Smith 2007, section 3.3; differs: not the log-partition minus the expected
@@ -131,65 +121,50 @@ def matrix_tree_sample(
         generator: on the CPU; None: torch's own. One int64 is drawn from it for each sentence of
             the batch, in order. Tree s of sentence b depends on the scores of the sentence, on the
             b-th of these numbers and on s: not on other sentences, padding, threads or n_samples.
-
     Returns:
         heads int64 (B, n_samples, N), -1 at position 0 and in padding, on the device of the scores.
         The work is done on the CPU.
-
     Raises:
         ScoreError: as `matrix_tree_log_partition`, or a negative n_samples.
         NoTreeError: as `matrix_tree_log_partition`.
-
     Cost: O(n^3) a sentence and typically O(n^2) a tree, at the worst O(n^3).
     Source: native/matrix_tree_sample.h; differs from Wilson 1996, whose walks may take
     forever where cycles outweigh trees.
     """
-    if n_samples < 0:
-        raise ScoreError(f"n_samples is {n_samples}, expected a number from 0 on")
-    scores, words = _checked(arc_scores, lengths)
+    require_sample_count(n_samples)
+    scores, words = _checked(arc_scores.detach(), lengths)
     numbers = torch.iinfo(torch.int64)
     seeds = torch.randint(numbers.min, numbers.max, (len(words),), generator=generator)
-    given, n_words = scores.detach().cpu().numpy(), words.cpu().numpy()
-    heads = np.full((len(given), n_samples, given.shape[1]), NO_HEAD, np.int64)
-    has_tree = np.empty(len(given), np.bool_)
-    draws = seeds.numpy().view(np.uint64)
-
-    def sample(part: slice) -> None:
-        native.call(
-            "matrix_tree_sample_batch", given[part], n_words[part], single_root, draws[part],
-            heads[part], has_tree[part],
-        )  # fmt: skip
-
-    run_in_threads(sample, n_words, 3, torch.get_num_threads(), worth=WORTH_A_THREAD // 10)
-    require_trees(torch.from_numpy(has_tree).double().log())
-    return torch.from_numpy(heads).to(arc_scores.device)
+    _, heads = draw_trees(
+        DECODER,
+        words.cpu(),
+        scores.cpu(),
+        n_samples=n_samples,
+        seeds=seeds,
+        single_root=single_root,
+    )
+    return heads.to(arc_scores.device)
 
 
 def _checked(arc_scores: Tensor, lengths: Lengths) -> tuple[Tensor, Tensor]:
     """Scores in float64, still attached to the graph, whatever unread cells hold; lengths.
-
     Raises:
         ScoreError: as `matrix_tree_log_partition`.
     """
-    checked = check_scores(arc_scores, lengths)
+    arcs, words = check_arcs(arc_scores, lengths)
     scores = arc_scores.double().contiguous()
-    if checked.arc.dtype == torch.float64 and not is_traced():  # no other type reaches as far
-        size = _read(scores.detach(), checked.lengths).abs()
+    if arcs.dtype == torch.float64 and not is_traced():  # no other type reaches as far
+        size = _read(scores.detach(), words).abs()
         if bool(((size > LARGEST) & (size < torch.inf)).any()):
             raise ScoreError(
                 f"a score is not between -{LARGEST:g} and {LARGEST:g}: too far for sums"
             )
-    return scores, checked.lengths
+    return scores, words
 
 
 def _read(scores: Tensor, lengths: Tensor) -> Tensor:
     """The scores (B, N, N), and -inf in cells that are not read."""
-    is_word = word_mask(lengths, scores.shape[1])
-    is_head = is_word.clone()
-    is_head[:, :1] = True
-    is_read = is_head[:, :, None] & is_word[:, None, :]
-    is_read.diagonal(dim1=1, dim2=2).fill_(False)
-    return scores.masked_fill(~is_read, -torch.inf)
+    return scores.masked_fill(~read_cells(lengths, scores.shape[1]), -torch.inf)
 
 
 class _LogPartition(torch.autograd.Function):
@@ -197,8 +172,12 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores, lengths, single_root):  # type: ignore[no-untyped-def]
-        sums, marginals = _sums(
-            scores, lengths, single_root, only_partition=not ctx.needs_input_grad[0]
+        sums, marginals = sum_trees(
+            DECODER,
+            lengths,
+            scores,
+            single_root=single_root,
+            with_marginals=ctx.needs_input_grad[0],
         )
         ctx.save_for_backward(scores, lengths, marginals)
         ctx.single_root = single_root
@@ -217,7 +196,7 @@ class _Sums(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores, lengths, single_root):  # type: ignore[no-untyped-def]
-        sums, marginals = _sums(scores, lengths, single_root, only_partition=False)
+        sums, marginals = sum_trees(DECODER, lengths, scores, single_root=single_root)
         ctx.save_for_backward(scores, lengths)
         ctx.single_root = single_root
         return sums, marginals
@@ -234,22 +213,6 @@ class _Sums(torch.autograd.Function):
             total = (first * grad_marginals).sum() + (sums * grad_sums).sum()
             (grad,) = torch.autograd.grad(total, scores, create_graph=again)
         return grad, None, None
-
-
-def _sums(
-    scores: Tensor, lengths: Tensor, single_root: bool, *, only_partition: bool
-) -> tuple[Tensor, Tensor]:
-    """Native log-partition (B,) and, unless only_partition, marginals (B, N, N); no graph."""
-    given, words = scores.detach().numpy(), lengths.numpy()
-    sums = np.empty(len(given))
-    marginals = np.zeros((0, 0, 0) if only_partition else given.shape)
-
-    def add(part: slice) -> None:
-        of_part: Any = None if only_partition else marginals[part]
-        native.call("matrix_tree_batch", given[part], words[part], single_root, of_part, sums[part])
-
-    run_in_threads(add, words, 3, torch.get_num_threads(), worth=WORTH_A_THREAD // 2)
-    return torch.from_numpy(sums), torch.from_numpy(marginals)
 
 
 def _torch_marginals(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,9 @@
 """The native functions of this folder in Python, NumPy and torch, for machines without native code.
 
-Each has the name and the arguments of the function that native/api/charts.h, higher.h or spanning.h
-declares, and writes to the same arrays; `native.call` calls it where there is no native code. Most
-searches have torch forms, which public functions choose before they come here: here is what has
-none.
+Each has the name and the arguments of the function that native/api/exact_trees.h, higher.h or
+single_changes.h declares, and writes to the same arrays; `native.call` calls it where there is no
+native code. Most searches have torch forms, which public functions choose before they come here:
+here is what has none.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,147 +15,79 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import NoTreeError
-from gpuparse.inference.eisner import eisner_torch
-from gpuparse.inference.eisner_sibling import eisner_sibling_torch
-from gpuparse.inference.eisner_sibling_sums import eisner_sibling_marginals
-from gpuparse.inference.eisner_sums import eisner_marginals
-from gpuparse.inference.matrix_tree import matrix_tree_marginals
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import NO_HEAD
 from gpuparse.inference.textbook import projective, spanning_trees
 
 SAMPLES_AT_ONCE = 64
 
 
-def eisner_batch(
-    arc: np.ndarray, lengths: np.ndarray, single_root: bool, heads: np.ndarray, totals: np.ndarray
-) -> int:
-    """The best projective trees of the first order."""
-    given = torch.from_numpy(arc), torch.from_numpy(lengths)
-    heads[:], totals[:] = (x.numpy() for x in eisner_torch(*given, single_root=single_root))
-    return native.OK
-
-
-def eisner_sibling_batch(
-    arc: np.ndarray, sibling: np.ndarray, end: np.ndarray, lengths: np.ndarray, single_root: bool,
-    heads: np.ndarray, totals: np.ndarray,
+def find_trees_batch(
+    decoder: int, arc: Any, sibling: np.ndarray | None, end: Any, lengths: np.ndarray,
+    single_root: bool, heads: np.ndarray, totals: np.ndarray,
 ) -> int:  # fmt: skip
-    """The best projective trees with sibling parts."""
-    given = map(torch.from_numpy, (arc, _by_sentence(sibling, arc), end, lengths))
-    found = eisner_sibling_torch(*given, single_root=single_root)
-    heads[:], totals[:] = (x.numpy() for x in found)
-    return native.OK
-
-
-def eisner_kbest_batch(
-    arc: Any, lengths: np.ndarray, single_root: bool, heads: np.ndarray, totals: np.ndarray
-) -> int:
-    """The k best projective trees."""
-
-    def search(b: int, nodes: slice, k: int) -> Any:
-        return projective.eisner_kbest(arc[b, nodes, nodes], k, single_root=single_root)
-
-    return _write_trees(search, lengths, heads, totals)
-
-
-def eisner_sibling_kbest_batch(
-    arc: Any, sibling: np.ndarray, end: Any, lengths: np.ndarray, single_root: bool,
-    heads: np.ndarray, totals: np.ndarray,
-) -> int:  # fmt: skip
-    """The k best projective trees with sibling parts."""
-    siblings = _by_sentence(sibling, arc)
-
-    def search(b: int, nodes: slice, k: int) -> Any:
-        return projective.eisner_sibling_kbest(
-            arc[b, nodes, nodes], siblings[b, nodes, nodes, nodes], k, end[b, nodes, nodes],
-            single_root=single_root,
-        )  # fmt: skip
-
-    return _write_trees(search, lengths, heads, totals)
-
-
-def chu_liu_edmonds_kbest_batch(
-    scores: Any, lengths: np.ndarray, single_root: bool, heads: np.ndarray,
-    totals: np.ndarray,
-) -> int:  # fmt: skip
-    """The k best trees."""
-
-    def search(b: int, nodes: slice, k: int) -> Any:
-        return spanning_trees.chu_liu_edmonds_kbest(
-            scores[b, nodes, nodes], k, single_root=single_root
-        )
-
-    return _write_trees(search, lengths, heads, totals)
-
-
-def _write_trees(
-    search: Callable[[int, slice, int], Any],
-    lengths: np.ndarray,
-    heads: np.ndarray,
-    totals: np.ndarray,
-) -> int:
-    """Fill in what a textbook search finds for sentence b, its nodes, and k."""
+    """The best trees by the torch form of a decoder, or the k best by the textbook form."""
+    siblings, row = _by_sentence(sibling, arc), list(DECODERS.values())[decoder]
     heads[:], totals[:] = NO_HEAD, -np.inf
+    if heads.shape[1] == 1:
+        parts = [
+            torch.from_numpy(part) for part in (arc, siblings, end, lengths) if part is not None
+        ]
+        found = row.tensor_function("torch")(*parts, single_root=single_root)
+        heads[:, 0], totals[:, 0] = (x.numpy() for x in found)
+        return _first_without_tree(totals[:, 0])
+    searches: dict[str, Callable[..., Any]] = {
+        "eisner": projective.eisner_kbest,
+        "chu_liu_edmonds": spanning_trees.chu_liu_edmonds_kbest,
+        "eisner_sibling": projective.eisner_sibling_kbest,
+    }
     for b, n in enumerate(lengths.tolist()):
+        nodes = slice(n + 1)
+        parts = [arc[b, nodes, nodes], heads.shape[1]]
+        if siblings is not None:
+            parts[1:] = siblings[b, nodes, nodes, nodes], heads.shape[1], end[b, nodes, nodes]
         try:
-            trees, scores = search(b, slice(n + 1), heads.shape[1])
+            trees, scores = searches[row.name](*parts, single_root=single_root)
         except NoTreeError:
             continue
         heads[b, : len(trees), : n + 1], totals[b, : len(trees)] = trees, scores
-    return native.OK
+    return _first_without_tree(totals[:, 0])
 
 
-def _by_sentence(sibling: np.ndarray, arc: np.ndarray) -> Any:
+def _first_without_tree(totals: np.ndarray) -> int:
+    """What the native functions return: the first sentence without a tree, or -1."""
+    missing = np.flatnonzero(totals == -np.inf)
+    return int(missing[0]) if len(missing) else -1
+
+
+def _by_sentence(sibling: np.ndarray | None, arc: np.ndarray) -> Any:
     """Sibling scores (B N, N, N) as (B, N, N, N)."""
-    return sibling.reshape(*arc.shape, arc.shape[1])
+    return None if sibling is None else sibling.reshape(*arc.shape, arc.shape[1])
 
 
-def eisner_sample_batch(
-    arc: np.ndarray, lengths: np.ndarray, single_root: bool, seeds: np.ndarray, heads: np.ndarray,
-    log_partitions: np.ndarray,
+def draw_trees_batch(
+    decoder: int, arc: np.ndarray, sibling: np.ndarray | None, end: Any, lengths: np.ndarray,
+    single_root: bool, seeds: np.ndarray, heads: np.ndarray, log_partitions: np.ndarray,
 ) -> int:  # fmt: skip
-    """Random projective trees."""
+    """Random trees; log-partitions are 0, or -inf without a tree."""
+    siblings, row = _by_sentence(sibling, arc), list(DECODERS.values())[decoder]
 
     def marginals(b: int, n: int, arcs: Tensor) -> Tensor:
-        words = torch.full((len(arcs),), n)
-        return eisner_marginals(arcs, words, single_root=single_root, backend="torch")
+        words, others, options = torch.full((len(arcs),), n), [], {}
+        if siblings is not None:
+            others, options["end_scores"] = (
+                [torch.from_numpy(siblings[b][(slice(n + 1),) * 3]).expand(len(arcs), -1, -1, -1)],
+                torch.from_numpy(end[b, : n + 1, : n + 1]).expand(len(arcs), -1, -1),
+            )
+        search = row.function("marginals")
+        found: Tensor = search(
+            arcs, *others, words, single_root=single_root, backend="torch", **options
+        )
+        return found
 
-    return _sample(arc, lengths, seeds, marginals, heads, log_partitions)
-
-
-def eisner_sibling_sample_batch(
-    arc: np.ndarray, sibling: np.ndarray, end: np.ndarray, lengths: np.ndarray, single_root: bool,
-    seeds: np.ndarray, heads: np.ndarray, log_partitions: np.ndarray,
-) -> int:  # fmt: skip
-    """Random projective trees with sibling parts."""
-    siblings = _by_sentence(sibling, arc)
-
-    def marginals(b: int, n: int, arcs: Tensor) -> Tensor:
-        of_parts = [
-            torch.from_numpy(part[b][(slice(n + 1),) * axes]).expand(len(arcs), *[n + 1] * axes)
-            for part, axes in ((siblings, 3), (end, 2))
-        ]
-        return eisner_sibling_marginals(
-            arcs, of_parts[0], torch.full((len(arcs),), n), end_scores=of_parts[1],
-            single_root=single_root, backend="torch",
-        )  # fmt: skip
-
-    return _sample(arc, lengths, seeds, marginals, heads, log_partitions)
-
-
-def matrix_tree_sample_batch(
-    scores: np.ndarray, lengths: np.ndarray, single_root: bool, seeds: np.ndarray,
-    heads: np.ndarray, has_tree: np.ndarray,
-) -> int:  # fmt: skip
-    """Random trees."""
-
-    def marginals(b: int, n: int, arcs: Tensor) -> Tensor:
-        words = torch.full((len(arcs),), n)
-        return matrix_tree_marginals(arcs, words, single_root=single_root, backend="torch")
-
-    log_partitions = np.zeros(len(scores))
-    status = _sample(scores, lengths, seeds, marginals, heads, log_partitions)
-    has_tree[:] = log_partitions > -np.inf
-    return status
+    log_partitions[:] = 0.0
+    _sample(arc, lengths, seeds, marginals, heads, log_partitions)
+    return _first_without_tree(log_partitions)
 
 
 def _sample(
@@ -165,7 +97,7 @@ def _sample(
     marginals: Callable[[int, int, Tensor], Tensor],
     heads: np.ndarray,
     log_partitions: np.ndarray,
-) -> int:
+) -> None:
     """Draw a head for one word after the other, by the marginals of trees with the heads drawn.
 
     Args:
@@ -190,7 +122,6 @@ def _sample(
                 drawn = (below <= of_part[:, m - 1, None] * below[:, -1:]).sum(1).clamp(max=n)
                 heads[b, low : low + len(drawn), m] = drawn.numpy()
                 arcs[:, :, m].masked_fill_(nodes != drawn[:, None], -torch.inf)
-    return native.OK
 
 
 def _uniform(seed: int, s: int, n: int) -> np.ndarray:
@@ -388,9 +319,7 @@ def find_suspicious_sentences(
 FUNCTIONS: dict[str, Callable[..., int]] = {
     function.__name__: function
     for function in (
-        eisner_batch, eisner_sibling_batch, eisner_kbest_batch, eisner_sibling_kbest_batch,
-        chu_liu_edmonds_kbest_batch, eisner_sample_batch, eisner_sibling_sample_batch,
-        matrix_tree_sample_batch, hill_climb_batch, multi_parent_batch, find_bad_tree,
+        find_trees_batch, draw_trees_batch, hill_climb_batch, multi_parent_batch, find_bad_tree,
         find_suspicious_sentences,
     )
 }  # fmt: skip

@@ -97,20 +97,25 @@ def check_scores(arc_scores: Tensor, lengths: Lengths) -> Scores:
 
     Cost: O(B N^2).
     """
+    return Scores(*check_arcs(arc_scores, lengths))
+
+
+def check_arcs(arc_scores: Tensor, lengths: Lengths) -> tuple[Tensor, Tensor]:
+    """`check_scores`, as arc scores and lengths."""
     require_tensor(arc_scores, "arc_scores")
     if arc_scores.dim() != 3 or arc_scores.shape[1] != arc_scores.shape[2]:
         raise ScoreError(f"arc_scores has shape {tuple(arc_scores.shape)}, expected (B, N, N)")
     words = as_lengths(lengths, arc_scores)
     arc = as_float(arc_scores, "arc_scores").detach().contiguous()
     if is_traced():
-        return Scores(arc, words)
+        return arc, words
     if arc.device.type == "cpu" and native.is_available():
         b = native.call("find_unusable_arc", arc.numpy(), words.numpy())
     else:
         b = _first_unusable(arc, words)
     if b >= 0:
         raise ScoreError(_what_is_wrong(arc[b].cpu(), int(words[b]), b))
-    return Scores(arc, words)
+    return arc, words
 
 
 def require_tensor(scores: object, name: str) -> None:
@@ -368,10 +373,14 @@ def require_trees(scores: Tensor) -> None:
         return
     missing = (scores == -torch.inf).nonzero()
     if len(missing):
-        raise NoTreeError(
-            f"sentence {int(missing[0, 0])} of the batch has no tree: too many of its arcs are "
-            "forbidden (-inf)"
-        )
+        raise without_tree(int(missing[0, 0]))
+
+
+def without_tree(b: int) -> NoTreeError:
+    """What is raised for sentence b."""
+    return NoTreeError(
+        f"sentence {b} of the batch has no tree: too many of its arcs are forbidden (-inf)"
+    )
 
 
 def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str = "auto") -> Parse:

@@ -271,7 +271,10 @@ def _has_projective(heads: np.ndarray, single_root: bool) -> bool:
 
 def _best_tree(scores: np.ndarray, single_root: bool) -> tuple[np.ndarray, float]:
     """The heads (n,) of the best projective tree under scores (n + 1, n + 1), and its score."""
-    heads = np.zeros((1, len(scores)), np.int64)
-    lengths, total = np.array([len(scores) - 1]), np.empty(1)
-    native.call("eisner_batch", scores[np.newaxis], lengths, single_root, heads, total)
-    return heads[0, 1:], float(total[0])
+    heads, total = np.zeros((1, 1, len(scores)), np.int64), np.empty((1, 1))
+    decoder, lengths = DECODERS["eisner"].number, np.array([len(scores) - 1])
+    native.call(
+        "find_trees_batch", decoder, scores[np.newaxis], None, None, lengths, single_root, heads,
+        total,
+    )  # fmt: skip
+    return heads[0, 0, 1:], float(total[0, 0])

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class SiblingTables(NamedTuple):
-    """As `SiblingTables` of native/api/charts.h."""
+    """As `SiblingTables` of native/api/exact_trees.h."""
 
     first: np.ndarray
     pair: np.ndarray

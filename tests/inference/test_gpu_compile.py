@@ -24,19 +24,21 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from gpuparse.inference.triton.launch import row_length
+from gpuparse.inference.triton.launch import WARP, row_length
 
 name, target, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-module = import_module(f"gpuparse.inference.triton.{name}")
-kernel = getattr(module, f"{name}_kernel")
+home = name.removesuffix("_sibling")
+module = import_module(f"gpuparse.inference.triton.{home}")
+kernel = getattr(module, f"{home}_kernel")
 integers = {"lengths": "*i64", "heads": "*i64", "splits": "*i16", "paths": "*i32"}
 integers |= {"n_batch": "i32", "n_nodes": "i32"}
 for n in (25, 100):
     lanes = triton.next_power_of_2(row_length(n + 1))
-    warps = max(1, lanes // module.LANES_A_WARP)
+    warps = max(1, lanes // getattr(module, "LANES_A_WARP", WARP))
     for dtype in ("fp32", "fp64"):
         for single_root in (False, True):
             constants = {"SINGLE_ROOT": single_root, "STRIDE": row_length(n + 1), "LANES": lanes}
+            constants |= {"SIBLINGS": int(name != home)} if home == "eisner" else {}
             types = dict.fromkeys(constants, "constexpr") | integers
             signature = {arg: types.get(arg, f"*{dtype}") for arg in kernel.arg_names}
             place = kernel.arg_names.index

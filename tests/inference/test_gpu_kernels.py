@@ -13,8 +13,7 @@ from tests.strategies import integer_scores, integer_siblings, with_junk
 pytest.importorskip("triton", reason="Triton is not installed")
 
 from gpuparse.inference.triton.chu_liu_edmonds import chu_liu_edmonds
-from gpuparse.inference.triton.eisner import eisner
-from gpuparse.inference.triton.eisner_sibling import eisner_sibling
+from gpuparse.inference.triton.eisner import eisner, eisner_sibling
 from gpuparse.inference.triton.launch import count_programs, row_length
 
 pytestmark = TRITON

@@ -18,8 +18,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from gpuparse.inference.triton.chu_liu_edmonds import chu_liu_edmonds
-from gpuparse.inference.triton.eisner import eisner
-from gpuparse.inference.triton.eisner_sibling import eisner_sibling
+from gpuparse.inference.triton.eisner import eisner, eisner_sibling
 
 pytestmark = [
     pytest.mark.triton,

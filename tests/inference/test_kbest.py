@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import backends, eisner, eisner_kbest, eisner_sibling, eisner_sibling_kbest
-from gpuparse.inference.native_charts import MAX_TREES
+from gpuparse.inference.native_trees import MAX_TREES
 from tests.inference.decoders import KBEST_ROWS
 from tests.oracles.brute_force import all_trees, sibling_tree_values, tree_values
 from tests.strategies import (
@@ -273,7 +273,7 @@ def test_threads_change_nothing(name, monkeypatch):
     monkeypatch.setattr(backends, "ThreadPoolExecutor", pool)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     monkeypatch.setattr(backends.run_in_threads, "__defaults__", (1,))
-    name_of_worth = "gpuparse.inference.native_charts.WORTH_A_THREAD"
+    name_of_worth = "gpuparse.inference.native_trees.WORTH_A_THREAD"
     monkeypatch.setattr(name_of_worth, 3)
     together = search(name, batch, 5)
     assert pools == [3]

@@ -9,19 +9,18 @@ from torch import Tensor
 from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import require_native, run_in_threads
-from gpuparse.inference.native_charts import find_best
+from gpuparse.inference.native_trees import find_best
 from gpuparse.inference.scores import (
     NO_HEAD,
     Lengths,
     check_sibling_scores,
-    require_trees,
     rows_of_parts,
     word_mask,
 )
 
 
 class ChangeLimits(NamedTuple):
-    """Limits of searches by single changes, as native/api/spanning.h declares them."""
+    """Limits of searches by single changes, as native/api/single_changes.h declares them."""
 
     single_root: bool
     max_changes: int
@@ -56,17 +55,14 @@ def hill_climb(
         min_gain: a change is made only if it raises the score by more than this, at least 0.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto" or "cpu" (native); there is no other form.
-
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as from `eisner_sibling`;
         the number of changes int64 (B,). No score is below that of its start. Gains are differences
         of floats, so a change is made only if the sum of the whole tree rises too.
-
     Raises:
         ScoreError: as `eisner_sibling`; tensors on another device; a start that is no tree, has
             several modifiers of the root under single_root, or a forbidden part; a negative limit.
         NoTreeError: no start is given, and a sentence has no projective tree.
-
     Cost: that of `eisner_sibling` without a start, then O(n^2) and O(n^2) for each change.
     Source: McDonald & Pereira 2006, section 2.3 and figure 4; differs: end scores, and a least gain
     as in Bohnet (2010).
@@ -109,16 +105,12 @@ def starting_trees(
     Args:
         arc_scores, sibling_scores, end_scores, lengths: checked.
         start, single_root: as in `hill_climb`.
-
     Raises:
         ScoreError, NoTreeError: as `hill_climb`.
     """
     if start is None:
-        heads, scores = find_best(
-            arc_scores, sibling_scores, end_scores, lengths, single_root=single_root
-        )
-        require_trees(scores)
-        return heads
+        parts = arc_scores, sibling_scores, end_scores
+        return find_best("eisner_sibling", lengths, *parts, single_root=single_root)[0]
     if start.shape != arc_scores.shape[:2]:
         expected = tuple(arc_scores.shape[:2])
         raise ScoreError(f"start has shape {tuple(start.shape)}, expected {expected}, (B, N)")

@@ -47,14 +47,11 @@ def multi_parent(
         min_gain: a change is made only if it raises the score by more than this, at least 0.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto" or "cpu" (native); there is no other form.
-
     Returns:
         arcs bool (B, N, N), [b, h, m]; scores (B,), the sum of arc and sibling score of all arcs,
         added one by one, by modifier and then by head. No score is below that of its start.
-
     Raises:
         ScoreError, NoTreeError: as `hill_climb`.
-
     Cost: that of `eisner_sibling` without a start, then O(n^2) for each change, and O(n^2) for each
     of the few changes that have to be tested for cycles.
     Source: McDonald & Pereira 2006, section 3; differs: end scores, and a least gain.

@@ -18,12 +18,19 @@ from gpuparse.charts.rules import Chart, Factor, Index, Product, Rule, Split
 from gpuparse.inference.backends import is_traced
 from gpuparse.inference.scores import NO_HEAD, read_cells
 
+ABSENT = -1e300  # the logarithm of no tree: -inf would make gradients NaN
+
 Scores = Mapping[str, Tensor]
 """By the name of the score, (..., B, N, N) or more positions: what is added for a part."""
 
 
 class Semiring(Protocol):
-    """What a chart computes; its product is the sum of scores."""
+    """What a chart computes; its product is the sum of scores. planes: the sizes of (...)."""
+
+    planes: tuple[int, ...]
+
+    def lift(self, scores: Tensor) -> Tensor:
+        """Scores (B, M) as values (..., B, M)."""
 
     def sum(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
         """From (..., B, derivations, spans) the sum over derivations; of maxima the index too."""
@@ -34,6 +41,11 @@ class Semiring(Protocol):
 
 class Maximum:
     """The best derivation, the first of equally good ones."""
+
+    planes: tuple[int, ...] = ()
+
+    def lift(self, scores: Tensor) -> Tensor:
+        return scores
 
     def sum(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
         best, index = values.max(-2)
@@ -48,27 +60,26 @@ class LogSum:
 
     Logarithms and entropies of independent parts are both added, so that a chart of both is a chart
     of one. The entropy of a sum is the expectation of what is below and of the surprise of the
-    choice: all terms are positive, and nothing cancels.
+    choice: all terms are positive, and nothing cancels. The logarithm of 0 is ABSENT.
     """
 
+    def __init__(self, with_entropy: bool) -> None:
+        self.planes: tuple[int, ...] = (2,) if with_entropy else (1,)
+
+    def lift(self, scores: Tensor) -> Tensor:
+        logs = scores.clamp(min=ABSENT)
+        return logs[None] if self.planes == (1,) else torch.stack([logs, torch.zeros_like(logs)])
+
     def sum(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
-        value = values[0]
-        top = value.detach().amax(-2, keepdim=True)
-        top = top.masked_fill(top == -torch.inf, 0.0)
-        weight = (value - top).exp()
-        total = weight.sum(-2, keepdim=True)
-        is_possible = total > 0
-        total = torch.where(is_possible, total, 1.0)
-        log_total = top + total.log()
-        log_sum = torch.where(is_possible, log_total, -torch.inf)[..., 0, :]
+        log_sum = torch.logsumexp(values[:1], -2)
         if len(values) == 1:
-            return log_sum[None], None
-        surprise = torch.where(weight > 0, log_total - value, 0.0)
-        entropy = (weight / total * (values[1] + surprise)).sum(-2)
-        return torch.stack([log_sum, entropy]), None
+            return log_sum, None
+        surprise = log_sum[0, ..., None, :] - values[0]
+        entropy = (torch.softmax(values[0], -2) * (values[1] + surprise)).sum(-2)
+        return torch.cat([log_sum, entropy[None]]), None
 
     def forbid(self, values: Tensor, cells: Tensor) -> Tensor:
-        return torch.cat([values[:1].masked_fill(cells, -torch.inf), values[1:]])
+        return torch.cat([values[:1].masked_fill(cells, ABSENT), values[1:]])
 
 
 class _Position(NamedTuple):
@@ -114,12 +125,14 @@ def _make_ways(chart: Chart, kind: str, w: int) -> list[_Way]:
     return found
 
 
-_kept_ways = functools.lru_cache(maxsize=4096)(_make_ways)
+def _make_all_ways(chart: Chart, n_nodes: int) -> dict[tuple[str, int], list[_Way]]:
+    """How items of each kind and width below `n_nodes` are built."""
+    return {
+        (kind, w): _make_ways(chart, kind, w) for w in range(1, n_nodes) for kind in chart.spans
+    }
 
 
-def _ways(chart: Chart, kind: str, w: int) -> list[_Way]:
-    """The same, remembered unless code is traced, which would warn of it."""
-    return _make_ways(chart, kind, w) if is_traced() else _kept_ways(chart, kind, w)
+_kept_ways = functools.lru_cache(maxsize=64)(_make_all_ways)
 
 
 class Inside:
@@ -148,10 +161,12 @@ class Inside:
         self.first = 1 if single_root else 0
         self.top = chart.by_item[chart.top(single_root)][0]
         arc = scores[chart.arc]
-        self.n_all, self.lead = arc.shape[-1], arc.shape[:-2]
+        self.n_all, self.lead = arc.shape[-1], (*semiring.planes, len(arc))
         self.n_nodes = self.n_all - self.first
         self.keep_gradients = keep_gradients
-        by_start, by_end = _kept_kinds(chart)
+        # Remembered, unless code is traced, which would warn of it.
+        self.ways = (_make_all_ways if is_traced() else _kept_ways)(chart, max(self.n_nodes, 3))
+        by_start, by_end = _kept_kinds(chart, self.ways)
         # Items of width 0 are one, which is 0, or are not there: then the first row has width 1.
         self.narrowest = {
             kind: int(keep_gradients and all(rule.factors for rule in chart.by_item[kind]))
@@ -182,7 +197,7 @@ class Inside:
             self.by_end = {kind: kept[..., 1:] for kind, kept in self.by_end.items()}
         now: dict[str, Tensor] = {}
         for kind in self.chart.spans:
-            ways = _ways(self.chart, kind, w)
+            ways = self.ways[kind, w]
             values = [self._product(way.rule.product, way, now) for way in ways]
             choice = None
             if len(ways) == 1 and ways[0].rule.split is None:
@@ -259,14 +274,12 @@ class Inside:
             return self.parts[factor, way.rule.split, way.width]
         scores = self.scores[factor.name]
         strides = scores.stride()
-        offset, starts, splits = self._cells(factor, way, strides[len(self.lead) :])
+        offset, starts, splits = self._cells(factor, way, strides[1:])
         size, steps = [self.n_nodes - way.width], [starts]
         if way.rule.split:
             size, steps = [way.n_splits, *size], [splits, *steps]
         return scores.as_strided(
-            (*self.lead, *size),
-            (*strides[: len(self.lead)], *steps),
-            scores.storage_offset() + offset,
+            (len(scores), *size), (strides[0], *steps), scores.storage_offset() + offset
         )
 
     def _cells(self, factor: Factor, way: _Way, strides: tuple[int, ...]) -> tuple[int, int, int]:
@@ -284,14 +297,14 @@ class Inside:
         """All parts of all widths. Each score is gathered once: its gradient is then one tensor."""
         wanted: dict[str, list[tuple[Factor, _Way]]] = {}
         for w in range(1, self.n_nodes):
-            for way in (way for kind in self.chart.spans for way in _ways(self.chart, kind, w)):
+            for way in (way for kind in self.chart.spans for way in self.ways[kind, w]):
                 for factor in way.rule.factors:
                     if factor.name not in self.chart.by_item:
                         wanted.setdefault(factor.name, []).append((factor, way))
         found = {}
         for name, of_score in wanted.items():
-            flat = self.scores[name].flatten(len(self.lead))
-            rank = self.scores[name].dim() - len(self.lead)
+            flat = self.scores[name].flatten(1)
+            rank = self.scores[name].dim() - 1
             strides = tuple(self.n_all**power for power in range(rank - 1, -1, -1))
             cells = []
             for factor, way in of_score:
@@ -301,7 +314,8 @@ class Inside:
                 if way.rule.split:
                     cell = cell + torch.arange(way.n_splits, device=flat.device)[:, None] * splits
                 cells.append(cell)
-            taken = flat.index_select(-1, torch.cat([cell.flatten() for cell in cells]))
+            taken = flat.index_select(1, torch.cat([cell.flatten() for cell in cells]))
+            taken = self.semiring.lift(taken)
             parts = taken.split([cell.numel() for cell in cells], -1)
             for (factor, way), cell, part in zip(of_score, cells, parts, strict=True):
                 found[factor, way.rule.split, way.width] = part.unflatten(-1, cell.shape)
@@ -354,12 +368,11 @@ class Inside:
         """The scores of a part for each root word."""
         part = self.scores[factor.name]
         for index in factor.positions:  # the dimensions behind the batch, from the first on
-            dimension = len(self.lead)
             if index.variable:
-                part = part.narrow(dimension, 1, self.n_all - 1).movedim(dimension, -1)
+                part = part.narrow(1, 1, self.n_all - 1).movedim(1, -1)
             else:
-                part = part.select(dimension, index.offset)
-        return part
+                part = part.select(1, index.offset)
+        return self.semiring.lift(part)
 
     # -- The way back --
 
@@ -368,7 +381,6 @@ class Inside:
 
         Args:
             root: as `total` gives it.
-
         Returns:
             -1 at position 0 and in padding. Sentences without a tree get anything.
         """
@@ -401,7 +413,7 @@ class Inside:
         """Mark the parts of the items of one kind and width, and write the heads of their arcs."""
         choice, before = self.choices[kind, w], 0
         start = marks.start[: self.n_nodes - w]
-        ways = _ways(self.chart, kind, w)
+        ways = self.ways[kind, w]
         for way in ways:
             chosen, to_split = used[kind], way.first - before
             if len(ways) > 1 and choice is not None:
@@ -463,7 +475,6 @@ def best_trees(
 
     Args:
         scores: checked, (B, N, N) or more positions. A sentence without words has a tree.
-
     Cost: the number of derivations; memory as the widest product.
     """
     arc = scores[chart.arc]
@@ -487,7 +498,6 @@ def differentiate(
     Args:
         log_partitions: of the scores; -inf without a tree, where marginals are 0.
         keep_gradients: the marginals are to be differentiated in their turn.
-
     Source: Eisner 2016, "Inside-outside and forward-backward algorithms are just backprop".
     """
 
@@ -513,10 +523,8 @@ def log_sums(
 
     Args:
         scores: float64 (B, N, N) or more positions, finite or -inf, 0 where nothing is read.
-
     Returns:
         0 for a sentence without words, -inf for the log-partition of one without a tree.
-
     Cost: the number of derivations, in time and memory.
     Source: the expectation semiring of Li & Eisner 2009.
     """
@@ -527,17 +535,18 @@ def log_sums(
     read = read_cells(lengths, arc.shape[-1])
     top = arc.detach().masked_fill(~read, -torch.inf).amax(1)
     top = top.masked_fill(top == -torch.inf, 0.0)
-    shifted = {**scores, chart.arc: arc - top[:, None]}
-    parts = {
-        name: torch.stack([part, torch.zeros_like(part)]) if with_entropy else part[None]
-        for name, part in shifted.items()
-    }
     inside = Inside(
-        chart, parts, lengths, single_root=single_root, semiring=LogSum(), keep_gradients=True
+        chart,
+        {**scores, chart.arc: arc - top[:, None]},
+        lengths,
+        single_root=single_root,
+        semiring=LogSum(with_entropy),
+        keep_gradients=True,
     )
     sums, _ = inside.total()
     has_words = lengths > 0
-    log_partition = torch.where(has_words, sums[0] + top.sum(1), 0.0)
+    log_partition = torch.where(sums[0] > ABSENT / 2, sums[0] + top.sum(1), -torch.inf)
+    log_partition = torch.where(has_words, log_partition, 0.0)
     return torch.stack([log_partition, *torch.where(has_words, sums[1:], 0.0)])
 
 
@@ -546,10 +555,12 @@ def _is_kept_by_end(start: _Position) -> bool:
     return start.splits > 0 or start.constant > 0
 
 
-def _kept_kinds(chart: Chart) -> tuple[list[str], list[str]]:
+def _kept_kinds(
+    chart: Chart, ways: Mapping[tuple[str, int], list[_Way]]
+) -> tuple[list[str], list[str]]:
     """Kinds of items that are kept by start, and by end."""
     by_start, by_end = set(), set()
-    for way in (way for kind in chart.spans for way in _ways(chart, kind, 2)):
+    for way in (way for kind in chart.spans for way in ways[kind, 2]):
         for factor in way.rule.factors:
             if factor.name not in chart.by_item:
                 continue

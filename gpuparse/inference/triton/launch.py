@@ -102,9 +102,15 @@ def chart_scratch(
 
 
 @triton.jit
-def add_in_order(parts: tl.tensor, n: tl.tensor) -> tl.tensor:
-    """parts[1] + parts[2] + ... + parts[n], added from the left: float sums depend on the order."""
+def add_in_order(
+    parts: tl.tensor, n: tl.tensor, PARTS: tl.constexpr = 1, STRIDE: tl.constexpr = 0
+) -> tl.tensor:
+    """The parts of words 1, 2, ..., n, added from the left: float sums depend on the order.
+
+    parts: of word m, parts[m], parts[STRIDE + m], ...
+    """
     total = tl.zeros((), parts.dtype.element_ty)
     for m in tl.range(1, n + 1, loop_unroll_factor=4):
-        total += tl.load(parts + m)
+        for p in tl.static_range(PARTS):
+            total += tl.load(parts + p * STRIDE + m)
     return total

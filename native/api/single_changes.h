@@ -1,4 +1,4 @@
-// Spanning trees, searches by single changes, sums over spanning trees, and checks of scores.
+// Searches by single changes, and checks of trees and scores.
 //
 // Scores of a batch have type float32 or float64 and the shape (B, N, N), [h, m]; sibling scores
 // (B N, N, N) with B N rows, [h, m, s], s == h for no inner sibling. lengths (B,): words of each
@@ -6,25 +6,6 @@
 #pragma once
 
 #include "types.h"
-
-// The best trees: heads (B, N), -1 where no word is; totals (B,), in the type of the scores, -inf for a
-// sentence without a tree, which gets no heads.
-GPUPARSE(int64_t) chu_liu_edmonds_batch(any_3 scores, i64_1 lengths, bool single_root,
-    out_i64_2 heads, out_any_1 totals);
-
-// The k best trees, best first: heads (B, k, N), totals (B, k), -1 and -inf where there are no more.
-GPUPARSE(int64_t) chu_liu_edmonds_kbest_batch(any_3 scores, i64_1 lengths, bool single_root,
-    out_i64_3 heads, out_any_2 totals);
-
-// Log-partitions (B,) in nats, -inf for a sentence without a tree, and marginals (B, N, N) of the arcs
-// h -> m, filled at the cells that are read; empty: only log-partitions.
-GPUPARSE(int64_t) matrix_tree_batch(f64_3 scores, i64_1 lengths, bool single_root,
-    out_f64_3 marginals, out_f64_1 log_partitions);
-
-// Random trees: heads (B, samples, N), -1 where no word is; has_tree (B,). Tree s of a sentence depends
-// on its scores, its seed and s alone.
-GPUPARSE(int64_t) matrix_tree_sample_batch(f64_3 scores, i64_1 lengths, bool single_root, u64_1 seeds,
-    out_i64_3 heads, out_b8_1 has_tree);
 
 // Limits of a search by single changes. max_changes: of a sentence, -1 for no limit; min_gain: each
 // change raises the score by more.

@@ -1,0 +1,201 @@
+"""Best trees, one or k: projective ones of the first and second order, and all trees."""
+
+from torch import Tensor
+
+from gpuparse.inference.backends import choose_backend, require_native
+from gpuparse.inference.decoders import DECODERS, ENGINES
+from gpuparse.inference.native_trees import find_best, find_k_best
+from gpuparse.inference.scores import (
+    Lengths,
+    check_arcs,
+    check_sibling_scores,
+    require_trees,
+)
+
+
+def eisner(
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+) -> tuple[Tensor, Tensor]:
+    """Best projective tree of every sentence of a batch.
+
+    Args:
+        arc_scores: score of head h -> modifier m, (B, N, N); -inf forbids. Column 0, the diagonal
+            and padding are never read. Integers are computed with as float64.
+        lengths: words of each sentence, int (B,), 0..N-1; None: N-1 of each.
+        single_root: exactly one modifier of the root; otherwise one or more.
+        backend: "auto", "torch", "cpu" (native) or "gpu" (Triton kernels); all give the same
+            trees and the same bits.
+    Returns:
+        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each tree's
+        arcs in the order of the words. Charts add (left + right), then the arc; among equally good
+        splits every span takes the smallest, a single root the smallest word.
+    Raises:
+        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
+        NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
+    Cost: O(n^3) time, O(n^2) memory a sentence.
+    Source: McDonald, Crammer & Pereira 2005, section 2.2 (Eisner 1996); single root: Carreras 2007,
+    section 2.1.
+    """
+    backend = choose_backend(backend, arc_scores.device, has_kernels=True)
+    arcs, words = check_arcs(arc_scores, lengths)
+    return _search("eisner", backend, words, arcs, single_root=single_root)
+
+
+def eisner_sibling(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    lengths: Lengths,
+    *,
+    end_scores: Tensor | None = None,
+    single_root: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """Best projective tree of every sentence of a batch, under scores of arcs and siblings.
+
+    Args:
+        arc_scores, lengths, single_root, backend: as `eisner`.
+        sibling_scores: (B, N, N, N), [b, h, m, s]: s is the modifier of h just inside m on the same
+            side; s == h: there is none. Only h < s < m, m < s < h and s == h are read.
+        end_scores: (B, N, N), [b, h, m]: m is the outermost modifier of h on its side, read like
+            arc_scores; None: zeros. A side without modifiers scores 0.
+    Returns:
+        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of arc, sibling
+        and end score of each word, added one by one in the order of the words. Ties and the order
+        of additions in the charts: as `gpuparse.charts.eisner_sibling` says.
+    Raises:
+        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
+        NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
+    Cost: O(n^3) time; native code takes O(n^2) memory a sentence beside the scores.
+    Source: McDonald & Pereira 2006, sections 2.1 and 2.2 and figure 3 (Eisner 1996); single root:
+    Carreras 2007, section 2.1; differs: arc scores are kept apart and added, and a modifier may
+    have a score for being the last one.
+    """
+    backend = choose_backend(backend, arc_scores.device, has_kernels=True)
+    *parts, words = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
+    return _search("eisner_sibling", backend, words, *parts, single_root=single_root)
+
+
+def chu_liu_edmonds(
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+) -> tuple[Tensor, Tensor]:
+    """Best tree of every sentence of a batch, crossing arcs allowed.
+
+    Args: as `eisner`.
+    Returns:
+        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each tree's
+        arcs in the order of the words. Ties: as `textbook.spanning_trees` says.
+    Raises:
+        ScoreError, NoTreeError: as `eisner`.
+    Cost: O(n^2) time and memory a sentence, in the worst case too, with a single root too.
+    Source: slides, "Spanning Tree Parsing"; path growing and single root as
+    `textbook.spanning_trees` explains.
+    """
+    backend = choose_backend(backend, arc_scores.device, has_kernels=True)
+    arcs, words = check_arcs(arc_scores, lengths)
+    return _search("chu_liu_edmonds", backend, words, arcs, single_root=single_root)
+
+
+def eisner_kbest(
+    arc_scores: Tensor,
+    lengths: Lengths,
+    k: int,
+    *,
+    single_root: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """The k best projective trees of every sentence of a batch, exactly, best first.
+
+    Args:
+        arc_scores, lengths, single_root: as `eisner` reads them, in main memory.
+        k: number of trees, at least 1.
+        backend: "auto" or "cpu" (native), which are the same: there is no torch form.
+    Returns:
+        heads int64 (B, k, N), -1 at position 0 and in padding; scores (B, k). All trees of a
+        sentence differ. If it has fewer than k, the remaining rows have heads -1 and score -inf;
+        the empty sentence has one tree, of score 0. The first tree and its score are those of
+        `eisner`. The order is that of the charts: every item orders its derivations by value, then
+        by the smallest split, then by the rank of the left part in its own item, then by that of
+        the right part; a single root word counts as a split. A larger k only adds trees. Scores are
+        summed in the order of the words; where that puts one a rounding error above the one before,
+        it is given as that one, so that scores never rise.
+    Raises:
+        ScoreError: as `eisner`; tensors on another device or another backend; a wrong k.
+        NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
+    Cost: that of `eisner`, then O(n (w + k)) for each tree, w being the width of its spans.
+    Source: Huang & Chiang 2005, algorithm 3; McDonald, Crammer & Pereira 2005,
+    section 2.3.1; differs: short sorted lists instead of heaps, and no recursion.
+    """
+    require_native("eisner_kbest", backend, arc_scores.device)
+    arcs, words = check_arcs(arc_scores, lengths)
+    return find_k_best("eisner", words, arcs, k=k, single_root=single_root)
+
+
+def eisner_sibling_kbest(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    lengths: Lengths,
+    k: int,
+    *,
+    end_scores: Tensor | None = None,
+    single_root: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """The k best projective trees of every sentence under scores of arcs and siblings, best first.
+
+    Args:
+        arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling` reads
+            them, in main memory.
+        k, backend: as `eisner_kbest`.
+    Returns:
+        As `eisner_kbest`, the first tree that of `eisner_sibling`. Ties as in `eisner_kbest`; the
+        split of an arc is its inner sibling, and no sibling comes first.
+    Raises:
+        ScoreError, NoTreeError: as `eisner_sibling` and `eisner_kbest`.
+    Cost: that of `eisner_sibling`, then as `eisner_kbest`.
+    Source: that of `eisner_kbest`; McDonald & Pereira 2006, section 2.2.
+    """
+    require_native("eisner_sibling_kbest", backend, arc_scores.device)
+    *parts, words = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
+    return find_k_best("eisner_sibling", words, *parts, k=k, single_root=single_root)
+
+
+def chu_liu_edmonds_kbest(
+    arc_scores: Tensor,
+    lengths: Lengths,
+    k: int,
+    *,
+    single_root: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """The k best trees of every sentence of a batch, crossing arcs allowed, all different.
+
+    Args: as `eisner_kbest`.
+    Returns:
+        heads int64 (B, k, N), -1 at position 0 and in padding; scores (B, k), falling. Where fewer
+        than k trees avoid forbidden arcs, the rest have heads -1 and score -inf. The first tree is
+        that of `chu_liu_edmonds`. A score is the sum of the tree's arcs in the order of the words;
+        where rounding would put that above a better tree's, which differ by no more than that, it
+        is the better tree's. Ties: as `textbook.spanning_trees` says.
+    Raises:
+        ScoreError, NoTreeError: as `eisner_kbest`.
+    Cost: as measured about two searches of O(n^2) for each tree, at the worst n of them; O(k n)
+    memory.
+    Source: Lawler 1972, with the dual variables of Chu-Liu/Edmonds as bounds; differs from
+    Camerini, Fratta & Maffioli 1980 and Zmigrod, Vieira & Cotterell 2021, who find the second best
+    tree of a part exactly: here bounds say which parts are worth a search, with a single root too.
+    """
+    require_native("chu_liu_edmonds_kbest", backend, arc_scores.device)
+    arcs, words = check_arcs(arc_scores, lengths)
+    return find_k_best("chu_liu_edmonds", words, arcs, k=k, single_root=single_root)
+
+
+def _search(
+    decoder: str, backend: str, lengths: Tensor, *parts: Tensor, single_root: bool
+) -> tuple[Tensor, Tensor]:
+    """The best trees under checked scores, on the backend that was chosen."""
+    if backend == "cpu":
+        return find_best(decoder, lengths, *parts, single_root=single_root)
+    search = DECODERS[decoder].tensor_function(ENGINES[backend])
+    heads, scores = search(*parts, lengths, single_root=single_root)
+    require_trees(scores)
+    return heads, scores

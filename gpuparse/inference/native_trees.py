@@ -1,0 +1,135 @@
+"""Native best trees, k best trees, sums and random trees, of all decoders that have them.
+
+Each function takes the name of a decoder, lengths (B,) and checked scores in main memory, all of
+one type: those of arcs, and for a decoder that reads siblings those of siblings and ends. It raises
+NoTreeError for the first sentence without a tree.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse import native
+from gpuparse.errors import ScoreError
+from gpuparse.inference.backends import WORTH_A_THREAD, run_in_threads
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.scores import NO_HEAD, rows_of_parts, without_tree
+
+MAX_TREES = (1 << 20) - 1
+"""The most trees of a sentence that can be asked for."""
+
+# What a search costs: a power of n, how many steps of Eisner's algorithm, and how many a further
+# tree of the k best; what sums cost: a power of n and steps.
+_OF_SEARCH = {"eisner": (3, 1, 1), "eisner_sibling": (3, 3, 1), "chu_liu_edmonds": (2, 16, 60)}
+_OF_SUMS = {"eisner": (3, 5), "eisner_sibling": (3, 15), "chu_liu_edmonds": (3, 2)}
+
+
+class _Batch:
+    """The arrays of a batch, as native functions take them."""
+
+    def __init__(self, decoder: str, lengths: Tensor, parts: tuple[Tensor, ...]) -> None:
+        self.decoder = DECODERS[decoder].number
+        arcs, *others = (part.detach().contiguous() for part in parts)
+        self.arcs, self.lengths = arcs.numpy(), lengths.numpy()
+        self.siblings = rows_of_parts(others[0]) if others else None
+        self.ends = others[1].numpy() if others else None
+        self.shape: tuple[int, int] = self.arcs.shape[:2]
+
+    def run(
+        self, name: str, single_root: bool, cost: tuple[int, int], *more: np.ndarray | None
+    ) -> None:
+        """Call a function with the scores and `more` arrays, which have one row a sentence."""
+        n_nodes, missing = self.shape[1], []
+
+        def work(part: slice) -> None:
+            siblings, ends = self.siblings, self.ends
+            if siblings is not None and ends is not None:
+                siblings = siblings[part.start * n_nodes : part.stop * n_nodes]
+                ends = ends[part]
+            b = native.call(
+                name, self.decoder, self.arcs[part], siblings, ends, self.lengths[part],
+                single_root, *(None if array is None else array[part] for array in more),
+            )  # fmt: skip
+            if b >= 0:
+                missing.append(part.start + b)
+
+        power, steps = cost
+        worth = max(WORTH_A_THREAD // steps, 1)
+        run_in_threads(work, self.lengths, power, torch.get_num_threads(), worth)
+        if missing:
+            raise without_tree(min(missing))
+
+
+def find_best(
+    decoder: str, lengths: Tensor, *parts: Tensor, single_root: bool
+) -> tuple[Tensor, Tensor]:
+    """Heads (B, N) and scores (B,) of the best trees."""
+    heads, scores = _find(_Batch(decoder, lengths, parts), decoder, 1, single_root)
+    return torch.from_numpy(heads[:, 0]), torch.from_numpy(scores[:, 0])
+
+
+def find_k_best(
+    decoder: str, lengths: Tensor, *parts: Tensor, k: int, single_root: bool
+) -> tuple[Tensor, Tensor]:
+    """Heads (B, k, N) and scores (B, k) of the k best trees, -1 and -inf where there are fewer."""
+    if not 1 <= k <= MAX_TREES:
+        raise ScoreError(f"k is {k}, expected a number of trees from 1 to {MAX_TREES}")
+    heads, scores = _find(_Batch(decoder, lengths, parts), decoder, k, single_root)
+    return torch.from_numpy(heads), torch.from_numpy(scores)
+
+
+def _find(batch: _Batch, decoder: str, k: int, single_root: bool) -> tuple[np.ndarray, np.ndarray]:
+    n_batch, n_nodes = batch.shape
+    heads = np.empty((n_batch, k, n_nodes), np.int64)
+    scores = np.empty((n_batch, k), batch.arcs.dtype)
+    power, steps, more_steps = _OF_SEARCH[decoder]
+    cost = power, steps + (k - 1) * more_steps
+    batch.run("find_trees_batch", single_root, cost, heads, scores)
+    return heads, scores
+
+
+def sum_trees(
+    decoder: str,
+    lengths: Tensor,
+    *parts: Tensor,
+    single_root: bool,
+    with_marginals: bool = True,
+) -> tuple[Tensor, Tensor | None]:
+    """Log-partitions (B,) and marginals of arcs (B, N, N) of float64 scores."""
+    batch = _Batch(decoder, lengths, parts)
+    log_partitions = np.empty(batch.shape[0])
+    marginals = np.empty(batch.arcs.shape) if with_marginals else None
+    batch.run("sum_trees_batch", single_root, _OF_SUMS[decoder], marginals, log_partitions)
+    return (
+        torch.from_numpy(log_partitions),
+        None if marginals is None else torch.from_numpy(marginals),
+    )
+
+
+def draw_trees(
+    decoder: str,
+    lengths: Tensor,
+    *parts: Tensor,
+    n_samples: int,
+    seeds: Tensor,
+    single_root: bool,
+) -> tuple[Tensor, Tensor]:
+    """Log-partitions (B,) and heads (B, n_samples, N) of random trees under float64 scores.
+
+    Args:
+        seeds: int64 (B,).
+    """
+    batch = _Batch(decoder, lengths, parts)
+    n_batch, n_nodes = batch.shape
+    log_partitions = np.empty(n_batch)
+    heads = np.full((n_batch, n_samples, n_nodes), NO_HEAD, np.int64)
+    batch.run(
+        "draw_trees_batch", single_root, _OF_SUMS[decoder], seeds.numpy(), heads, log_partitions
+    )
+    return torch.from_numpy(log_partitions), torch.from_numpy(heads)
+
+
+def require_sample_count(n_samples: int) -> None:
+    """Raise ScoreError for a negative number."""
+    if n_samples < 0:
+        raise ScoreError(f"n_samples is {n_samples}, expected a number from 0 on")

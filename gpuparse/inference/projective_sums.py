@@ -1,0 +1,386 @@
+"""Sums over projective trees of the first and second order, and random trees."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gpuparse.charts import eisner as first_order
+from gpuparse.charts import eisner_sibling as second_order
+from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.batched.charts import differentiate, log_sums
+from gpuparse.inference.native_trees import draw_trees, require_sample_count, sum_trees
+from gpuparse.inference.scores import (
+    Lengths,
+    check_arcs,
+    check_sibling_scores,
+    read_cells,
+    read_sibling_cells,
+    require_trees,
+)
+
+
+def eisner_log_partition(
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+) -> Tensor:
+    """Logarithm of the sum of exp(score) over all projective trees of every sentence.
+
+    Args:
+        arc_scores: score of head h -> modifier m, (B, N, N); -inf forbids. Column 0, the diagonal
+            and padding are never read. Any type; computed with as float64.
+        lengths: words of each sentence, int (B,), 0..N-1; None: N-1 of each.
+        single_root: exactly one modifier of the root; otherwise one or more.
+        backend: "auto", "torch" or "cpu" (native). Second derivatives come from the torch form.
+    Returns:
+        float64 (B,), 0 for a sentence without words; differentiable, its gradient is
+        `eisner_marginals`. The backends agree to about 1e-12 of the largest sum of scores.
+    Raises:
+        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
+        NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
+    Cost: O(n^3) time; O(n^2) memory a sentence in native code, in torch O(n^3) where gradients are
+    kept.
+    Source: Eisner 1996 with sums (inside algorithm); spec of the charts as `eisner`.
+    """
+    backend = choose_backend(backend, arc_scores.device)
+    given = _checked(arc_scores, None, lengths, None)
+    if backend == "cpu" and torch.is_grad_enabled() and arc_scores.requires_grad:
+        log_partition: Tensor = _NativeLogPartition.apply(given.arc, given.lengths, single_root)
+        return log_partition
+    return _log_partition(given, single_root, backend)
+
+
+def eisner_sibling_log_partition(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    lengths: Lengths,
+    *,
+    end_scores: Tensor | None = None,
+    single_root: bool = False,
+    backend: str = "auto",
+) -> Tensor:
+    """`eisner_log_partition` under scores of arcs and siblings.
+
+    Its gradients are marginals: with respect to the arc scores those of arcs, to the sibling scores
+    those of pairs of siblings (and of arcs without an inner sibling), to the end scores the
+    probability that a word is the outermost modifier on its side.
+
+    Args:
+        arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling`.
+        backend: "auto", "torch" or "cpu" (native). Where a gradient is asked for, "auto" takes
+            the torch form; "cpu" has none.
+    Returns:
+        float64 (B,), 0 for a sentence without words; differentiable in the torch form.
+    Raises:
+        ScoreError, NoTreeError: as `eisner_sibling`.
+    Cost: O(n^3) time; native code takes O(n^2) memory a sentence beside the scores.
+    Source: McDonald & Pereira 2006, section 2.2, with sums for maxima; differs: as
+    `eisner_sibling`.
+    """
+    backend = _choose(backend, arc_scores, sibling_scores, end_scores)
+    given = _checked(arc_scores, sibling_scores, lengths, end_scores)
+    return _log_partition(given, single_root, backend)
+
+
+def eisner_marginals(
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+) -> Tensor:
+    """Probability of every arc, trees having probabilities proportional to exp(score).
+
+    Args: as `eisner_log_partition`. Where a gradient is asked for, "auto" takes the torch form.
+    Returns:
+        float64 (B, N, N): each word's column sums to 1; 0 where scores are not read.
+        Differentiable in the torch form.
+    Raises: as `eisner_log_partition`.
+    Cost: O(n^3) time; O(n^2) memory a sentence in native code, O(n^3) in torch.
+    Source: inside-outside; in torch the outside part is the derivative of the inside part (Eisner
+    2016, "Inside-outside and forward-backward algorithms are just backprop").
+    """
+    backend = _choose(backend, arc_scores)
+    return _marginals(_checked(arc_scores, None, lengths, None), single_root, backend)
+
+
+def eisner_sibling_marginals(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    lengths: Lengths,
+    *,
+    end_scores: Tensor | None = None,
+    single_root: bool = False,
+    backend: str = "auto",
+) -> Tensor:
+    """`eisner_marginals` of arcs, under scores of arcs and siblings.
+
+    Args: as `eisner_sibling_log_partition`, whose gradients are the marginals of the other parts.
+    Returns: as `eisner_marginals`.
+    Raises: as `eisner_sibling_log_partition`.
+    Cost, source: as `eisner_marginals`.
+    """
+    backend = _choose(backend, arc_scores, sibling_scores, end_scores)
+    given = _checked(arc_scores, sibling_scores, lengths, end_scores)
+    return _marginals(given, single_root, backend)
+
+
+def eisner_entropy(
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+) -> Tensor:
+    """Entropy of the distribution over projective trees, in nats.
+
+    It is the sum over all spans of the probability of the span times the entropy of the choice
+    among its splits, collected with the inside sums: nothing cancels, whatever the size of the
+    scores. Rounding of the sums of scores remains: about 1e-16 of the largest sum, relatively.
+
+    Args:
+        as `eisner_log_partition`. In native code it comes from the marginals where that loses
+        no digits, else from the torch form, as wherever a gradient is asked for.
+    Returns:
+        float64 (B,), 0 for a sentence without words; differentiable.
+    Raises: as `eisner_log_partition`.
+    Cost: as `eisner_log_partition`, about twice.
+    Source: the expectation semiring of Li & Eisner 2009; differs: expectations of the surprise at
+    each split, so that all terms are positive.
+    """
+    backend = _choose(backend, arc_scores)
+    given = _checked(arc_scores, None, lengths, None)
+    if backend != "cpu":
+        return _entropy(given, single_root)
+    log_partition, marginals = sum_trees(*given.native, single_root=single_root)
+    entropy, is_sharp = _entropy_of_marginals(log_partition, marginals, given)
+    rest = (~is_sharp).nonzero()[:, 0]
+    if len(rest):
+        entropy[rest] = _entropy(
+            _Parts({"arc": given.arc.detach()[rest]}, given.lengths[rest]), single_root
+        )
+    return entropy
+
+
+def eisner_sibling_entropy(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    lengths: Lengths,
+    *,
+    end_scores: Tensor | None = None,
+    single_root: bool = False,
+) -> Tensor:
+    """`eisner_entropy` under scores of arcs and siblings, always in torch.
+
+    Args: as `eisner_sibling_log_partition`.
+    Returns:
+        float64 (B,), 0 for a sentence without words; differentiable.
+    Raises: as `eisner_sibling_log_partition`.
+    Cost: O(n^3) time and memory.
+    Source: as `eisner_entropy`.
+    """
+    return _entropy(_checked(arc_scores, sibling_scores, lengths, end_scores), single_root)
+
+
+def eisner_sample(
+    arc_scores: Tensor,
+    lengths: Lengths,
+    n_samples: int,
+    generator: torch.Generator | None = None,
+    *,
+    single_root: bool = False,
+) -> Tensor:
+    """Independent projective trees, each drawn with its exact probability.
+
+    The generator gives one seed a sentence, in the order of the batch. Sample k of a sentence
+    depends on its seed, its scores and k alone: not on the other sentences, the padding, the number
+    of samples, the device or the threads.
+
+    Args:
+        arc_scores, lengths, single_root: as `eisner_log_partition`.
+        n_samples: trees for each sentence.
+        generator: where randomness comes from; None: torch's own. It moves on by B numbers.
+    Returns:
+        heads int64 (B, n_samples, N), -1 at position 0 and in padding, on the device of the scores.
+    Raises: as `eisner_log_partition`; ScoreError for a negative number of samples.
+    Cost: O(n^3) once and O(n^2) a sample; in native code and main memory, whatever the device.
+    Source: top-down through the inside chart (forward filtering, backward sampling).
+    """
+    require_sample_count(n_samples)
+    return _sample(_checked(arc_scores, None, lengths, None), n_samples, generator, single_root)
+
+
+def eisner_sibling_sample(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    lengths: Lengths,
+    n_samples: int,
+    generator: torch.Generator | None = None,
+    *,
+    end_scores: Tensor | None = None,
+    single_root: bool = False,
+) -> Tensor:
+    """`eisner_sample` under scores of arcs and siblings.
+
+    Args:
+        arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling`.
+        n_samples, generator: as `eisner_sample`.
+    Returns: as `eisner_sample`.
+    Raises: as `eisner_sibling_log_partition`; ScoreError for a negative number of samples.
+    Cost, source: as `eisner_sample`.
+    """
+    require_sample_count(n_samples)
+    given = _checked(arc_scores, sibling_scores, lengths, end_scores)
+    return _sample(given, n_samples, generator, single_root)
+
+
+class _Parts(NamedTuple):
+    """Checked scores as float64, by their names in the chart, still attached; lengths int64."""
+
+    scores: dict[str, Tensor]
+    lengths: Tensor
+
+    @property
+    def arc(self) -> Tensor:
+        return self.scores["arc"]
+
+    @property
+    def has_siblings(self) -> bool:
+        return "sib" in self.scores
+
+    @property
+    def native(self) -> tuple[str, Tensor, *tuple[Tensor, ...]]:
+        """For native code, which reads no other cells than those of parts."""
+        decoder = "eisner_sibling" if self.has_siblings else "eisner"
+        return decoder, self.lengths, *self.scores.values()
+
+    def readable(self) -> "_Parts":
+        """0 where nothing is to be read."""
+        n_nodes = self.arc.shape[1]
+        read = {name: read_cells(self.lengths, n_nodes) for name in self.scores}
+        if self.has_siblings:
+            read["sib"] = read_sibling_cells(self.lengths, n_nodes)
+        scores = {name: torch.where(read[name], part, 0.0) for name, part in self.scores.items()}
+        return _Parts(scores, self.lengths)
+
+    def log_sums(self, single_root: bool, with_entropy: bool) -> Tensor:
+        """Log-partition and, if asked for, entropy in torch: (1 or 2, B); of `readable`."""
+        chart = (second_order if self.has_siblings else first_order).CHART
+        return log_sums(
+            chart, self.scores, self.lengths, single_root=single_root, with_entropy=with_entropy
+        )
+
+
+def _checked(
+    arc_scores: Tensor,
+    sibling_scores: Tensor | None,
+    lengths: Lengths,
+    end_scores: Tensor | None,
+) -> _Parts:
+    """The scores of a batch; no siblings: those of the first order."""
+    if sibling_scores is None:
+        words, parts = check_arcs(arc_scores, lengths)[1], {"arc": arc_scores}
+    else:
+        *_, words = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
+        ends = torch.zeros_like(arc_scores) if end_scores is None else end_scores
+        parts = {"arc": arc_scores, "sib": sibling_scores, "end": ends}
+    return _Parts({name: part.to(torch.float64) for name, part in parts.items()}, words)
+
+
+def _needs_gradient(*scores: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(s is not None and s.requires_grad for s in scores)
+
+
+def _choose(backend: str, arcs: Tensor, *others: Tensor | None) -> str:
+    """The backend; where a gradient is asked for, "auto" is the torch form."""
+    if backend == "auto" and _needs_gradient(arcs, *others):
+        return "torch"
+    return choose_backend(backend, arcs.device)
+
+
+def _log_partition(given: _Parts, single_root: bool, backend: str) -> Tensor:
+    if backend == "cpu":
+        return sum_trees(*given.native, single_root=single_root, with_marginals=False)[0]
+    log_partition = given.readable().log_sums(single_root, with_entropy=False)[0]
+    require_trees(log_partition)
+    return log_partition
+
+
+def _marginals(given: _Parts, single_root: bool, backend: str) -> Tensor:
+    if backend == "cpu":
+        _, marginals = sum_trees(*given.native, single_root=single_root)
+        assert marginals is not None
+        return marginals
+    needs_gradient = _needs_gradient(*given.scores.values())
+    log_partition, marginals = _marginals_torch(given, single_root, needs_gradient)
+    require_trees(log_partition)
+    return marginals
+
+
+def _entropy(given: _Parts, single_root: bool) -> Tensor:
+    log_partition, entropy = given.readable().log_sums(single_root, with_entropy=True)
+    require_trees(log_partition)
+    return entropy
+
+
+def _sample(
+    given: _Parts, n_samples: int, generator: torch.Generator | None, single_root: bool
+) -> Tensor:
+    decoder, lengths, *parts = given.native
+    _, heads = draw_trees(
+        decoder, lengths.cpu(), *(part.cpu() for part in parts),
+        n_samples=n_samples, seeds=_draw_seeds(len(lengths), generator), single_root=single_root,
+    )  # fmt: skip
+    return heads.to(given.arc.device)
+
+
+def _draw_seeds(n_batch: int, generator: torch.Generator | None) -> Tensor:
+    """One seed a sentence, int64 (B,) in main memory; the first ones do not depend on B."""
+    device = "cpu" if generator is None else generator.device
+    seeds = [
+        torch.randint(2**63 - 1, (1,), generator=generator, device=device) for _ in range(n_batch)
+    ]
+    return torch.cat([*seeds, torch.empty(0, dtype=torch.int64, device=device)]).cpu()
+
+
+def _entropy_of_marginals(
+    log_partition: Tensor, marginals: Tensor | None, given: _Parts
+) -> tuple[Tensor, Tensor]:
+    """log Z - <marginals, scores>, and whether no more than three digits cancel; both (B,)."""
+    assert marginals is not None
+    arcs = given.arc.detach()
+    # The largest score into each word, 0 where there is no finite one.
+    top = arcs.masked_fill(~read_cells(given.lengths, arcs.shape[1]), -torch.inf).amax(1)
+    top = top.masked_fill(top == -torch.inf, 0.0)
+    # 0 * -inf = 0: forbidden arcs have no probability.
+    shifted = torch.where(marginals > 0, arcs - top[:, None], 0.0)
+    expected = (marginals * shifted).flatten(1).sum(1)
+    is_sharp = (expected > -1e3) & (top.abs().sum(1) < 1e5)
+    return (log_partition - top.sum(1) - expected).clamp(min=0.0), is_sharp
+
+
+def _marginals_torch(
+    given: _Parts, single_root: bool, needs_gradient: bool
+) -> tuple[Tensor, Tensor]:
+    """Log-partition (B,) and arc marginals (B, N, N) by differentiation."""
+    given = given.readable()
+    with torch.inference_mode(False):  # autograd refuses tensors that were made in inference mode
+        lengths, scores = given.lengths.clone(), given.scores
+        if not needs_gradient:
+            scores = {name: part.detach().clone() for name, part in scores.items()}
+
+    def log_partitions(arcs: Tensor) -> Tensor:
+        parts = _Parts({**scores, "arc": arcs}, lengths)
+        return parts.log_sums(single_root, with_entropy=False)[0]
+
+    return differentiate(log_partitions, scores["arc"], keep_gradients=needs_gradient)
+
+
+class _NativeLogPartition(torch.autograd.Function):
+    """The log-partition with the native marginals as its gradient."""
+
+    @staticmethod
+    def forward(ctx, arcs, lengths, single_root):  # type: ignore[no-untyped-def]
+        log_partition, marginals = sum_trees("eisner", lengths, arcs, single_root=single_root)
+        ctx.save_for_backward(arcs, lengths, marginals)
+        ctx.single_root = single_root
+        return log_partition
+
+    @staticmethod
+    def backward(ctx, of_log_partition):  # type: ignore[no-untyped-def]
+        arcs, lengths, marginals = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody wants to go on to the second derivative
+            given = _Parts({"arc": arcs}, lengths)
+            _, marginals = _marginals_torch(given, ctx.single_root, needs_gradient=True)
+        return of_log_partition[:, None, None] * marginals, None, None

@@ -1,0 +1,46 @@
+// Trees of all decoders that have best and k best trees, sums and random trees.
+//
+// decoder: BY_EISNER, BY_CHU_LIU_EDMONDS or BY_EISNER_SIBLING of native/decoder_numbers.h. Scores of a
+// batch are (B, N, N), [h, m]; sibling scores (B, N, N, N), [h, m, s], s == h for no inner sibling,
+// with B N rows; end scores (B, N, N); only BY_EISNER_SIBLING has siblings and ends. All scores have
+// one type, float32 or float64. lengths (B,): words of each sentence, at most N - 1. Functions return
+// BAD_SHAPE where shapes do not agree,
+// otherwise the first sentence without a tree, -1 if all have trees.
+#pragma once
+
+#include "types.h"
+
+// The k best trees, best first: heads (B, k, N), -1 where no word is; totals (B, k) in the type of the
+// scores, falling. Where there are no more trees, heads are -1 and totals -inf.
+GPUPARSE(int64_t) find_trees_batch(int64_t decoder, any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
+    bool single_root, out_i64_3 heads, out_any_2 totals);
+
+// Log-partitions (B,) in nats, -inf for a sentence without a tree, and marginals (B, N, N) of arcs;
+// empty: only log-partitions.
+GPUPARSE(int64_t) sum_trees_batch(int64_t decoder, f64_3 arc, f64_3 sibling, f64_3 end, i64_1 lengths,
+    bool single_root, out_f64_3 marginals, out_f64_1 log_partitions);
+
+// Random trees: heads (B, samples, N), -1 where no word is, and log-partitions (B,). Tree t of a
+// sentence depends on its scores, its seed and t alone.
+GPUPARSE(int64_t) draw_trees_batch(int64_t decoder, f64_3 arc, f64_3 sibling, f64_3 end, i64_1 lengths,
+    bool single_root, i64_1 seeds, out_i64_3 heads, out_f64_1 log_partitions);
+
+// Sibling scores of one sentence as sums of cells of a table, for tests and benchmarks of what search
+// reads while it runs: see FactoredSiblings in sibling_provider.h. first, pair, end (N, N); firsts
+// (P,); places and masks (3, P, N) of head, sibling and modifier; gaps (P, 2 N + 1) or wider.
+struct SiblingTables {
+    f64_2 first;
+    f64_2 pair;
+    f64_2 end;
+    any_1 table;
+    i64_1 firsts;
+    i64_3 places;
+    i64_3 masks;
+    i64_2 gaps;
+};
+
+// The k best trees of a sentence of N - 1 >= 1 words: heads (k, N) and their scores (k,) as the chart
+// adds them; then, unless empty, marginals (N, N) under scores times `scale`, and the log-partition
+// (1,). Returns how many trees there are.
+GPUPARSE(int64_t) eisner_sibling_of_tables(f64_2 arc, const SiblingTables* tables, bool single_root,
+    double scale, out_i64_2 heads, out_f64_1 totals, out_f64_2 marginals, out_f64_1 log_partition);

@@ -1,0 +1,107 @@
+// Exported functions of searches by single changes, and of checks of trees and scores.
+#include "api/single_changes.h"
+
+#include "batch_scores.h"
+#include "check_scores.h"
+#include "hill_climb.h"
+#include "multi_parent.h"
+
+using namespace gpuparse;
+
+namespace {
+
+// Call search(arcs, siblings, b, n, arena), which returns the new score, for each sentence b whose start
+// has words and no forbidden part; other starts keep their score. starts (B, N): heads.
+template <class F, class Search>
+int64_t search_from(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, const int64_t* starts, F* totals,
+                    Search search) {
+    return for_sentences(lengths, [&](int64_t b, int64_t n, Arena& arena) {
+        const auto arcs = scores_of_sentence<F>(arc, b);
+        const auto siblings = siblings_of_sentence<F>(sibling, end, b);
+        totals[b] = score_sibling_tree(arcs, siblings, n, starts + b * arc.n1);
+        if (n > 0 && totals[b] > -(F)INFINITY) totals[b] = search(arcs, siblings, b, n, arena);
+    });
+}
+
+int64_t check_parts(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, out_any_1 totals) {
+    if (!scores_fit(arc, lengths) || !siblings_fit(arc, sibling, end) || totals.n0 != arc.n0)
+        return BAD_SHAPE;
+    return sibling.dtype == arc.dtype && end.dtype == arc.dtype && totals.dtype == arc.dtype ? OK
+                                                                                             : BAD_TYPE;
+}
+
+}  // namespace
+
+GPUPARSE(int64_t) hill_climb_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
+                                   const ChangeLimits* limits, out_i64_2 heads, out_any_1 totals,
+                                   out_i64_1 changes) {
+    const int64_t status = check_parts(arc, sibling, end, lengths, totals);
+    if (status != OK) return status;
+    if (heads.n0 != arc.n0 || heads.n1 != arc.n1 || changes.n0 != arc.n0) return BAD_SHAPE;
+    for (int64_t b = 0; b < arc.n0; b++) changes.data[b] = 0;
+    return of_float_type(arc.dtype, [&](auto* number) {
+        typedef __typeof__(*number + 0) F;
+        return search_from(
+            arc, sibling, end, lengths, heads.data, (F*)totals.data,
+            [&](View2<const F> arcs, const auto& siblings, int64_t b, int64_t n, Arena& arena) {
+                int64_t* const tree = heads.data + b * heads.n1;
+                changes.data[b] =
+                    hill_climb_sentence(arcs, siblings, n, limits->single_root, limits->max_changes,
+                                        limits->min_gain, arena, tree);
+                return score_sibling_tree(arcs, siblings, n, tree);
+            });
+    });
+}
+
+GPUPARSE(int64_t) multi_parent_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
+                                     const ChangeLimits* limits, i64_2 heads, out_b8_3 arcs,
+                                     out_any_1 totals) {
+    const int64_t status = check_parts(arc, sibling, end, lengths, totals), nodes = arc.n1;
+    if (status != OK) return status;
+    if (heads.n0 != arc.n0 || heads.n1 != nodes || arcs.n0 != arc.n0 || arcs.n1 != nodes ||
+        arcs.n2 != nodes)
+        return BAD_SHAPE;
+    memset(arcs.data, 0, (size_t)(arc.n0 * nodes * nodes));
+    return of_float_type(arc.dtype, [&](auto* number) {
+        typedef __typeof__(*number + 0) F;
+        return search_from(
+            arc, sibling, end, lengths, heads.data, (F*)totals.data,
+            [&](View2<const F> of_arcs, const auto& siblings, int64_t b, int64_t n, Arena& arena) {
+                const View2<uint8_t> graph = {arcs.data + b * nodes * nodes, nodes};
+                return multi_parent_sentence(of_arcs, siblings, n, limits->single_root,
+                                             limits->max_changes, limits->min_gain, arena,
+                                             heads.data + b * nodes, graph);
+            });
+    });
+}
+
+GPUPARSE(int64_t) find_bad_tree(i64_2 heads, i64_1 lengths, bool single_root) {
+    if (!lengths_fit(lengths, heads.n0, heads.n1)) return BAD_SHAPE;
+    Arena arena;
+    int64_t* seen = arena.take<int64_t>(heads.n1);
+    if (!seen) return NO_MEMORY;
+    for (int64_t b = 0; b < heads.n0; b++)
+        if (!is_tree(heads.data + b * heads.n1, lengths.data[b], single_root, seen)) return b;
+    return -1;
+}
+
+GPUPARSE(int64_t) find_unusable_arc(any_3 scores, i64_1 lengths) {
+    if (scores.n1 != scores.n2 || lengths.n0 != scores.n0) return BAD_SHAPE;
+    const int64_t nodes = scores.n1;
+    return of_float_type(scores.dtype, [&](auto* number) {
+        typedef __typeof__(*number + 0) F;
+        return find_unusable_arcs(view3((const F*)scores.data, nodes, nodes), lengths, nodes);
+    });
+}
+
+GPUPARSE(int64_t) find_unusable_sibling(any_3 scores, i64_1 lengths) {
+    const int64_t nodes = scores.n1;
+    if (scores.n2 != nodes || scores.n0 != lengths.n0 * nodes ||
+        !lengths_fit(lengths, lengths.n0, nodes))
+        return BAD_SHAPE;
+    return of_float_type(scores.dtype, [&](auto* number) {
+        typedef __typeof__(*number + 0) F;
+        const View4<const F> cells = {(const F*)scores.data, nodes * nodes * nodes, nodes * nodes, nodes};
+        return find_unusable_siblings(cells, lengths, nodes);
+    });
+}
