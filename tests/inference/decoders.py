@@ -77,13 +77,6 @@ ROWS = {
     "chu_liu_edmonds": Row(inference.chu_liu_edmonds, reference.chu_liu_edmonds, projective=False),
 }
 
-SIBLING_ROWS = {
-    "eisner_sibling": Row(inference.eisner_sibling, projective.eisner_sibling, projective=True),
-    "hill_climb": Row(inference.hill_climb, reference.hill_climb, projective=False),
-    "multi_parent": Row(inference.multi_parent, reference.multi_parent, projective=False),
-}
-"""Those that read sibling scores too."""
-
 KBEST_ROWS = {
     "eisner_kbest": Row(inference.eisner_kbest, projective.eisner_kbest, projective=True),
     "eisner_sibling_kbest": Row(
@@ -91,16 +84,6 @@ KBEST_ROWS = {
     ),
 }
 """Those that find several trees, each named after the decoder of the best one."""
-
-THIRD_ORDER_ROWS = {
-    "eisner_grand_sibling": Row(
-        inference.eisner_grand_sibling, higher_order.eisner_grand_sibling, projective=True
-    ),
-    "eisner_tri_sibling": Row(
-        inference.eisner_tri_sibling, higher_order.eisner_tri_sibling, projective=True
-    ),
-}
-"""Those that read parts of three arcs."""
 
 Parts = dict[str, np.ndarray]
 """Scores by part: of one sentence (N, ...), or of a batch (B, N, ...)."""

@@ -7,33 +7,23 @@ import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import backends, eisner, eisner_sibling
-from tests.inference.decoders import IN_MAIN_MEMORY, THIRD_ORDER_ROWS
+from gpuparse.inference import DECODERS, backends, eisner, eisner_sibling
+from tests.inference.decoders import IN_MAIN_MEMORY, TEXTBOOK
 from tests.oracles.brute_force import all_trees
 from tests.oracles.higher_order_values import part_values
+from tests.oracles.tree_parts import AXES
 from tests.strategies import with_junk
 
-every_decoder = pytest.mark.parametrize("name", THIRD_ORDER_ROWS)
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 every_backend = pytest.mark.parametrize("backend", IN_MAIN_MEMORY)
 
-# The scores that a decoder reads beside those of arcs, in the order of its textbook form, and how
-# many words each names.
-READS = {
-    "eisner_grand_sibling": {
-        "sibling_scores": 3,
-        "grandparent_scores": 3,
-        "grand_sibling_scores": 4,
-        "end_scores": 2,
-    },
-    "eisner_tri_sibling": {
-        "sibling_scores": 3,
-        "tri_sibling_scores": 4,
-        "outermost_scores": 4,
-        "end_scores": 2,
-    },
-}
-LARGER = {
+NAMES = [
+    name for name, row in DECODERS.items() if row.is_projective and "grand_sibling" in row.parts
+]
+every_decoder = pytest.mark.parametrize("name", NAMES)
+# The scores that a decoder reads beside those of arcs, and how many words each names.
+READS = {name: {f"{field}_scores": AXES[field] for field in DECODERS[name].reads} for name in NAMES}
+HIGHER = {
     name: [key for key in reads if key not in ("sibling_scores", "end_scores")]
     for name, reads in READS.items()
 }
@@ -87,9 +77,11 @@ def values_of(name, scores, single_root):
 
 def textbook(name, scores, b, n, single_root):
     """The textbook's tree of sentence b, of n words."""
-    parts = [scores[key][b] for key in ("arc_scores", *READS[name])]
-    cut = [part[tuple(slice(n + 1) for _ in range(part.ndim))] for part in parts]
-    return THIRD_ORDER_ROWS[name].textbook(*cut, single_root=single_root)
+    parts = {
+        key.removesuffix("_scores"): part[(b, *[slice(n + 1)] * (part.ndim - 1))]
+        for key, part in scores.items()
+    }
+    return TEXTBOOK[name](parts, single_root)
 
 
 def search(name, scores, lengths=None, *, single_root=False, backend="cpu", device="cpu"):
@@ -98,7 +90,7 @@ def search(name, scores, lengths=None, *, single_root=False, backend="cpu", devi
     arcs = tensors.pop("arc_scores")
     if lengths is None:
         lengths = torch.full((len(arcs),), arcs.shape[1] - 1)
-    return THIRD_ORDER_ROWS[name].search(
+    return DECODERS[name].function("best")(
         arcs, lengths, **tensors, single_root=single_root, backend=backend
     )
 
@@ -176,7 +168,7 @@ def test_without_higher_order_parts_it_is_the_lower_order(name, single_root, bac
     """The same values; ties may fall another way."""
     rng = np.random.default_rng(4)
     scores = drawn(rng, name, 8, 12)
-    for key in LARGER[name]:
+    for key in HIGHER[name]:
         del scores[key]
     arcs, siblings, ends = (
         torch.from_numpy(scores[key]) for key in ("arc_scores", "sibling_scores", "end_scores")
@@ -283,7 +275,7 @@ def test_scores_are_checked(name, backend):
         with pytest.raises(ScoreError, match=message):
             search(name, {**scores, **changed}, lengths, backend=backend)
 
-    for key in LARGER[name]:
+    for key in HIGHER[name]:
         refused(f"{key} has shape", **{key: scores[key][:, 1:]})
         refused(f"{key} has type torch.bool", **{key: scores[key] > 0})
         for bad in (np.nan, np.inf, 3e38, -3e38):
@@ -353,7 +345,7 @@ def test_deep_chains_and_wide_heads(name, single_root, towards_end):
         arcs = np.full((1, n + 1, n + 1), -np.inf, np.float32)
         arcs[0, head, m] = 1
         # Only what was asked for is read, so that no tensor of n^4 is needed.
-        heads, values = THIRD_ORDER_ROWS[name].search(
+        heads, values = DECODERS[name].function("best")(
             torch.from_numpy(arcs), torch.tensor([n]), single_root=single_root, backend="cpu"
         )
         assert heads[0, 1:].tolist() == head.tolist()
