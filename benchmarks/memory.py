@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.registry import Report
 from benchmarks.subjects import add_treebank_argument, read_subject, trained_model
-from gpuparse.folder import save_parser
+from gpuparse.model_folder import save_parser
 
 GATE = ("tests/test_model.py",)
 _CHILD = """

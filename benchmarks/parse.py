@@ -16,7 +16,7 @@ from gpuparse.commands import parse
 from gpuparse.data.batch import word_places
 from gpuparse.data.conll import treebank_from_bytes, write_predictions
 from gpuparse.data.treebank import Treebank
-from gpuparse.folder import save_parser
+from gpuparse.model_folder import save_parser
 from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.labels import label_ragged

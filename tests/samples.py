@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from gpuparse.data.conll import Treebank, treebank_from_bytes
-from gpuparse.folder import save_parser
+from gpuparse.model_folder import save_parser
 from gpuparse.parser import Parser
 
 Sentence = list[list[str]]

@@ -13,10 +13,10 @@ from gpuparse.confidence import find_k_best_trees, find_marginals, parse_with_co
 from gpuparse.data.batch import word_places
 from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError
 from gpuparse.features.templates import parse_set
-from gpuparse.folder import load_parser, save_parser
 from gpuparse.inference import minimum_bayes_risk
 from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.temperatures import fit_temperatures
+from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import TorchScorer, arc_scores
 from gpuparse.scoring.siblings import sibling_scores

@@ -13,8 +13,8 @@ from gpuparse.commands.console import run
 from gpuparse.commands.paper_tables import load_tables
 from gpuparse.config import RunConfig, known_keys, load_config, parse_config
 from gpuparse.features.templates import TemplateSet, load_templates
-from gpuparse.folder import load_parser
 from gpuparse.learning.updates import check_learning
+from gpuparse.model_folder import load_parser
 from gpuparse.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ from gpuparse.commands.gold import written
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.graphs import Graphs, read_graphs
 from gpuparse.features.templates import load_templates
-from gpuparse.folder import VOCABULARY, load_parser, save_parser
+from gpuparse.model_folder import VOCABULARY, load_parser, save_parser
 from gpuparse.parser import UNLABELLED, Parser, Predictions
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.oracles import brute_force

@@ -16,9 +16,9 @@ from gpuparse.data.trees import is_projective
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.templates import TemplateSet
-from gpuparse.folder import WEIGHTS, load_parser, save_parser
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
+from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
 from gpuparse.parser import Parser
 from gpuparse.scoring.admission import CHAIN, LOWER, OWN, PartSize, sentence_cells
 from gpuparse.scoring.weights import Weights

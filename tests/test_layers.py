@@ -27,7 +27,7 @@ LEVELS = {
     "parser": 4,
     "confidence": 5,
     "decoder_choice": 5,
-    "folder": 5,
+    "model_folder": 5,
     "learning": 6,
     "commands": 7,
     "__main__": 8,

@@ -18,7 +18,9 @@ from safetensors.torch import save_file as save_torch_file
 from gpuparse.decoder_choice import with_decoder
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.folder import (
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.learning.trainer import Trainer
+from gpuparse.model_folder import (
     CONFIG,
     FEATURES,
     LABEL_FEATURES,
@@ -27,8 +29,6 @@ from gpuparse.folder import (
     load_parser,
     save_parser,
 )
-from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.oracles import brute_force

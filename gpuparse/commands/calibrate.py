@@ -12,8 +12,8 @@ from gpuparse.commands.resources import limit_torch_threads, thread_count
 from gpuparse.data.guides import read_guides
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder
-from gpuparse.folder import WEIGHTS, load_parser, save_parser
 from gpuparse.learning.temperatures import Fit, fit_temperatures
+from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
 
 
 def main(arguments: Sequence[str]) -> int:

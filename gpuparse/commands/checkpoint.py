@@ -12,7 +12,7 @@ from safetensors.numpy import save
 
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.files import replace_file
-from gpuparse.folder import WEIGHTS
+from gpuparse.model_folder import WEIGHTS
 from gpuparse.plain_yaml import parse_yaml
 
 FOLDER, STATE = "last", "state.safetensors"

@@ -18,8 +18,8 @@ from gpuparse.data.conll import MAX_LINE
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
 from gpuparse.files import replace_file
-from gpuparse.folder import load_parser, sum_of_folder
 from gpuparse.inference.decoders import DECODERS, with_quantity
+from gpuparse.model_folder import load_parser, sum_of_folder
 from gpuparse.parser import Parser
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 

@@ -39,9 +39,9 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.evaluation.metrics import punctuation_by_category
 from gpuparse.evaluation.treebanks import GraphColumn, score_treebank_graphs, score_treebanks
 from gpuparse.files import replace_file
-from gpuparse.folder import WEIGHTS, load_parser
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.updates import check_learning
+from gpuparse.model_folder import WEIGHTS, load_parser
 
 
 def main(arguments: Sequence[str]) -> int:

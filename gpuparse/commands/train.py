@@ -30,7 +30,6 @@ from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
-from gpuparse.folder import load_parser, save_parser
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning import events
 from gpuparse.learning.mixing import ALONE, Processes, check_same, joined_processes
@@ -38,6 +37,7 @@ from gpuparse.learning.stages.pruning import Pruned
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.trainer import Trainer
 from gpuparse.learning.updates import check_learning
+from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
 
 MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose

@@ -27,7 +27,7 @@ from gpuparse.inference.search import Search
 from gpuparse.parts import CHILDREN
 from gpuparse.scoring.admission import CPU_BUDGET
 from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer, arc_scores, guide_scores
-from gpuparse.scoring.higher import dense_higher_scores
+from gpuparse.scoring.higher_order import dense_higher_scores
 from gpuparse.scoring.labels import first_best, graph_labels, tree_label_scores
 from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Sentences
 from gpuparse.scoring.siblings import sibling_scores

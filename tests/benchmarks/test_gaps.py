@@ -14,9 +14,9 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import load_templates
-from gpuparse.folder import save_parser
 from gpuparse.inference import eisner_sibling, hill_climb
 from gpuparse.learning.trainer import Trainer
+from gpuparse.model_folder import save_parser
 from tests.oracles.brute_force import best_sibling_values, best_values
 
 pytest.importorskip("scipy.optimize", reason="scipy is not installed")

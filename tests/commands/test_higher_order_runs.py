@@ -9,7 +9,7 @@ from gpuparse.commands import parse, resources, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.synthetic import generate
-from gpuparse.folder import load_parser
+from gpuparse.model_folder import load_parser
 from gpuparse.scoring import native
 from gpuparse.scoring.admission import PartSize, sentence_cells
 from tests.commands.test_parse import columns

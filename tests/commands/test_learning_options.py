@@ -5,7 +5,7 @@ import pytest
 from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.data.synthetic import generate
-from gpuparse.folder import load_parser
+from gpuparse.model_folder import load_parser
 
 CONFIG = """\
 output: model

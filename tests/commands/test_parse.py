@@ -17,7 +17,7 @@ from gpuparse.data import conll
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
 from gpuparse.data.synthetic import generate
 from gpuparse.decoder_choice import with_decoder
-from gpuparse.folder import load_parser
+from gpuparse.model_folder import load_parser
 from tests.commands.conftest import ROOT, program
 
 

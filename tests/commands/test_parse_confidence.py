@@ -16,7 +16,7 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import repeated
 from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
-from gpuparse.folder import (
+from gpuparse.model_folder import (
     CONFIG,
     FEATURES,
     LABEL_FEATURES,

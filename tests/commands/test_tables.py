@@ -17,7 +17,7 @@ from gpuparse.commands.paper_tables import load_tables
 from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
-from gpuparse.folder import WEIGHTS, load_parser
+from gpuparse.model_folder import WEIGHTS, load_parser
 from tests.commands.conftest import ROOT, program
 
 PAPER = ROOT / "configs" / "papers" / "mcdonald-pereira-2006.yaml"

@@ -17,7 +17,7 @@ from gpuparse.config import parse_config
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.synthetic import generate
 from gpuparse.files import lock_folder
-from gpuparse.folder import load_parser
+from gpuparse.model_folder import load_parser
 from tests.commands.conftest import ROOT, program
 
 

@@ -9,8 +9,8 @@ from gpuparse.data.guides import read_guides
 from gpuparse.data.trees import nesting_order, reordered
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.folder import load_parser, save_parser
 from gpuparse.learning.trainer import Trainer
+from gpuparse.model_folder import load_parser, save_parser
 from tests.learning import literal
 from tests.learning.test_trainer import (
     OPTIONS,

@@ -12,7 +12,7 @@ from gpuparse.features.plan import HigherPlan, compile_higher
 from gpuparse.parts import CHILDREN, HIGHER_ORDER
 from tests.oracles.higher_order_parts import higher_order_parts_of
 from tests.samples import any_heads, projective_heads
-from tests.scoring.test_higher import prepared, template_set
+from tests.scoring.test_higher_order import prepared, template_set
 
 # As native/part_list.h numbers them.
 ARC, LABEL, SIBLINGS, RIGHT_END, LEFT_END, HIGHER = range(6)

@@ -1,8 +1,7 @@
 """A parser's folder: texts, tensors and facts, without pickle; nothing in it is ever executed.
 
 The facts are in the metadata of the tensors' file. Among them is the SHA-256 of every part, so that
-damage is noticed before anything is used.
-"""
+damage is noticed before anything is used."""
 
 import hashlib
 import json

@@ -15,7 +15,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
 from gpuparse.parts import HIGHER_ORDER, listed_number
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.higher import higher_rows, higher_scores
+from gpuparse.scoring.higher_order import higher_rows, higher_scores
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights, hashed_map
 from tests.oracles.arc_features import known_values
