@@ -3,11 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping
 
-from gpuparse.data.vocabulary import Encoder
+from gpuparse.data.batch import Batch
 from gpuparse.parser import Parser
 from gpuparse.scoring.weights import label_map
 from tests.rows import rows_of_arcs, rows_of_ends, rows_of_siblings, wide_map
-from tests.samples import Sentence, treebank_of
 
 Part = tuple
 Named = Mapping[Part, Counter]  # the features of every part of a sentence
@@ -37,16 +36,13 @@ def rows_of_names(named: list[Named], exact: list[Rows], found: list[Rows]) -> d
     return rows
 
 
-def rows_of_trees(
-    model: Parser, sentences: list[Sentence], named: list[Named]
-) -> dict[Hashable, int]:
-    """The rows of arc features, and of sibling and end features if the model has them."""
-    batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
-    plan, exact = model.plan._replace(guide=None), wide_map(model.plan)
+def rows_of_trees(model: Parser, batch: Batch, named: list[Named]) -> dict[Hashable, int]:
+    """The rows of arc and guide features, and of sibling and end features if there are any."""
+    plan, exact = model.plan, wide_map(model.plan)
     ours, theirs = [], []
     for b in range(len(batch)):
         for features, rows in ((exact, ours), (model.features, theirs)):
-            found: dict[Part, list[int]] = dict(rows_of_arcs(batch, b, plan.arcs, features))
+            found: dict[Part, list[int]] = dict(rows_of_arcs(batch, b, plan, features))
             if plan.siblings:
                 found |= rows_of_siblings(batch, b, plan, features)
                 found |= rows_of_ends(batch, b, plan, features)
@@ -54,13 +50,10 @@ def rows_of_trees(
     return rows_of_names(named, ours, theirs)
 
 
-def lines_of_labels(
-    model: Parser, sentences: list[Sentence], named: list[Named]
-) -> dict[Hashable, int]:
+def lines_of_labels(model: Parser, batch: Batch, named: list[Named]) -> dict[Hashable, int]:
     """The lines of label features, of labels that are found with the trees."""
     assert model.joint_plan is not None
     assert model.label_weights is not None
-    batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
     exact = wide_map(model.joint_plan)
     hashed = label_map(len(model.label_weights.array))
     ours, theirs = (

@@ -33,7 +33,7 @@ from tests.oracles.higher_order_features import higher_order_features
 from tests.oracles.higher_order_parts import higher_order_parts_of
 from tests.oracles.online import UNKNOWN, Answer, TieError
 from tests.oracles.sibling_features import end_features, sibling_features
-from tests.rows import end_parts, rows_of_arcs, sibling_parts, silence
+from tests.rows import end_parts, sibling_parts, silence
 from tests.runs import run_config
 from tests.samples import (
     Sentence,
@@ -185,19 +185,19 @@ class Literal:
         self.known = known_values(sentences, ["form", "pos"], 3)
         self.batch = model.encode(treebank_of(sentences), guides)
         self.gold = [self._gold(sentence) for sentence in sentences]
-        named = [self._small_parts(sentence) for sentence in sentences]
-        rows = rows_of_trees(model, sentences, named)
+        ends = np.cumsum([len(sentence) for sentence in sentences])[:-1]
+        of_words = [None] * len(sentences) if guides is None else np.split(guides, ends)
+        named = [self._small_parts(s, g) for s, g in zip(sentences, of_words, strict=True)]
+        rows = rows_of_trees(model, self.batch, named)
         self.features: list[online.Features] = [
             {part: Counter(rows[name] for name in of_part.elements())
              for part, of_part in parts.items()}
             for parts in named
         ]  # fmt: skip
-        if guides is not None:
-            self._add_guides(guides)
         self.lines: list[dict[tuple[int, int], list[int]]] = []
         if model.joint_plan:
             of_arcs = [self._label_parts(sentence) for sentence in sentences]
-            lines = lines_of_labels(model, sentences, of_arcs)
+            lines = lines_of_labels(model, self.batch, of_arcs)
             self.lines = [
                 {arc: [lines[name] for name in found.elements()] for arc, found in parts.items()}
                 for parts in of_arcs
@@ -213,19 +213,22 @@ class Literal:
         labels = [UNKNOWN if w[6] == "_" else self.model.labels.index(w[7]) for w in sentence]
         return Answer(arcs, tuple(labels))
 
-    def _small_parts(self, sentence: Sentence) -> dict:
-        """Named features of arcs, siblings and ends."""
+    def _small_parts(self, sentence: Sentence, guides: np.ndarray | None) -> dict:
+        """Named features of arcs, siblings and ends; guides (n,): heads that another found."""
         n, known, templates, found = len(sentence), self.known, self.model.templates, {}
         buckets = templates.distance
-        arc, sibling, end = (
+        arc, guide, sibling, end = (
             [str(template) for template in of_kind]
-            for of_kind in (templates.arc, templates.sibling, templates.end)
+            for of_kind in (templates.arc, templates.guide, templates.sibling, templates.end)
         )
         for h in range(n + 1):
             for m in range(1, n + 1):
                 if h != m:
                     of_arc = arc_features(arc, sentence, h, m, known, 3, buckets)
                     found[h, m] = Counter({("arc", *name): k for name, k in of_arc.items()})
+                    if guides is not None and guides[m - 1] == h:
+                        of_arc = arc_features(guide, sentence, h, m, known, 3, buckets)
+                        found[h, m].update(("guide", *name) for name in of_arc)
         if not self.model.plan.siblings:
             return found
         for part in sibling_parts(n):
@@ -235,17 +238,6 @@ class Literal:
             of_part = end_features(end, sentence, part, known, 3, buckets)
             found[part] = Counter({("ends", *name): 1 for name in of_part})
         return found
-
-    def _add_guides(self, guides: np.ndarray) -> None:
-        assert self.model.plan.guide is not None
-        first = 0
-        for s, features in enumerate(self.features):
-            rows = rows_of_arcs(self.batch, s, self.model.plan.guide.arcs, self.model.features)
-            n = len(self.sentences[s])
-            for m, h in enumerate(guides[first : first + n].tolist(), start=1):
-                if h >= 0:
-                    features[h, m].update(rows[h, m])
-            first += n
 
     def _label_parts(self, sentence: Sentence) -> dict:
         n, templates = len(sentence), self.model.label_templates
