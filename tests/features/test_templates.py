@@ -293,7 +293,7 @@ def end_templates(draw: st.DrawFn) -> Template:
 _EMPTY = Template((), None, frozenset())  # a guide template that looks at nothing else
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(
     st.builds(
         TemplateSet,

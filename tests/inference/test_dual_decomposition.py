@@ -98,10 +98,6 @@ def test_a_thousand_batches_have_the_value_of_enumeration(model, single_root, n)
             )
 
 
-def test_the_cases_above_are_ten_thousand():
-    assert 2 * len(MODELS) * sum([60, 140, 250, 350, 200]) == 10_000
-
-
 @every_root
 @every_kind
 def test_torch_equals_the_textbook_and_what_both_certify_is_the_best(model, single_root):
