@@ -252,8 +252,7 @@ def call(name: str, *values: Any) -> Any:
     Args:
         name: as native/api declares it.
         values: its arguments; arrays are used as they are, never copied.
-    Returns:
-        What the function returns: an int, a float or None.
+    Returns: What the function returns: an int, a float or None.
     Raises:
         NativeError: there is no library, and the function has no plain form.
         TypeError, ValueError: an argument is not what the declaration says, or the function
@@ -268,8 +267,7 @@ def call(name: str, *values: Any) -> Any:
 def struct(name: str, value: Any) -> Any:
     """Convert an object with the attributes of a struct once, to be passed again and again.
 
-    Returns:
-        A `Struct`, or the object itself where there is no library that fits.
+    Returns: A `Struct`, or the object itself where there is no library that fits.
     """
     return library().struct(name, value) if is_available() else value
 
@@ -300,8 +298,7 @@ def is_available() -> bool:
 def library(*, again: bool = False) -> Library:
     """The library, looked for and loaded at the first call.
 
-    Args:
-        again: look for a library that was not found before.
+    Args: again: look for a library that was not found before.
     Raises:
         NativeError: it is missing, older than its sources, or made for another processor; the text
             says what to do.
@@ -324,10 +321,8 @@ def library(*, again: bool = False) -> Library:
 def read_declarations(texts: list[str]) -> Declarations:
     """Read what headers declare.
 
-    Args:
-        texts: the headers' contents.
-    Raises:
-        NativeError: something is declared twice, or in a form that is not known.
+    Args: texts: the headers' contents.
+    Raises: NativeError: something is declared twice, or in a form that is not known.
     """
     found = Declarations({}, {})
     for text in texts:

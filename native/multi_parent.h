@@ -144,7 +144,7 @@ inline typename Siblings::F multi_parent_sentence(View2<const typename Siblings:
     return score;
 }
 
-// The primary heads of one graph, `approximate.multi_parent.primary_heads`: the nearest, of two
+// The primary heads of one graph, `approximate.hill_climb.primary_heads`: the nearest, of two
 // as near the left one. graph: (n + 1, n + 1), [h, m]; fills heads[1..n].
 inline void fill_primary_heads(int64_t n, const uint8_t* graph, int64_t* heads) {
     for (int64_t m = 1; m <= n; m++) {

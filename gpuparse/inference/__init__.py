@@ -13,9 +13,8 @@ if TYPE_CHECKING:
         dual_decomposition,
         dual_decomposition_labelled,
     )
-    from gpuparse.inference.approximate.hill_climb import hill_climb
+    from gpuparse.inference.approximate.hill_climb import hill_climb, multi_parent
     from gpuparse.inference.approximate.loopy_belief_propagation import loopy_belief_propagation
-    from gpuparse.inference.approximate.multi_parent import multi_parent
     from gpuparse.inference.best_trees import (
         chu_liu_edmonds,
         chu_liu_edmonds_kbest,
@@ -108,56 +107,19 @@ __all__ = [
     "with_quantity",
 ]
 
-_NAMES = {
-    "approximate.dual_decomposition": ("dual_decomposition", "dual_decomposition_labelled"),
-    "approximate.loopy_belief_propagation": ("loopy_belief_propagation",),
-    "constraints": ("constrain",),
-    "decoders": ("DECODERS", "Decoder", "with_quantity"),
-    "distributions": ("NonProjectiveTrees", "ProjectiveTrees", "conditional_loss", "hinge_loss"),
-    "higher_order": (
-        "eisner_grand_sibling",
-        "eisner_grandchild",
-        "eisner_grandchild_labelled",
-        "eisner_tri_sibling",
-    ),
-    "approximate.hill_climb": ("hill_climb",),
-    "integer_program": ("integer_program", "integer_program_labelled"),
-    "marginals": ("arc_scores_of_labels", "label_marginals", "minimum_bayes_risk"),
-    "matrix_tree": (
-        "matrix_tree_entropy",
-        "matrix_tree_log_partition",
-        "matrix_tree_marginals",
-        "matrix_tree_sample",
-    ),
-    "approximate.multi_parent": ("multi_parent",),
-    "projective_sums": (
-        "eisner_entropy",
-        "eisner_log_partition",
-        "eisner_marginals",
-        "eisner_sample",
-        "eisner_sibling_entropy",
-        "eisner_sibling_log_partition",
-        "eisner_sibling_marginals",
-        "eisner_sibling_sample",
-    ),
-    "scores": ("Parse", "Scores", "decode"),
-    "best_trees": (
-        "chu_liu_edmonds",
-        "chu_liu_edmonds_kbest",
-        "eisner",
-        "eisner_kbest",
-        "eisner_sibling",
-        "eisner_sibling_kbest",
-    ),
-}
-_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+_MODULES = (
+    "decoders", "scores", "best_trees", "projective_sums", "matrix_tree", "marginals",
+    "constraints", "higher_order", "distributions", "approximate.dual_decomposition",
+    "approximate.hill_climb", "approximate.loopy_belief_propagation", "integer_program",
+)  # fmt: skip
+"""Where public names are looked for, in this order."""
 
 
 class _Room(ModuleType):
     """The package; where a module has the name of its public function, the function is meant."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
+        if not (name in __all__ and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 
@@ -165,9 +127,10 @@ sys.modules[__name__].__class__ = _Room
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    modules = (importlib.import_module(f"{__name__}.{module}") for module in _MODULES)
+    value = next(getattr(module, name) for module in modules if hasattr(module, name))
     globals()[name] = value
     return value
 

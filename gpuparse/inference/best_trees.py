@@ -5,12 +5,7 @@ from torch import Tensor
 from gpuparse.inference.backends import choose_backend, require_native
 from gpuparse.inference.decoders import DECODERS, ENGINES
 from gpuparse.inference.native_trees import find_best, find_k_best
-from gpuparse.inference.scores import (
-    Lengths,
-    check_arcs,
-    check_sibling_scores,
-    require_trees,
-)
+from gpuparse.inference.scores import Lengths, check_arcs, check_sibling_scores, require_trees
 
 
 def eisner(
@@ -25,10 +20,9 @@ def eisner(
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto", "torch", "cpu" (native) or "gpu" (Triton kernels); all give the same
             trees and the same bits.
-    Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each tree's
-        arcs in the order of the words. Charts add (left + right), then the arc; among equally good
-        splits every span takes the smallest, a single root the smallest word.
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each
+        tree's arcs in the order of the words. Charts add (left + right), then the arc; among
+        equally good splits every span takes the smallest, a single root the smallest word.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
@@ -58,10 +52,9 @@ def eisner_sibling(
             side; s == h: there is none. Only h < s < m, m < s < h and s == h are read.
         end_scores: (B, N, N), [b, h, m]: m is the outermost modifier of h on its side, read like
             arc_scores; None: zeros. A side without modifiers scores 0.
-    Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of arc, sibling
-        and end score of each word, added one by one in the order of the words. Ties and the order
-        of additions in the charts: as `gpuparse.charts.eisner_sibling` says.
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of arc,
+        sibling and end score of each word, added one by one in the order of the words. Ties and the
+        order of additions in the charts: as `gpuparse.charts.eisner_sibling` says.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
@@ -81,11 +74,9 @@ def chu_liu_edmonds(
     """Best tree of every sentence of a batch, crossing arcs allowed.
 
     Args: as `eisner`.
-    Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each tree's
-        arcs in the order of the words. Ties: as `textbook.spanning_trees` says.
-    Raises:
-        ScoreError, NoTreeError: as `eisner`.
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each
+        tree's arcs in the order of the words. Ties: as `textbook.spanning_trees` says.
+    Raises: ScoreError, NoTreeError: as `eisner`.
     Cost: O(n^2) time and memory a sentence, in the worst case too, with a single root too.
     Source: slides, "Spanning Tree Parsing"; path growing and single root as
     `textbook.spanning_trees` explains.
@@ -109,8 +100,7 @@ def eisner_kbest(
         arc_scores, lengths, single_root: as `eisner` reads them, in main memory.
         k: number of trees, at least 1.
         backend: "auto" or "cpu" (native), which are the same: there is no torch form.
-    Returns:
-        heads int64 (B, k, N), -1 at position 0 and in padding; scores (B, k). All trees of a
+    Returns: heads int64 (B, k, N), -1 at position 0 and in padding; scores (B, k). All trees of a
         sentence differ. If it has fewer than k, the remaining rows have heads -1 and score -inf;
         the empty sentence has one tree, of score 0. The first tree and its score are those of
         `eisner`. The order is that of the charts: every item orders its derivations by value, then
@@ -146,11 +136,9 @@ def eisner_sibling_kbest(
         arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling` reads
             them, in main memory.
         k, backend: as `eisner_kbest`.
-    Returns:
-        As `eisner_kbest`, the first tree that of `eisner_sibling`. Ties as in `eisner_kbest`; the
-        split of an arc is its inner sibling, and no sibling comes first.
-    Raises:
-        ScoreError, NoTreeError: as `eisner_sibling` and `eisner_kbest`.
+    Returns: As `eisner_kbest`, the first tree that of `eisner_sibling`. Ties as in `eisner_kbest`;
+        the split of an arc is its inner sibling, and no sibling comes first.
+    Raises: ScoreError, NoTreeError: as `eisner_sibling` and `eisner_kbest`.
     Cost: that of `eisner_sibling`, then as `eisner_kbest`.
     Source: that of `eisner_kbest`; McDonald & Pereira 2006, section 2.2.
     """
@@ -170,14 +158,12 @@ def chu_liu_edmonds_kbest(
     """The k best trees of every sentence of a batch, crossing arcs allowed, all different.
 
     Args: as `eisner_kbest`.
-    Returns:
-        heads int64 (B, k, N), -1 at position 0 and in padding; scores (B, k), falling. Where fewer
-        than k trees avoid forbidden arcs, the rest have heads -1 and score -inf. The first tree is
-        that of `chu_liu_edmonds`. A score is the sum of the tree's arcs in the order of the words;
-        where rounding would put that above a better tree's, which differ by no more than that, it
-        is the better tree's. Ties: as `textbook.spanning_trees` says.
-    Raises:
-        ScoreError, NoTreeError: as `eisner_kbest`.
+    Returns: heads int64 (B, k, N), -1 at position 0 and in padding; scores (B, k), falling. Where
+        fewer than k trees avoid forbidden arcs, the rest have heads -1 and score -inf. The first
+        tree is that of `chu_liu_edmonds`. A score is the sum of the tree's arcs in the order of the
+        words; where rounding would put that above a better tree's, which differ by no more than
+        that, it is the better tree's. Ties: as `textbook.spanning_trees` says.
+    Raises: ScoreError, NoTreeError: as `eisner_kbest`.
     Cost: as measured about two searches of O(n^2) for each tree, at the worst n of them; O(k n)
     memory.
     Source: Lawler 1972, with the dual variables of Chu-Liu/Edmonds as bounds; differs from

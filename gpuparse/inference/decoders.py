@@ -73,8 +73,7 @@ class Decoder:
     def tensor_function(self, engine: Engine) -> Callable[..., Any]:
         """The search on checked scores of any device, which does not wait for the device.
 
-        Args:
-            engine: "torch" or "triton"; `has("best", engine)`. The order is at most 2.
+        Args: engine: "torch" or "triton"; `has("best", engine)`. The order is at most 2.
         """
         if engine == "triton":
             return _import(f"triton.{self.of_arcs}", self.name)
@@ -216,7 +215,7 @@ _TABLE = (
         "graphs",
         "approximate: as hill_climb, and heads can be added",
         "n³, and n² per change",
-        _forms(best=("approximate.multi_parent:multi_parent", "n")),
+        _forms(best=("approximate.hill_climb:multi_parent", "n")),
         starts_from="eisner_sibling",
         **_OF_SIBLINGS,
     ),

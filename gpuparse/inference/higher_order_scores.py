@@ -46,14 +46,9 @@ def check_parts(
             `read_part_cells` says. -inf forbids.
         may_cross: arcs may cross, so that the head of h may be any other word.
         has_labels: all scores have a last axis more, labels of the arc from h to m.
-
-    Returns:
-        The scores, detached and contiguous, in the widest type of all. Scores that are read are
-        -inf or at most a 1/(8n + 8)-th of the largest float, so that no sum overflows.
-
-    Raises:
-        ScoreError: a wrong shape, type, device or length, or an unusable value that is read.
-
+    Returns: The scores, detached and contiguous, in the widest type of all. Scores that are read
+        are -inf or at most a 1/(8n + 8)-th of the largest float, so that no sum overflows.
+    Raises: ScoreError: a wrong shape, type, device or length, or an unusable value that is read.
     Cost: the number of cells.
     """
     require_tensor(arc_scores, "arc_scores")
@@ -100,8 +95,7 @@ def check_label_scores(label_scores: Tensor, scores: Scores) -> Tensor:
 def require_usable(scores: Tensor, lengths: Tensor, name: str, *, may_cross: bool = False) -> None:
     """Raise ScoreError for the first score that is read and that no decoder accepts.
 
-    Args:
-        scores: of a part, or "label", of arcs; perhaps with labels in a last axis.
+    Args: scores: of a part, or "label", of arcs; perhaps with labels in a last axis.
     """
     if is_traced():
         return
@@ -179,9 +173,7 @@ def search_native(
         scores: checked, in main memory; with labels, arcs are (B, N, N, L).
         label_scores: of labels under limits, (B, N, N, L).
         options: fields of `Search`.
-
-    Returns:
-        What was found; scores in float64, -inf where there is no tree.
+    Returns: What was found; scores in float64, -inf where there is no tree.
     """
     fields = {field: field for field in _NATIVE_FIELDS}
     if name == "eisner_tri_sibling":  # grand-siblings are those of outermost modifiers

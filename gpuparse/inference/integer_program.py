@@ -48,10 +48,7 @@ from gpuparse.errors import ConfigError, GpuparseError, NoTreeError
 from gpuparse.inference.backends import require_native
 from gpuparse.inference.batched.dual_decomposition import LimitedLabels
 from gpuparse.inference.best_trees import chu_liu_edmonds
-from gpuparse.inference.higher_order_scores import (
-    check_label_scores,
-    check_parts,
-)
+from gpuparse.inference.higher_order_scores import check_label_scores, check_parts
 from gpuparse.inference.scores import NO_HEAD, Scores, sibling_tree_scores, tree_scores
 from gpuparse.inference.search import classes_of_labels
 from gpuparse.inference.tree_parts import part_tree_scores
@@ -84,21 +81,16 @@ def integer_program(
         grandparent_scores, grand_sibling_scores: as `dual_decomposition` reads them; None: zeros.
         single_root: exactly one modifier of the root; otherwise one or more.
         time_limit: seconds on the clock for each sentence; None: no limit.
-
-    Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as from
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as from
         `eisner_sibling`, `chu_liu_edmonds` without other parts, or `dual_decomposition` with
-        grandparents;
-        optimal bool (B,): the tree is the best one.
-        Where the time ran out it is merely some tree, which may even have forbidden parts and the
-        score -inf. Trees whose scores differ by less than about 1e-8 of the largest difference
-        between two parts of one word may be taken for equally good.
-
+        grandparents; optimal bool (B,): the tree is the best one. Where the time ran out it is
+        merely some tree, which may even have forbidden parts and the score -inf. Trees whose scores
+        differ by less than about 1e-8 of the largest difference between two parts of one word may
+        be taken for equally good.
     Raises:
         ConfigError: scipy is not installed.
         ScoreError: as the decoders named; tensors on another device.
         NoTreeError: forbidden parts leave a sentence without any tree.
-
     Cost: exponential at worst; O(n^3) variables, O(n^2) constraints besides the cycles; with
     grandparents O(n^3) of both, with grand-siblings O(n^4) and O(n^3). Most often one relaxation is
     enough, in time of about n^2 for the second order: a twentieth of a second for 40 words.
@@ -146,14 +138,10 @@ def integer_program_labelled(
     Args:
         label_scores, limits: as in `dual_decomposition_labelled`; other arguments as in
             `integer_program`.
-
-    Returns:
-        heads; labels int64 (B, N), -1 at position 0, in padding, and everywhere where the time ran
-        out and the limits leave the tree no labels; scores, as from `dual_decomposition_labelled`;
-        optimal.
-
-    Raises:
-        As `integer_program` and `dual_decomposition_labelled`.
+    Returns: heads; labels int64 (B, N), -1 at position 0, in padding, and everywhere where the time
+        ran out and the limits leave the tree no labels; scores, as from
+        `dual_decomposition_labelled`; optimal.
+    Raises: As `integer_program` and `dual_decomposition_labelled`.
     """
     require_native("integer_program", "auto", arc_scores.device)
     _require_scipy()
@@ -210,11 +198,7 @@ class _Sentence:
 
 
 def _of_sentence(
-    parts: Scores,
-    label_scores: Tensor | None,
-    classes: tuple[np.ndarray, ...],
-    b: int,
-    n: int,
+    parts: Scores, label_scores: Tensor | None, classes: tuple[np.ndarray, ...], b: int, n: int
 ) -> _Sentence:
     def cut(scores: Tensor | None) -> np.ndarray | None:
         if scores is None:
@@ -389,11 +373,7 @@ def _heads_of_heads(allowed: np.ndarray) -> np.ndarray:
 
 
 def _add_chains(
-    sentence: _Sentence,
-    allowed: np.ndarray,
-    arc: np.ndarray,
-    variables: _Variables,
-    rows: _Rows,
+    sentence: _Sentence, allowed: np.ndarray, arc: np.ndarray, variables: _Variables, rows: _Rows
 ) -> None:
     """z of every arc and inner sibling; the arcs' own scores are with them."""
     assert sentence.siblings is not None
@@ -416,11 +396,7 @@ def _add_chains(
 
 
 def _add_grand_chains(
-    sentence: _Sentence,
-    allowed: np.ndarray,
-    arc: np.ndarray,
-    variables: _Variables,
-    rows: _Rows,
+    sentence: _Sentence, allowed: np.ndarray, arc: np.ndarray, variables: _Variables, rows: _Rows
 ) -> None:
     """y of every arc and head of its head, z of both with an inner sibling."""
     assert sentence.siblings is not None
@@ -461,10 +437,7 @@ def _add_grand_chains(
     at_most = np.append(np.zeros(2 * n_arcs), np.ones(2))
     x = np.arange(2 * n_arcs)
     rows.add(
-        np.full(len(at_most), -np.inf),
-        at_most,
-        (first[~inner], z[~inner], 1.0),
-        (x, x // 2, -1.0),
+        np.full(len(at_most), -np.inf), at_most, (first[~inner], z[~inner], 1.0), (x, x // 2, -1.0)
     )
 
 
@@ -537,8 +510,7 @@ def _solve(
 def _optimum(program: _Program, is_whole: bool, deadline: float) -> tuple[int, np.ndarray | None]:
     """The solver's state and the variables that must be whole; None if it met none.
 
-    Raises:
-        GpuparseError: the solver gave up.
+    Raises: GpuparseError: the solver gave up.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -608,9 +580,7 @@ def _tree_near(program: _Program, x: np.ndarray, single_root: bool) -> np.ndarra
     weights[0, program.h, program.m] = x
     try:
         heads, _ = chu_liu_edmonds(
-            torch.from_numpy(weights),
-            torch.tensor([len(program.arc) - 1]),
-            single_root=single_root,
+            torch.from_numpy(weights), torch.tensor([len(program.arc) - 1]), single_root=single_root
         )
     except NoTreeError:
         return None

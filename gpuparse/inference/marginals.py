@@ -15,14 +15,9 @@ def arc_scores_of_labels(label_scores: Tensor) -> Tensor:
     Args:
         label_scores: score of head h -> modifier m with the label l, (B, N, N, L), L >= 1;
             -inf forbids.
-
-    Returns:
-        float64 (B, N, N), the logarithm of the sum of exp over labels; -inf, with a gradient of 0,
-        where all are forbidden. Differentiable.
-
-    Raises:
-        ScoreError: not four dimensions, or no label.
-
+    Returns: float64 (B, N, N), the logarithm of the sum of exp over labels; -inf, with a gradient
+        of 0, where all are forbidden. Differentiable.
+    Raises: ScoreError: not four dimensions, or no label.
     Cost: O(B N^2 L).
     Source: the labels of different arcs are independent given the tree.
     """
@@ -49,14 +44,9 @@ def label_marginals(arc_marginals: Tensor, label_scores: Tensor) -> Tensor:
         arc_marginals: (B, N, N), under arc scores to which `arc_scores_of_labels(label_scores)` was
             added.
         label_scores: (B, N, N, L), as in `arc_scores_of_labels`.
-
-    Returns:
-        float64 (B, N, N, L): sums over labels are the arc marginals; 0 where an arc's is 0,
+    Returns: float64 (B, N, N, L): sums over labels are the arc marginals; 0 where an arc's is 0,
         whatever its label scores. Differentiable in both.
-
-    Raises:
-        ScoreError: shapes that do not fit.
-
+    Raises: ScoreError: shapes that do not fit.
     Cost: O(B N^2 L).
     Source: p(arc, label) = p(arc) softmax(label scores of the arc).
     """
@@ -91,15 +81,11 @@ def minimum_bayes_risk(
         decoder: "eisner" for projective trees, "chu_liu_edmonds" for any.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: as the decoder takes it.
-
-    Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; expected number of right heads, float64
-        (B,). Ties: as the decoder's.
-
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; expected number of right heads,
+        float64 (B,). Ties: as the decoder's.
     Raises:
         ScoreError: an unknown decoder, or what the decoder does not accept.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
-
     Cost: that of the decoder.
     Source: Smith & Smith 2007, section 4.2; Goodman 1996 for the idea.
     """

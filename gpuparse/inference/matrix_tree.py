@@ -32,8 +32,7 @@ def matrix_tree_log_partition(
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto", "cpu" (native) or "torch", which alone can be traced by torch.compile and
             transformed by torch.func.
-    Returns:
-        float64 (B,) in nats, on the device of `arc_scores`; 0 for a sentence without words.
+    Returns: float64 (B,) in nats, on the device of `arc_scores`; 0 for a sentence without words.
     Raises:
         ScoreError: wrong shapes, types, lengths or values, or a score beyond 1e100.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
@@ -60,13 +59,10 @@ def matrix_tree_marginals(
 ) -> Tensor:
     """The probability of every arc, trees being drawn by exp(score); differentiable.
 
-    Args:
-        arc_scores, lengths, single_root, backend: as in `matrix_tree_log_partition`.
-    Returns:
-        float64 (B, N, N), [b, h, m]; 0 where no score is read. Each word's column sums to 1, and
-        with a single root so does row 0.
-    Raises:
-        ScoreError, NoTreeError: as `matrix_tree_log_partition`.
+    Args: arc_scores, lengths, single_root, backend: as in `matrix_tree_log_partition`.
+    Returns: float64 (B, N, N), [b, h, m]; 0 where no score is read. Each word's column sums to 1,
+        and with a single root so does row 0.
+    Raises: ScoreError, NoTreeError: as `matrix_tree_log_partition`.
     Cost: O(n^3) a sentence, about 1.3 n^3 multiplications; see `matrix_tree_log_partition` for
     scores that lie far apart.
     Source: that of `matrix_tree_log_partition`; the walks of Wilson 1996 give the marginals without
@@ -87,12 +83,9 @@ def matrix_tree_entropy(
 ) -> Tensor:
     """Entropy of the distribution over trees, each drawn by exp(score); differentiable.
 
-    Args:
-        arc_scores, lengths, single_root, backend: as in `matrix_tree_log_partition`.
-    Returns:
-        float64 (B,) in nats.
-    Raises:
-        ScoreError, NoTreeError: as `matrix_tree_log_partition`.
+    Args: arc_scores, lengths, single_root, backend: as in `matrix_tree_log_partition`.
+    Returns: float64 (B,) in nats.
+    Raises: ScoreError, NoTreeError: as `matrix_tree_log_partition`.
     Cost: in torch on every backend: O(n^3) time in tensors of O(n^2) a sentence; O(n^3) memory
     where gradients are needed.
     Source: Smith & Smith 2007, section 3.3; differs: not the log-partition minus the expected
@@ -121,9 +114,8 @@ def matrix_tree_sample(
         generator: on the CPU; None: torch's own. One int64 is drawn from it for each sentence of
             the batch, in order. Tree s of sentence b depends on the scores of the sentence, on the
             b-th of these numbers and on s: not on other sentences, padding, threads or n_samples.
-    Returns:
-        heads int64 (B, n_samples, N), -1 at position 0 and in padding, on the device of the scores.
-        The work is done on the CPU.
+    Returns: heads int64 (B, n_samples, N), -1 at position 0 and in padding, on the device of the
+        scores. The work is done on the CPU.
     Raises:
         ScoreError: as `matrix_tree_log_partition`, or a negative n_samples.
         NoTreeError: as `matrix_tree_log_partition`.
@@ -148,8 +140,7 @@ def matrix_tree_sample(
 
 def _checked(arc_scores: Tensor, lengths: Lengths) -> tuple[Tensor, Tensor]:
     """Scores in float64, still attached to the graph, whatever unread cells hold; lengths.
-    Raises:
-        ScoreError: as `matrix_tree_log_partition`.
+    Raises: ScoreError: as `matrix_tree_log_partition`.
     """
     arcs, words = check_arcs(arc_scores, lengths)
     scores = arc_scores.double().contiguous()
@@ -240,8 +231,7 @@ def _eliminate(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tens
     b. That of a score itself is 0, of a product the sum, of a quotient the difference, of a sum the
     average by the shares plus the entropy of the shares; that of the sum over trees is the entropy.
 
-    Args:
-        scores: (B, N, N), checked.
+    Args: scores: (B, N, N), checked.
     """
     scores = _read(scores, lengths)
     if scores.shape[1] == 1 or len(scores) == 0:

@@ -89,11 +89,7 @@ def _find(batch: _Batch, decoder: str, k: int, single_root: bool) -> tuple[np.nd
 
 
 def sum_trees(
-    decoder: str,
-    lengths: Tensor,
-    *parts: Tensor,
-    single_root: bool,
-    with_marginals: bool = True,
+    decoder: str, lengths: Tensor, *parts: Tensor, single_root: bool, with_marginals: bool = True
 ) -> tuple[Tensor, Tensor | None]:
     """Log-partitions (B,) and marginals of arcs (B, N, N) of float64 scores."""
     batch = _Batch(decoder, lengths, parts)
@@ -107,17 +103,11 @@ def sum_trees(
 
 
 def draw_trees(
-    decoder: str,
-    lengths: Tensor,
-    *parts: Tensor,
-    n_samples: int,
-    seeds: Tensor,
-    single_root: bool,
+    decoder: str, lengths: Tensor, *parts: Tensor, n_samples: int, seeds: Tensor, single_root: bool
 ) -> tuple[Tensor, Tensor]:
     """Log-partitions (B,) and heads (B, n_samples, N) of random trees under float64 scores.
 
-    Args:
-        seeds: int64 (B,).
+    Args: seeds: int64 (B,).
     """
     batch = _Batch(decoder, lengths, parts)
     n_batch, n_nodes = batch.shape

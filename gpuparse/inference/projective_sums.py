@@ -31,8 +31,7 @@ def eisner_log_partition(
         lengths: words of each sentence, int (B,), 0..N-1; None: N-1 of each.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto", "torch" or "cpu" (native). Second derivatives come from the torch form.
-    Returns:
-        float64 (B,), 0 for a sentence without words; differentiable, its gradient is
+    Returns: float64 (B,), 0 for a sentence without words; differentiable, its gradient is
         `eisner_marginals`. The backends agree to about 1e-12 of the largest sum of scores.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
@@ -68,10 +67,8 @@ def eisner_sibling_log_partition(
         arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling`.
         backend: "auto", "torch" or "cpu" (native). Where a gradient is asked for, "auto" takes
             the torch form; "cpu" has none.
-    Returns:
-        float64 (B,), 0 for a sentence without words; differentiable in the torch form.
-    Raises:
-        ScoreError, NoTreeError: as `eisner_sibling`.
+    Returns: float64 (B,), 0 for a sentence without words; differentiable in the torch form.
+    Raises: ScoreError, NoTreeError: as `eisner_sibling`.
     Cost: O(n^3) time; native code takes O(n^2) memory a sentence beside the scores.
     Source: McDonald & Pereira 2006, section 2.2, with sums for maxima; differs: as
     `eisner_sibling`.
@@ -87,8 +84,7 @@ def eisner_marginals(
     """Probability of every arc, trees having probabilities proportional to exp(score).
 
     Args: as `eisner_log_partition`. Where a gradient is asked for, "auto" takes the torch form.
-    Returns:
-        float64 (B, N, N): each word's column sums to 1; 0 where scores are not read.
+    Returns: float64 (B, N, N): each word's column sums to 1; 0 where scores are not read.
         Differentiable in the torch form.
     Raises: as `eisner_log_partition`.
     Cost: O(n^3) time; O(n^2) memory a sentence in native code, O(n^3) in torch.
@@ -132,8 +128,7 @@ def eisner_entropy(
     Args:
         as `eisner_log_partition`. In native code it comes from the marginals where that loses
         no digits, else from the torch form, as wherever a gradient is asked for.
-    Returns:
-        float64 (B,), 0 for a sentence without words; differentiable.
+    Returns: float64 (B,), 0 for a sentence without words; differentiable.
     Raises: as `eisner_log_partition`.
     Cost: as `eisner_log_partition`, about twice.
     Source: the expectation semiring of Li & Eisner 2009; differs: expectations of the surprise at
@@ -164,8 +159,7 @@ def eisner_sibling_entropy(
     """`eisner_entropy` under scores of arcs and siblings, always in torch.
 
     Args: as `eisner_sibling_log_partition`.
-    Returns:
-        float64 (B,), 0 for a sentence without words; differentiable.
+    Returns: float64 (B,), 0 for a sentence without words; differentiable.
     Raises: as `eisner_sibling_log_partition`.
     Cost: O(n^3) time and memory.
     Source: as `eisner_entropy`.
@@ -263,10 +257,7 @@ class _Parts(NamedTuple):
 
 
 def _checked(
-    arc_scores: Tensor,
-    sibling_scores: Tensor | None,
-    lengths: Lengths,
-    end_scores: Tensor | None,
+    arc_scores: Tensor, sibling_scores: Tensor | None, lengths: Lengths, end_scores: Tensor | None
 ) -> _Parts:
     """The scores of a batch; no siblings: those of the first order."""
     if sibling_scores is None:

@@ -24,9 +24,7 @@ def word_mask(lengths: Tensor, n_nodes: int) -> Tensor:
     Args:
         lengths: words of each sentence, int (B,).
         n_nodes: N, positions including the root.
-
-    Returns:
-        bool (B, N).
+    Returns: bool (B, N).
     """
     position = torch.arange(n_nodes, device=lengths.device)
     return (position > 0) & (position <= lengths[:, None])
@@ -87,14 +85,10 @@ def check_scores(arc_scores: Tensor, lengths: Lengths) -> Scores:
             numbers of at most a 1/(4n + 4)-th of the largest float, so that no sum overflows.
             Column 0, the diagonal and padding may hold anything.
         lengths: words of each sentence, integers (B,), 0..N-1; None: N-1 of each.
-
     Returns:
         Scores, detached, contiguous, both on the device of `arc_scores`; no input is written to.
-
-    Raises:
-        ScoreError: a wrong shape, type or length, or an unusable value in a cell that is read.
+    Raises: ScoreError: a wrong shape, type or length, or an unusable value in a cell that is read.
         Values and lengths are not checked where code is traced (`backends.is_traced`).
-
     Cost: O(B N^2).
     """
     return Scores(*check_arcs(arc_scores, lengths))
@@ -153,13 +147,8 @@ def check_sibling_scores(
             rules; read are the cells [b, h, m, s] of words m with h < s < m, m < s < h or s == h.
             end_scores: (B, N, N), read like those of arcs; None: zeros. If the types differ, all
             are used as the widest one.
-
-    Returns:
-        arc, sibling and end scores and lengths, as `Scores` has them; the scores in one type.
-
-    Raises:
-        ScoreError: as `check_scores`.
-
+    Returns: arc, sibling and end scores and lengths, as `Scores` has them; the scores in one type.
+    Raises: ScoreError: as `check_scores`.
     Cost: O(B N^3).
     """
     scores = check_scores(arc_scores, lengths)
@@ -295,11 +284,8 @@ def tree_scores(arc_scores: Tensor, heads: Tensor, lengths: Tensor) -> Tensor:
 
     The order is fixed because float sums depend on it.
 
-    Args:
-        arc_scores: (B, N, N); heads: (B, N); lengths: (B,).
-
-    Returns:
-        (B,) in the type of `arc_scores`.
+    Args: arc_scores: (B, N, N); heads: (B, N); lengths: (B,).
+    Returns: (B,) in the type of `arc_scores`.
     """
     is_word = word_mask(lengths, heads.shape[1])
     arcs = arc_scores.gather(1, heads.clamp(min=0)[:, None, :])[:, 0].masked_fill(~is_word, 0.0)
@@ -312,12 +298,8 @@ def tree_scores(arc_scores: Tensor, heads: Tensor, lengths: Tensor) -> Tensor:
 def inner_siblings(heads: Tensor) -> Tensor:
     """The modifier of each word's head just inside the word; the head itself if there is none.
 
-    Args:
-        heads: (B, N), -1 at the root and in padding.
-
-    Returns:
-        int64 (B, N), 0 where there is no head.
-
+    Args: heads: (B, N), -1 at the root and in padding.
+    Returns: int64 (B, N), 0 where there is no head.
     Cost: O(B N^2).
     """
     position = torch.arange(heads.shape[1], device=heads.device)
@@ -338,9 +320,7 @@ def sibling_tree_scores(
     Args:
         arc_scores, end_scores: (B, N, N); sibling_scores: (B, N, N, N); heads: (B, N);
         lengths: (B,).
-
-    Returns:
-        (B,) in the type of `arc_scores`.
+    Returns: (B,) in the type of `arc_scores`.
     """
     is_word = word_mask(lengths, heads.shape[1])
     position = torch.arange(heads.shape[1], device=heads.device)
@@ -366,8 +346,7 @@ def is_outermost(heads: Tensor) -> Tensor:
 def require_trees(scores: Tensor) -> None:
     """Raise NoTreeError for the first sentence whose tree score is -inf; not where code is traced.
 
-    Args:
-        scores: (B,).
+    Args: scores: (B,).
     """
     if is_traced():
         return
@@ -391,12 +370,10 @@ def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str
         scores: those of the parts that the decoder reads; others are not looked at.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto", "torch", "cpu" or "gpu".
-
     Raises:
         ConfigError: no decoder has this name.
         ScoreError, NoTreeError: from the decoder; ScoreError too for a backend that it does not run
             on, and if sibling scores are missing that one of the second order needs.
-
     Cost: that of the decoder.
     """
     if name not in DECODERS:

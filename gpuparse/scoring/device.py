@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gpuparse.data.batch import Batch
 from gpuparse.errors import NoTreeError
-from gpuparse.inference.approximate.multi_parent import primary_heads
+from gpuparse.inference.approximate.hill_climb import primary_heads
 from gpuparse.inference.backends import MOST_NODES
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS

@@ -18,7 +18,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.errors import NoTreeError
 from gpuparse.features.plan import HigherPlan, LabelPlan
 from gpuparse.inference.approximate.dual_decomposition import dual_decomposition_labelled
-from gpuparse.inference.approximate.multi_parent import primary_heads
+from gpuparse.inference.approximate.hill_climb import primary_heads
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.inference.higher_order import eisner_grandchild_labelled
 from gpuparse.inference.marginals import minimum_bayes_risk

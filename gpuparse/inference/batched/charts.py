@@ -379,10 +379,8 @@ class Inside:
     def heads(self, root: Tensor | None) -> Tensor:
         """Heads (B, N) of the best trees, by the choices from the widest spans to the narrowest.
 
-        Args:
-            root: as `total` gives it.
-        Returns:
-            -1 at position 0 and in padding. Sentences without a tree get anything.
+        Args: root: as `total` gives it.
+        Returns: -1 at position 0 and in padding. Sentences without a tree get anything.
         """
         marks = _Marks(self)
         heads = torch.full(
@@ -473,8 +471,7 @@ def best_trees(
 ) -> tuple[Tensor, Tensor]:
     """Heads (B, N) of the best trees, -1 at position 0 and in padding, and whether there is one.
 
-    Args:
-        scores: checked, (B, N, N) or more positions. A sentence without words has a tree.
+    Args: scores: checked, (B, N, N) or more positions. A sentence without words has a tree.
     Cost: the number of derivations; memory as the widest product.
     """
     arc = scores[chart.arc]
@@ -521,10 +518,8 @@ def log_sums(
 ) -> Tensor:
     """Log-partition and, if asked for, entropy: (1 or 2, B); autograd goes through it.
 
-    Args:
-        scores: float64 (B, N, N) or more positions, finite or -inf, 0 where nothing is read.
-    Returns:
-        0 for a sentence without words, -inf for the log-partition of one without a tree.
+    Args: scores: float64 (B, N, N) or more positions, finite or -inf, 0 where nothing is read.
+    Returns: 0 for a sentence without words, -inf for the log-partition of one without a tree.
     Cost: the number of derivations, in time and memory.
     Source: the expectation semiring of Li & Eisner 2009.
     """

@@ -30,16 +30,11 @@ PLANES, SPLIT_PLANES, PARTS = tl.constexpr((4, 7)), tl.constexpr((6, 9)), tl.con
 
 
 def eisner(
-    arc_scores: torch.Tensor,
-    lengths: torch.Tensor,
-    *,
-    single_root: bool,
-    lanes: int | None = None,
+    arc_scores: torch.Tensor, lengths: torch.Tensor, *, single_root: bool, lanes: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`gpuparse.inference.eisner` on scores that are known to be usable; does not synchronise.
 
-    Args:
-        lanes: starts that a program computes at once; None: chosen by N.
+    Args: lanes: starts that a program computes at once; None: chosen by N.
     Returns:
         As `gpuparse.inference.eisner`; a sentence without a tree gets the score -inf and no heads.
     """
@@ -138,17 +133,7 @@ def eisner_kernel(
         if n > 0:
             last = n - first
             _fill_charts(
-                arcs,
-                siblings,
-                ends,
-                n_nodes,
-                last,
-                charts,
-                splits,
-                first,
-                SIBLINGS,
-                STRIDE,
-                LANES,
+                arcs, siblings, ends, n_nodes, last, charts, splits, first, SIBLINGS, STRIDE, LANES
             )
             if SINGLE_ROOT:
                 best, root = _best_root(

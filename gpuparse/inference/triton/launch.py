@@ -31,8 +31,7 @@ def row_length(n_nodes: int) -> int:
 def count_programs(n_batch: int, bytes_each: int, device: torch.device) -> int:
     """Programs of a launch.
 
-    Args:
-        bytes_each: of the scratch that a program reads again and again.
+    Args: bytes_each: of the scratch that a program reads again and again.
     """
     if device.type != "cuda":
         return min(n_batch, 2)
@@ -54,8 +53,7 @@ def as_laid_out(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def new_trees(arc_scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Heads (B, N) and scores (B,) that a kernel is to fill, or whole where there is no word.
 
-    Raises:
-        ScoreError: more positions than the kernels can count.
+    Raises: ScoreError: more positions than the kernels can count.
     """
     n_batch, n_nodes = arc_scores.shape[:2]
     if n_nodes > MOST_NODES:
