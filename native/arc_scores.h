@@ -216,6 +216,7 @@ void add_between(const Sentence& sentence, const ArcPlan& plan, const W* weights
                 fill_prefix(from, to, line, middle, prefix);
                 for (int64_t h = a; h <= n; h = heads.next[h]) {
                     for (int64_t m = b; m <= n; m = modifiers.next[m]) {
+                        if (h == m) continue;  // no arc, and sums that were not filled
                         const Sum<W>* low = prefix + ((h < m ? h : m) + 1) * LINE;
                         const Sum<W>* high = prefix + (h < m ? m : h) * LINE;
                         const int64_t c = keys.combination(h, m);

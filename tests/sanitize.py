@@ -50,11 +50,8 @@ def main(arguments: list[str]) -> int:
         sanitize=True, folder=folder, objects=build.OUTPUT / "native-sanitized", say=True
     )
     libraries = runtime_libraries(build.find_compiler())
-    # Reports go to files, since pytest keeps what is written to standard error; an abort lets it
-    # print the test that was running.
-    for old in folder.glob("report.*"):
-        old.unlink()
-    common = f"halt_on_error=1:abort_on_error=1:log_path={folder / 'report'}"
+    # An abort lets pytest print the test that was running.
+    common = "halt_on_error=1:abort_on_error=1"
     environment = os.environ | {
         "LD_PRELOAD": " ".join(libraries),
         "ASAN_OPTIONS": f"{common}:detect_leaks=0:allocator_may_return_null=1",
@@ -62,14 +59,13 @@ def main(arguments: list[str]) -> int:
         "GPUPARSE_NATIVE_LIBRARY": str(library),
     }
     hostile = [sys.executable, "-m", "tests.hostile_calls", str(TRIALS)]
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    # Reports are written to file descriptor 2, which pytest would keep to itself.
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--capture=sys"]
     tests += arguments or [*TESTS, "-k", LEFT_OUT]
     codes = []
     for command in (hostile, tests):
         print("==", *command[1:], flush=True)
         codes.append(subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode)
-    for report in folder.glob("report.*"):
-        print(report.read_text(errors="replace"))
     print("== no errors found" if not any(codes) else f"== failed: exit codes {codes}")
     return 1 if any(codes) else 0
 
