@@ -168,20 +168,20 @@ struct Learner {
             scores = score(sentence, arena);
             if (arena.failed() || !predict(sentence, scores, arena)) return false;
         }
-        PartList list;
-        if (!start_part_list(list, sentence.n, found_structures(), arena)) return false;
+        PartList list(sentence.n, found_structures(), arena);
+        if (arena.failed()) return false;
         list_parts(sentence, list);
         if (arena.failed()) return false;
         wrong += list.costs[0];
-        if (list.count == 0) return true;
+        if (list.parts.count == 0) return true;
         if (is_predicted) scores.keys = fill_sentence_keys(sentence, scorer, arena);
         int64_t* room = arena.take<int64_t>(max_rows_of_part(scorer, sentence.n));
         if (arena.failed()) return false;
         difference.clear();
-        for (int64_t p = 0; p < list.count; p++) {
+        for (int64_t p = 0; p < list.parts.count; p++) {
             RowList found{room};
-            add_rows_of_part(sentence, list.parts[p], scorer, scores.keys, found);
-            if (!difference.add(found, list.signs + p * list.k)) return arena.fail();
+            add_rows_of_part(sentence, list.parts.data[p], scorer, scores.keys, found);
+            if (!difference.add(found, list.signs.data + p * list.k)) return arena.fail();
         }
         return take_step(difference, list.costs, rule, seen + sentence.b, weights, arena);
     }

@@ -11,26 +11,6 @@ namespace gpuparse {
 
 constexpr double MARGIN_TOLERANCE = 1e-5;  // single precision weights allow no smaller one
 
-// An array in an arena that grows; the values before stay.
-template <class T>
-struct GrowingArray {
-    T* data = nullptr;
-    int64_t count = 0, capacity = 0;
-
-    // Room for `more` values after the first `count`; false: out of memory.
-    bool reserve(int64_t more, Arena& arena) {
-        if (count + more <= capacity) return true;
-        const int64_t wanted = 2 * (count + more) + 64;
-        T* bigger = arena.take<T>(wanted);
-        if (!bigger) return false;
-        if (count) memcpy(bigger, data, (size_t)count * sizeof(T));
-        data = bigger;
-        capacity = wanted;
-        return true;
-    }
-    void append(T value) { data[count++] = value; }
-};
-
 // The constraints of one sentence over its own rows, and the change that meets them. Rows are
 // numbered in the order in which they were first used.
 struct ConstraintSet {

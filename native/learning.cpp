@@ -70,7 +70,9 @@ GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
     const bool needs_trees = rule->rule == FACTORED || rule->rule == CONDITIONAL;
     if (!fit_tables(*tables, *scorer) || wrong.n0 != 1 || (needs_trees && !trees)) return BAD_SHAPE;
     if (rule->rule == CONDITIONAL && !has_sums(search->decoder)) return BAD_SHAPE;
-    if (!learner.difference.start(learner.found_structures())) return NO_MEMORY;
+    // Factored constraints are counted one by one.
+    const int64_t counts = rule->rule == FACTORED ? 1 : learner.found_structures();
+    if (!learner.difference.start(counts)) return NO_MEMORY;
     const int64_t result = for_sentences(*sentences, [&](const Sentence& sentence, Arena& arena) {
         switch (rule->rule) {
             case FACTORED: return learn_factored(learner, sentence, arena);
@@ -152,17 +154,17 @@ GPUPARSE(int64_t) list_tree_difference(i64_1 gold, i64_1 found, i64_1 gold_label
     for (const HigherPlan* plan : plans)
         if (plan && plan->family_start.n0 != HIGHER_KINDS + 1) return BAD_SHAPE;
     Arena arena;
-    PartList list;
-    if (!start_part_list(list, n, 1, arena)) return NO_MEMORY;
+    PartList list(n, 1, arena);
+    if (arena.failed()) return NO_MEMORY;
     const TreePair trees{n, gold.data, found.data, has_labels ? gold_labels.data : nullptr,
                          has_labels ? found_labels.data : nullptr};
     list_differing_parts(trees, listed_kinds(siblings, higher, children), 0, list);
     if (arena.failed()) return NO_MEMORY;
-    for (int64_t p = 0; p < list.count && p < parts.n0; p++) {
-        const Part& part = list.parts[p];
+    for (int64_t p = 0; p < list.parts.count && p < parts.n0; p++) {
+        const Part& part = list.parts.data[p];
         const int64_t row[] = {part.kind,   part.h,     part.m,       part.third,
-                               part.fourth, part.label, list.signs[p]};
+                               part.fourth, part.label, list.signs.data[p]};
         memcpy(parts.data + 7 * p, row, sizeof(row));
     }
-    return list.count;
+    return list.parts.count;
 }

@@ -40,69 +40,64 @@ inline PartWords words_of_part(const Part& part, int64_t kind) {
     }
 }
 
-struct PartList {
-    Arena* arena;
-    int64_t k;        // found structures
-    int64_t nodes;    // n + 1
-    int64_t count;    // parts in the list
-    int64_t capacity;
-    Part* parts;      // (capacity,)
-    int32_t* signs;   // (capacity, k)
-    int32_t* first;   // (nodes, nodes): the last part listed with this h and m, -1 for none
-    double* costs;    // (k,): of the mistakes of each found structure, in words or arcs
+// An array in an arena that grows; the values before stay.
+template <class T>
+struct GrowingArray {
+    T* data = nullptr;
+    int64_t count = 0, capacity = 0;
+
+    // Room for `more` values after the first `count`; false: out of memory.
+    bool reserve(int64_t more, Arena& arena) {
+        if (count + more <= capacity) return true;
+        const int64_t wanted = 2 * (count + more) + 64;
+        T* bigger = arena.take<T>(wanted);
+        if (!bigger) return false;
+        if (count) memcpy(bigger, data, (size_t)count * sizeof(T));
+        data = bigger;
+        capacity = wanted;
+        return true;
+    }
+    void append(T value) { data[count++] = value; }
 };
 
-// An empty list in the arena, for sentences of n words; false: out of memory.
-inline bool start_part_list(PartList& list, int64_t n, int64_t k, Arena& arena) {
-    list.arena = &arena;
-    list.k = k;
-    list.nodes = n + 1;
-    list.count = 0;
-    list.capacity = 4 * n + 16;
-    list.parts = arena.take<Part>(list.capacity);
-    list.signs = arena.take<int32_t>(list.capacity * k);
-    list.first = arena.take<int32_t>(list.nodes * list.nodes);
-    list.costs = arena.take<double>(k);
-    if (!list.parts || !list.signs || !list.first || !list.costs) return false;
-    memset(list.first, 0xFF, (size_t)(list.nodes * list.nodes) * sizeof(int32_t));
-    return true;
-}
+struct PartList {
+    Arena& arena;
+    int64_t k;                    // found structures
+    int64_t nodes;                // n + 1
+    GrowingArray<Part> parts;
+    GrowingArray<int32_t> signs;  // (parts, k)
+    int32_t* first;               // (nodes, nodes): the last part listed with this h and m, -1 for none
+    double* costs;                // (k,): of the mistakes of each found structure, in words or arcs
 
-inline bool grow_part_list(PartList& list) {
-    Part* parts = list.arena->take<Part>(2 * list.capacity);
-    int32_t* signs = list.arena->take<int32_t>(2 * list.capacity * list.k);
-    if (!parts || !signs) return false;
-    memcpy(parts, list.parts, (size_t)list.count * sizeof(Part));
-    memcpy(signs, list.signs, (size_t)(list.count * list.k) * sizeof(int32_t));
-    list.parts = parts;
-    list.signs = signs;
-    list.capacity *= 2;
-    return true;
-}
+    // An empty list, for sentences of n words. Out of memory, the arena has failed.
+    PartList(int64_t n, int64_t k, Arena& arena)
+        : arena(arena), k(k), nodes(n + 1), first(arena.take_filled<int32_t>(nodes * nodes, -1)),
+          costs(arena.take<double>(k)) {}
 
-// Add `sign` for found structure j to a part, which is appended unless it is listed. Out of
-// memory, the part is left out; the arena knows.
-inline void add_part(PartList& list, int64_t j, int32_t sign, int64_t kind, int64_t h, int64_t m,
-                     int64_t third = 0, int64_t fourth = 0, int64_t label = 0) {
-    int32_t& first = list.first[h * list.nodes + m];
-    int32_t p = first;
-    while (p >= 0) {
-        const Part& part = list.parts[p];
-        if (part.kind == kind && part.third == third && part.fourth == fourth &&
-            part.label == label)
-            break;
-        p = part.next;
+    // Add `sign` for found structure j to a part, which is appended unless it is listed. Out of
+    // memory, the part is left out.
+    void add(int64_t j, int32_t sign, int64_t kind, int64_t h, int64_t m, int64_t third = 0,
+             int64_t fourth = 0, int64_t label = 0) {
+        int32_t& last = first[h * nodes + m];
+        int32_t p = last;
+        while (p >= 0) {
+            const Part& part = parts.data[p];
+            if (part.kind == kind && part.third == third && part.fourth == fourth &&
+                part.label == label)
+                break;
+            p = part.next;
+        }
+        if (p < 0) {
+            if (!parts.reserve(1, arena) || !signs.reserve(k, arena)) return;
+            p = (int32_t)parts.count;
+            parts.append({(int32_t)kind, (int32_t)h, (int32_t)m, (int32_t)third, (int32_t)fourth,
+                          (int32_t)label, last});
+            last = p;
+            for (int64_t i = 0; i < k; i++) signs.append(0);
+        }
+        signs.data[p * k + j] += sign;
     }
-    if (p < 0) {
-        if (list.count == list.capacity && !grow_part_list(list)) return;
-        p = (int32_t)list.count++;
-        list.parts[p] = {(int32_t)kind, (int32_t)h, (int32_t)m, (int32_t)third, (int32_t)fourth,
-                         (int32_t)label, first};
-        first = p;
-        for (int64_t i = 0; i < list.k; i++) list.signs[p * list.k + i] = 0;
-    }
-    list.signs[p * list.k + j] += sign;
-}
+};
 
 // One tree of a sentence: heads, and labels or NULL, at 1..n; and a second one to compare with.
 struct TreePair {
@@ -125,8 +120,8 @@ struct ListedKinds {
 inline void list_arcs(const TreePair& trees, int64_t j, PartList& list) {
     for (int64_t m = 1; m <= trees.n; m++) {
         if (trees.gold[m] == trees.found[m]) continue;
-        add_part(list, j, 1, ARC_PART, trees.gold[m], m);
-        add_part(list, j, -1, ARC_PART, trees.found[m], m);
+        list.add(j, 1, ARC_PART, trees.gold[m], m);
+        list.add(j, -1, ARC_PART, trees.found[m], m);
     }
 }
 
@@ -134,8 +129,8 @@ inline void list_labels(const TreePair& trees, int64_t j, PartList& list) {
     const int64_t *gold = trees.gold_labels, *found = trees.found_labels;
     for (int64_t m = 1; m <= trees.n; m++) {
         if (trees.gold[m] == trees.found[m] && gold[m] == found[m]) continue;
-        add_part(list, j, 1, LABEL_PART, trees.gold[m], m, 0, 0, gold[m]);
-        add_part(list, j, -1, LABEL_PART, trees.found[m], m, 0, 0, found[m]);
+        list.add(j, 1, LABEL_PART, trees.gold[m], m, 0, 0, gold[m]);
+        list.add(j, -1, LABEL_PART, trees.found[m], m, 0, 0, found[m]);
     }
 }
 
@@ -182,10 +177,10 @@ inline void list_arcs_and_siblings(int64_t n, const InnerSiblings& gold,
         for (int64_t m = 1; m <= n; m++) {
             const int32_t of_gold = gold.of(h)[m], of_found = found.of(h)[m];
             if (of_gold == of_found) continue;
-            if (of_gold == NO_ARC) add_part(list, j, -1, ARC_PART, h, m);
-            if (of_found == NO_ARC) add_part(list, j, 1, ARC_PART, h, m);
-            if (of_gold != NO_ARC) add_part(list, j, 1, SIBLING_PART, h, m, of_gold);
-            if (of_found != NO_ARC) add_part(list, j, -1, SIBLING_PART, h, m, of_found);
+            if (of_gold == NO_ARC) list.add(j, -1, ARC_PART, h, m);
+            if (of_found == NO_ARC) list.add(j, 1, ARC_PART, h, m);
+            if (of_gold != NO_ARC) list.add(j, 1, SIBLING_PART, h, m, of_gold);
+            if (of_found != NO_ARC) list.add(j, -1, SIBLING_PART, h, m, of_found);
         }
     }
     for (int64_t h = 0; h <= n; h++) {
@@ -196,8 +191,8 @@ inline void list_arcs_and_siblings(int64_t n, const InnerSiblings& gold,
             const int64_t of_found = outermost_modifier(found, h, n, is_right);
             if (of_gold == of_found) continue;
             const int64_t kind = is_right ? RIGHT_END_PART : LEFT_END_PART;
-            add_part(list, j, 1, kind, h, of_gold);
-            add_part(list, j, -1, kind, h, of_found);
+            list.add(j, 1, kind, h, of_gold);
+            list.add(j, -1, kind, h, of_found);
         }
     }
 }
@@ -274,9 +269,9 @@ inline void list_higher_parts(const TreePair& trees, const ListedKinds& kinds, b
                 of_gold.third == of_found.third && of_gold.fourth == of_found.fourth)
                 continue;
             if (has)
-                add_part(list, j, 1, listed, trees.gold[m], m, of_gold.third, of_gold.fourth, right);
+                list.add(j, 1, listed, trees.gold[m], m, of_gold.third, of_gold.fourth, right);
             if (had)
-                add_part(list, j, -1, listed, trees.found[m], m, of_found.third, of_found.fourth,
+                list.add(j, -1, listed, trees.found[m], m, of_found.third, of_found.fourth,
                          guess);
         }
     }
@@ -285,7 +280,7 @@ inline void list_higher_parts(const TreePair& trees, const ListedKinds& kinds, b
 // List the parts that only one of two trees has; j: the number of the found tree.
 inline void list_differing_parts(const TreePair& trees, const ListedKinds& kinds, int64_t j,
                                  PartList& list) {
-    Arena& arena = *list.arena;
+    Arena& arena = list.arena;
     if (kinds.siblings) {
         const auto siblings_of = [&](const int64_t* heads) {
             return find_inner_siblings(
@@ -316,7 +311,7 @@ inline void list_differing_graph_parts(int64_t n, const uint8_t* gold, const uin
     if (wrong == 0) return;
     const auto siblings_of = [&](const uint8_t* cells) {
         return find_inner_siblings(
-            n, [&](int64_t h, int64_t m) { return cells[h * (n + 1) + m] != 0; }, *list.arena);
+            n, [&](int64_t h, int64_t m) { return cells[h * (n + 1) + m] != 0; }, list.arena);
     };
     const InnerSiblings of_gold = siblings_of(gold), of_found = siblings_of(found);
     if (!of_gold.inner || !of_found.inner) return;

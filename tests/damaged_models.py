@@ -121,7 +121,9 @@ def of_text(name: str, random: np.random.Generator) -> dict[str, Any]:
     n_lines = int((data == ord("\n")).sum())
     names = SimpleNamespace(bytes=np.frombuffer(b"nsubj", np.uint8), ends=np.array([0, 2, 5]))
     every, numbers = np.arange(n_words + 1), np.zeros(n_words, np.int32)
-    strings = Interner([b"x", b"yes"])
+    table = Interner([b"x", b"yes"])._table
+    if name == "fill_slots":
+        table = table._replace(slots=np.full_like(table.slots, -1))
     strings_alone = name not in ("find_strings", "add_strings", "fill_slots")
     plan = SimpleNamespace(
         family_start=np.arange(7), sides=np.zeros((6, 4), np.int64),
@@ -149,8 +151,8 @@ def of_text(name: str, random: np.random.Generator) -> dict[str, Any]:
         "word_starts": treebank.word_starts, "spans": np.zeros((n_words, 2), np.int64),
         "faults": np.zeros((len(treebank.word_starts) - 1, 5), np.int64),
         "starts": every if strings_alone else columns[:, 1].copy(),
-        "stops": columns[:, 2] - 1, "heads": numbers.copy(), "table": strings._table, "first": 0,
-        "size": np.array([2]) if name == "add_strings" else 0, "ids": numbers.copy(),
+        "stops": columns[:, 2] - 1, "heads": numbers.copy(), "table": table, "first": 0,
+        "size": np.array([2]) if name == "add_strings" else 2, "ids": numbers.copy(),
         "primary": numbers, "kept": np.zeros(n_words, bool), "added": numbers.copy(),
         "gold": tree, "gold_labels": labels, "found_labels": labels, "siblings": True,
         "higher": plan, "children": plan, "parts": np.zeros((50, 7), np.int64),
