@@ -85,13 +85,13 @@ def test_samples_have_the_probabilities_of_the_marginals(name, no_library):
     parts = draw_parts(name, np.random.default_rng(5), 2, 4, "float64")
     tensors = [torch.from_numpy(part) for part in parts.values()]
     ends = {"end_scores": tensors[2]} if len(tensors) > 1 else {}
-    decoder, lengths, n = inference.DECODERS[name], torch.tensor([4, 2]), 2000
+    decoder, lengths, n = inference.DECODERS[name], torch.tensor([4, 2]), 600
     generator = torch.Generator().manual_seed(1)
     drawn = decoder.function("samples")(*tensors[:2], lengths, n, generator, **ends)
     marginals = decoder.function("marginals")(*tensors[:2], lengths, **ends)
     counts = torch.nn.functional.one_hot(drawn.clamp(min=0), 5).sum(1).mT[:, :, 1:]
-    assert (counts[0] / n - marginals[0, :, 1:]).abs().max() < 0.05
-    assert (counts[1, :, :2] / n - marginals[1, :, 1:3]).abs().max() < 0.05
+    assert (counts[0] / n - marginals[0, :, 1:]).abs().max() < 0.08
+    assert (counts[1, :, :2] / n - marginals[1, :, 1:3]).abs().max() < 0.08
     again = torch.Generator().manual_seed(1)
     few = decoder.function("samples")(*tensors[:2], lengths, 5, again, **ends)
     assert torch.equal(few, drawn[:, :5])
@@ -119,7 +119,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a config and short sentences to learn from and to parse."""
     sentences = generate(60, 1).decode().split("\n\n")
     short = [s for s in sentences if 3 < sum(line[0].isdigit() for line in s.splitlines()) < 8]
-    for name, some in (("treebank", short[:4]), ("input", short[4:7])):
+    for name, some in (("treebank", short[:3]), ("input", short[3:5])):
         (tmp_path / f"{name}.conllu").write_text("".join(f"{s}\n\n" for s in some))
     (tmp_path / "base.yaml").write_text(BASE)
     monkeypatch.chdir(tmp_path)
