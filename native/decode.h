@@ -15,21 +15,10 @@ namespace gpuparse {
 // Whether a scorer has the parts that a decoder reads, and the labels of its limits.
 inline bool can_decode(const Search& search, const Scorer& scorer) {
     if (!search_fits(search, scorer)) return false;
-    switch (search.decoder) {
-        case BY_EISNER:
-        case BY_CHU_LIU_EDMONDS:
-            return true;
-        case BY_EISNER_SIBLING:
-        case BY_HILL_CLIMB:
-        case BY_MULTI_PARENT:
-            return scorer.plan->siblings != nullptr;
-        case BY_EISNER_GRANDCHILD:
-        case BY_EISNER_GRAND_SIBLING:
-        case BY_EISNER_TRI_SIBLING:
-        case BY_DUAL_DECOMPOSITION:
-            return scorer.plan->higher != nullptr;
-    }
-    return false;
+    const int64_t decoder = search.decoder;
+    if (is_higher_order(decoder)) return scorer.plan->higher != nullptr;
+    if (decoder == BY_EISNER || decoder == BY_CHU_LIU_EDMONDS) return true;
+    return BY_EISNER_SIBLING <= decoder && decoder <= BY_MULTI_PARENT && scorer.plan->siblings;
 }
 
 // Fill heads[1..n] with the best tree. arcs: of the sentence, perhaps changed; the other scores are
@@ -39,42 +28,27 @@ inline bool can_decode(const Search& search, const Scorer& scorer) {
 template<class W>
 Certificate find_tree(View2<const double> arcs, const SentenceScores<W>& scores, const Search& search,
                        Arena& arena, int64_t* heads, int64_t* labels, uint8_t* graph) {
-    const int64_t n = scores.n;
+    const int64_t n = scores.n, decoder = search.decoder;
     const bool single_root = search.single_root;
+    if (is_higher_order(decoder)) {
+        ArenaMark mark(arena);
+        if (!labels) labels = arena.take<int64_t>(n + 1);  // nothing reads them
+        if (!labels) return {};
+        return search_higher_order(arcs, scores.parts, search, n, arena, heads, labels);
+    }
     Certificate result{false, true, 0};
-    switch (search.decoder) {
-        case BY_EISNER:
-            result.found = eisner_sentence(arcs, NoSiblings{}, n, single_root, arena, heads);
-            break;
-        case BY_CHU_LIU_EDMONDS:
-            result.found = chu_liu_edmonds_sentence(arcs, n, single_root, arena, heads);
-            break;
-        case BY_EISNER_SIBLING:
-            result.found = eisner_sentence(arcs, scores.siblings, n, single_root, arena, heads);
-            break;
-        case BY_HILL_CLIMB:
-            result.found = eisner_sentence(arcs, scores.siblings, n, single_root, arena, heads);
-            if (result.found)
-                hill_climb_sentence(arcs, scores.siblings, n, single_root, -1, search.min_gain, arena,
-                                    heads);
-            break;
-        case BY_MULTI_PARENT:
-            result.found = eisner_sentence(arcs, scores.siblings, n, single_root, arena, heads);
-            if (result.found) {
-                multi_parent_sentence(arcs, scores.siblings, n, single_root, -1, search.min_gain, arena,
-                                      heads, {graph, n + 1});
-                fill_primary_heads(n, graph, heads);
-            }
-            break;
-        case BY_EISNER_GRANDCHILD:
-        case BY_EISNER_GRAND_SIBLING:
-        case BY_EISNER_TRI_SIBLING:
-        case BY_DUAL_DECOMPOSITION: {
-            ArenaMark mark(arena);
-            if (!labels) labels = arena.take<int64_t>(n + 1);  // nothing reads them
-            if (!labels) return {};
-            return search_higher_order(View2<const double>(arcs), scores.parts, search, n, arena, heads, labels);
-        }
+    if (decoder == BY_CHU_LIU_EDMONDS)
+        result.found = chu_liu_edmonds_sentence(arcs, n, single_root, arena, heads);
+    else if (decoder == BY_EISNER)
+        result.found = eisner_sentence(arcs, NoSiblings{}, n, single_root, arena, heads);
+    else
+        result.found = eisner_sentence(arcs, scores.siblings, n, single_root, arena, heads);
+    if (result.found && decoder == BY_HILL_CLIMB)
+        hill_climb_sentence(arcs, scores.siblings, n, single_root, -1, search.min_gain, arena, heads);
+    if (result.found && decoder == BY_MULTI_PARENT) {
+        multi_parent_sentence(arcs, scores.siblings, n, single_root, -1, search.min_gain, arena, heads,
+                              {graph, n + 1});
+        fill_primary_heads(n, graph, heads);
     }
     return result;
 }

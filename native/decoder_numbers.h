@@ -18,4 +18,9 @@ enum DecoderNumber : int64_t {
     BY_DUAL_DECOMPOSITION
 };
 
+// Whether a decoder reads parts of three or four words; these are the last ones.
+inline bool is_higher_order(int64_t decoder) {
+    return BY_EISNER_GRANDCHILD <= decoder && decoder <= BY_DUAL_DECOMPOSITION;
+}
+
 }  // namespace gpuparse

@@ -106,10 +106,9 @@ GPUPARSE(int64_t) higher_order_batch(const HigherOrderScores* scores, const Sear
     const int64_t n_batch = heads.n0, N = heads.n1;
     const bool is_single = scores->arc.dtype == DT_F32;
     if (!is_single && scores->arc.dtype != DT_F64) return BAD_TYPE;
-    if (search->decoder < BY_EISNER_GRANDCHILD || search->decoder > BY_DUAL_DECOMPOSITION ||
-        !fit(*scores, *search, n_batch, N) || !are_lengths(lengths, n_batch, N) ||
-        labels.n0 != n_batch || labels.n1 != N || totals.n0 != n_batch || certified.n0 != n_batch ||
-        iterations.n0 != n_batch)
+    if (!is_higher_order(search->decoder) || !fit(*scores, *search, n_batch, N) ||
+        !are_lengths(lengths, n_batch, N) || labels.n0 != n_batch || labels.n1 != N ||
+        totals.n0 != n_batch || certified.n0 != n_batch || iterations.n0 != n_batch)
         return BAD_SHAPE;
     const Results results{heads, labels, totals.data, certified.data, iterations.data};
     return is_single ? search_all<float>(*scores, *search, lengths, results)

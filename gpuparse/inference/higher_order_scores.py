@@ -176,7 +176,7 @@ def search_native(
     Returns: What was found; scores in float64, -inf where there is no tree.
     """
     fields = {field: field for field in _NATIVE_FIELDS}
-    if name == "eisner_tri_sibling":  # grand-siblings are those of outermost modifiers
+    if scores.outermost is not None:  # grand-siblings are those of outermost modifiers
         fields["grand_sibling"] = "outermost"
     given = {field: getattr(scores, source) for field, source in fields.items()}
     given["limited"] = None if label_scores is None else label_scores.double()
