@@ -12,6 +12,8 @@ import pytest
 
 from gpuparse import native
 from gpuparse.errors import NativeError
+from tests.damaged_models import arguments_of
+from tests.hostile_calls import has_valid_arguments
 
 ROOT = Path(__file__).parents[1]
 
@@ -304,3 +306,17 @@ def test_a_library_older_than_its_sources_is_said(monkeypatch):
 def test_the_module_is_light():
     code = "import sys, gpuparse.native; print(sorted({'torch'} & set(sys.modules)))"
     assert start(code).stdout == "[]\n"
+
+
+def is_accepted(name: str, seed: int) -> bool:
+    """Whether a function takes valid arguments; not with a decoder that it does not know."""
+    try:
+        native.call(name, *arguments_of(name, np.random.default_rng(seed)))
+    except ValueError:
+        return False
+    return True
+
+
+def test_hostile_calls_begin_with_arguments_that_are_valid():
+    for name in filter(has_valid_arguments, native.library().declarations.functions):
+        assert any(is_accepted(name, seed) for seed in range(9)), name
