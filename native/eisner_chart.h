@@ -112,6 +112,24 @@ struct EisnerChart {
         return true;
     }
 
+    // The sums over i < k < j that the items (i,j) are made of: of products of an item (i,k), which
+    // stands in `row`, an item that begins at k or k + 1, in `below`, and with siblings parts of three
+    // words. Inside values are these sums; outside values follow them backwards.
+    enum Sum : int64_t { OF_C_R, OF_C_L, OF_SPLIT, OF_I_R, OF_I_L };
+    static constexpr int64_t SUMS = SIBLINGS ? 5 : 3;
+    struct Product {
+        const F *row, *below, *parts;
+    };
+    Product product(int64_t sum) const {
+        switch (sum) {
+            case OF_C_R: return {e_r, c_r, nullptr};
+            case OF_C_L: return {c_l, e_l, nullptr};
+            case OF_SPLIT: return {c_r, c_l + stride, nullptr};
+            case OF_I_R: return {i_r, s_r, right};
+            default: return {s_l, i_l, left};
+        }
+    }
+
     // The item of all trees.
     Item top() const {
         if (single_root) return {TOP, BY_DIAGONAL ? 0 : 1, last};

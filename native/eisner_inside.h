@@ -74,15 +74,12 @@ struct EisnerRow {
     typedef typename Chart::F F;
     typedef typename S::V V;
     static constexpr bool SIBLINGS = Chart::SIBLINGS;
-    struct Sums {
-        V i_r, c_r, s, i_l, c_l;
-    };
-
     const Chart& chart;
     const S semiring;
     const int64_t i, j, row;
     const V arcs_r, arcs_l;
     V pairs_r{}, pairs_l{}, first_l{}, ends_r{}, ends_l{};
+    V sums[5];  // by Chart::Sum
 
     EisnerRow(const Chart& of, int64_t start, int64_t from)
         : chart(of), semiring(of.semiring), i(start), j(from), row(start * of.stride),
@@ -100,68 +97,63 @@ struct EisnerRow {
     }
 
     // Add what has the split, or the inner sibling, k.
-    inline __attribute__((always_inline)) void take(int64_t k, Sums& sums) const {
-        const int64_t below = k * chart.stride + j;
-        if constexpr (SIBLINGS) {
-            const V sibling_r =
-                S::times(semiring.load(chart.s_r + below), semiring.load(chart.right + below));
-            const V sibling_l =
-                S::times(semiring.splat(chart.s_l + row + k), semiring.load(chart.left + below));
-            sums.i_r = S::plus(S::times(semiring.splat(chart.i_r + row + k), sibling_r), sums.i_r);
-            sums.i_l = S::plus(S::times(sibling_l, semiring.load(chart.i_l + below)), sums.i_l);
-        }
-        const V last_k = semiring.splat(chart.e_r + row + k);
-        const V with_k = semiring.splat(chart.c_r + row + k);
-        const V before = semiring.splat(chart.c_l + row + k);
-        sums.c_r = S::plus(S::times(last_k, semiring.load(chart.c_r + below)), sums.c_r);
-        sums.s = S::plus(S::times(with_k, semiring.load(chart.c_l + below + chart.stride)), sums.s);
-        sums.c_l = S::plus(S::times(before, semiring.load(chart.e_l + below)), sums.c_l);
+    template <int64_t X = 0>
+    inline __attribute__((always_inline)) void take(int64_t k) {
+        const auto of = chart.product(X);
+        const int64_t cell = k * chart.stride + j;
+        V item = semiring.splat(of.row + row + k), below = semiring.load(of.below + cell);
+        if constexpr (X == Chart::OF_I_R) below = S::times(below, semiring.load(of.parts + cell));
+        if constexpr (X == Chart::OF_I_L) item = S::times(item, semiring.load(of.parts + cell));
+        sums[X] = S::plus(S::times(item, below), sums[X]);
+        if constexpr (X + 1 < Chart::SUMS) take<X + 1>(k);
     }
 
     // I_L(i,k+1) without a sibling: C_R(i,k) first(k+1,i), at the end k + 1 alone.
-    inline __attribute__((always_inline)) void take_first(int64_t k, Sums& sums) const {
+    inline __attribute__((always_inline)) void take_first(int64_t k) {
         const int64_t lane = k + 1 - j;
         if (SIBLINGS && 0 <= lane && lane < Lanes<F>::count) {
             const V first = S::times(semiring.splat(chart.c_r + row + k), first_l);
-            sums.i_l = S::plus(S::only(first, lane), sums.i_l);
+            sums[Chart::OF_I_L] = S::plus(S::only(first, lane), sums[Chart::OF_I_L]);
         }
     }
 
-    inline __attribute__((always_inline)) void write(const Sums& sums) const {
+    inline __attribute__((always_inline)) void write() const {
         const int64_t out = row + j;
-        const V i_r = S::times(SIBLINGS ? sums.i_r : sums.s, arcs_r);
-        const V i_l = S::times(SIBLINGS ? sums.i_l : sums.s, arcs_l);
+        const V split = sums[Chart::OF_SPLIT];
+        const V i_r = S::times(SIBLINGS ? sums[Chart::OF_I_R] : split, arcs_r);
+        const V i_l = S::times(SIBLINGS ? sums[Chart::OF_I_L] : split, arcs_l);
         V e_r = i_r, e_l = i_l;
         semiring.store(chart.i_r + out, i_r);
         semiring.store(chart.i_l + out, i_l);
-        semiring.store(chart.s_r + out, SIBLINGS && !S::is_sum ? S::times(sums.s, pairs_r) : sums.s);
+        semiring.store(chart.s_r + out, SIBLINGS && !S::is_sum ? S::times(split, pairs_r) : split);
         if constexpr (SIBLINGS) {
-            if (!S::is_sum) semiring.store(chart.s_l + out, S::times(sums.s, pairs_l));
+            if (!S::is_sum) semiring.store(chart.s_l + out, S::times(split, pairs_l));
             e_r = S::times(i_r, ends_r), e_l = S::times(i_l, ends_l);
             semiring.store(chart.e_r + out, e_r);
             semiring.store(chart.e_l + out, e_l);
         }
-        semiring.store(chart.c_r + out, S::plus(e_r, sums.c_r));
-        semiring.store(chart.c_l + out, S::plus(e_l, sums.c_l));
+        semiring.store(chart.c_r + out, S::plus(e_r, sums[Chart::OF_C_R]));
+        semiring.store(chart.c_l + out, S::plus(e_l, sums[Chart::OF_C_L]));
     }
 
     // Fill the cells. Those that are no spans get a value that does not count.
-    inline void fill() const {
-        const V nothing = S::all(S::zero);
-        const V next_l = semiring.load(chart.c_l + row + chart.stride + j);
-        Sums sums = {nothing, nothing, next_l, nothing, nothing};
-        if constexpr (SIBLINGS) sums.i_r = S::times(next_l, semiring.load(chart.first_r + row + j));
+    inline void fill() {
+        sums[Chart::OF_C_R] = sums[Chart::OF_C_L] = sums[Chart::OF_I_L] = S::all(S::zero);
+        sums[Chart::OF_SPLIT] = semiring.load(chart.c_l + row + chart.stride + j);
+        if constexpr (SIBLINGS)
+            sums[Chart::OF_I_R] =
+                S::times(sums[Chart::OF_SPLIT], semiring.load(chart.first_r + row + j));
         // The splits to the left of these ends, whose cells in row i are all known ...
-        for (int64_t k = i + 1; k < j; k++) take(k, sums);
-        take_first(i > j - 1 ? i : j - 1, sums);
-        write(sums);
+        for (int64_t k = i + 1; k < j; k++) take(k);
+        take_first(i > j - 1 ? i : j - 1);
+        write();
         // ... and those among them, of which one more is known in every round.
         const int64_t end = j + Lanes<F>::count - 1;
         const int64_t last = end < chart.n ? end : chart.n;
         for (int64_t k = i + 1 > j ? i + 1 : j; k < last; k++) {
-            take(k, sums);
-            take_first(k, sums);
-            write(sums);
+            take(k);
+            take_first(k);
+            write();
         }
     }
 };

@@ -32,10 +32,10 @@ struct EisnerSums {
     S s;
     double shift = 0;  // of the log-partition
     Value total = S::zero;
-    // Outside values: planes of the items that earlier starts use, rows of one start's. row_i_r and
-    // row_i_l are those of I without its arc.
-    F *out_c_r = nullptr, *out_c_l = nullptr, *out_s = nullptr, *out_i_l = nullptr, *out_e_l = nullptr;
-    F *row_c_r = nullptr, *row_c_l = nullptr, *row_s = nullptr, *row_i_r = nullptr, *row_i_l = nullptr;
+    // Outside values: planes of the items below in each product, which earlier starts add to, and
+    // rows of the sums of one start; those of I without its arc.
+    F* out[5];
+    F* outer[5];
 
     EisnerSums(View2<const F> arc_scores, const Provider& siblings, int64_t n, bool single_root,
                double scale)
@@ -64,22 +64,21 @@ struct EisnerSums {
     // Write the marginals of all arcs; the total is not 0.
     void fill_marginals(View2<double> marginals) {
         const int64_t n = chart.n;
-        F* next = chart.outside;
-        F** planes[] = {&out_c_r, &out_c_l, &out_s, &out_i_l, &out_e_l};
-        F** rows[] = {&row_c_r, &row_c_l, &row_s, &row_i_r, &row_i_l};
-        s.fill_zero(next, Chart::OUTSIDE_PLANES * (chart.plane + chart.stride));
-        for (F** of : planes) *of = next, next += chart.plane;
-        for (F** of : rows) *of = next, next += chart.stride;
+        s.fill_zero(chart.outside, Chart::OUTSIDE_PLANES * (chart.plane + chart.stride));
+        for (int64_t x = 0; x < 5; x++) {
+            out[x] = chart.outside + x * chart.plane;
+            outer[x] = chart.outside + 5 * chart.plane + x * chart.stride;
+        }
         if (chart.single_root)
             for (int64_t m = 1; m <= n; m++) {
                 const Value of_root = S::times(s.get(chart.root_parts + m), s.get(chart.root_arcs + m));
                 const Value before = chart.get(chart.c_l, 1, m), after = chart.get(chart.c_r, m, n);
-                s.put(out_c_l + chart.at(1, m), S::times(of_root, after));
-                s.put(out_c_r + chart.at(m, n), S::times(of_root, before));
+                s.put(out[OF_SPLIT] + chart.at(1, m), S::times(of_root, after));
+                s.put(out[OF_C_R] + chart.at(m, n), S::times(of_root, before));
                 marginals(0, m) = S::ratio(S::times(of_root, S::times(before, after)), total);
             }
         else
-            s.put(out_c_r + chart.at(0, n), S::one);
+            s.put(out[OF_C_R] + chart.at(0, n), S::one);
         for (int64_t i = chart.single_root ? 1 : 0; i < n; i++) fill_outside(i, marginals);
     }
 
@@ -167,82 +166,78 @@ private:
 
     // -- Outside: each recurrence backwards --
 
-    // What the items of row i with the end k get from the longer items of the row.
-    struct Sums {
-        V i_r[PARTS], e_r[PARTS], c_r[PARTS], s[PARTS], c_l[PARTS];
+    enum : int64_t {
+        OF_C_R = Chart::OF_C_R, OF_C_L = Chart::OF_C_L, OF_SPLIT = Chart::OF_SPLIT,
+        OF_I_R = Chart::OF_I_R, OF_I_L = Chart::OF_I_L
     };
 
     // Outside values of the items that begin at i, from the last end to the first.
     void fill_outside(int64_t i, View2<double> marginals) {
         const int64_t n = chart.n, stride = chart.stride, row = i * stride;
-        s.fill_zero(row_c_r, Chart::OUTSIDE_PLANES * stride);
+        s.fill_zero(outer[0], Chart::OUTSIDE_PLANES * stride);
         if constexpr (SIBLINGS) spread_parts(chart, i);
         for (int64_t k = n; k > i; k--) {
-            Sums sums;
-            share(i, k, sums);
-            Value c_r = S::plus(s.get(out_c_r + row + k), sum_of_lanes(sums.c_r));
+            const int64_t cell = row + k;
+            // What the first items of the products, (i,k), get from the longer items of the row.
+            Value of_row[5];
+            share(i, k, of_row);
+            Value c_r = S::plus(s.get(out[OF_C_R] + cell), of_row[OF_SPLIT]);
             if (SIBLINGS && k < n)
-                c_r = S::plus(c_r, S::times(s.get(row_i_l + k + 1), s.get(chart.first_l + row + k + 1)));
-            const Value c_l = S::plus(s.get(out_c_l + row + k), sum_of_lanes(sums.c_l));
-            Value i_r = S::plus(sum_of_lanes(sums.e_r), c_r);
-            Value i_l = S::plus(s.get(out_e_l + row + k), c_l);
+                c_r = S::plus(c_r, S::times(s.get(outer[OF_I_L] + k + 1), s.get(chart.first_l + cell + 1)));
+            const Value c_l = S::plus(s.get(out[OF_SPLIT] + cell), of_row[OF_C_L]);
+            Value i_r = S::plus(of_row[OF_C_R], c_r);
+            Value i_l = S::plus(s.get(out[OF_C_L] + cell), c_l);
             if constexpr (SIBLINGS) {
-                i_r = S::plus(S::times(i_r, s.get(chart.ends_r + row + k)), sum_of_lanes(sums.i_r));
-                i_l = S::plus(S::times(i_l, s.get(chart.ends_l + row + k)), s.get(out_i_l + row + k));
+                i_r = S::plus(S::times(i_r, s.get(chart.ends_r + cell)), of_row[OF_I_R]);
+                i_l = S::plus(S::times(i_l, s.get(chart.ends_l + cell)), s.get(out[OF_I_L] + cell));
             }
-            marginals(i, k) = S::ratio(S::times(i_r, s.get(chart.i_r + row + k)), total);
-            if (i > 0) marginals(k, i) = S::ratio(S::times(i_l, s.get(chart.i_l + row + k)), total);
-            i_r = S::times(i_r, s.get(chart.arcs_r + row + k));
-            i_l = S::times(i_l, s.get(chart.arcs_l + row + k));
+            marginals(i, k) = S::ratio(S::times(i_r, s.get(chart.i_r + cell)), total);
+            if (i > 0) marginals(k, i) = S::ratio(S::times(i_l, s.get(chart.i_l + cell)), total);
+            i_r = S::times(i_r, s.get(chart.arcs_r + cell));
+            i_l = S::times(i_l, s.get(chart.arcs_l + cell));
             Value split = S::plus(i_r, i_l);
             if constexpr (SIBLINGS) {
-                s.put(row_i_r + k, i_r);
-                s.put(row_i_l + k, i_l);
-                F* const next = out_c_l + row + stride + k;
-                s.put(next, S::plus(s.get(next), S::times(i_r, s.get(chart.first_r + row + k))));
-                split = S::plus(s.get(out_s + row + k), sum_of_lanes(sums.s));
+                s.put(outer[OF_I_R] + k, i_r);
+                s.put(outer[OF_I_L] + k, i_l);
+                F* const next = out[OF_SPLIT] + cell + stride;
+                s.put(next, S::plus(s.get(next), S::times(i_r, s.get(chart.first_r + cell))));
+                split = S::plus(s.get(out[OF_I_R] + cell), of_row[OF_I_L]);
             }
-            s.put(row_c_r + k, c_r);
-            s.put(row_c_l + k, c_l);
-            s.put(row_s + k, split);
+            s.put(outer[OF_C_R] + k, c_r);
+            s.put(outer[OF_C_L] + k, c_l);
+            s.put(outer[OF_SPLIT] + k, split);
         }
         for (int64_t j = i / COUNT * COUNT; j <= n; j += COUNT)  // S(i,j) -> C_R(i,i) C_L(i+1,j)
-            add(out_c_l + row + stride + j, s.load(row_s + j));
+            add(out[OF_SPLIT] + row + stride + j, s.load(outer[OF_SPLIT] + j));
     }
 
     void add(F* cell, const V& value) const { s.store(cell, S::plus(s.load(cell), value)); }
 
-    // From the outside values of the items (i,j), j > k: shares of the items (i,k), summed, and of
-    // those that begin at k or k + 1.
-    inline void share(int64_t i, int64_t k, Sums& sums) {
-        const int64_t stride = chart.stride, row = i * stride + k;
-        for (int64_t part = 0; part < PARTS; part++)
-            sums.i_r[part] = sums.e_r[part] = sums.c_r[part] = sums.s[part] = sums.c_l[part] =
-                S::all(S::zero);
-        const V e_r = s.splat(chart.e_r + row), c_r = s.splat(chart.c_r + row);
-        const V c_l = s.splat(chart.c_l + row), i_r = s.splat(chart.i_r + row);
-        const V split = s.splat(chart.s_r + row);
+    // From the outside values of the sums (i,j), j > k: shares of the items (i,k), summed, and of those
+    // below.
+    inline void share(int64_t i, int64_t k, Value* of_row) {
+        V sums[5][PARTS], items[5];
+        for (int64_t x = 0; x < Chart::SUMS; x++) {
+            items[x] = s.splat(chart.product(x).row + i * chart.stride + k);
+            for (int64_t part = 0; part < PARTS; part++) sums[x][part] = S::all(S::zero);
+        }
         for (int64_t block = (k + 1) / 8 * 8; block <= chart.n; block += 8)
-            for (int64_t part = 0; part < PARTS; part++) {
-                const int64_t j = block + part * COUNT, below = k * stride + j;
-                const V of_c_r = s.load(row_c_r + j), of_c_l = s.load(row_c_l + j);
-                const V of_s = s.load(row_s + j);
-                sums.e_r[part] = S::plus(sums.e_r[part], S::times(of_c_r, s.load(chart.c_r + below)));
-                sums.c_r[part] =
-                    S::plus(sums.c_r[part], S::times(of_s, s.load(chart.c_l + below + stride)));
-                sums.c_l[part] = S::plus(sums.c_l[part], S::times(of_c_l, s.load(chart.e_l + below)));
-                add(out_c_r + below, S::times(e_r, of_c_r));
-                add(out_c_l + below + stride, S::times(c_r, of_s));
-                add(out_e_l + below, S::times(c_l, of_c_l));
-                if constexpr (SIBLINGS) {
-                    const V right = S::times(s.load(row_i_r + j), s.load(chart.right + below));
-                    const V left = S::times(s.load(row_i_l + j), s.load(chart.left + below));
-                    sums.i_r[part] = S::plus(sums.i_r[part], S::times(right, s.load(chart.s_r + below)));
-                    sums.s[part] = S::plus(sums.s[part], S::times(left, s.load(chart.i_l + below)));
-                    add(out_s + below, S::times(i_r, right));
-                    add(out_i_l + below, S::times(split, left));
-                }
-            }
+            for (int64_t part = 0; part < PARTS; part++)
+                share_products<0>(k, block + part * COUNT, part, items, sums);
+        for (int64_t x = 0; x < Chart::SUMS; x++) of_row[x] = sum_of_lanes(sums[x]);
+    }
+
+    template <int64_t X>
+    inline __attribute__((always_inline)) void share_products(int64_t k, int64_t j, int64_t part,
+                                                              const V* items, V (*sums)[PARTS]) {
+        const auto of = chart.product(X);
+        const int64_t cell = k * chart.stride + j;
+        V of_sum = s.load(outer[X] + j);
+        if constexpr (X >= Chart::OF_I_R) of_sum = S::times(of_sum, s.load(of.parts + cell));
+        sums[X][part] = S::plus(sums[X][part], S::times(of_sum, s.load(of.below + cell)));
+        F* const below = out[X] + cell + (X == Chart::OF_SPLIT ? chart.stride : 0);
+        add(below, S::times(items[X], of_sum));
+        if constexpr (X + 1 < Chart::SUMS) share_products<X + 1>(k, j, part, items, sums);
     }
 
     static Value sum_of_lanes(const V* parts) {
