@@ -71,18 +71,6 @@ CHILDREN = tuple(kind.name for kind in HIGHER_ORDER if "c" in kind.roles)
 """Kinds of an arc with a child, which may have labels found with the tree."""
 MOST_WORDS = max(len(kind.roles) for kind in HIGHER_ORDER)
 
-# Numbers of listed parts in native code: arcs, arcs with a label, siblings, ends on either side,
-# then the higher-order kinds, then these with a label.
-LISTED = ("arc", "label", "sibling", "right_end", "left_end")
-
-
-def listed_number(name: str, *, has_label: bool = False) -> int:
-    """The number of a kind of listed parts; `name`: of `LISTED` or of a higher-order kind."""
-    if name in LISTED:
-        return LISTED.index(name)
-    number = [kind.name for kind in HIGHER_ORDER].index(name)
-    return len(LISTED) + number + (len(HIGHER_ORDER) if has_label else 0)
-
 
 def axes_of(field: str) -> tuple[str, ...]:
     """The axes of the dense scores of a field of `Scores`; outermost parts are grand-siblings."""

@@ -5,11 +5,23 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import LINE, ArcPlan, LabelPlan, Plan
-from gpuparse.parts import listed_number
+from gpuparse.parts import HIGHER_ORDER
 from gpuparse.scoring.native import make_scorer, sentences_of
 from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights, hashed_map
 
 WIDE = 1 << 32  # rows of a table in which the features of a few sentences do not collide
+
+# Numbers of listed parts in native code: arcs, arcs with a label, siblings, ends on either side,
+# then the higher-order kinds, then these with a label.
+LISTED_KINDS = ("arc", "label", "sibling", "right_end", "left_end")
+
+
+def listed_number(name: str, *, has_label: bool = False) -> int:
+    """The number of a kind of listed parts; `name`: of `LISTED_KINDS` or of a higher-order kind."""
+    if name in LISTED_KINDS:
+        return LISTED_KINDS.index(name)
+    number = [kind.name for kind in HIGHER_ORDER].index(name)
+    return len(LISTED_KINDS) + number + (len(HIGHER_ORDER) if has_label else 0)
 
 
 def rows_of_parts(
