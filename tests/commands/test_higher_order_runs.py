@@ -1,6 +1,7 @@
 """Runs of decoders beyond the second order by the commands: pruning, certificates, resuming."""
 
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ def test_trees_that_may_not_be_the_best_ones_are_marked_and_counted(
         assert b"Certified" not in whole
         return
     assert len(counts) == 1
-    monkeypatch.setattr(native, "MAX_ITERATIONS", 5)
+    monkeypatch.setattr(native, "Search", partial(native.Search, max_iterations=5))
     found, said = parsed(file)
     [count] = [line for line in said if "are certified to be the best ones" in line]
     treebank = read_treebank(file)

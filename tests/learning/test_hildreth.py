@@ -108,8 +108,8 @@ def test_rows_give_the_change_that_the_gram_matrix_gives(cap: float, goes_on: bo
             native.call(
                 "hildreth_rows",
                 starts[: known + 1],
-                rows,
-                counts,
+                rows[: starts[known]],
+                counts[: starts[known]],
                 missing[:known],
                 cap,
                 1e-10,
