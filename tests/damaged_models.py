@@ -107,11 +107,58 @@ class Model:
 
 
 def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
-    """Valid arguments of a function that takes a model or a text: structs as plain objects."""
+    """Valid arguments of a function that takes a model, a text or scores; plain structs."""
     _, arguments = native.library().declarations.functions[name]
     takes_batch = any(argument.type == "Sentences" for argument in arguments)
-    given = of_batch(name, random) if takes_batch else of_text(name, random)
+    if name == "higher_order_batch":
+        given = of_scores(random)
+    else:
+        given = of_batch(name, random) if takes_batch else of_text(name, random)
     return [as_plain(given[a.name], a.type) for a in arguments]
+
+
+def of_scores(random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: dense scores of all parts, for any decoder of higher orders."""
+    names = [name for name, decoder in DECODERS.items() if decoder.is_higher_order]
+    name = names[int(random.integers(len(names)))]
+    n_batch, n_nodes, n_limited = 3, int(random.integers(1, 6)), 3
+    n_labels = int(random.integers(1, 4)) if DECODERS[name].reads_children else 1
+    axes = {
+        "arc": 2, "end": 2, "sibling": 3, "grandparent": 3, "inner_grandchild": 3,
+        "outer_grandchild": 3, "grand_sibling": 4, "tri_sibling": 4,
+    }  # fmt: skip
+    dtype = np.float32 if random.random() < 0.3 else np.float64
+    labelled = {"arc", "sibling", "inner_grandchild", "outer_grandchild"}
+    cells = {
+        field: n_nodes**count * (n_labels if field in labelled else 1)
+        for field, count in axes.items()
+    }
+    scores = {
+        field: random.integers(-9, 9, (n_batch, count)).astype(dtype)
+        for field, count in cells.items()
+        if field == "arc" or random.random() < 0.7
+    }
+    limited = random.integers(-9, 9, (n_batch, n_nodes**2 * n_limited)).astype(np.float64)
+    has_limits = bool(random.random() < 0.5)
+    search = SimpleNamespace(
+        decoder=DECODERS[name].number, single_root=bool(random.random() < 0.5), min_gain=0.5,
+        max_iterations=20, granularity=-1.0, class_of=random.integers(0, 2, n_limited),
+        masks=np.array([1, 2]),
+    )  # fmt: skip
+    if not has_limits:
+        limited, search.class_of, search.masks = None, None, None
+    return {
+        "scores": SimpleNamespace(
+            **{field: scores.get(field) for field in axes}, n_labels=n_labels, limited=limited
+        ),
+        "search": search,
+        "lengths": random.integers(0, n_nodes, n_batch),
+        "heads": np.empty((n_batch, n_nodes), np.int64),
+        "labels": np.empty((n_batch, n_nodes), np.int64),
+        "totals": np.empty(n_batch),
+        "certified": np.empty(n_batch, np.bool_),
+        "iterations": np.empty(n_batch, np.int64),
+    }
 
 
 def of_text(name: str, random: np.random.Generator) -> dict[str, Any]:

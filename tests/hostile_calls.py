@@ -28,7 +28,9 @@ REFUSALS = (TypeError, ValueError, OverflowError, MemoryError)
 SECONDS = 20
 # Structs that no random drawing makes, and functions that refuse most drawings: they are called
 # with valid arguments, whole and damaged.
-MADE = {"Sentences", "ConllTable", "ConllColumns", "StringTable", "HigherPlan"}
+MADE = {
+    "Sentences", "ConllTable", "ConllColumns", "StringTable", "HigherPlan", "HigherOrderScores",
+}  # fmt: skip
 ALSO_MADE = {
     "count_deps",
     "scan_deps",
