@@ -39,7 +39,7 @@ struct ModelChecker {
     }
 
     bool fit_codes(const ArcPlan& plan, int64_t first, int64_t second) const {
-        return is_between(0, first, plan.codes.n0) && second < plan.codes.n0;
+        return is_between(0, first, plan.codes.n0) && is_between(-1, second, plan.codes.n0);
     }
 
     // Whether `count` rows from a line of the dense region on are rows of the weights.
@@ -188,6 +188,7 @@ inline int64_t check_batch(const Sentences& sentences, const Scorer& scorer,
 inline bool search_fits(const Search& search, const Scorer& scorer) {
     const JointLabels* joint = scorer.joint;
     const int64_t classes = search.masks.n0;
+    if (!(search.min_gain >= 0.0)) return false;  // a search by single changes would not end
     return classes == 0 || (joint && joint->higher && search.class_of.n0 == joint->width &&
                             are_between(0, search.class_of, classes) &&
                             are_between(0, search.masks, (int64_t)1 << 20));
