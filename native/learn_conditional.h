@@ -46,8 +46,8 @@ inline bool learn_conditional(Learner& learner, const Sentence& sentence, Arena&
     for (int64_t h = 0; h <= n; h++) {
         for (int64_t m = 1; m <= n; m++) {
             if (h == m) continue;
-            const double step = rule.largest_step * (wanted(h, m) - expected(h, m));
-            if (!(fabs(step) > rule.largest_step * LEAST_COEFFICIENT)) continue;
+            const double step = rule.max_step * (wanted(h, m) - expected(h, m));
+            if (!(fabs(step) > rule.max_step * LEAST_COEFFICIENT)) continue;
             RowList found{room};
             add_rows_of_part(sentence, arc_part(h, m), learner.scorer, scores.keys, found);
             for (int64_t k = 0; k < found.count(); k++)

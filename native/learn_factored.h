@@ -119,7 +119,7 @@ inline bool learn_factored(Learner& learner, const Sentence& sentence, Arena& ar
         const int64_t listed = constraints.missing.count;
         if (!append_violated(learner, sentence, is_listed, constraints)) return arena.fail();
         if (constraints.missing.count == listed) break;
-        constraints.solve(learner.rule.largest_step);
+        constraints.solve(learner.rule.max_step);
         for (int64_t e = 0; e < rows.count; e++)
             table.weights[rows.rows[e]] =
                 (float)(constraints.before.data[e] + constraints.change.data[e]);

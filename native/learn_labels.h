@@ -71,7 +71,7 @@ private:
         for (int64_t label = 0; label < width; label++) total += scores[label];
         for (int64_t label = 0; label < width; label++) {
             const double is_right = label == right ? 1.0 : 0.0;
-            const double step = rule.largest_step * (is_right - (double)(scores[label] / total));
+            const double step = rule.max_step * (is_right - (double)(scores[label] / total));
             for_lines([&](int64_t line) { table.change(line + label, step, seen); });
         }
     }

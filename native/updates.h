@@ -21,16 +21,16 @@ inline double step_size(const UpdateRule& rule, double cost, double margin, doub
     if (squared_norm == 0.0) return 0.0;
     if (rule.rule == PERCEPTRON) return cost > 0.0 ? 1.0 : 0.0;
     if (rule.rule == PASSIVE_AGGRESSIVE) {
-        const double step = (cost - margin) / (squared_norm + 0.5 / rule.largest_step);
+        const double step = (cost - margin) / (squared_norm + 0.5 / rule.max_step);
         return step > 0.0 ? step : 0.0;
     }
-    return between_zero_and(rule.largest_step, (cost - margin) / squared_norm);
+    return between_zero_and(rule.max_step, (cost - margin) / squared_norm);
 }
 
 // As `step_size` for k constraints together: fill steps[j].
 //
 // PERCEPTRON looks at the first alone. MIRA: McDonald, Crammer & Pereira (2005), section 2.3.1, no
-// step longer than largest_step; PASSIVE_AGGRESSIVE: violations squared cost largest_step.
+// step longer than max_step; PASSIVE_AGGRESSIVE: violations squared cost max_step.
 // costs, margins: (k,); gram: (k, k) products of the differences of the feature vectors.
 // missing: (k,) working memory.
 inline void find_steps(const UpdateRule& rule, int64_t k, const double* costs, const double* margins,
@@ -42,9 +42,9 @@ inline void find_steps(const UpdateRule& rule, int64_t k, const double* costs, c
     }
     for (int64_t j = 0; j < k; j++) missing[j] = costs[j] - margins[j];
     if (rule.rule == PASSIVE_AGGRESSIVE)
-        hildreth_steps(k, gram, missing, INFINITY, 0.5 / rule.largest_step, steps);
+        hildreth_steps(k, gram, missing, INFINITY, 0.5 / rule.max_step, steps);
     else
-        hildreth_steps(k, gram, missing, rule.largest_step, 0.0, steps);
+        hildreth_steps(k, gram, missing, rule.max_step, 0.0, steps);
 }
 
 }  // namespace gpuparse

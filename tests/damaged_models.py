@@ -233,7 +233,7 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
             decoder=DECODERS[decoder].number, single_root=False,
             min_gain=0.0, max_iterations=20, granularity=1.0, class_of=None, masks=None,
         ),
-        "rule": SimpleNamespace(rule=int(random.integers(5)), cost=1.0, largest_step=np.inf),
+        "rule": SimpleNamespace(rule=int(random.integers(5)), cost=1.0, max_step=np.inf),
         "trees": SimpleNamespace(
             gold=model.heads(), found=model.by_token(2),
             gold_labels=model.by_token() if joint else None,

@@ -394,7 +394,7 @@ def _learn_factored(
             rows = np.concatenate([rows, new])
             before = np.concatenate([before, tables.weights[new].astype(np.float64)])
             constraints.append(_Constraint(row, counts))
-        tables.weights[rows] = before + _meet(constraints, rows, before, rule.largest_step)
+        tables.weights[rows] = before + _meet(constraints, rows, before, rule.max_step)
     moved = tables.weights[rows] - before.astype(np.float32)
     tables.sums[rows] = tables.sums[rows] + float(seen) * moved.astype(np.float64)
     return int(listed.any(0).sum())
@@ -465,8 +465,8 @@ def _learn_conditional(
     expected, wanted = marginals_of(scores, search, 1.0)[0], is_gold.double()
     if (heads[:, 1:] < 0).any():
         wanted = marginals_of(scores.forbid_others(heads), search, 1.0)[0]
-    steps = rule.largest_step * (wanted - expected)
-    is_large = steps.abs() > rule.largest_step * LEAST_COEFFICIENT
+    steps = rule.max_step * (wanted - expected)
+    is_large = steps.abs() > rule.max_step * LEAST_COEFFICIENT
     is_large[:, :, 0] = False
     is_large.diagonal(dim1=1, dim2=2).fill_(False)
     of_parts = PartRows(batch, scorer.plan, FeatureMap(scorer.rows, len(tables.weights)))
@@ -534,8 +534,8 @@ class _LabelLearner:
         if self._rule.rule == CONDITIONAL:
             shares = np.exp(scores - scores.max())
             shares /= shares.sum(dtype=np.float32)
-            steps = -self._rule.largest_step * shares.astype(np.float64)
-            steps[right] = self._rule.largest_step * (1.0 - float(shares[right]))
+            steps = -self._rule.max_step * shares.astype(np.float64)
+            steps[right] = self._rule.max_step * (1.0 - float(shares[right]))
             for line in lines:
                 self._change(line, slice(None), steps, seen)
             return is_wrong

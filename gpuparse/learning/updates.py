@@ -50,12 +50,12 @@ class UpdateRule(NamedTuple):
     """The rule of a run: the struct UpdateRule of native/api/learning.h.
 
     cost: what a mistake adds to the scores that are searched with, 0 for plain search.
-    largest_step: C, the aggressiveness: the largest step allowed; infinity for none.
+    max_step: C, the aggressiveness: the largest step allowed; infinity for none.
     """
 
     rule: int
     cost: float
-    largest_step: float
+    max_step: float
 
 
 def update_rule(config: RunConfig) -> UpdateRule:
@@ -83,8 +83,8 @@ def step_size(rule: UpdateRule, cost: float, margin: float, squared_norm: float)
     if rule.rule == PERCEPTRON:
         return 1.0 if cost > 0.0 else 0.0
     if rule.rule == PASSIVE_AGGRESSIVE:
-        return max(0.0, (cost - margin) / (squared_norm + 0.5 / rule.largest_step))
-    return min(rule.largest_step, max(0.0, (cost - margin) / squared_norm))
+        return max(0.0, (cost - margin) / (squared_norm + 0.5 / rule.max_step))
+    return min(rule.max_step, max(0.0, (cost - margin) / squared_norm))
 
 
 def steps_together(
@@ -100,7 +100,7 @@ def steps_together(
         steps[0] = step_size(rule, float(costs[0]), float(margins[0]), float(gram[0, 0]))
         return steps
     squared = rule.rule == PASSIVE_AGGRESSIVE
-    cap, ridge = (np.inf, 0.5 / rule.largest_step) if squared else (rule.largest_step, 0.0)
+    cap, ridge = (np.inf, 0.5 / rule.max_step) if squared else (rule.max_step, 0.0)
     lengths = gram.diagonal()
     curvatures = np.where(lengths > 0.0, lengths + ridge, 1.0)
     for _ in range(MAX_HILDRETH_STEPS):

@@ -4,11 +4,11 @@
 
 // What a step is. rule: 0 perceptron, 1 MIRA, 2 passive-aggressive, 3 factored MIRA, 4 conditional
 // (native/updates.h). cost: what a mistake adds to the scores that are searched with, 0 for plain
-// search. largest_step: the largest step, infinity for none; the learning rate of the conditional rule.
+// search. max_step: the largest step, infinity for none; the learning rate of the conditional rule.
 struct UpdateRule {
     int64_t rule;
     double cost;
-    double largest_step;
+    double max_step;
 };
 
 // Gold trees and those that are found, by token; -1 for what is no word. gold: heads, -1 where gold
@@ -53,7 +53,7 @@ GPUPARSE(int64_t) predict_batch(const Sentences* sentences, const Scorer* scorer
 // The scorer's weights are those of the tables. wrong (1,): raised by wrong words, or arcs of graphs.
 // Two rules search for no tree, and gold heads may be missing. Factored: constraints over all arcs;
 // wrong are words with an arc not 1 below gold's. Conditional: gradient steps of the length
-// rule->largest_step, with a cost softmax-margin (Gimpel & Smith 2010), over the trees of the decoder;
+// rule->max_step, with a cost softmax-margin (Gimpel & Smith 2010), over the trees of the decoder;
 // wrong are words whose gold arc has at most half the probability. Returns as `predict_batch`.
 GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
     const Search* search, const UpdateRule* rule, const GoldTrees* trees,
