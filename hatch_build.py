@@ -77,8 +77,8 @@ class NativeBuildHook(BuildHookInterface):
             if wheel_for:
                 raise  # a wheel for others is whole or not made
             print(
-                "gpuparse: installed without native code, only first-order models parse, on torch:"
-                f" {error}",
+                "gpuparse: installed without native code: everything runs in Python, NumPy and"
+                f" torch, which is slow: {error}",
                 file=sys.stderr,
             )
             return

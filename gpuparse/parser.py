@@ -102,10 +102,10 @@ class Parser:
             each relation, None for relations that no primary arc may have.
         label_weights: integer weights (lines, labels), with `labels` only.
         labels_with_trees: whether labels are found with the trees, not when these are finished.
-        decoder: a name in `gpuparse.inference.scores.DECODERS`, the one learned with.
-        min_gain: what a single change must raise the score by more than, in decoders that make such
-            changes; what a tree with crossing arcs must score more than the best projective one, in
-            `dual_decomposition`.
+        decoder: a name in `gpuparse.inference.decoders.DECODERS`, the one learned with.
+        min_gain: a threshold. In `hill_climb` and `multi_parent` a single change must raise the
+            score by more; in `dual_decomposition` a tree with crossing arcs must score more than
+            the best projective one by more than this.
         single_root: whether every tree gets exactly one modifier of the root.
         arc_scale, label_scale: nats of one point of a tree's score, of a label's score.
         is_calibrated: whether the scales were fitted to trees that were not learned from.
@@ -192,7 +192,7 @@ class Parser:
         Raises: ValueError: a scale is not positive.
         """
         if not are_scales(arc_scale, label_scale):
-            raise ValueError(f"{arc_scale} and {label_scale} cannot be the scales of this model")
+            raise ValueError(f"scales must be finite and above 0: {arc_scale}, {label_scale}")
         return replace(
             self,
             arc_scale=arc_scale,
@@ -296,7 +296,7 @@ class Parser:
         return self._by_word(batch, orders, found)
 
     def orders(self, batch: Batch, max_cells: int = MAX_CELLS) -> np.ndarray:
-        """(S,) int8: what each sentence of a batch may be parsed with; see `long_sentences`."""
+        """(S,) int8: what each sentence of a batch may be parsed with; see `permitted_orders`."""
         return permitted_orders(batch.lengths, self._part_size(), max_cells)
 
     def _part_size(self) -> PartSize:
@@ -378,8 +378,9 @@ class Parser:
         sent: "Sent | None" = None,
         progress: Callable[[int], None] = lambda sentences: None,
     ) -> Found:
-        """`parse` from token values on; known: (T,) heads by token, -1 for none, or empty.
+        """`parse` for a batch that is already encoded.
 
+        known: (T,) heads by token, -1 for none, or empty.
         sent: the batch's values on the device, of `send`, if they are there already.
         """
         if len(known) and DECODERS[self.search_decoder].gives_graphs:

@@ -1,4 +1,5 @@
-// Best tree, k best trees, sums and random trees of one sentence, by the decoders that have them all.
+// Best tree, k best trees, sums and random trees of one sentence, by the three decoders that support
+// all four.
 #pragma once
 
 #include "chu_liu_edmonds_kbest.h"
@@ -10,7 +11,7 @@
 
 namespace gpuparse {
 
-// Whether a decoder is one of them.
+// Whether a decoder has k best trees, sums and random trees.
 inline bool has_sums(int64_t decoder) {
     return decoder == BY_EISNER || decoder == BY_CHU_LIU_EDMONDS || decoder == BY_EISNER_SIBLING;
 }
@@ -25,7 +26,8 @@ struct ExactTrees {
     int64_t n;
     bool single_root;
 
-    // Fill heads[1..n] with the best tree. Returns whether there is one; if not, heads are left.
+    // Fill heads[1..n] with the best tree. Returns whether there is one; if there is none,
+    // heads are unchanged.
     bool find_best(Arena& arena, int64_t* heads) const {
         if (decoder == BY_CHU_LIU_EDMONDS)
             return chu_liu_edmonds_sentence(arcs, n, single_root, arena, heads);

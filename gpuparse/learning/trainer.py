@@ -294,7 +294,7 @@ class Trainer:
     def state(self) -> dict[str, np.ndarray]:
         """All that a later `restore` needs to continue to the same bytes.
 
-        Only between two epochs; the arrays are those that learning goes on to change.
+        Only between two epochs. The arrays are no copies: copy them before learning continues.
         """
         done = np.array([self._epochs_done[stage] for stage in STAGES], np.int64)
         state = {"done": done, "arcs": self.weights.array, "arcs_weighted": self.weights.weighted}

@@ -1,6 +1,7 @@
 """Sibling and end scores of a batch as dense tensors: the public function and its torch form.
 
-Parsing on the CPU never makes these tensors; native/sibling_scores.h says what it reads instead.
+Parsing on the CPU never makes these tensors; native/sibling_provider.h has the score of one
+sibling, and native/sibling_scores.h the sums over pairs of words that it reads.
 """
 
 import numpy as np
