@@ -34,10 +34,14 @@ static int64_t check_learner(const Learner& learner) {
     if (learner.scorer.weights.dtype != DT_F32) return BAD_TYPE;
     const int64_t status = check_batch(sentences, learner.scorer);
     if (status != OK) return status;
-    if (!can_decode(learner.search, learner.scorer) || !learner.trees == !learner.graphs ||
-        !cells_fit(sentences, learner.allowed))
+    const bool finds_graphs = learner.search.decoder == BY_MULTI_PARENT;
+    if (!can_decode(learner.search, learner.scorer) || !learner.trees != finds_graphs ||
+        !learner.graphs == finds_graphs || !cells_fit(sentences, learner.allowed))
         return BAD_SHAPE;
-    if (learner.trees) return fit_trees(sentences, learner.scorer, *learner.trees) ? OK : BAD_SHAPE;
+    if (learner.trees) {
+        if (learner.trees->found.n0 > 1 && !has_sums(learner.search.decoder)) return BAD_SHAPE;
+        return fit_trees(sentences, learner.scorer, *learner.trees) ? OK : BAD_SHAPE;
+    }
     const GoldGraphs& graphs = *learner.graphs;
     return graphs.found.n0 == graphs.gold.n0 && squares_fit(sentences, graphs.firsts, graphs.gold.n0)
                ? OK
