@@ -19,15 +19,16 @@ struct MultiParentSearch {
     ArcGains<Siblings> found;
     bool single_root = false;
     double min_gain = 0.0;
-    View2<uint8_t> by_modifier = {};  // [m, h]: the same arcs
+    View2<uint8_t> by_modifier = {};  // [m, h]: the same arcs, in rows of whole 8 bytes
     int64_t* stack = nullptr;         // (n + 1)
-    uint8_t* seen = nullptr;          // (n + 1)
+    uint8_t* seen = nullptr;          // (n + 1), and to the next multiple of 8
 
     bool allocate(View2<const F> arc_scores, const Siblings& siblings, int64_t n, View2<uint8_t> graph,
                   Arena& arena) {
         stack = arena.take<int64_t>(n + 1);
-        seen = arena.take<uint8_t>(n + 1);
-        by_modifier = {arena.take_zeros<uint8_t>((n + 1) * (n + 1)), n + 1};
+        const int64_t width = (n + 8) / 8 * 8;
+        seen = arena.take<uint8_t>(width);
+        by_modifier = {arena.take_zeros<uint8_t>((n + 1) * width), width};
         return found.allocate(arc_scores, siblings, n, graph, arena);
     }
 
@@ -43,15 +44,21 @@ struct MultiParentSearch {
     // Whether m is the word or one of its ancestors.
     bool is_above(int64_t m, int64_t word) {
         if (m == word) return true;
-        memset(seen, 0, (size_t)(found.n + 1));
+        memset(seen, 0, (size_t)by_modifier.stride);
+        seen[0] = 1;  // the root has no heads
         stack[0] = word;
         for (int64_t depth = 1; depth > 0;) {
             const uint8_t* heads = by_modifier.row(stack[--depth]);
-            for (int64_t h = 1; h <= found.n; h++) {
-                if (!heads[h] || seen[h]) continue;
-                if (h == m) return true;
-                seen[h] = 1;
-                stack[depth++] = h;
+            if (heads[m]) return true;
+            for (int64_t first = 0; first <= found.n; first += 8) {  // 8 heads at a time
+                uint64_t left, done;
+                memcpy(&left, heads + first, 8);
+                memcpy(&done, seen + first, 8);
+                for (left &= ~done; left; left &= left - 1) {
+                    const int64_t h = first + __builtin_ctzll(left) / 8;  // the lowest byte is the first
+                    seen[h] = 1;
+                    stack[depth++] = h;
+                }
             }
         }
         return false;
