@@ -18,7 +18,6 @@ from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import (
     ArcPlan,
-    HigherPlan,
     LabelPlan,
     Plan,
     compile_higher,
@@ -151,9 +150,10 @@ class Parser:
             return Plans(trees, None, None)
         if not self.labels_with_trees:
             return Plans(trees, compile_labels(self.label_templates, self.vocabularies), None)
-        plan = compile_joint_labels(self.label_templates, self.vocabularies)
-        children = label_children(self.label_templates, self.vocabularies, self.decoder)
-        joint = joint_labels(plan, self.label_weights, len(self.labels), children)
+        joint = compile_joint(
+            self.label_templates, self.vocabularies, self.label_weights, len(self.labels),
+            self.decoder,
+        )  # fmt: skip
         return Plans(trees, None, joint)
 
     @property
@@ -455,13 +455,18 @@ def by_token(batch: Batch, by_word: np.ndarray | None) -> np.ndarray:
     return placed
 
 
-def label_children(
-    templates: TemplateSet, vocabularies: Vocabularies, decoder: str
-) -> HigherPlan | None:
-    """The templates of children in a set of label templates, if the decoder labels children."""
-    if not DECODERS[decoder].reads_children:
-        return None
-    return compile_higher(templates.only(CHILDREN), vocabularies)
+def compile_joint(
+    templates: TemplateSet, vocabularies: Vocabularies, weights: Weights, width: int, decoder: str
+) -> JointLabels:
+    """What `width` labels are scored with, of a decoder that finds them with the trees.
+
+    templates: of labels; those of children are read if the decoder labels children.
+    weights: as `joint_labels`.
+    """
+    plan, children = compile_joint_labels(templates, vocabularies), None
+    if DECODERS[decoder].reads_children:
+        children = compile_higher(templates.only(CHILDREN), vocabularies)
+    return joint_labels(plan, weights, width, children)
 
 
 def check_guides(templates: TemplateSet, *, are_given: bool) -> None:

@@ -9,7 +9,7 @@ from gpuparse.config import RunConfig
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies, choose_pos_column, seen_attributes
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.features.plan import compile_joint_labels, compile_plan
+from gpuparse.features.plan import compile_plan
 from gpuparse.features.templates import PARTS, TemplateSet
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import STAGES, Progress
@@ -33,10 +33,10 @@ from gpuparse.learning.stages.pruning import (
 )
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.updates import AveragedWeights, Table, check_learning
-from gpuparse.parser import Parser, check_guides, label_children
+from gpuparse.parser import Parser, check_guides, compile_joint
 from gpuparse.parts import CHILDREN
 from gpuparse.scoring.pruning import Arcs, all_cells
-from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, joint_labels, quantised
+from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, quantised
 
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 
@@ -242,10 +242,9 @@ class Trainer:
     def _joint_labels(self) -> JointLabels:
         assert self._labels is not None
         assert self.label_weights is not None
-        return joint_labels(
-            compile_joint_labels(self._labels, self._vocabularies), self.label_weights.weights,
-            len(self.label_names),
-            label_children(self._labels, self._vocabularies, self.config.decoder),
+        return compile_joint(
+            self._labels, self._vocabularies, self.label_weights.weights, len(self.label_names),
+            self.config.decoder,
         )  # fmt: skip
 
     def model(self, bits: int, config: str = "") -> Parser:
