@@ -4,9 +4,12 @@ from pathlib import Path
 from typing import get_args
 
 from gpuparse.commands.config import schema_table
+from gpuparse.config import load_config
+from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS, Quantity
 
 PAGES = Path(__file__).parent
+TREES = {"projective": "projective trees", "all": "all trees", "graphs": "graphs"}
 
 
 def quantities_table() -> str:
@@ -27,17 +30,32 @@ def quantities_table() -> str:
 
 def decoders_table() -> str:
     """What each decoder finds and scores, if it is exact, and its cost, as a Markdown table."""
-    trees = {"projective": "projective trees", "all": "all trees", "graphs": "graphs"}
     rows = ["| `decoder` | finds | parts besides arcs | search | time |", "| --- " * 5 + "|"]
     for name, decoder in DECODERS.items():
         parts = ", ".join(part.replace("_", " ") for part in decoder.parts)
-        facts = [f"`{name}`", trees[decoder.trees], parts, decoder.search, decoder.time]
+        facts = [f"`{name}`", TREES[decoder.trees], parts, decoder.search, decoder.time]
         rows.append(f"| {' | '.join(facts)} |")
+    return "\n".join(rows) + "\n"
+
+
+def configs_table() -> str:
+    """The config of each system: what it finds, scores and labels, as a Markdown table."""
+    found = []
+    for path in (PAGES.parent / "configs").glob("*.yaml"):
+        if path.stem != "quickstart":
+            config = load_config(path, ["data.train=train.conllu"])
+            decoder, templates = DECODERS[config.decoder], load_templates(config.features)
+            parts = [part.replace("_", " ") for part in decoder.parts if getattr(templates, part)]
+            facts = [TREES[decoder.trees], ", ".join(parts), config.labels.kind]
+            found.append((decoder.number, config.labels.kind == "joint", path.name, facts))
+    rows = ["| file in `configs/` | finds | parts besides arcs | labels |", "| --- " * 4 + "|"]
+    rows += [f"| `{name}` | {' | '.join(facts)} |" for *_, name, facts in sorted(found)]
     return "\n".join(rows) + "\n"
 
 
 TABLES = {
     ("decoders.md", "decoders"): decoders_table,
+    ("configuration.md", "configs"): configs_table,
     ("configuration.md", "keys"): schema_table,
     ("decoders.md", "quantities"): quantities_table,
 }
