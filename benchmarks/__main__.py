@@ -19,6 +19,7 @@ from benchmarks.registry import Report, case_names, gate_is_green, load_case
 from gpuparse.commands.console import run
 from gpuparse.errors import ConfigError
 
+PROGRAM = "python -m benchmarks"
 ON_DEVICE = ("kernels", "scoring", "parse", "train")  # have a namesake in benchmarks.on_device
 
 
@@ -31,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ConfigError: a device that the case does not run on, or plots of what has none.
         ResourceError: no such device is here.
     """
-    first = argparse.ArgumentParser(prog="python -m benchmarks", add_help=False)
+    first = argparse.ArgumentParser(
+        prog=PROGRAM, parents=[_common_options(None)], add_help=False, allow_abbrev=False
+    )
     first.add_argument("case", nargs="?", choices=case_names())
     name = first.parse_known_args(arguments)[0].case
     case = load_case(name) if name else None
@@ -58,8 +61,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser(case: ModuleType | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    parser.add_argument("case", choices=case_names())
+    parser = argparse.ArgumentParser(prog=PROGRAM, parents=[_common_options(case)])
+    parser.add_argument("case", choices=case_names(), help="its own options come after it")
+    if case is not None:
+        parser.description = (case.__doc__ or "").splitlines()[0]
+        if hasattr(case, "add_arguments"):
+            case.add_arguments(parser)
+    return parser
+
+
+def _common_options(case: ModuleType | None) -> argparse.ArgumentParser:
+    """The options of all cases, which may come before the name of the case."""
+    parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--threads", type=int, default=1, help="of torch and of the kernels")
     parser.add_argument("--repeats", type=int, default=9, help="rounds, of which the median counts")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
@@ -70,10 +83,6 @@ def _parser(case: ModuleType | None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--plots", type=Path, metavar="FOLDER", help="also draw the kernels or scoring of a device"
     )
-    if case is not None:
-        parser.description = (case.__doc__ or "").splitlines()[0]
-        if hasattr(case, "add_arguments"):
-            case.add_arguments(parser)
     return parser
 
 

@@ -54,7 +54,14 @@ def test_the_table_is_aligned_and_keeps_every_cell():
     assert lines[-1] == "Note."
 
 
-def test_json_holds_the_figures(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(["--threads", "2"], []), ([], ["--threads", "2"])],
+    ids=["before", "after"],
+)
+def test_options_go_before_the_case_or_after_it_and_json_has_the_figures(
+    before, after, tmp_path, monkeypatch, capsys
+):
     from benchmarks import __main__ as program
 
     out = Path(tmp_path / "figures.json")
@@ -62,9 +69,9 @@ def test_json_holds_the_figures(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(program, "gate_is_green", lambda gate: True)
     report = Report("Title", ["n"], [[1.5]])
     monkeypatch.setattr(load_case("kernels"), "run", lambda options: report)
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "kernels", "--json", str(out)])
-    assert program.main() == 0
+    assert program.main([*before, "kernels", *after, "--json", str(out)]) == 0
     figures = json.loads(out.read_text())
     assert figures["rows"] == [[1.5]]
-    assert figures["on"]["threads"] == 1
+    assert figures["case"] == "kernels"
+    assert figures["on"]["threads"] == 2
     assert "1.5" in capsys.readouterr().out
