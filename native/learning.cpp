@@ -71,15 +71,15 @@ GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
                      {tables->label_weights.data, tables->label_sums.data}}, seen};
     const int64_t status = check_learner(learner);
     if (status != OK) return status;
-    const bool needs_trees = rule->rule == FACTORED || rule->rule == CONDITIONAL;
+    const bool needs_trees = rule->rule == MIRA_FACTORED || rule->rule == CONDITIONAL;
     if (!fit_tables(*tables, *scorer) || wrong.n0 != 1 || (needs_trees && !trees)) return BAD_SHAPE;
     if (rule->rule == CONDITIONAL && !has_sums(search->decoder)) return BAD_SHAPE;
     // Factored constraints are counted one by one.
-    const int64_t counts = rule->rule == FACTORED ? 1 : learner.found_structures();
+    const int64_t counts = rule->rule == MIRA_FACTORED ? 1 : learner.found_structures();
     if (!learner.difference.start(counts)) return NO_MEMORY;
     const int64_t result = for_sentences(*sentences, [&](const Sentence& sentence, Arena& arena) {
         switch (rule->rule) {
-            case FACTORED: return learn_factored(learner, sentence, arena);
+            case MIRA_FACTORED: return learn_factored(learner, sentence, arena);
             case CONDITIONAL: return learn_conditional(learner, sentence, arena);
         }
         return learner.learn(sentence, is_predicted, arena);

@@ -1,14 +1,14 @@
 // Update rules: from the constraints of one sentence to steps along gold minus found features.
 //
 // A constraint says that gold is to score at least its cost more than one wrong structure.
-// `gpuparse/learning/updates.py` has the table of the rules.
 #pragma once
 #include "api/learning.h"
 #include "hildreth.h"
 
 namespace gpuparse {
 
-enum { PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, FACTORED, CONDITIONAL };
+// In the order of RULES in `gpuparse/learning/updates.py`.
+enum RuleNumber : int64_t { PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, MIRA_FACTORED, CONDITIONAL };
 
 // How far to move along f(x, gold) - f(x, found) of one constraint; 0 where nothing changes.
 //

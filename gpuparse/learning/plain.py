@@ -20,8 +20,8 @@ from gpuparse.inference.search import Search
 from gpuparse.inference.tree_parts import find_parts
 from gpuparse.learning.updates import (
     CONDITIONAL,
-    FACTORED,
     MAX_HILDRETH_STEPS,
+    MIRA_FACTORED,
     PERCEPTRON,
     UpdateRule,
     step_size,
@@ -161,7 +161,7 @@ def learn_batch(
     """Learn from all sentences one after the other."""
     for b, batch in enumerate(_one_by_one(sentences)):
         try:
-            if rule.rule == FACTORED:
+            if rule.rule == MIRA_FACTORED:
                 wrong[0] += _learn_factored(batch, scorer, rule, trees.gold, tables, seen + b)
                 continue
             if rule.rule == CONDITIONAL:

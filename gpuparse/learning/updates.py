@@ -21,7 +21,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.scoring.weights import Weights
 
-PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, FACTORED, CONDITIONAL = range(5)
+PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, MIRA_FACTORED, CONDITIONAL = range(5)
 
 
 HILDRETH_TOLERANCE = 1e-9  # violation, in units of cost, at which the search ends
@@ -41,7 +41,7 @@ RULES = {
     "perceptron": Rule(PERCEPTRON, False, False, True),
     "mira": Rule(MIRA, True, False, True),
     "passive-aggressive": Rule(PASSIVE_AGGRESSIVE, True, True, True),
-    "mira-factored": Rule(FACTORED, False, False, False),
+    "mira-factored": Rule(MIRA_FACTORED, False, False, False),
     "conditional": Rule(CONDITIONAL, False, True, False),
 }
 
@@ -219,7 +219,7 @@ def check_learning(config: RunConfig) -> None:
         raise ConfigError(f"{what}: it does not learn labels.kind joint: choose second-stage")
     if learning.batch_size > 1:
         raise ConfigError(f"{what}: it searches for no trees: learning.batch_size must be 1")
-    if learning.cost_augmented and rule.number == FACTORED:
+    if learning.cost_augmented and rule.number == MIRA_FACTORED:
         raise ConfigError(f"{what}: learning.cost_augmented must be false, no tree has a cost")
 
 

@@ -1,6 +1,7 @@
 """Step sizes against the definitions."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse import native
+from gpuparse.config import known_keys
+from gpuparse.learning import updates
 from gpuparse.learning.updates import (
-    CONDITIONAL,
-    FACTORED,
     MIRA,
     PASSIVE_AGGRESSIVE,
     PERCEPTRON,
@@ -40,14 +41,17 @@ def step_of(rule: int, cost: float, margin: float, squared_norm: float, cap: flo
     return step
 
 
-def test_names() -> None:
-    assert {name: rule.number for name, rule in RULES.items()} == {
-        "perceptron": PERCEPTRON,
-        "mira": MIRA,
-        "passive-aggressive": PASSIVE_AGGRESSIVE,
-        "mira-factored": FACTORED,
-        "conditional": CONDITIONAL,
-    }
+def test_the_table_has_the_numbers_of_native_code() -> None:
+    header = (Path(__file__).parents[2] / "native" / "updates.h").read_text()
+    names = header.partition("enum RuleNumber")[2].partition("{")[2].partition("}")[0].split(",")
+    names = [name.strip() for name in names]
+    assert [name.upper().replace("-", "_") for name in RULES] == names
+    assert [rule.number for rule in RULES.values()] == list(range(len(names)))
+    assert [getattr(updates, name) for name in names] == list(range(len(names)))
+
+
+def test_every_rule_can_be_chosen() -> None:
+    assert set(known_keys()["learning.rule"].choices) == set(RULES)
 
 
 @settings(deadline=None)
