@@ -1,5 +1,5 @@
-// Best tree, k best trees, sums and random trees of one sentence, by the three decoders that support
-// all four.
+// Best tree, k best trees, sums and random trees of one sentence, by the decoders that have all
+// four (`has_sums`).
 #pragma once
 
 #include "chu_liu_edmonds_kbest.h"
@@ -10,11 +10,6 @@
 #include "tree_siblings.h"
 
 namespace gpuparse {
-
-// Whether a decoder has k best trees, sums and random trees.
-inline bool has_sums(int64_t decoder) {
-    return decoder == BY_EISNER || decoder == BY_CHU_LIU_EDMONDS || decoder == BY_EISNER_SIBLING;
-}
 
 // The trees of one sentence of n >= 1 words. arcs: [h, m]; siblings: a provider, which only
 // BY_EISNER_SIBLING reads. Where memory runs out, the arena has failed.

@@ -98,7 +98,7 @@ def eisner_kbest(
 
     Args:
         arc_scores, lengths, single_root: as `eisner` reads them, in main memory.
-        k: number of trees, at least 1.
+        k: number of trees, from 1 to `native_trees.MAX_TREES`, 2^20 - 1.
         backend: "auto" or "cpu" (native), which are the same: there is no torch form.
     Returns: heads int64 (B, k, N), -1 at position 0 and in padding; scores (B, k). All trees of a
         sentence differ. If it has fewer than k, the remaining rows have heads -1 and score -inf;

@@ -5,6 +5,8 @@ one type: those of arcs, and for a decoder that reads siblings those of siblings
 NoTreeError for the first sentence without a tree.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,10 +20,23 @@ from gpuparse.inference.scores import NO_HEAD, rows_of_parts, without_tree
 MAX_TREES = (1 << 20) - 1
 """The most trees of a sentence that can be asked for."""
 
-# What a search costs: a power of n, how many steps of Eisner's algorithm, and how many a further
-# tree of the k best; what sums cost: a power of n and steps.
-_OF_SEARCH = {"eisner": (3, 1, 1), "eisner_sibling": (3, 3, 1), "chu_liu_edmonds": (2, 16, 60)}
-_OF_SUMS = {"eisner": (3, 5), "eisner_sibling": (3, 15), "chu_liu_edmonds": (3, 2)}
+
+class _Costs(NamedTuple):
+    """What decides the number of threads: a power of n, and steps as those of Eisner's algorithm.
+
+    search: of the best tree; more_steps: of a further tree of the k best. sums: of sums.
+    """
+
+    search: tuple[int, int]
+    more_steps: int
+    sums: tuple[int, int]
+
+
+_COSTS = {
+    "eisner": _Costs((3, 1), 1, (3, 5)),
+    "eisner_sibling": _Costs((3, 3), 1, (3, 15)),
+    "chu_liu_edmonds": _Costs((2, 16), 60, (3, 2)),
+}
 
 
 class _Batch:
@@ -82,7 +97,7 @@ def _find(batch: _Batch, decoder: str, k: int, single_root: bool) -> tuple[np.nd
     n_batch, n_nodes = batch.shape
     heads = np.empty((n_batch, k, n_nodes), np.int64)
     scores = np.empty((n_batch, k), batch.arcs.dtype)
-    power, steps, more_steps = _OF_SEARCH[decoder]
+    (power, steps), more_steps, _ = _COSTS[decoder]
     cost = power, steps + (k - 1) * more_steps
     batch.run("find_trees_batch", single_root, cost, heads, scores)
     return heads, scores
@@ -95,7 +110,7 @@ def sum_trees(
     batch = _Batch(decoder, lengths, parts)
     log_partitions = np.empty(batch.shape[0])
     marginals = np.empty(batch.arcs.shape) if with_marginals else None
-    batch.run("sum_trees_batch", single_root, _OF_SUMS[decoder], marginals, log_partitions)
+    batch.run("sum_trees_batch", single_root, _COSTS[decoder].sums, marginals, log_partitions)
     return (
         torch.from_numpy(log_partitions),
         None if marginals is None else torch.from_numpy(marginals),
@@ -114,7 +129,7 @@ def draw_trees(
     log_partitions = np.empty(n_batch)
     heads = np.full((n_batch, n_samples, n_nodes), NO_HEAD, np.int64)
     batch.run(
-        "draw_trees_batch", single_root, _OF_SUMS[decoder], seeds.numpy(), heads, log_partitions
+        "draw_trees_batch", single_root, _COSTS[decoder].sums, seeds.numpy(), heads, log_partitions
     )
     return torch.from_numpy(log_partitions), torch.from_numpy(heads)
 

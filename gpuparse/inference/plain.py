@@ -36,18 +36,14 @@ def find_trees_batch(
         found = row.tensor_function("torch")(*parts, single_root=single_root)
         heads[:, 0], totals[:, 0] = (x.numpy() for x in found)
         return _first_without_tree(totals[:, 0])
-    searches: dict[str, Callable[..., Any]] = {
-        "eisner": projective.eisner_kbest,
-        "chu_liu_edmonds": spanning_trees.chu_liu_edmonds_kbest,
-        "eisner_sibling": projective.eisner_sibling_kbest,
-    }
+    search = getattr(projective if row.is_projective else spanning_trees, f"{row.name}_kbest")
     for b, n in enumerate(lengths.tolist()):
         nodes = slice(n + 1)
         parts = [arc[b, nodes, nodes], heads.shape[1]]
         if siblings is not None:
             parts[1:] = siblings[b, nodes, nodes, nodes], heads.shape[1], end[b, nodes, nodes]
         try:
-            trees, scores = searches[row.name](*parts, single_root=single_root)
+            trees, scores = search(*parts, single_root=single_root)
         except NoTreeError:
             continue
         heads[b, : len(trees), : n + 1], totals[b, : len(trees)] = trees, scores

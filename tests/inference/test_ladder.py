@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse import inference
+from gpuparse import inference, native
 from gpuparse.errors import NoTreeError
 from tests.inference.decoders import (
     BACKENDS,
@@ -76,6 +76,18 @@ def test_the_table_has_the_numbers_of_native_code():
     names = re.findall(r"BY_(\w+)", re.sub(r"//.*", "", numbers))
     assert [name.lower() for name in names] == list(inference.DECODERS)
     assert [decoder.number for decoder in inference.DECODERS.values()] == list(range(len(names)))
+
+
+@pytest.mark.parametrize("name", inference.DECODERS)
+def test_the_table_has_the_sums_of_native_code(name):
+    decoder, arcs, siblings = inference.DECODERS[name], np.zeros((1, 3, 3)), np.zeros((3, 3, 3))
+    heads, totals = np.zeros((1, 1, 3), np.int64), np.zeros((1, 1))
+    given = decoder.number, arcs, siblings, arcs, np.array([2]), False, heads, totals
+    if decoder.has("k_best", "native"):
+        assert native.call("find_trees_batch", *given) == -1  # no sentence lacks a tree
+    else:
+        with pytest.raises(ValueError, match="find_trees_batch"):
+            native.call("find_trees_batch", *given)
 
 
 def test_the_enumerator_finds_the_known_numbers_of_trees():
