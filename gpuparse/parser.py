@@ -427,9 +427,9 @@ class Parser:
     def scored(self) -> Scored:
         """What engines score and search with."""
         return Scored(
-            self.plan, self.features, self.arcs, self.label_plan, self.joint_plan,
-            self.label_weights, self.may_be_primary, self.search_decoder, self.single_root,
-            self.min_gain, self.plans.joint, self.pruner, self.limits,
+            self.plan, self.features, self.arcs, self.search_decoder, self.single_root,
+            self.min_gain, self.label_plan, self.plans.joint, self.label_weights,
+            self.may_be_primary, self.pruner, self.limits,
         )  # fmt: skip
 
     @cached_property

@@ -23,17 +23,18 @@ from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import inner_siblings
 from gpuparse.learning.updates import AveragedWeights, steps_in_turn, update_rule
-from gpuparse.scoring.admission import Admission, PartSize
+from gpuparse.scoring.admission import (
+    DIFFERING_ROWS_AT_ONCE,
+    LEARNING_BUDGET,
+    SHARED_CELLS,
+    Admission,
+    PartSize,
+)
 from gpuparse.scoring.device import DeviceParser, or_no_memory
 from gpuparse.scoring.engines import Scored
 from gpuparse.scoring.rows import PartRows
 from gpuparse.scoring.tensors import TensorBatch, bag_of, tensors_over
 from gpuparse.scoring.weights import FeatureMap
-
-MAX_CELLS = 1 << 27  # scores of arcs, or of siblings, that are held at a time
-ROWS_AT_ONCE = 1 << 24  # feature rows of differing parts, likewise
-
-SHARED_CELLS = 1 << 23  # of the dense part of the matrix that is held at a time
 
 
 class Parts(NamedTuple):
@@ -225,8 +226,8 @@ class DeviceLearner:
         single_root: bool,
         device: str,
         backend: str = "auto",
-        max_cells: int = MAX_CELLS,
-        rows_at_once: int = ROWS_AT_ONCE,
+        max_cells: int = LEARNING_BUDGET,
+        rows_at_once: int = DIFFERING_ROWS_AT_ONCE,
     ) -> None:
         self._values = torch.from_numpy(batch.values).to(device)
         self._gold = torch.from_numpy(gold).to(device)
@@ -245,9 +246,8 @@ class DeviceLearner:
         in_torch = backend == "auto" and where.type == "cpu"
         self._backend = choose_backend("torch" if in_torch else backend, where, has_kernels=True)
         scored = Scored(
-            plan, features, weights.weights, None, None, None, None, config.decoder, single_root,
-            config.min_gain,
-        )  # fmt: skip
+            plan, features, weights.weights, config.decoder, single_root, config.min_gain
+        )
         self._parser = DeviceParser(scored, where, self._backend)
 
     @torch.no_grad()

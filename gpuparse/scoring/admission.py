@@ -1,4 +1,7 @@
-"""How much memory sentences take, in cells of 8 bytes, before any of it is allocated."""
+"""All budgets of memory, and how many sentences fit in one before any of it is allocated.
+
+A cell is a number of 8 bytes. Except for MAX_CELLS, no budget changes a result.
+"""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +16,18 @@ from gpuparse.scoring.engines import Found
 Result = TypeVar("Result")
 
 MAX_CELLS = 1 << 30  # of one sentence: 8 GiB
-CPU_BUDGET = 1 << 25  # of one batch in main memory
+
+# Cells of one batch: in main memory; on a GPU, where more does not make it any faster; and in
+# learning in torch.
+CPU_BUDGET, GPU_BUDGET, LEARNING_BUDGET = 1 << 25, 1 << 28, 1 << 27
+GPU_SHARE = 16  # bytes of a GPU's free memory for each cell of a batch
+
+# What torch forms hold at a time: feature rows of all parts of one kind, and of the parts in which
+# trees differ; higher-order parts; cells of the dense matrix of differences.
+ROWS_AT_ONCE, DIFFERING_ROWS_AT_ONCE = 1 << 22, 1 << 24
+PARTS_AT_ONCE = 1 << 18
+SHARED_CELLS = 1 << 23
+
 MATRICES = 8  # N x N cells of scores and charts that a sentence takes
 
 
@@ -110,6 +124,11 @@ class Admission:
 def default_batch_size(device: str) -> int:
     """The default number of sentences of a batch: enough to keep a device busy."""
     return 64 if device == "cpu" else 2048
+
+
+def gpu_budget(free: int) -> int:
+    """The cells that a batch may take on a GPU with that many bytes of free memory."""
+    return max(1, min(GPU_BUDGET, free // GPU_SHARE))
 
 
 def run_in_parts(

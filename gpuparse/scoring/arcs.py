@@ -10,6 +10,7 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import HEAD, LINE, MODIFIER, NO_CODE, ArcPlan, GuidePlan, Plan
 from gpuparse.inference.backends import choose_backend, run_in_threads
+from gpuparse.scoring.admission import ROWS_AT_ONCE
 from gpuparse.scoring.native import make_scorer, sentences_of
 from gpuparse.scoring.tensors import (
     AnyBatch,
@@ -24,8 +25,6 @@ from gpuparse.scoring.tensors import (
     sum_bags,
 )
 from gpuparse.scoring.weights import FeatureMap, Weights
-
-ROWS_AT_ONCE = 1 << 22  # feature rows that the torch form holds at a time
 
 
 def arc_scores(

@@ -18,15 +18,12 @@ from gpuparse.inference.approximate.hill_climb import primary_heads
 from gpuparse.inference.backends import MOST_NODES
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.scoring.admission import CPU_BUDGET, Admission, PartSize
+from gpuparse.scoring.admission import CPU_BUDGET, Admission, PartSize, gpu_budget
 from gpuparse.scoring.arcs import arc_scores, guide_scores
 from gpuparse.scoring.engines import NO_ARCS, Found, GraphArcs, Scored, found_graphs
 from gpuparse.scoring.labels import best_arc_labels, best_graph_labels, best_labels
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import TensorBatch, tensors_over
-
-GPU_SHARE = 16  # bytes of a device's free memory for each cell of a batch
-GPU_BUDGET = 1 << 28  # cells of a batch at most: more does not make it any faster
 
 Result = TypeVar("Result")
 
@@ -51,16 +48,14 @@ class DeviceParser:
         device = torch.device(device)
         self._scored, self._device = scored, device
         self._decoder = DECODERS[scored.decoder]
-        self.budget = device_budget(device)
-        self._copies = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self._kernels = None
+        self.budget, self._copies, self._kernels = CPU_BUDGET, None, None
+        if device.type == "cuda":
+            self.budget = gpu_budget(torch.cuda.mem_get_info(device)[0])
+            self._copies = torch.cuda.Stream(device)
         if backend == "gpu":
             from gpuparse.scoring.triton.kernels import Kernels  # and Triton with it
 
-            self._kernels = Kernels(
-                scored.plan, scored.features, scored.arcs, device, scored.label_plan,
-                scored.joint_plan, scored.label_weights,
-            )  # fmt: skip
+            self._kernels = Kernels(scored, device)
 
     def send(self, batch: Batch) -> Sent:
         """Send the values of a batch in main memory; they travel while other work goes on."""
@@ -165,7 +160,7 @@ class DeviceParser:
         scored, places = self._scored, batch.places()
         arcs, *others = self.scores(batch, sums)
         arc_labels = None
-        if scored.joint_plan and scored.label_weights:
+        if scored.joint:
             best, arc_labels = self._arc_labels(batch, sums)
             arcs = arcs + best
         if len(known):
@@ -187,11 +182,11 @@ class DeviceParser:
 
     def _arc_labels(self, batch: TensorBatch, sums: Any) -> tuple[Tensor, Tensor]:
         scored = self._scored
-        assert scored.joint_plan
+        assert scored.joint
         assert scored.label_weights
         if self._kernels:
             return self._kernels.arc_labels(batch, sums)
-        return best_arc_labels(batch, scored.joint_plan, scored.label_weights)
+        return best_arc_labels(batch, scored.joint.plan, scored.label_weights)
 
     def _arc_scores(self, batch: TensorBatch, sums: Any) -> Tensor:
         scored = self._scored
@@ -242,14 +237,6 @@ class DeviceParser:
             labels = best[b, h, m]
         order = torch.argsort(places[b, m], stable=True)
         return GraphArcs(*(x[order].cpu().numpy() for x in (places[b, m], h, labels)))
-
-
-def device_budget(device: torch.device) -> int:
-    """Cells that a batch on a device may take."""
-    if device.type != "cuda":
-        return CPU_BUDGET
-    free, _ = torch.cuda.mem_get_info(device)
-    return max(1, min(GPU_BUDGET, free // GPU_SHARE))
 
 
 def or_no_memory(work: Callable[[np.ndarray], Result]) -> Callable[[np.ndarray], Result | None]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.features.plan import ArcPlan, LabelPlan, Plan
+from gpuparse.features.plan import LabelPlan, Plan
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights
@@ -28,21 +28,20 @@ class LabelLimits(NamedTuple):
 class Scored(NamedTuple):
     """What a parser scores and searches with.
 
-    label_plan: of labels of finished trees. joint, joint_plan: of labels found with the trees.
+    label_plan: of labels of finished trees. joint: of labels found with the trees.
     may_be_primary: (labels,) bool, of graphs: the labels that arcs from primary heads may have.
     """
 
     plan: Plan
     features: FeatureMap
     arcs: Weights
-    label_plan: LabelPlan | None
-    joint_plan: ArcPlan | None
-    label_weights: Weights | None
-    may_be_primary: np.ndarray | None
     decoder: str
     single_root: bool
     min_gain: float
+    label_plan: LabelPlan | None = None
     joint: JointLabels | None = None
+    label_weights: Weights | None = None
+    may_be_primary: np.ndarray | None = None
     pruner: Pruner | None = None
     limits: LabelLimits | None = None
 

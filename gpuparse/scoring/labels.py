@@ -9,7 +9,8 @@ from gpuparse.data.batch import Batch
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, ArcPlan, LabelPlan
 from gpuparse.inference.backends import choose_backend
 from gpuparse.parts import BY_NAME
-from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
+from gpuparse.scoring.admission import ROWS_AT_ONCE
+from gpuparse.scoring.arcs import TorchScorer
 from gpuparse.scoring.native import GraphHeads, sentences_of
 from gpuparse.scoring.tensors import (
     AnyBatch,

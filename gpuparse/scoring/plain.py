@@ -25,8 +25,8 @@ from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.scores import read_cells, word_mask
 from gpuparse.inference.search import Search
 from gpuparse.parts import CHILDREN
-from gpuparse.scoring.admission import CPU_BUDGET
-from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer, arc_scores, guide_scores
+from gpuparse.scoring.admission import CPU_BUDGET, ROWS_AT_ONCE
+from gpuparse.scoring.arcs import TorchScorer, arc_scores, guide_scores
 from gpuparse.scoring.higher_order import dense_higher_scores
 from gpuparse.scoring.labels import first_best, graph_labels, tree_label_scores
 from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Sentences

@@ -12,7 +12,8 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import LINE, NO_CODE, NO_SIBLING, ArcPlan, Plan, SiblingPlan
 from gpuparse.inference.backends import choose_backend, run_in_threads
-from gpuparse.scoring.arcs import ROWS_AT_ONCE, TorchScorer
+from gpuparse.scoring.admission import ROWS_AT_ONCE
+from gpuparse.scoring.arcs import TorchScorer
 from gpuparse.scoring.native import make_scorer, sentences_of
 from gpuparse.scoring.tensors import (
     WORD,

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gpuparse.features.plan import ArcPlan, LabelPlan, Plan
 from gpuparse.scoring.arcs import is_guide
+from gpuparse.scoring.engines import Scored
 from gpuparse.scoring.labels import tree_positions
 from gpuparse.scoring.tensors import TensorBatch
 from gpuparse.scoring.triton.arcs import ArcTables, PlaceSums, arc_tables, place_sums, score_arcs
@@ -25,7 +25,7 @@ from gpuparse.scoring.triton.siblings import (
     sibling_sums,
     sibling_tables,
 )
-from gpuparse.scoring.weights import FeatureMap, Weights, label_map
+from gpuparse.scoring.weights import label_map
 
 
 class Sums(NamedTuple):
@@ -41,24 +41,13 @@ class Kernels:
     """The kernels of scoring with the tables that they read, which go to the device once.
 
     Args:
-        plan, features, weights: as in `gpuparse.scoring.arcs.arc_scores`. Weights that are learned
-            may change between two calls.
+        scored: of a parser. Weights that are learned may change between two calls.
         device: where the work is done.
-        label_plan: of labels of finished trees; joint_plan: of labels found with the trees.
-        label_weights: with one of the two.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        features: FeatureMap,
-        weights: Weights,
-        device: torch.device,
-        label_plan: LabelPlan | None = None,
-        joint_plan: ArcPlan | None = None,
-        label_weights: Weights | None = None,
-    ) -> None:
-        self._plan, self._weights, self._label_weights = plan, weights, label_weights
+    def __init__(self, scored: Scored, device: torch.device) -> None:
+        plan, features, label_weights = scored.plan, scored.features, scored.label_weights
+        self._plan, self._weights, self._label_weights = plan, scored.arcs, label_weights
         self._arcs = arc_tables(plan.arcs, features, device)
         self._guides: ArcTables | None = None
         self._siblings: SiblingTables | None = None
@@ -68,10 +57,10 @@ class Kernels:
             self._guides = arc_tables(plan.guide.arcs, features, device)
         if plan.siblings:
             self._siblings = sibling_tables(plan.siblings, features, device)
-        if label_plan:
-            self._labels = label_tables(label_plan, device)
-        if joint_plan and label_weights:
-            self._joint = arc_tables(joint_plan, label_map(len(label_weights.array)), device)
+        if scored.label_plan:
+            self._labels = label_tables(scored.label_plan, device)
+        if scored.joint and label_weights:
+            self._joint = arc_tables(scored.joint.plan, label_map(len(label_weights.array)), device)
 
     def sums(self, values: Tensor) -> Sums:
         """All that depends on one place alone; values: (C, T) int32 of a batch, on the device."""
