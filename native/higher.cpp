@@ -88,14 +88,28 @@ int64_t search_all(const HigherOrderScores& scores, const Search& search, i64_1 
     return OK;
 }
 
+// How many sentences have an unusable number, and which.
 template <class F>
-void find_suspicious(const any_3& scores, i64_1 lengths, f64_1 limit, uint8_t* suspicious) {
-    const int64_t row = scores.n1 * scores.n2;
+int64_t find_suspicious(const any_4& scores, i64_1 lengths, uint8_t* suspicious) {
+    const int64_t N = scores.n1, of_head = scores.n2 * scores.n3;
+    int64_t count = 0;
     for (int64_t b = 0; b < scores.n0; b++) {
-        const F* of_sentence = static_cast<const F*>(scores.data) + b * row;
-        suspicious[b] =
-            has_unusable(of_sentence, (lengths.data[b] + 1) * scores.n2, (F)limit.data[b]);
+        const F* of_sentence = static_cast<const F*>(scores.data) + b * N * of_head;
+        const int64_t n = lengths.data[b];
+        // A little less than the largest score that is accepted, which is rounded.
+        const F limit = (F)((double)largest_float<F>() / (double)(8 * n + 9));
+        bool is_bad = scores.n2 == N && has_unusable(of_sentence, (n + 1) * of_head, limit);
+        for (int64_t h = 0; scores.n2 > N && h <= n; h++)
+            for (int64_t m = 1; m <= n; m++) {
+                // h, for no inner sibling, and the words between are rows next to each other.
+                const int64_t s = h < m ? h : m + 1, rows = h < m ? m - h : h - m;
+                is_bad |= has_unusable(of_sentence + h * of_head + (m * N + s) * scores.n3,
+                                       rows * scores.n3, limit);
+            }
+        suspicious[b] = is_bad;
+        count += is_bad;
     }
+    return count;
 }
 
 }  // namespace
@@ -115,16 +129,12 @@ GPUPARSE(int64_t) higher_order_batch(const HigherOrderScores* scores, const Sear
                      : search_all<double>(*scores, *search, lengths, results);
 }
 
-GPUPARSE(int64_t) find_suspicious_sentences(any_3 scores, i64_1 lengths, f64_1 limit,
-                                            out_b8_1 suspicious) {
-    if (limit.n0 != scores.n0 || suspicious.n0 != scores.n0 ||
-        !are_lengths(lengths, scores.n0, scores.n1))
+GPUPARSE(int64_t) find_suspicious_sentences(any_4 scores, i64_1 lengths, out_b8_1 suspicious) {
+    const int64_t N = scores.n1;
+    if (suspicious.n0 != scores.n0 || (scores.n2 != N && scores.n2 != N * N) ||
+        !are_lengths(lengths, scores.n0, N))
         return BAD_SHAPE;
-    if (scores.dtype == DT_F32)
-        find_suspicious<float>(scores, lengths, limit, suspicious.data);
-    else if (scores.dtype == DT_F64)
-        find_suspicious<double>(scores, lengths, limit, suspicious.data);
-    else
-        return BAD_TYPE;
-    return OK;
+    if (scores.dtype == DT_F32) return find_suspicious<float>(scores, lengths, suspicious.data);
+    if (scores.dtype == DT_F64) return find_suspicious<double>(scores, lengths, suspicious.data);
+    return BAD_TYPE;
 }

@@ -99,19 +99,17 @@ def require_usable(scores: Tensor, lengths: Tensor, name: str, *, may_cross: boo
     """
     if is_traced():
         return
-    limit = torch.finfo(scores.dtype).max / (8 * (lengths + 1)).to(scores.dtype)
+    part = "arc" if name == "label" else name
     which = torch.arange(len(scores), device=scores.device)
     if scores.device.type == "cpu" and native.is_available():
+        # Sweeps over more cells than are read; what stops them is looked at below.
+        rows = scores.flatten(2, 3) if len(axes_of(part)) == 4 else scores[..., None].flatten(3)
         found = np.empty(len(scores), np.bool_)
-        limits = limit.double().numpy()
-        native.call(
-            "find_suspicious_sentences", scores.flatten(2).numpy(), lengths.numpy(), limits, found
-        )
+        if not native.call("find_suspicious_sentences", rows.numpy(), lengths.numpy(), found):
+            return
         which = torch.from_numpy(found).nonzero()[:, 0]
-    if not len(which):
-        return
+    limit = torch.finfo(scores.dtype).max / (8 * (lengths + 1)).to(scores.dtype)
     cells, most = scores[which], limit[which].view(-1, *[1] * (scores.dim() - 1))
-    part = "arc" if name == "label" else name
     read = read_part_cells(lengths[which], scores.shape[1], part, may_cross=may_cross)
     read = read.view(*read.shape, *[1] * (scores.dim() - read.dim()))
     bad = (read & ~((cells == -torch.inf) | (cells.abs() <= most))).nonzero()

@@ -302,20 +302,9 @@ def find_bad_tree(heads: np.ndarray, lengths: np.ndarray, single_root: bool) -> 
     return -1
 
 
-def find_suspicious_sentences(
-    scores: np.ndarray, lengths: np.ndarray, limit: np.ndarray, suspicious: np.ndarray
-) -> int:
-    """Which sentences have an unusable number, read or not."""
-    with np.errstate(invalid="ignore"):
-        usable = (np.abs(scores) <= limit[:, None, None]) | (scores == -np.inf)
-    suspicious[:] = ~usable.all((1, 2))
-    return native.OK
-
-
 FUNCTIONS: dict[str, Callable[..., int]] = {
     function.__name__: function
     for function in (
         find_trees_batch, draw_trees_batch, hill_climb_batch, multi_parent_batch, find_bad_tree,
-        find_suspicious_sentences,
     )
 }  # fmt: skip

@@ -46,7 +46,7 @@ GPUPARSE(int64_t) higher_order_batch(const HigherOrderScores* scores, const Sear
     i64_1 lengths, out_i64_2 heads, out_i64_2 labels, out_f64_1 totals, out_b8_1 certified,
     out_i64_1 iterations);
 
-// Whether any number of a sentence, read or not, is unusable. scores: (B, N, M), of which the rows
-// 0 .. length are read; limit (B,), the largest number of each sentence.
-GPUPARSE(int64_t) find_suspicious_sentences(any_3 scores, i64_1 lengths, f64_1 limit,
-    out_b8_1 suspicious);
+// Which sentences have a number that may be unusable; how many. scores: (B, N, N, M), [h, m, ...], of
+// which all cells of words are looked at; or (B, N, N N, M), [h, (m, s), ...], of which the s that are
+// h or between h and m are, where all cells are that decoders read.
+GPUPARSE(int64_t) find_suspicious_sentences(any_4 scores, i64_1 lengths, out_b8_1 suspicious);

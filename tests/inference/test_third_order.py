@@ -296,6 +296,20 @@ def test_scores_are_checked(name, backend):
 
 
 @every_decoder
+@every_backend
+def test_no_score_that_is_read_is_overlooked(name, backend):
+    scores = drawn(np.random.default_rng(10), name, 1, 4)
+    clean = {key: part.copy() for key, part in scores.items()}
+    fill_unread(scores, np.nan)
+    for key in HIGHER[name]:
+        for place in np.argwhere(np.isfinite(scores[key])):
+            part = clean[key].copy()
+            part[tuple(place)] = np.nan
+            with pytest.raises(ScoreError, match=f"{key}: sentence 0: the score at"):
+                search(name, {**clean, key: part}, backend=backend)
+
+
+@every_decoder
 def test_there_are_no_kernels_for_the_gpu(name):
     scores = drawn(np.random.default_rng(10), name, 1, 2)
     with pytest.raises(ScoreError, match="no Triton kernels"):
