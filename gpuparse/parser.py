@@ -38,7 +38,7 @@ from gpuparse.scoring.admission import (
     permitted_orders,
     write_chains,
 )
-from gpuparse.scoring.engines import Found, LabelLimits, Scored, choose_engine, found_graphs
+from gpuparse.scoring.engines import Found, LabelLimits, Scored, found_graphs, parsing_engine
 from gpuparse.scoring.native_parser import NativeParser
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights, joint_labels
@@ -414,14 +414,14 @@ class Parser:
 
         Raises: ScoreError: a backend that does not exist, or that cannot run there.
         """
-        chosen = choose_engine(self.search_decoder, device, backend)
-        if chosen == "cpu":
+        engine = parsing_engine(self.search_decoder, device, backend)
+        if engine == "native":
             return self.native
-        if (device, chosen) not in self._device_parsers:
+        if (device, engine) not in self._device_parsers:
             from gpuparse.scoring.device import DeviceParser  # and torch with it
 
-            self._device_parsers[device, chosen] = DeviceParser(self.scored, device, chosen)
-        return self._device_parsers[device, chosen]
+            self._device_parsers[device, engine] = DeviceParser(self.scored, device, engine)
+        return self._device_parsers[device, engine]
 
     @cached_property
     def scored(self) -> Scored:

@@ -18,7 +18,7 @@ from gpuparse.data.conll import MAX_LINE
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
 from gpuparse.files import replace_file
-from gpuparse.inference.decoders import DECODERS, with_quantity
+from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
 from gpuparse.model_folder import load_parser, sum_of_folder
 from gpuparse.parser import Parser
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
@@ -188,10 +188,10 @@ def _is_compiled(backend: str, device: str) -> bool:
     # Here, because native code needs no torch.
     import torch
 
-    from gpuparse.inference.backends import choose_backend
+    from gpuparse.inference.backends import choose_engine
 
     try:
-        return choose_backend(backend, torch.device(device), has_kernels=True) == "cpu"
+        return choose_engine(backend, torch.device(device), has_kernels=True) == "native"
     except ScoreError as error:
         raise ConfigError(f"--backend {backend}: {error}") from None
 
@@ -280,7 +280,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--backend",
-        choices=("auto", "cpu", "torch", "gpu"),
+        choices=("auto", *ENGINES),
         default="auto",
         help="cpu: native code; torch: torch operations on any device; gpu: Triton kernels; the"
         " output is the same",

@@ -6,15 +6,14 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 import torch
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
+from gpuparse.inference.decoders import ENGINES, Engine
 
-Backend = Literal["auto", "torch", "cpu", "gpu"]
 MOST_NODES = 1 << 13  # positions, so that kernels count a program's scratch in 32 bits
 INTERPRETER = "TRITON_INTERPRET"  # Triton's own switch, read as its kernels are imported
 
@@ -27,43 +26,40 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
-def choose_backend(
-    backend: str, device: torch.device, *, has_kernels: bool = False
-) -> Literal["torch", "cpu", "gpu"]:
-    """The backend that runs.
+def choose_engine(backend: str, device: torch.device, *, has_kernels: bool = False) -> Engine:
+    """The engine that runs.
 
     Args:
-        backend: "auto" takes "cpu" for tensors in main memory, if the native library is there and
-            the code is not traced (`is_traced`); for any other device "gpu" where there are Triton
-            kernels and Triton is installed; and else "torch".
+        backend: a key of `ENGINES`, or "auto": "native" for tensors in main memory, if the native
+            library is there and the code is not traced (`is_traced`); for any other device "triton"
+            where there are kernels and Triton is installed; and else "torch".
         device: where the scores are.
         has_kernels: whether the algorithm has Triton kernels.
     Raises: ScoreError: an unknown backend, or one that cannot read these tensors or run here.
     """
     if not isinstance(device, torch.device):  # arrays of numpy name their device too
         raise ScoreError("the scores are an array, expected a tensor: torch.from_numpy(scores)")
-    if backend == "torch":
-        return "torch"
     if backend == "auto":
         if is_traced():
             return "torch"
         if device.type == "cpu":
-            return "cpu" if native.is_available() else "torch"
+            return "native" if native.is_available() else "torch"
         if not (has_kernels and device.type == "cuda" and has_triton()):
             return "torch"
         _require_compiler()
-        return "gpu"
+        return "triton"
+    if backend not in ENGINES:
+        known = "', '".join(ENGINES)
+        raise ScoreError(f"unknown backend {backend!r}: expected 'auto', '{known}'")
     if backend == "cpu":
         if device.type != "cpu":
             raise ScoreError(f"backend 'cpu' reads tensors in main memory, these are on {device}")
         if is_traced():
             raise ScoreError("backend 'cpu' cannot be traced or transformed; use 'torch'")
         native.library()  # raises NativeError, which says what to do
-        return "cpu"
     if backend == "gpu":
         _require_triton(device, has_kernels)
-        return "gpu"
-    raise ScoreError(f"unknown backend {backend!r}: expected 'auto', 'torch', 'cpu' or 'gpu'")
+    return ENGINES[backend]
 
 
 def has_triton() -> bool:
@@ -102,9 +98,9 @@ def require_native(name: str, backend: str, device: torch.device) -> None:
         backend: "auto" or "cpu".
         device: where the scores are.
     """
-    chosen = choose_backend(backend, device)
+    engine = choose_engine(backend, device)
     has_plain_form = backend == "auto" and device.type == "cpu" and not is_traced()
-    if chosen != "cpu" and not has_plain_form:
+    if engine != "native" and not has_plain_form:
         raise ScoreError(
             f"{name} exists in native code only, for tensors in main memory with backend 'cpu', not"
             f" for tensors on {device} with backend {backend!r}"

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from gpuparse.inference.backends import choose_backend, require_native
-from gpuparse.inference.decoders import DECODERS, ENGINES
+from gpuparse.inference.backends import choose_engine, require_native
+from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.inference.native_trees import find_best, find_k_best
 from gpuparse.inference.scores import Lengths, check_arcs, check_sibling_scores, require_trees
 
@@ -30,9 +30,9 @@ def eisner(
     Source: McDonald, Crammer & Pereira 2005, section 2.2 (Eisner 1996); single root: Carreras 2007,
     section 2.1.
     """
-    backend = choose_backend(backend, arc_scores.device, has_kernels=True)
+    engine = choose_engine(backend, arc_scores.device, has_kernels=True)
     arcs, words = check_arcs(arc_scores, lengths)
-    return _search("eisner", backend, words, arcs, single_root=single_root)
+    return _search("eisner", engine, words, arcs, single_root=single_root)
 
 
 def eisner_sibling(
@@ -63,9 +63,9 @@ def eisner_sibling(
     Carreras 2007, section 2.1; differs: arc scores are kept apart and added, and a modifier may
     have a score for being the last one.
     """
-    backend = choose_backend(backend, arc_scores.device, has_kernels=True)
+    engine = choose_engine(backend, arc_scores.device, has_kernels=True)
     *parts, words = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
-    return _search("eisner_sibling", backend, words, *parts, single_root=single_root)
+    return _search("eisner_sibling", engine, words, *parts, single_root=single_root)
 
 
 def chu_liu_edmonds(
@@ -81,9 +81,9 @@ def chu_liu_edmonds(
     Source: slides, "Spanning Tree Parsing"; path growing and single root as
     `textbook.spanning_trees` explains.
     """
-    backend = choose_backend(backend, arc_scores.device, has_kernels=True)
+    engine = choose_engine(backend, arc_scores.device, has_kernels=True)
     arcs, words = check_arcs(arc_scores, lengths)
-    return _search("chu_liu_edmonds", backend, words, arcs, single_root=single_root)
+    return _search("chu_liu_edmonds", engine, words, arcs, single_root=single_root)
 
 
 def eisner_kbest(
@@ -176,12 +176,12 @@ def chu_liu_edmonds_kbest(
 
 
 def _search(
-    decoder: str, backend: str, lengths: Tensor, *parts: Tensor, single_root: bool
+    decoder: str, engine: Engine, lengths: Tensor, *parts: Tensor, single_root: bool
 ) -> tuple[Tensor, Tensor]:
-    """The best trees under checked scores, on the backend that was chosen."""
-    if backend == "cpu":
+    """The best trees under checked scores, on the engine that was chosen."""
+    if engine == "native":
         return find_best(decoder, lengths, *parts, single_root=single_root)
-    search = DECODERS[decoder].tensor_function(ENGINES[backend])
+    search = DECODERS[decoder].tensor_function(engine)
     heads, scores = search(*parts, lengths, single_root=single_root)
     require_trees(scores)
     return heads, scores

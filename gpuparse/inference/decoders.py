@@ -18,7 +18,7 @@ Quantity = Literal["best", "k_best", "log_partition", "marginals", "entropy", "s
 ENGINES: Mapping[str, Engine] = MappingProxyType(
     {"cpu": "native", "torch": "torch", "gpu": "triton"}
 )
-"""Backend, as public functions take it -> the engine that it chooses."""
+"""Backend, as functions and commands take it beside "auto" -> the engine that it chooses."""
 
 SIBLING_PARTS = ("sibling", "end")
 GRAND_PARTS = ("grandparent", "grand_sibling")
@@ -73,11 +73,14 @@ class Decoder:
     def tensor_function(self, engine: Engine) -> Callable[..., Any]:
         """The search on checked scores of any device, which does not wait for the device.
 
-        Args: engine: "torch" or "triton"; `has("best", engine)`. The order is at most 2.
+        It takes the score tensors and lengths, or of a higher order a `Scores`.
+
+        Args: engine: "torch" or "triton"; `has("best", engine)`, of a decoder without certificates.
         """
         if engine == "triton":
             return _import(f"triton.{self.of_arcs}", self.name)
-        return _import(f"batched.{self.of_arcs}", f"{self.name}_torch")
+        module = "higher_order" if self.is_higher_order else self.of_arcs
+        return _import(f"batched.{module}", f"{self.name}_torch")
 
     @property
     def number(self) -> int:
@@ -140,12 +143,10 @@ def with_quantity(quantity: Quantity, engine: Engine | None = None) -> tuple[str
     return tuple(name for name, decoder in DECODERS.items() if decoder.has(quantity, engine))
 
 
-def _forms(**forms: tuple[str, str]) -> Mapping[Quantity, Form]:
-    """Forms from quantity=(module:function, engines); "n", "t" and "g" are the engines."""
-    letters: dict[str, Engine] = {"n": "native", "t": "torch", "g": "triton"}
+def _forms(**forms: tuple[str, *tuple[Engine, ...]]) -> Mapping[Quantity, Form]:
+    """Forms from quantity=(module:function, engines...)."""
     made: dict[Any, Form] = {
-        quantity: Form(function, tuple(letters[letter] for letter in engines))
-        for quantity, (function, engines) in forms.items()
+        quantity: Form(function, tuple(engines)) for quantity, (function, *engines) in forms.items()
     }
     return MappingProxyType(made)
 
@@ -163,12 +164,12 @@ _TABLE = (
         "exact",
         "n³",
         _forms(
-            best=("best_trees:eisner", "ntg"),
-            k_best=("best_trees:eisner_kbest", "n"),
-            log_partition=("projective_sums:eisner_log_partition", "nt"),
-            marginals=("projective_sums:eisner_marginals", "nt"),
-            entropy=("projective_sums:eisner_entropy", "nt"),
-            samples=("projective_sums:eisner_sample", "n"),
+            best=("best_trees:eisner", "native", "torch", "triton"),
+            k_best=("best_trees:eisner_kbest", "native"),
+            log_partition=("projective_sums:eisner_log_partition", "native", "torch"),
+            marginals=("projective_sums:eisner_marginals", "native", "torch"),
+            entropy=("projective_sums:eisner_entropy", "native", "torch"),
+            samples=("projective_sums:eisner_sample", "native"),
         ),
     ),
     Decoder(
@@ -177,12 +178,12 @@ _TABLE = (
         "exact",
         "n²",
         _forms(
-            best=("best_trees:chu_liu_edmonds", "ntg"),
-            k_best=("best_trees:chu_liu_edmonds_kbest", "n"),
-            log_partition=("matrix_tree:matrix_tree_log_partition", "nt"),
-            marginals=("matrix_tree:matrix_tree_marginals", "nt"),
-            entropy=("matrix_tree:matrix_tree_entropy", "t"),
-            samples=("matrix_tree:matrix_tree_sample", "n"),
+            best=("best_trees:chu_liu_edmonds", "native", "torch", "triton"),
+            k_best=("best_trees:chu_liu_edmonds_kbest", "native"),
+            log_partition=("matrix_tree:matrix_tree_log_partition", "native", "torch"),
+            marginals=("matrix_tree:matrix_tree_marginals", "native", "torch"),
+            entropy=("matrix_tree:matrix_tree_entropy", "torch"),
+            samples=("matrix_tree:matrix_tree_sample", "native"),
         ),
     ),
     Decoder(
@@ -191,12 +192,12 @@ _TABLE = (
         "exact",
         "n³",
         _forms(
-            best=("best_trees:eisner_sibling", "ntg"),
-            k_best=("best_trees:eisner_sibling_kbest", "n"),
-            log_partition=("projective_sums:eisner_sibling_log_partition", "nt"),
-            marginals=("projective_sums:eisner_sibling_marginals", "nt"),
-            entropy=("projective_sums:eisner_sibling_entropy", "t"),
-            samples=("projective_sums:eisner_sibling_sample", "n"),
+            best=("best_trees:eisner_sibling", "native", "torch", "triton"),
+            k_best=("best_trees:eisner_sibling_kbest", "native"),
+            log_partition=("projective_sums:eisner_sibling_log_partition", "native", "torch"),
+            marginals=("projective_sums:eisner_sibling_marginals", "native", "torch"),
+            entropy=("projective_sums:eisner_sibling_entropy", "torch"),
+            samples=("projective_sums:eisner_sibling_sample", "native"),
         ),
         **_OF_SIBLINGS,
     ),
@@ -206,7 +207,7 @@ _TABLE = (
         "approximate: starts from the best projective tree, and changes one head at a time while"
         " the score rises",
         "n³, and n² per change",
-        _forms(best=("approximate.hill_climb:hill_climb", "n")),
+        _forms(best=("approximate.hill_climb:hill_climb", "native")),
         starts_from="eisner_sibling",
         **_OF_SIBLINGS,
     ),
@@ -215,7 +216,7 @@ _TABLE = (
         "graphs",
         "approximate: as hill_climb, and heads can be added",
         "n³, and n² per change",
-        _forms(best=("approximate.hill_climb:multi_parent", "n")),
+        _forms(best=("approximate.hill_climb:multi_parent", "native")),
         starts_from="eisner_sibling",
         **_OF_SIBLINGS,
     ),
@@ -224,7 +225,7 @@ _TABLE = (
         "projective",
         "exact",
         "n⁴, or n²k²",
-        _forms(best=("higher_order:eisner_grandchild", "nt")),
+        _forms(best=("higher_order:eisner_grandchild", "native", "torch")),
         parts=("sibling", *CHILD_PARTS),
         needs=CHILD_PARTS,
         reads=("sibling", "inner_grandchild", "outer_grandchild"),
@@ -234,7 +235,7 @@ _TABLE = (
         "projective",
         "exact",
         "n⁴, or nk³ + n²k²",
-        _forms(best=("higher_order:eisner_grand_sibling", "nt")),
+        _forms(best=("higher_order:eisner_grand_sibling", "native", "torch")),
         parts=(*SIBLING_PARTS, *GRAND_PARTS),
         needs=GRAND_PARTS,
         reads=(*SIBLING_PARTS, *GRAND_PARTS),
@@ -244,7 +245,7 @@ _TABLE = (
         "projective",
         "exact; of grandparents and grand-siblings only those of outermost modifiers",
         "n⁴, or nk³ + n²k²",
-        _forms(best=("higher_order:eisner_tri_sibling", "nt")),
+        _forms(best=("higher_order:eisner_tri_sibling", "native", "torch")),
         parts=(*SIBLING_PARTS, *GRAND_PARTS, "tri_sibling"),
         needs=("tri_sibling",),
         reads=(*SIBLING_PARTS, "tri_sibling", "outermost"),
@@ -254,7 +255,7 @@ _TABLE = (
         "all",
         "exact where the tree is certified",
         "n² + nk³ per iteration",
-        _forms(best=("approximate.dual_decomposition:dual_decomposition", "nt")),
+        _forms(best=("approximate.dual_decomposition:dual_decomposition", "native", "torch")),
         parts=(*SIBLING_PARTS, *GRAND_PARTS),
         needs=("sibling", *GRAND_PARTS),
         reads=(*SIBLING_PARTS, *GRAND_PARTS),

@@ -4,20 +4,10 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from gpuparse.inference.backends import choose_backend
-from gpuparse.inference.batched.higher_order import (
-    eisner_grand_sibling_torch,
-    eisner_grandchild_torch,
-    eisner_tri_sibling_torch,
-)
+from gpuparse.inference.backends import choose_engine
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.higher_order_scores import check_parts, search_native
 from gpuparse.inference.scores import require_trees
-
-_TORCH = {
-    "eisner_grand_sibling": eisner_grand_sibling_torch,
-    "eisner_tri_sibling": eisner_tri_sibling_torch,
-    "eisner_grandchild": eisner_grandchild_torch,
-}
 
 
 def eisner_grand_sibling(
@@ -200,11 +190,12 @@ def _search(
     has_labels: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Heads, labels where they are found with the trees, and scores."""
-    chosen = choose_backend(backend, arc_scores.device)
+    engine = choose_engine(backend, arc_scores.device)
     scores = check_parts(arc_scores, lengths, parts, has_labels=has_labels)
-    if chosen == "cpu":
+    if engine == "native":
         heads, labels, totals, *_ = search_native(name, scores, single_root=single_root)
     else:
-        heads, labels, totals = _TORCH[name](scores, single_root=single_root)
+        search = DECODERS[name].tensor_function(engine)
+        heads, labels, totals = search(scores, single_root=single_root)
     require_trees(totals)
     return heads, labels, totals.to(scores.arc.dtype)

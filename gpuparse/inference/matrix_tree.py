@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import choose_backend, is_traced
+from gpuparse.inference.backends import choose_engine, is_traced
 from gpuparse.inference.native_trees import draw_trees, require_sample_count, sum_trees
 from gpuparse.inference.scores import Lengths, check_arcs, read_cells, require_trees, word_mask
 
@@ -43,10 +43,10 @@ def matrix_tree_log_partition(
     differs: no determinant but an elimination without subtractions, right to the last digits at any
     scale of the scores; a single root by its limit (native/matrix_tree.h).
     """
-    chosen = choose_backend(backend, arc_scores.device)
+    engine = choose_engine(backend, arc_scores.device)
     scores, words = _checked(arc_scores, lengths)
     sums: Tensor
-    if chosen == "cpu":
+    if engine == "native":
         sums = _LogPartition.apply(scores, words, single_root)
     else:
         sums, _ = _eliminate(scores, words, single_root)
@@ -68,9 +68,9 @@ def matrix_tree_marginals(
     Source: that of `matrix_tree_log_partition`; the walks of Wilson 1996 give the marginals without
     subtractions.
     """
-    chosen = choose_backend(backend, arc_scores.device)
+    engine = choose_engine(backend, arc_scores.device)
     scores, words = _checked(arc_scores, lengths)
-    if chosen == "cpu":
+    if engine == "native":
         sums, marginals = _Sums.apply(scores, words, single_root)
     else:
         sums, marginals = _torch_marginals(scores, words, single_root)
@@ -91,7 +91,7 @@ def matrix_tree_entropy(
     Source: Smith & Smith 2007, section 3.3; differs: not the log-partition minus the expected
     score, which is a difference of large numbers, but spreads that the elimination carries along.
     """
-    choose_backend(backend, arc_scores.device)
+    choose_engine(backend, arc_scores.device)
     scores, words = _checked(arc_scores, lengths)
     sums, entropy = _eliminate(scores, words, single_root)
     require_trees(sums.detach())

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from gpuparse.charts import eisner as first_order
 from gpuparse.charts import eisner_sibling as second_order
-from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.batched.charts import differentiate, log_sums
+from gpuparse.inference.decoders import Engine
 from gpuparse.inference.native_trees import draw_trees, require_sample_count, sum_trees
 from gpuparse.inference.scores import (
     Lengths,
@@ -40,12 +41,12 @@ def eisner_log_partition(
     kept.
     Source: Eisner 1996 with sums (inside algorithm); spec of the charts as `eisner`.
     """
-    backend = choose_backend(backend, arc_scores.device)
+    engine = choose_engine(backend, arc_scores.device)
     given = _checked(arc_scores, None, lengths, None)
-    if backend == "cpu" and torch.is_grad_enabled() and arc_scores.requires_grad:
+    if engine == "native" and torch.is_grad_enabled() and arc_scores.requires_grad:
         log_partition: Tensor = _NativeLogPartition.apply(given.arc, given.lengths, single_root)
         return log_partition
-    return _log_partition(given, single_root, backend)
+    return _log_partition(given, single_root, engine)
 
 
 def eisner_sibling_log_partition(
@@ -73,9 +74,9 @@ def eisner_sibling_log_partition(
     Source: McDonald & Pereira 2006, section 2.2, with sums for maxima; differs: as
     `eisner_sibling`.
     """
-    backend = _choose(backend, arc_scores, sibling_scores, end_scores)
+    engine = _choose(backend, arc_scores, sibling_scores, end_scores)
     given = _checked(arc_scores, sibling_scores, lengths, end_scores)
-    return _log_partition(given, single_root, backend)
+    return _log_partition(given, single_root, engine)
 
 
 def eisner_marginals(
@@ -91,8 +92,8 @@ def eisner_marginals(
     Source: inside-outside; in torch the outside part is the derivative of the inside part (Eisner
     2016, "Inside-outside and forward-backward algorithms are just backprop").
     """
-    backend = _choose(backend, arc_scores)
-    return _marginals(_checked(arc_scores, None, lengths, None), single_root, backend)
+    engine = _choose(backend, arc_scores)
+    return _marginals(_checked(arc_scores, None, lengths, None), single_root, engine)
 
 
 def eisner_sibling_marginals(
@@ -111,9 +112,9 @@ def eisner_sibling_marginals(
     Raises: as `eisner_sibling_log_partition`.
     Cost, source: as `eisner_marginals`.
     """
-    backend = _choose(backend, arc_scores, sibling_scores, end_scores)
+    engine = _choose(backend, arc_scores, sibling_scores, end_scores)
     given = _checked(arc_scores, sibling_scores, lengths, end_scores)
-    return _marginals(given, single_root, backend)
+    return _marginals(given, single_root, engine)
 
 
 def eisner_entropy(
@@ -134,9 +135,9 @@ def eisner_entropy(
     Source: the expectation semiring of Li & Eisner 2009; differs: expectations of the surprise at
     each split, so that all terms are positive.
     """
-    backend = _choose(backend, arc_scores)
+    engine = _choose(backend, arc_scores)
     given = _checked(arc_scores, None, lengths, None)
-    if backend != "cpu":
+    if engine != "native":
         return _entropy(given, single_root)
     log_partition, marginals = sum_trees(*given.native, single_root=single_root)
     entropy, is_sharp = _entropy_of_marginals(log_partition, marginals, given)
@@ -273,23 +274,23 @@ def _needs_gradient(*scores: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(s is not None and s.requires_grad for s in scores)
 
 
-def _choose(backend: str, arcs: Tensor, *others: Tensor | None) -> str:
-    """The backend; where a gradient is asked for, "auto" is the torch form."""
+def _choose(backend: str, arcs: Tensor, *others: Tensor | None) -> Engine:
+    """The engine; where a gradient is asked for, "auto" is the torch form."""
     if backend == "auto" and _needs_gradient(arcs, *others):
         return "torch"
-    return choose_backend(backend, arcs.device)
+    return choose_engine(backend, arcs.device)
 
 
-def _log_partition(given: _Parts, single_root: bool, backend: str) -> Tensor:
-    if backend == "cpu":
+def _log_partition(given: _Parts, single_root: bool, engine: Engine) -> Tensor:
+    if engine == "native":
         return sum_trees(*given.native, single_root=single_root, with_marginals=False)[0]
     log_partition = given.readable().log_sums(single_root, with_entropy=False)[0]
     require_trees(log_partition)
     return log_partition
 
 
-def _marginals(given: _Parts, single_root: bool, backend: str) -> Tensor:
-    if backend == "cpu":
+def _marginals(given: _Parts, single_root: bool, engine: Engine) -> Tensor:
+    if engine == "native":
         _, marginals = sum_trees(*given.native, single_root=single_root)
         assert marginals is not None
         return marginals

@@ -18,7 +18,7 @@ from gpuparse.config import RunConfig
 from gpuparse.data.batch import MARGIN, Batch
 from gpuparse.errors import ResourceError
 from gpuparse.features.plan import Plan
-from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import inner_siblings
@@ -243,12 +243,12 @@ class DeviceLearner:
         self._weighted = torch.from_numpy(weights.weighted).to(device)
         # In main memory the torch form too: what runs there is what runs on another device.
         where = self._values.device
-        in_torch = backend == "auto" and where.type == "cpu"
-        self._backend = choose_backend("torch" if in_torch else backend, where, has_kernels=True)
+        self._backend = "torch" if backend == "auto" and where.type == "cpu" else backend
+        engine = choose_engine(self._backend, where, has_kernels=True)
         scored = Scored(
             plan, features, weights.weights, config.decoder, single_root, config.min_gain
         )
-        self._parser = DeviceParser(scored, where, self._backend)
+        self._parser = DeviceParser(scored, where, engine)
 
     @torch.no_grad()
     def learn(self, mini: Batch, seen: int) -> int:

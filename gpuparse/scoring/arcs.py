@@ -9,7 +9,7 @@ from torch import Tensor
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import HEAD, LINE, MODIFIER, NO_CODE, ArcPlan, GuidePlan, Plan
-from gpuparse.inference.backends import choose_backend, run_in_threads
+from gpuparse.inference.backends import choose_engine, run_in_threads
 from gpuparse.scoring.admission import ROWS_AT_ONCE
 from gpuparse.scoring.native import make_scorer, sentences_of
 from gpuparse.scoring.tensors import (
@@ -51,10 +51,10 @@ def arc_scores(
     Cost: families times n^2 gathers a sentence, and n^2 K^2 in between (torch: n^3).
     Source: McDonald, Crammer & Pereira (2005), section 2.1: s(i, j) = w . f(i, j).
     """
-    chosen = choose_backend(backend, device_of(batch), has_kernels=True)
-    if chosen == "cpu":
+    engine = choose_engine(backend, device_of(batch), has_kernels=True)
+    if engine == "native":
         return _by_native(as_arrays(batch), plan, features, weights)
-    if chosen == "gpu":
+    if engine == "triton":
         return _on_gpu(as_tensors(batch), plan, features, weights)
     return TorchScorer(as_tensors(batch), plan, features, weights, rows_at_once).scores()
 
@@ -259,7 +259,7 @@ def guide_scores(
     Source: McDonald, Crammer & Pereira (2005), section 3.1: "a feature [...] that indicates for
         given edge, whether the Collins parser believed this dependency actually exists".
     """
-    if choose_backend(backend, device_of(batch)) == "cpu":
+    if choose_engine(backend, device_of(batch)) == "native":
         return _native_guides(as_arrays(batch), plan, features, weights)
     tensors = as_tensors(batch)
     scores = TorchScorer(tensors, plan.arcs, features, weights, rows_at_once).scores()

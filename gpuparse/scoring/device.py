@@ -17,7 +17,7 @@ from gpuparse.errors import NoTreeError
 from gpuparse.inference.approximate.hill_climb import primary_heads
 from gpuparse.inference.backends import MOST_NODES
 from gpuparse.inference.constraints import constrain
-from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.scoring.admission import CPU_BUDGET, Admission, PartSize, gpu_budget
 from gpuparse.scoring.arcs import arc_scores, guide_scores
 from gpuparse.scoring.engines import NO_ARCS, Found, GraphArcs, Scored, found_graphs
@@ -41,10 +41,10 @@ class Sent(NamedTuple):
 class DeviceParser:
     """A model's tables on one device, and the budget of batches there.
 
-    Args: backend: "torch" or "gpu".
+    Args: engine: "torch" or "triton".
     """
 
-    def __init__(self, scored: Scored, device: torch.device | str, backend: str) -> None:
+    def __init__(self, scored: Scored, device: torch.device | str, engine: Engine) -> None:
         device = torch.device(device)
         self._scored, self._device = scored, device
         self._decoder = DECODERS[scored.decoder]
@@ -52,7 +52,7 @@ class DeviceParser:
         if device.type == "cuda":
             self.budget = gpu_budget(torch.cuda.mem_get_info(device)[0])
             self._copies = torch.cuda.Stream(device)
-        if backend == "gpu":
+        if engine == "triton":
             from gpuparse.scoring.triton.kernels import Kernels  # and Triton with it
 
             self._kernels = Kernels(scored, device)

@@ -9,7 +9,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.features.plan import LabelPlan, Plan
-from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights
 
@@ -120,16 +120,16 @@ def arcs_of_cells(
     return GraphArcs(tokens[order], heads[order], np.full(len(cells), -1))
 
 
-def choose_engine(decoder: str, device: str, backend: str) -> str:
-    """The backend that parses: "cpu", "torch" or "gpu".
+def parsing_engine(decoder: str, device: str, backend: str) -> Engine:
+    """The engine that parses.
 
-    Without native code "auto" is "torch" for decoders of at most the second order, and "cpu", the
-    plain forms of native functions, for others.
+    Without native code "auto" is "torch" for decoders of at most the second order, and "native",
+    the plain forms of native functions, for others.
 
     Args:
         decoder: a name in `DECODERS`.
         device: "cpu" or "cuda".
-        backend: "auto", "cpu", "torch" or "gpu".
+        backend: "auto" or a key of `ENGINES`.
     Raises:
         ScoreError: an unknown backend, or one that cannot run this decoder there.
         NativeError: backend "cpu", and there is no native code.
@@ -142,13 +142,13 @@ def choose_engine(decoder: str, device: str, backend: str) -> str:
         )
     if device == "cpu" and backend == "cpu":
         native.library()  # raises NativeError, which says what to do
-        return "cpu"
+        return "native"
     if device == "cpu" and backend == "auto" and (is_higher or native.is_available()):
-        return "cpu"
+        return "native"
     if device == "cpu" and backend == "auto":
         return "torch"
     import torch  # not for native code, which needs none of it
 
-    from gpuparse.inference.backends import choose_backend
+    from gpuparse.inference.backends import choose_engine
 
-    return choose_backend(backend, torch.device(device), has_kernels=True)
+    return choose_engine(backend, torch.device(device), has_kernels=True)

@@ -7,7 +7,7 @@ from torch import Tensor
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, ArcPlan, LabelPlan
-from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.backends import choose_engine
 from gpuparse.parts import BY_NAME
 from gpuparse.scoring.admission import ROWS_AT_ONCE
 from gpuparse.scoring.arcs import TorchScorer
@@ -42,10 +42,10 @@ def best_labels(
     Cost: O(templates * labels) a word.
     Source: McDonald, Lerman & Pereira (2006): labels as a second stage.
     """
-    chosen = choose_backend(backend, device_of(batch), has_kernels=True)
-    if chosen == "torch":
+    engine = choose_engine(backend, device_of(batch), has_kernels=True)
+    if engine == "torch":
         return _torch_labels(as_tensors(batch), heads, plan, weights)
-    if chosen == "gpu":
+    if engine == "triton":
         return _on_gpu(as_tensors(batch), heads, plan, weights)
     words = heads >= 0
     ragged = torch.full((batch.values.shape[1],), NO_NODE, dtype=torch.int64)
@@ -96,7 +96,7 @@ def best_graph_labels(
     labels = torch.full(arcs.shape, NO_NODE, dtype=torch.int64, device=arcs.device)
     # Sentence by sentence, words ascending, and for each word its heads.
     b, m, h = arcs.transpose(1, 2).nonzero(as_tuple=True)
-    if choose_backend(backend, device_of(batch)) == "torch":
+    if choose_engine(backend, device_of(batch)) == "torch":
         permitted = torch.from_numpy(may_be_primary).to(arcs.device)
         labels[b, h, m] = graph_labels(
             as_tensors(batch), heads, (b, h, m), plan, weights, permitted
@@ -315,8 +315,8 @@ def best_arc_labels(
     Source: Carreras (2007), section 2: the best label of each dependency is chosen as its part is
         scored.
     """
-    chosen, batch = choose_backend(backend, device_of(batch), has_kernels=True), as_tensors(batch)
-    if chosen == "gpu":
+    engine, batch = choose_engine(backend, device_of(batch), has_kernels=True), as_tensors(batch)
+    if engine == "triton":
         from gpuparse.scoring.triton import arcs  # Triton only where it is needed
         from gpuparse.scoring.triton import labels as kernels
 

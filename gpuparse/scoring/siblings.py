@@ -11,7 +11,7 @@ from torch import Tensor
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import LINE, NO_CODE, NO_SIBLING, ArcPlan, Plan, SiblingPlan
-from gpuparse.inference.backends import choose_backend, run_in_threads
+from gpuparse.inference.backends import choose_engine, run_in_threads
 from gpuparse.scoring.admission import ROWS_AT_ONCE
 from gpuparse.scoring.arcs import TorchScorer
 from gpuparse.scoring.native import make_scorer, sentences_of
@@ -55,10 +55,10 @@ def sibling_scores(
     words.
     Source: McDonald & Pereira (2006), sections 2.2 and 5.
     """
-    chosen = choose_backend(backend, device_of(batch), has_kernels=True)
-    if chosen == "cpu":
+    engine = choose_engine(backend, device_of(batch), has_kernels=True)
+    if engine == "native":
         return _by_native(as_arrays(batch), plan, features, weights)
-    if chosen == "gpu":
+    if engine == "triton":
         return _on_gpu(as_tensors(batch), plan, features, weights)
     return _torch(as_tensors(batch), plan, features, weights, rows_at_once)
 

@@ -92,13 +92,13 @@ def test_without_a_c_compiler_kernels_are_refused(monkeypatch, backend):
     cuda = torch.device("cuda")
     monkeypatch.setattr(backends, "has_triton", lambda: True)
     monkeypatch.setenv("CC", "gcc")
-    assert backends.choose_backend(backend, cuda, has_kernels=True) == "gpu"
+    assert backends.choose_engine(backend, cuda, has_kernels=True) == "triton"
     monkeypatch.delenv("CC")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ScoreError, match=r"needs a C compiler .* install gcc"):
-        backends.choose_backend(backend, cuda, has_kernels=True)
-    assert backends.choose_backend("torch", cuda, has_kernels=True) == "torch"
-    assert backends.choose_backend("auto", cuda) == "torch"
+        backends.choose_engine(backend, cuda, has_kernels=True)
+    assert backends.choose_engine("torch", cuda, has_kernels=True) == "torch"
+    assert backends.choose_engine("auto", cuda) == "torch"
 
 
 @pytest.mark.gpu

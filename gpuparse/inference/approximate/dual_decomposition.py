@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.approximate.hill_climb import gain_limit
-from gpuparse.inference.backends import choose_backend
+from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.batched.dual_decomposition import (
     LimitedLabels,
     dual_decomposition_torch,
@@ -69,7 +69,7 @@ def dual_decomposition(
     Source: Koo, Rush, Collins, Jaakkola & Sontag 2010; differs: steps towards the best tree met
     (Polyak 1969), trees repaired by hill climbing, arcs barred by bounds, branches.
     """
-    chosen = choose_backend(backend, arc_scores.device)
+    engine = choose_engine(backend, arc_scores.device)
     _check_limits(max_iterations, granularity)
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
@@ -77,7 +77,7 @@ def dual_decomposition(
     }  # fmt: skip
     parts = check_parts(arc_scores, lengths, given, may_cross=True)
     least = gain_limit(min_gain)
-    if chosen == "cpu":
+    if engine == "native":
         heads, _, scores, certified, iterations = search_native(
             "dual_decomposition", parts, single_root=single_root, min_gain=least,
             max_iterations=max_iterations, granularity=_granularity(granularity),
@@ -127,7 +127,7 @@ def dual_decomposition_labelled(
     Cost: that of `dual_decomposition` and O(A L); an iteration takes O(A 2^K D) more, for K limits
     and D different sets of limits that labels are under.
     """
-    chosen = choose_backend(backend, arc_scores.device)
+    engine = choose_engine(backend, arc_scores.device)
     _check_limits(max_iterations, granularity)
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
@@ -137,7 +137,7 @@ def dual_decomposition_labelled(
     of_labels = check_label_scores(label_scores, parts)
     class_of, masks = classes_of_labels(limits, of_labels.shape[3])
     least = gain_limit(min_gain)
-    if chosen == "cpu":
+    if engine == "native":
         found = search_native(
             "dual_decomposition", parts, of_labels, single_root=single_root,
             min_gain=least, max_iterations=max_iterations,
