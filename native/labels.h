@@ -154,14 +154,35 @@ struct LabelScorer {
     const W* weights;  // (n_lines, width)
     int64_t n_lines, width;
     int64_t* lines;    // (templates,): of the arc, -1 for a template that does not fire
+    int64_t* next;     // (templates,): of the arc that is scored after it
     Sum<W>* sums;      // (width,)
 
     LabelScorer(const LabelPlan& plan, const W* weights, int64_t n_lines, int64_t width, Arena& arena)
         : plan(plan), weights(weights), n_lines(n_lines), width(width),
-          lines(arena.take<int64_t>(plan.direction.n0)), sums(arena.take<Sum<W>>(width)) {}
+          lines(arena.take<int64_t>(plan.direction.n0)), next(arena.take<int64_t>(plan.direction.n0)),
+          sums(arena.take<Sum<W>>(width)) {}
 
-    void score(const Sentence& sentence, const int64_t* nodes) {
-        fill_label_lines(sentence, plan, n_lines, width, nodes, lines);
+    // Find the lines of an arc and prefetch them, to be summed after `turn`.
+    void find(const Sentence& sentence, const int64_t* nodes) {
+        fill_label_lines(sentence, plan, n_lines, width, nodes, next);
+        constexpr int64_t step = 64 / (int64_t)sizeof(W);  // weights of a cache line
+        for (int64_t f = 0; f < plan.direction.n0; ++f) {
+            if (next[f] < 0) continue;
+            const W* const line = weights + next[f];
+            for (int64_t label = 0; label < width; label += step) __builtin_prefetch(line + label);
+            __builtin_prefetch(line + width - 1);
+        }
+    }
+
+    // The arc found last becomes the one that `sum` scores.
+    void turn() {
+        int64_t* const found = next;
+        next = lines;
+        lines = found;
+    }
+
+    // Sum the lines of an arc.
+    void sum() {
         Sum<W>* __restrict total = sums;
         for (int64_t label = 0; label < width; ++label) total[label] = 0;
         for (int64_t f = 0; f < plan.direction.n0; ++f) {
@@ -170,7 +191,37 @@ struct LabelScorer {
             for (int64_t label = 0; label < width; ++label) total[label] += line[label];
         }
     }
+
+    void score(const Sentence& sentence, const int64_t* nodes) {
+        find(sentence, nodes);
+        turn();
+        sum();
+    }
 };
+
+// Call visit(a, is_second) for every arc of `for_arcs`, with its scores in scorer.sums. is_second: whether
+// its modifier has another, primary head. The next arc's lines are prefetched while one arc is summed.
+template<class W, class Visit>
+int64_t for_scored_arcs(const Sentences& sentences, const i64_1& heads, const GraphHeads* graphs,
+                        LabelScorer<W>& scorer, Visit visit) {
+    int64_t found = -1;
+    bool is_second = false;
+    auto finish = [&] {
+        if (found < 0) return;
+        scorer.sum();
+        visit(found, is_second);
+    };
+    const int64_t status = for_arcs(
+        sentences, heads, graphs, [&](const Sentence& sentence, int64_t a, const int64_t* nodes) {
+            scorer.find(sentence, nodes);
+            finish();
+            scorer.turn();
+            found = a;
+            is_second = nodes[OF_OTHER] != NO_NODE;
+        });
+    if (status == OK) finish();
+    return status;
+}
 
 // The first of the labels with the highest sum.
 template<class S>

@@ -58,10 +58,8 @@ GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan,
         Arena arena;
         LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
         if (arena.failed()) return (int64_t)NO_MEMORY;
-        return for_arcs(*sentences, heads, graphs, [&](const Sentence& sentence, int64_t a,
-                                                       const int64_t* nodes) {
-            scorer.score(sentence, nodes);
-            labels.data[a] = graphs && nodes[OF_OTHER] == NO_NODE
+        return for_scored_arcs(*sentences, heads, graphs, scorer, [&](int64_t a, bool is_second) {
+            labels.data[a] = graphs && !is_second
                                  ? best_permitted(scorer.sums, width, graphs->may_be_primary.data, -1)
                                  : first_best(scorer.sums, width);
         });
@@ -79,10 +77,8 @@ GPUPARSE(int64_t) find_label_marginals_batch(const Sentences* sentences, const L
         Arena arena;
         LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
         if (arena.failed()) return (int64_t)NO_MEMORY;
-        return for_arcs(*sentences, heads, nullptr, [&](const Sentence& sentence, int64_t t,
-                                                        const int64_t* nodes) {
+        return for_scored_arcs(*sentences, heads, nullptr, scorer, [&](int64_t t, bool) {
             if (labels.data[t] < 0 || labels.data[t] >= width) return;
-            scorer.score(sentence, nodes);
             marginals.data[t] = label_probability(scorer.sums, width, labels.data[t], scale);
         });
     });
