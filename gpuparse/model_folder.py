@@ -101,12 +101,12 @@ def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
     fits = given <= {"arc", "guide", *decoder.parts}
     fits &= not decoder.needs or not given.isdisjoint(decoder.needs)
     if features.n_rows != len(arcs.array) or not fits:
-        raise ValueError("its parts do not belong together")
+        raise ValueError("the files of the folder come from different models")
     pruner = None
     if "pruner" in tensors:
         least = features.rows.rows + compile_arcs(templates, vocabularies).dense_lines * LINE
         if not decoder.is_higher_order or len(tensors["pruner"]) != least:
-            raise ValueError("its pruner does not belong to it")
+            raise ValueError("the weights of the pruning parser come from another model")
         pruner = Pruner(
             Weights(tensors["pruner"]),
             decoder.of_arcs,

@@ -385,8 +385,8 @@ class Parser:
         """
         if len(known) and DECODERS[self.search_decoder].gives_graphs:
             raise ConfigError(
-                f"decoder {self.search_decoder} finds graphs, whose heads cannot be given: use a"
-                " model of trees"
+                f"decoder {self.search_decoder} finds graphs; known heads cannot be kept in graphs:"
+                " use a model of trees"
             )
         engine = self.engine(device, backend)
         if isinstance(engine, NativeParser):

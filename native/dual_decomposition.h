@@ -3,9 +3,10 @@
 // A tree of candidates is to have the highest sum of the parts in its blocks. The sub-problems share
 // the arcs: one spanning tree; for each head an automaton that chooses its modifiers on both sides and,
 // where parts have grandparents, its own head; and where limits on labels are to be kept, for each head
-// another one that chooses its modifiers and their labels. Lagrange multipliers make them agree: the
-// tree earns what the automata pay, so that the sum of all best scores is never below the score of the
-// best tree, and equals it where all choices agree. The multipliers descend along subgradients.
+// another one that chooses its modifiers and their labels. Lagrange multipliers make them agree: they
+// are added to the tree's scores and subtracted from those of the automata. So the sum of all best
+// scores is never below the score of the best tree, and equals it where all choices agree. The
+// multipliers descend along subgradients.
 //
 // Three things beyond the textbook form, inference/textbook:
 // - every tree met is scored, and improved by single changes of head when it is the best so far, so

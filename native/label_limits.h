@@ -1,8 +1,8 @@
 // Labels of the modifiers of one head, at most one label from each of some sets: exact.
 //
-// The labels that belong to the same sets are one class, and only the best label of a class counts. A
-// class is the set of its sets, as bits: the labels of no set at all have the mask 0. Modifiers are
-// taken one by one, and for every set of used sets the best score is kept.
+// Each set is a limit. The labels that are in the same limits are one class, and only the best label of
+// a class counts. A class is a bit mask: bit k is 1 if its labels are in limit k. Labels in no limit have
+// the mask 0. Modifiers are taken one by one; for each mask of limits used up, the best score is kept.
 #pragma once
 
 #include <math.h>

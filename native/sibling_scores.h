@@ -1,11 +1,13 @@
-// Scores of sibling parts and ends: what second-order decoders read, not n^3 numbers.
+// Scores of sibling parts and ends: tables of one sentence that second-order decoders read, not n^3
+// numbers. The score of one part is FactoredSiblings::score in sibling_provider.h, which adds up what
+// is computed here.
 //
 // A sibling part (h, s, m) has three kinds of features. Those of the two siblings are scored once a
 // pair; those of a modifier without an inner sibling once a head and modifier; and those of all
 // three words stay in the table of weights: decoders get the cells of the table.
 //
-// The end (h, m) says that m is the outermost modifier of h on its side. The score of no modifier at
-// all is subtracted from those of all modifiers: decoders take it to be 0.
+// The end (h, m) says that m is the outermost modifier of h on its side. The score of the side without
+// modifiers is subtracted from those of all modifiers: decoders take it to be 0.
 #pragma once
 #include "arc_scores.h"
 #include "sibling_provider.h"
@@ -79,7 +81,8 @@ inline int64_t max_sibling_rows(const SiblingPlan& plan) {
     return pairs > ends ? pairs : ends;
 }
 
-// Fill ends(h, 1..n), less the score of no modifier. scores: working memory (n + 1, n + 1).
+// Fill ends(h, 1..n), minus the score of the side without modifiers. scores: working memory
+// (n + 1, n + 1).
 template <class W>
 void score_ends(const ArcPlan& plan, const W* weights, const RowMap& rows, const ArcKeys& keys,
                 Arena& arena, View2<Sum<W>> scores, View2<double> ends) {

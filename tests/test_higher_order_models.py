@@ -139,7 +139,7 @@ def test_a_pruner_of_another_size_is_refused(model: Parser, tmp_path: Path, cut:
     weights = Weights(model.pruner.weights.array[cut])
     other = replace(model, pruner=model.pruner._replace(weights=weights))
     save_parser(other, tmp_path)
-    with pytest.raises(ModelError, match="its pruner does not belong to it"):
+    with pytest.raises(ModelError, match="the pruning parser come from another model"):
         load_parser(tmp_path)
 
 

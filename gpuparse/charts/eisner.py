@@ -1,10 +1,11 @@
 """The first-order chart of Eisner.
 
 A tree is projective if every word between a head and its modifier is below the head. Such trees are
-built from halves: C_R(i,j) is a head i with all that is below it to its right, as far as j, and
-C_L(i,j) a head j with all that is below it to its left, as far as i. I_R(i,j) is the arc i -> j
-with all that is between the two words, I_L(i,j) the arc j -> i. S(i,j) is what is between two words
-that an arc will join: the right half of i and the left half of j.
+built from half-spans, which are complete: C_R(i,j) is a head i with all that is below it to its
+right, as far as j, and C_L(i,j) a head j with all that is below it to its left, as far as i.
+Incomplete spans: I_R(i,j) is the arc i -> j with all that is between the two words, I_L(i,j) the
+arc j -> i. S(i,j) is what is between two words that an arc will join: the right half-span of i and
+the left half-span of j.
 
     C_R(i,j)            I_R(i,j)             C_R(i,j)
     i ====== j    =     i ------> r    +     r ===== j

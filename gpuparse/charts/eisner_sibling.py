@@ -1,11 +1,12 @@
 """The chart of Eisner with sibling parts.
 
 The modifiers of a head on one side are taken from the nearest to the furthest, and each pair of
-successive modifiers has a score. Halves C_R, C_L are as in the first-order chart. I_R(i,j) is again
-the arc i -> j with all that is between the two words, A_R(i,j) the same without the arc's score. It
-is built in one of two ways: j is the first modifier of i on that side, or it comes after the
-modifier k. S(k,j) is what is between two successive modifiers of one head: the right half of k and
-the left half of j. E_R is I_R where j is the last modifier of i on that side, with the end's score.
+successive modifiers has a score. The half-spans C_R, C_L are as in the first-order chart
+(eisner.py). I_R(i,j) is again the arc i -> j with all that is between the two words, A_R(i,j) the
+same without the arc's score. It is built in one of two ways: j is the first modifier of i on that
+side, or it comes after the modifier k. S(k,j) is what is between two successive modifiers of one
+head: the right half of k and the left half of j. E_R is I_R where j is the last modifier of i on
+that side, with the end's score.
 
     A_R(i,j)            I_R(i,k)             S(k,j)
     i ----> j     =     i -----> k     +     k ==== ==== j

@@ -1,11 +1,11 @@
 """The chart with grand-sibling parts: Model 1 of the third order.
 
-Each half carries the head of its head: C_R(g,i,j) is C_R(i,j) of the first-order chart where i has
-the head g, a word outside of the span, or 0 for i = 0. So the score of a modifier can read its
-head, the inner sibling and the head of its head together. I_R(g,i,j) is the arc i -> j with all
-that is between the two words; S(h,i,j) is what is between two successive modifiers of h, whose
-halves carry h. E_R is I_R where j is the last modifier of i on that side, with the score of the
-end.
+Each half-span (C_R, C_L) has one more index, g: the head of its head word. C_R(g,i,j) is C_R(i,j)
+of the first-order chart (eisner.py) where i has the head g: a word outside of the span, or 0 if i
+is the root. So the score of a modifier can read its head, the inner sibling and the head of its
+head together. I_R(g,i,j) is the arc i -> j with all that is between the two words; S(h,i,j) is what
+is between two successive modifiers of h, two half-spans with the index h. E_R is I_R where j is the
+last modifier of i on that side, with the score of the end.
 
     I_R(g,i,j)          I_R(g,i,k)           S(i,k,j)
     i ----> j     =     i -----> k     +     k ==== ==== j

@@ -1,11 +1,11 @@
 """The chart with siblings and grandchildren, labels found with the tree.
 
-Closed_R(h,e,m) is a head h with all that is below it to its right, as far as e, where m is its last
-modifier; Closed_L(h,e,m) the same to the left. Open_R(i,j,l) is the arc i -> j with the label l and
-all that is between the two words: up to a split r it belongs to i, P_R, and from r + 1 on to j,
-Q_R. P_R chooses the sibling c of j closest to it, Q_R the modifier c of j inside the arc furthest
-from j. W_R(i,j,c) is the arc with its best label where c is the furthest modifier of j outside the
-arc.
+Closed_R(h,e,m) is a half-span: a head h with all that is below it to its right, as far as e, where
+m is its last modifier; Closed_L(h,e,m) the same to the left. Open_R(i,j,l) is the arc i -> j with
+the label l and all that is between the two words: up to a split r it belongs to i, P_R, and from
+r + 1 on to j, Q_R. P_R chooses the sibling c of j closest to it, Q_R the modifier c of j inside the
+arc furthest from j. W_R(i,j,c) is the arc with its best label where c is the furthest modifier of j
+outside the arc.
 
     Open_R(i,j,l)         Closed_R(i,r,c)       Closed_L(j,r+1,c')
     i ----> j       =     i ====== r      +     r+1 ====== j

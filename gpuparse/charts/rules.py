@@ -10,6 +10,16 @@ product of items and of scores, for every split r within bounds. A name on the l
 is a score. Products are computed from the left, those in brackets first. Rules of the same
 item are alternatives. A rule that ends in `if 0 < i` holds only where that is true.
 
+The letters of items on most pages, in the terms of Eisner's algorithm:
+
+    C_R, C_L  complete: a half-span, a head with all words below it on one side
+    I_R, I_L  incomplete: the span of an arc, with all that is between its two words
+    S         between: what is between the two words of an arc or two successive modifiers
+    E_R, E_L  end: I where the modifier is the outermost one of its head on that side
+
+In R the head is the left end of the span, in L the right one. Other items are explained on the page
+of their chart; grandchild.py spells all of its items out.
+
 Rules are in an order in which the items of one span can be computed one after another.
 
 Splits are taken in the order in which they are written: `for i < r <= j` from the smallest,
@@ -20,7 +30,8 @@ Ties: an item prefers the first of its rules, and within a rule the first split.
 trees, derivations of equal value are in the order of rule, split, and the ranks of the items of the
 product from left to right.
 
-A position may have more words: C(g,h,e) is a half whose head h has the head g.
+An item may have more words than the ends of its span: C(g,h,e) is a half-span whose head h has the
+head g.
 """
 
 import re

@@ -1,11 +1,11 @@
 """The chart with tri-sibling parts: Model 2 of the third order.
 
-Halves carry the head of their head, as in the chart with grand-sibling parts, and S(h,i,j) is what
-is between two successive modifiers of h. J_R(i,j,s) is the arc i -> j with all that is between the
-two words, where s is the inner sibling of j, or i where there is none; the head of i is not known
-yet. B_R(i,j,s) is J_R(i,j,s) without what is between s and j: it chooses the inner sibling t of s.
-Where j turns out to be the last modifier of i on that side, O_R(g,i,j) forgets s and reads g, the
-head of i.
+The half-spans C_R(g,i,j), C_L(g,i,j) have the index g, the head of their head word, and S(h,i,j) is
+what is between two successive modifiers of h: both as in grand_sibling.py. J_R(i,j,s) is the arc
+i -> j with all that is between the two words, where s is the inner sibling of j, or i where there
+is none; the head of i is not known yet. B_R(i,j,s) is J_R(i,j,s) without what is between s and j:
+it chooses the inner sibling t of s. Where j turns out to be the last modifier of i on that side,
+O_R(g,i,j) forgets s and reads g, the head of i.
 
     J_R(i,j,s)          J_R(i,s,t)           S(i,s,j)
     i ----> j     =     i -----> s     +     s ==== ==== j

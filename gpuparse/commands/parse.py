@@ -241,7 +241,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed, and MISC"
         " with --probabilities, in very long sentences and in trees without a certificate. Threads,"
         " batch size, device and backend change no byte of the output.",
-        epilog=exit_codes(0, 1, 2, 3, 4, 5),
+        epilog=exit_codes(0, 1, 2, 3, 4, 5, 6),
     )
     parser.add_argument("model", metavar="MODEL", help="the folder that train.py wrote")
     parser.add_argument(

@@ -179,7 +179,7 @@ class Sharded:
         *, force: bool, tell: Callable[[str], None],
     ) -> None:  # fmt: skip
         if not os.path.isfile(file):
-            raise ConfigError(f"{file}: --shard cuts regular files only; parse it without")
+            raise ConfigError(f"{file}: --shard cuts regular files only; parse it without --shard")
         self.file, self._output, self._wanted, self._recipe = file, output, wanted, recipe
         self._force, self._tell = force, tell
         self._stamp = self._stamp_now()

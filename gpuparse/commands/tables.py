@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Train the systems of a paper's tables, one after the other, score them on"
         " data.test, and print the tables with the paper's figures beside them. Each system has a"
         " model folder in `output`; after an interruption, the same command continues.",
-        epilog=exit_codes(0, 2, 3, 5),
+        epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("file", metavar="FILE", help="YAML, such as those in configs/papers")
     add_overrides(

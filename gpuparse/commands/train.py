@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="train.py",
         description="Train a parser from a YAML config, and score it on data.test.",
-        epilog=exit_codes(0, 2, 3, 5),
+        epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("config", metavar="CONFIG", help="YAML file; see docs/configuration.md")
     add_overrides(
@@ -325,7 +325,7 @@ class Run:
         return parsed(model, treebank, guides=guides, threads=self.threads, device=self.device)
 
     def _bits(self, trainer: Trainer) -> int:
-        """Bits per stored weight: 8 if the score on data.dev does not fall."""
+        """Bits per stored weight: 8 if the scores on data.dev fall by at most MAX_LOSS."""
         wanted = self.config.weights.bits
         if isinstance(wanted, int):
             return wanted

@@ -109,7 +109,8 @@ class Settings:
         if any(_is_same_file(path, earlier) for earlier in chain):
             raise ConfigError(f"a file cannot be its own base: {' -> '.join([*chain, path])}")
         if len(chain) > MAX_BASES:
-            raise ConfigError(f"more than {MAX_BASES} bases: {' -> '.join([*chain, path])}")
+            files = " -> ".join([*chain, path])
+            raise ConfigError(f"a chain of more than {MAX_BASES} `base:` files: {files}")
         self._read(read_yaml(path), path, folder_of(path), [*chain, path])
 
     def take_output_from(self, path: str | Path) -> None:

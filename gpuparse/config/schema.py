@@ -300,7 +300,8 @@ class WeightsConfig:
     bits: str | int = _choice(
         "auto",
         ("auto", 8, 16),
-        "Bits per stored weight; `auto`: 8 if the score on `data.dev` does not fall, else 16.",
+        "Bits per stored weight; `auto`: 8 if UAS and LAS on `data.dev` fall by at most 0.05"
+        " points, else 16.",
     )
 
 

@@ -243,7 +243,8 @@ _TABLE = (
     Decoder(
         "eisner_tri_sibling",
         "projective",
-        "exact; of grandparents and grand-siblings only those of outermost modifiers",
+        "exact; scores grandparents and grand-siblings only for the outermost modifier of each"
+        " side",
         "n⁴, or nk³ + n²k²",
         _forms(best=("higher_order:eisner_tri_sibling", "native", "torch")),
         parts=(*SIBLING_PARTS, *GRAND_PARTS, "tri_sibling"),

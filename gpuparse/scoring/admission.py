@@ -64,7 +64,9 @@ OWN, LOWER, CHAIN = range(3)  # how a sentence is parsed
 
 
 def permitted_orders(lengths: np.ndarray, parts: PartSize, max_cells: int) -> np.ndarray:
-    """(S,) int8 OWN, LOWER or CHAIN: what the cells that a sentence may take suffice for.
+    """(S,) int8 OWN, LOWER or CHAIN: which search fits into `max_cells`.
+
+    OWN is the model's own search, LOWER a first-order one, CHAIN none.
 
     It depends on nothing but the lengths, so that every device gives the same trees.
 

@@ -1,7 +1,8 @@
 """Sibling and end scores of a batch as dense tensors: the public function and its torch form.
 
-Parsing on the CPU never makes these tensors; native/sibling_provider.h has the score of one
-sibling, and native/sibling_scores.h the sums over pairs of words that it reads.
+Parsing on the CPU never makes these tensors: `FactoredSiblings::score` in native/sibling_provider.h
+computes the score of one sibling part, from sums over pairs of words that native/sibling_scores.h
+computes for the sentence.
 """
 
 import numpy as np
@@ -48,7 +49,7 @@ def sibling_scores(
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns: siblings (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s,
         [b, h, m, h] without one; ends (B, N, N): [b, h, m] is m as the outermost modifier of h on
-        its side, less what the side would score without any modifier. float32 for learned weights,
+        its side, minus the score of the side without modifiers. float32 for learned weights,
         and for whole-number weights float64, exact and the same on every backend. Cells of no part
         hold nothing of use.
     Cost: families times n^2 gathers a sentence, and n^3 for each suffix of templates of three

@@ -132,7 +132,10 @@ def test_the_depth_of_bases_is_limited(config_file, tmp_path):
     assert load_config(path).seed == 5
     (tmp_path / "configs" / f"{MAX_BASES - 1}.yaml").write_text(f"base: {MAX_BASES}.yaml\n")
     [error] = errors_of(path)
-    assert f"base: more than {MAX_BASES} bases: configs/run.yaml -> configs/0.yaml" in error
+    assert (
+        f"a chain of more than {MAX_BASES} `base:` files: configs/run.yaml -> configs/0.yaml"
+        in error
+    )
 
 
 def test_the_command_line_has_no_base(config_file):
