@@ -4,7 +4,7 @@
 
 namespace gpuparse {
 
-enum {
+enum HigherKind {
     GRANDPARENT, GRAND_SIBLING, TRI_SIBLING, HEAD_CHILD, INNER_GRANDCHILD, OUTER_GRANDCHILD,
     HIGHER_KINDS
 };

@@ -35,8 +35,8 @@ class TreeFault(IntEnum):
 
     WELL_FORMED = 0
     MISSING_HEAD = 1
-    NO_NUMBER = 2
-    OUT_OF_RANGE = 3
+    NO_HEAD_NUMBER = 2
+    HEAD_OUT_OF_RANGE = 3
     SELF_HEAD = 4
     CYCLE = 5
     SEVERAL_ROOTS = 6
@@ -45,7 +45,7 @@ class TreeFault(IntEnum):
 class DepsFault(IntEnum):
     """What is wrong with an item of DEPS, as in native/conll_columns.h."""
 
-    NONE = 0
+    NO_DEPS_FAULT = 0
     NO_COLON = 1
     NO_NUMBER = 2
     NO_RELATION = 3

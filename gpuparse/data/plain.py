@@ -63,9 +63,9 @@ def _fault_of(tree: list[int], single_root: bool, is_partial: bool) -> tuple[int
         if h == NO_HEAD and not is_partial:
             return TreeFault.MISSING_HEAD, m
         if h < NO_HEAD:
-            return TreeFault.NO_NUMBER, m
+            return TreeFault.NO_HEAD_NUMBER, m
         if h > n:
-            return TreeFault.OUT_OF_RANGE, m
+            return TreeFault.HEAD_OUT_OF_RANGE, m
         if h == m:
             return TreeFault.SELF_HEAD, m
     first_climb: dict[int, int] = {}  # of each word, the word whose climb passed it first
@@ -176,11 +176,11 @@ def _arcs_of(
     for item in text.split(b"|"):
         stop = start + len(item)
         fault, i, j, relation = _deps_item(item)
-        if fault == DepsFault.NONE and i > n:
+        if fault == DepsFault.NO_DEPS_FAULT and i > n:
             fault = DepsFault.OUT_OF_RANGE
-        if fault == DepsFault.NONE and i == m and not j:
+        if fault == DepsFault.NO_DEPS_FAULT and i == m and not j:
             fault = DepsFault.OWN_HEAD
-        if fault != DepsFault.NONE:
+        if fault != DepsFault.NO_DEPS_FAULT:
             return (fault, start, stop), []
         if j:
             left_out[0] += 1
@@ -202,7 +202,7 @@ def _deps_item(item: bytes) -> tuple[int, int, int, int]:
         return DepsFault.NO_NUMBER, 0, 0, 0
     if not relation:
         return DepsFault.NO_RELATION, 0, 0, 0
-    return DepsFault.NONE, parsed[0], parsed[2] if parsed[1] else 0, len(head) + 1
+    return DepsFault.NO_DEPS_FAULT, parsed[0], parsed[2] if parsed[1] else 0, len(head) + 1
 
 
 def scan_misc_numbers(
@@ -285,7 +285,7 @@ def _deps(text: bytes, w: int, arcs: Any, names: list[bytes]) -> bytes:
     items = []
     for item in text.split(b"|"):
         fault, i, j, _ = _deps_item(item)
-        if fault == DepsFault.NONE and j:
+        if fault == DepsFault.NO_DEPS_FAULT and j:
             items.append(((i, j), item))
     for a in range(arcs.starts[w], arcs.starts[w + 1]):
         head = int(arcs.heads[a])

@@ -149,10 +149,10 @@ def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
     if fault == TreeFault.MISSING_HEAD:
         listed = [v for v in range(1, n + 1) if heads[v - 1] == NO_HEAD]
         what = f"no HEAD for {_words(listed, forms)}; annotate the sentence, or leave it out"
-    elif fault == TreeFault.NO_NUMBER:
+    elif fault == TreeFault.NO_HEAD_NUMBER:
         head = treebank.column(int(treebank.word_starts[s]) + m - 1, 6)
         what = f"HEAD of {_words(listed, forms)} is {head!r}; write a number from 0 to {n}"
-    elif fault == TreeFault.OUT_OF_RANGE:
+    elif fault == TreeFault.HEAD_OUT_OF_RANGE:
         what = f"HEAD of {_words(listed, forms)} is {heads[m - 1]}; the sentence has {n} words"
     elif fault == TreeFault.SELF_HEAD:
         what = f"{_words(listed, forms)} is its own head; give it another"

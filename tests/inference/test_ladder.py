@@ -1,10 +1,8 @@
 """Enumeration -> textbook loops -> torch -> compiled, Triton: each rung equals the one below."""
 
 import importlib
-import re
 from functools import cache
 from math import prod
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,14 +66,6 @@ def test_every_public_name_is_a_quantity_of_a_decoder_or_has_its_test():
 def found_test(name):
     module, function = name.split(":")
     return getattr(importlib.import_module(f"tests.inference.{module}"), function)
-
-
-def test_the_table_has_the_numbers_of_native_code():
-    header = (Path(__file__).parents[2] / "native" / "decoder_numbers.h").read_text()
-    numbers = header.partition("enum DecoderNumber")[2].partition("{")[2].partition("}")[0]
-    names = re.findall(r"BY_(\w+)", re.sub(r"//.*", "", numbers))
-    assert [name.lower() for name in names] == list(inference.DECODERS)
-    assert [decoder.number for decoder in inference.DECODERS.values()] == list(range(len(names)))
 
 
 @pytest.mark.parametrize("name", inference.DECODERS)
