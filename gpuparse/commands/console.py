@@ -33,9 +33,7 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     Args:
         main: the command; takes its arguments and returns its exit code.
         arguments: its arguments.
-    Returns: 0 all right, 1 some sentences failed, 2 wrong command line or config, 3 bad input, 4
-        bad model, 5 memory, disk or device ran out, 6 the compiled library is missing or does not
-        fit, 130 interrupted. An unexpected error keeps its traceback.
+    Returns: one of MEANINGS. An unexpected error keeps its traceback.
     """
     _say_without_native()
     try:
