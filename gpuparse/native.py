@@ -468,10 +468,11 @@ def _array_type(name: str, rank: int, is_output: bool, where: str) -> tuple[Any,
     # A missing array has type code 0: the function sees that there is no data.
     access = " and writable" if is_output else ""
     needed = f"a C-contiguous{access} array of {rank} axes of {wanted or 'numbers'} is needed"
+    missing = made()
 
     def convert(value: Any) -> Any:
         if value is None:
-            return made()
+            return missing
         if not isinstance(value, np.ndarray):
             raise TypeError(f"{where}: {needed}, not {type(value).__name__}")
         dtype, shape = value.dtype, value.shape
@@ -492,9 +493,13 @@ def _array_type(name: str, rank: int, is_output: bool, where: str) -> tuple[Any,
     return made, convert
 
 
+_pointer_at = ctypes.c_void_p.from_address
+_HEADER = object.__basicsize__
+
+
 def _address_of_struct(array: np.ndarray) -> int | None:
     """The first field after the object's header in NumPy's C interface: the address of the data."""
-    return ctypes.c_void_p.from_address(id(array) + object.__basicsize__).value
+    return _pointer_at(id(array) + _HEADER).value
 
 
 def _address_of_attribute(array: np.ndarray) -> int | None:

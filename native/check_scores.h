@@ -33,21 +33,27 @@ inline bool has_unusable(const F* cells, int64_t count, F limit) {
     return bad != 0;
 }
 
-// The first sentence with a length out of range or an unusable arc score in a cell that is read, or
-// -1. Limits leave room for sums of 4 scores a word.
+// Whether an arc score of a sentence of n words is unusable in a cell that is read. Limits leave room
+// for sums of 4 scores a word.
+template <class F>
+inline bool has_unusable_arcs(View2<const F> scores, int64_t n) {
+    const F limit = (F)((double)largest_float<F>() / (double)(4 * (n + 1)));
+    // Rows whole, in one sweep; only where that fails, without the cells that are never read.
+    if (!has_unusable(scores.data, (n + 1) * scores.stride, limit)) return false;
+    if (has_unusable(scores.data + 1, n, limit)) return true;
+    for (int64_t h = 1; h <= n; h++) {
+        if (has_unusable(scores.row(h) + 1, h - 1, limit)) return true;
+        if (has_unusable(scores.row(h) + h + 1, n - h, limit)) return true;
+    }
+    return false;
+}
+
+// The first sentence with a length out of range or an unusable arc score, or -1.
 template <class F>
 inline int64_t find_unusable_arcs(View3<const F> scores, i64_1 lengths, int64_t n_nodes) {
     for (int64_t b = 0; b < lengths.n0; b++) {
         const int64_t n = lengths.data[b];
-        if (n < 0 || n >= n_nodes) return b;
-        const F limit = (F)((double)largest_float<F>() / (double)(4 * (n + 1)));
-        // Rows whole, in one sweep; only where that fails, without the cells that are never read.
-        if (!has_unusable(scores.row(b, 0), (n + 1) * n_nodes, limit)) continue;
-        if (has_unusable(scores.row(b, 0) + 1, n, limit)) return b;
-        for (int64_t h = 1; h <= n; h++) {
-            if (has_unusable(scores.row(b, h) + 1, h - 1, limit)) return b;
-            if (has_unusable(scores.row(b, h) + h + 1, n - h, limit)) return b;
-        }
+        if (n < 0 || n >= n_nodes || has_unusable_arcs(scores(b), n)) return b;
     }
     return -1;
 }

@@ -3,6 +3,7 @@
 
 #include "api/exact_trees.h"
 #include "batch_scores.h"
+#include "check_scores.h"
 
 using namespace gpuparse;
 
@@ -49,7 +50,7 @@ bool find_trees(const ExactTrees<F, DenseSiblings<F>>& trees, int64_t k, Arena& 
                 View2<int64_t> heads, F* totals) {
     int64_t count = trees.n == 0;
     totals[0] = 0;
-    if (trees.n > 0)
+    if (trees.n > 0 && !has_unusable_arcs(trees.arcs, trees.n))
         count = k == 1 ? trees.find_best(arena, heads.data) : trees.find_k_best(k, arena, heads, totals);
     for (int64_t t = 0; t < k; t++) {
         const F total = t < count ? trees.score(heads.row(t)) : -(F)INFINITY;
@@ -106,6 +107,8 @@ int64_t search_tables(f64_2 arc, const SiblingTables& tables, bool single_root, 
 GPUPARSE(int64_t) find_trees_batch(int64_t decoder, any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
                                    bool single_root, out_i64_3 heads, out_any_2 totals) {
     const int64_t k = heads.n1;
+    for (int64_t b = 0; b < lengths.n0; b++)
+        if (lengths.data[b] < 0 || lengths.data[b] >= arc.n1) return b;
     if (!fits(decoder, arc, sibling, end, lengths) || heads.n0 != arc.n0 || heads.n2 != arc.n1 ||
         totals.n0 != arc.n0 || totals.n1 != k || k < 1 || k > MAX_RANK)
         return BAD_SHAPE;

@@ -5,7 +5,13 @@ from torch import Tensor
 from gpuparse.inference.backends import choose_engine, require_native
 from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.inference.native_trees import find_best, find_k_best
-from gpuparse.inference.scores import Lengths, check_arcs, check_sibling_scores, require_trees
+from gpuparse.inference.scores import (
+    Lengths,
+    as_arcs,
+    check_arcs,
+    check_sibling_scores,
+    require_trees,
+)
 
 
 def eisner(
@@ -31,7 +37,7 @@ def eisner(
     section 2.1.
     """
     engine = choose_engine(backend, arc_scores.device, has_kernels=True)
-    arcs, words = check_arcs(arc_scores, lengths)
+    arcs, words = (as_arcs if engine == "native" else check_arcs)(arc_scores, lengths)
     return _search("eisner", engine, words, arcs, single_root=single_root)
 
 
@@ -82,7 +88,7 @@ def chu_liu_edmonds(
     `textbook.spanning_trees` explains.
     """
     engine = choose_engine(backend, arc_scores.device, has_kernels=True)
-    arcs, words = check_arcs(arc_scores, lengths)
+    arcs, words = (as_arcs if engine == "native" else check_arcs)(arc_scores, lengths)
     return _search("chu_liu_edmonds", engine, words, arcs, single_root=single_root)
 
 
@@ -178,7 +184,7 @@ def chu_liu_edmonds_kbest(
 def _search(
     decoder: str, engine: Engine, lengths: Tensor, *parts: Tensor, single_root: bool
 ) -> tuple[Tensor, Tensor]:
-    """The best trees under checked scores, on the engine that was chosen."""
+    """The best trees on an engine; scores are checked, for native code at least by `as_arcs`."""
     if engine == "native":
         return find_best(decoder, lengths, *parts, single_root=single_root)
     search = DECODERS[decoder].tensor_function(engine)

@@ -2,7 +2,8 @@
 
 Each function takes the name of a decoder, lengths (B,) and checked scores in main memory, all of
 one type: those of arcs, and for a decoder that reads siblings those of siblings and ends. It raises
-NoTreeError for the first sentence without a tree.
+NoTreeError for the first sentence without a tree. `find_best` checks arcs and lengths itself, and
+raises ScoreError as `require_usable_arcs`.
 """
 
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import WORTH_A_THREAD, run_in_threads
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.scores import NO_HEAD, rows_of_parts, without_tree
+from gpuparse.inference.scores import NO_HEAD, require_usable_arcs, rows_of_parts, without_tree
 
 MAX_TREES = (1 << 20) - 1
 """The most trees of a sentence that can be asked for."""
@@ -72,6 +73,7 @@ class _Batch:
         worth = max(WORTH_A_THREAD // steps, 1)
         run_in_threads(work, self.lengths, power, torch.get_num_threads(), worth)
         if missing:
+            require_usable_arcs(torch.from_numpy(self.arcs), torch.from_numpy(self.lengths))
             raise without_tree(min(missing))
 
 

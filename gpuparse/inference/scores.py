@@ -96,20 +96,34 @@ def check_scores(arc_scores: Tensor, lengths: Lengths) -> Scores:
 
 def check_arcs(arc_scores: Tensor, lengths: Lengths) -> tuple[Tensor, Tensor]:
     """`check_scores`, as arc scores and lengths."""
+    arcs, words = as_arcs(arc_scores, lengths)
+    require_usable_arcs(arcs, words)
+    return arcs, words
+
+
+def as_arcs(arc_scores: Tensor, lengths: Lengths) -> tuple[Tensor, Tensor]:
+    """`check_arcs` for native searches of best trees, which check values and lengths themselves."""
     require_tensor(arc_scores, "arc_scores")
-    if arc_scores.dim() != 3 or arc_scores.shape[1] != arc_scores.shape[2]:
-        raise ScoreError(f"arc_scores has shape {tuple(arc_scores.shape)}, expected (B, N, N)")
+    shape = arc_scores.shape
+    if len(shape) != 3 or shape[1] != shape[2]:
+        raise ScoreError(f"arc_scores has shape {tuple(shape)}, expected (B, N, N)")
     words = as_lengths(lengths, arc_scores)
-    arc = as_float(arc_scores, "arc_scores").detach().contiguous()
+    return as_float(arc_scores, "arc_scores").detach().contiguous(), words
+
+
+def require_usable_arcs(arcs: Tensor, lengths: Tensor) -> None:
+    """Raise ScoreError for the first sentence that no decoder accepts; not where code is traced.
+
+    Args: as `as_arcs` returns them.
+    """
     if is_traced():
-        return arc, words
-    if arc.device.type == "cpu" and native.is_available():
-        b = native.call("find_unusable_arc", arc.numpy(), words.numpy())
+        return
+    if arcs.device.type == "cpu" and native.is_available():
+        b = native.call("find_unusable_arc", arcs.numpy(), lengths.numpy())
     else:
-        b = _first_unusable(arc, words)
+        b = _first_unusable(arcs, lengths)
     if b >= 0:
-        raise ScoreError(_what_is_wrong(arc[b].cpu(), int(words[b]), b))
-    return arc, words
+        raise ScoreError(_what_is_wrong(arcs[b].cpu(), int(lengths[b]), b))
 
 
 def require_tensor(scores: object, name: str) -> None:
@@ -121,20 +135,20 @@ def require_tensor(scores: object, name: str) -> None:
 
 def as_lengths(lengths: Lengths, arc_scores: Tensor) -> Tensor:
     """Lengths as int64 (B,) on the device of the scores, their values unchecked."""
-    n_batch, n_nodes = arc_scores.shape[:2]
+    n_batch, n_nodes, *_ = arc_scores.shape
     if lengths is None:
         return torch.full((n_batch,), n_nodes - 1, dtype=torch.int64, device=arc_scores.device)
     given = lengths if isinstance(lengths, Tensor) else torch.as_tensor(lengths)
     if given.numel() == 0 and not isinstance(lengths, Tensor):
         given = given.long()
-    if given.shape != arc_scores.shape[:1]:
+    if given.shape != (n_batch,):
         raise ScoreError(
             f"lengths has shape {tuple(given.shape)}, expected ({n_batch},), "
             "one number of words for each sentence of arc_scores"
         )
     if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
         raise ScoreError(f"lengths has type {given.dtype}, expected integers")
-    return given.detach().to(arc_scores.device, torch.int64).contiguous()
+    return given.to(arc_scores.device, torch.int64).contiguous()
 
 
 def check_sibling_scores(

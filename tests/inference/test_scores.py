@@ -31,6 +31,15 @@ def test_values_that_break_sums_are_turned_away(name, backend, bad):
 
 @every_decoder
 @every_backend
+def test_scores_are_turned_away_before_trees_are_missed(name, backend):
+    arcs = torch.zeros(2, 5, 5)
+    arcs[0, :, 2], arcs[1, 2, 3] = -torch.inf, torch.nan
+    with pytest.raises(ScoreError, match="sentence 1: the score of head 2 -> modifier 3 is"):
+        search(name, arcs, torch.tensor([4, 4]), backend)
+
+
+@every_decoder
+@every_backend
 def test_the_largest_scores_do_not_overflow(name, backend):
     n = 40
     largest = 2.0**120  # below 2^128 / (4 * 41); sums of a power of two are exact
