@@ -7,7 +7,7 @@
 
 namespace gpuparse {
 
-// In the order of RULES in `gpuparse/learning/updates.py`.
+// In the order of RULES in `gpuparse/config/schema.py`.
 enum RuleNumber : int64_t { PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, MIRA_FACTORED, CONDITIONAL };
 
 // How far to move along f(x, gold) - f(x, found) of one constraint; 0 where nothing changes.

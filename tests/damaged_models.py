@@ -21,7 +21,7 @@ from gpuparse.features.plan import (
     compile_plan,
 )
 from gpuparse.features.templates import PARTS, parse_set
-from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.scoring.weights import Weights, hashed_map, joint_labels
 from tests.samples import random_sentences, treebank_of
 
@@ -217,9 +217,9 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
     dense = np.float32 if is_float else np.float64
     firsts, n_cells = model.squares()
     one = name in ("list_part_rows", "list_label_lines")
-    of_trees = [name for name in DECODERS if name not in ("integer_program", "multi_parent")]
+    of_trees = [name for name, decoder in DECODERS.items() if not decoder.gives_graphs]
     if name in ("prune_batch", "find_marginals_batch", "find_k_best_batch"):
-        of_trees = ["eisner", "eisner_sibling", "chu_liu_edmonds"]
+        of_trees = list(with_quantity("k_best"))
     decoder = "multi_parent" if finds_graphs else str(random.choice(of_trees))
     by_name: dict[str, Any] = {
         "sentences": SimpleNamespace(

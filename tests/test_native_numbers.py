@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpuparse import native
+from gpuparse.config import RULES
 from gpuparse.data import columns, scanner
 from gpuparse.data.faults import DepsFault, TreeFault
 from gpuparse.features import plan
@@ -30,14 +31,12 @@ def of_module(module: object, *names: str) -> dict[str, int]:
     return {name: getattr(module, name) for name in names}
 
 
-RULES = [name.upper().replace("-", "_") for name in updates.RULES]
+RULE_NAMES = [name.upper().replace("-", "_") for name in RULES]
 ENUMS = {
     ("decoder_numbers.h", "DecoderNumber"): {
         f"BY_{name.upper()}": decoder.number for name, decoder in DECODERS.items()
     },
-    ("updates.h", "RuleNumber"): dict(
-        zip(RULES, [rule.number for rule in updates.RULES.values()], strict=True)
-    ),
+    ("updates.h", "RuleNumber"): of_module(updates, *RULE_NAMES),
     ("part_kinds.h", "HigherKind"): numbered(
         *(kind.name.upper() for kind in HIGHER_ORDER), "HIGHER_KINDS"
     ),
@@ -104,7 +103,3 @@ def test_words_of_parts():
         assert [int(text) for text in positions] == [k.roles.index(role) for k in HIGHER_ORDER]
     roles = found("labels.h", r"enum LabelRole : int64_t {([^}]*)}").split(",")
     assert [text.strip() for text in roles].index("LABEL_ROLES") == len(BY_NAME["label"].roles)
-
-
-def test_rules_by_name():
-    assert of_module(updates, *RULES) == numbered(*RULES)

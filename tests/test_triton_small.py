@@ -19,7 +19,7 @@ LENGTHS = torch.tensor([1, 2, 3, 4])
 
 
 @pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
-@pytest.mark.parametrize("name", ["eisner", "chu_liu_edmonds", "eisner_sibling"])
+@pytest.mark.parametrize("name", inference.with_quantity("best", "triton"))
 def test_search(name: str, single_root: bool) -> None:
     rng = np.random.default_rng(1)
     arcs = torch.from_numpy(integer_scores(rng, len(LENGTHS), 4))

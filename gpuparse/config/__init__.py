@@ -1,9 +1,10 @@
 """The config of a run: the schema of its keys, files and overrides."""
 
 from gpuparse.config.load import SYNTHETIC, Settings, folder_of, load_config, parse_config
-from gpuparse.config.schema import DataConfig, Key, RunConfig, known_keys
+from gpuparse.config.schema import RULES, DataConfig, Key, RunConfig, known_keys
 
 __all__ = [
+    "RULES",
     "SYNTHETIC",
     "DataConfig",
     "Key",

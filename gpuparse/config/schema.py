@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuparse.data.columns import IN_MISC
 from gpuparse.inference.decoders import DECODERS
@@ -14,6 +14,24 @@ from gpuparse.plain_yaml import dump_yaml
 MAX_INT32 = 2**31 - 1
 
 Value = str | int | float | bool | None
+
+
+class Rule(NamedTuple):
+    """What an update rule needs."""
+
+    takes_k_best: bool
+    needs_max_step: bool
+    searches: bool  # whether it learns from trees that were searched for; if not, of first order
+
+
+RULES = {
+    "perceptron": Rule(takes_k_best=False, needs_max_step=False, searches=True),
+    "mira": Rule(takes_k_best=True, needs_max_step=False, searches=True),
+    "passive-aggressive": Rule(takes_k_best=True, needs_max_step=True, searches=True),
+    "mira-factored": Rule(takes_k_best=False, needs_max_step=False, searches=False),
+    "conditional": Rule(takes_k_best=False, needs_max_step=True, searches=False),
+}
+"""Update rules by name, in the order of the numbers in native/updates.h."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +184,7 @@ class LearningConfig:
 
     rule: str = _choice(
         "mira",
-        ("mira", "perceptron", "passive-aggressive", "mira-factored", "conditional"),
+        tuple(RULES),
         "Update rule. `mira-factored` and `conditional` need a first-order decoder;"
         " `passive-aggressive` and `conditional` need `learning.max_step`.",
     )

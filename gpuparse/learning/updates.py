@@ -16,34 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse.config import RunConfig
+from gpuparse.config import RULES, RunConfig
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.scoring.weights import Weights
 
-PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, MIRA_FACTORED, CONDITIONAL = range(5)
-
+PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, MIRA_FACTORED, CONDITIONAL = range(len(RULES))
 
 HILDRETH_TOLERANCE = 1e-9  # violation, in units of cost, at which the search ends
 MAX_HILDRETH_STEPS = 10000
-
-
-class Rule(NamedTuple):
-    """The number of a rule in native code, and what it needs."""
-
-    number: int
-    takes_k_best: bool
-    needs_max_step: bool
-    searches: bool  # whether it learns from trees that were searched for; if not, of first order
-
-
-RULES = {
-    "perceptron": Rule(PERCEPTRON, False, False, True),
-    "mira": Rule(MIRA, True, False, True),
-    "passive-aggressive": Rule(PASSIVE_AGGRESSIVE, True, True, True),
-    "mira-factored": Rule(MIRA_FACTORED, False, False, False),
-    "conditional": Rule(CONDITIONAL, False, True, False),
-}
 
 
 class UpdateRule(NamedTuple):
@@ -61,9 +42,8 @@ class UpdateRule(NamedTuple):
 def update_rule(config: RunConfig) -> UpdateRule:
     """The update rule of a run."""
     learning = config.learning
-    return UpdateRule(
-        RULES[learning.rule].number, float(learning.cost_augmented), learning.max_step or np.inf
-    )
+    number = list(RULES).index(learning.rule)
+    return UpdateRule(number, float(learning.cost_augmented), learning.max_step or np.inf)
 
 
 def step_size(rule: UpdateRule, cost: float, margin: float, squared_norm: float) -> float:
@@ -219,7 +199,7 @@ def check_learning(config: RunConfig) -> None:
         raise ConfigError(f"{what}: it does not learn labels.kind joint: choose second-stage")
     if learning.batch_size > 1:
         raise ConfigError(f"{what}: it searches for no trees: learning.batch_size must be 1")
-    if learning.cost_augmented and rule.number == MIRA_FACTORED:
+    if learning.cost_augmented and learning.rule == "mira-factored":
         raise ConfigError(f"{what}: learning.cost_augmented must be false, no tree has a cost")
 
 

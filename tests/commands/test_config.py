@@ -15,8 +15,6 @@ from gpuparse.commands.config import main, schema_table
 from gpuparse.config import DataConfig, RunConfig, known_keys, load_config, parse_config
 from gpuparse.config.load import MAX_BASES
 from gpuparse.errors import ConfigError
-from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.updates import RULES
 from gpuparse.plain_yaml import dump_yaml
 
 MINIMAL = "output: runs/x\ndata:\n  train: train.conllu\n"
@@ -380,17 +378,6 @@ def test_the_resolved_file_names_every_key_and_is_ordinary_yaml():
         names |= {f"{name}.{key}" for key in value} if isinstance(value, dict) else {name}
     assert names == set(known_keys())
     assert content == dataclasses.asdict(config)
-
-
-def test_the_decoders_are_those_of_inference():
-    assert list(DECODERS) == list(known_keys()["decoder"].choices)
-
-
-def test_the_rules_are_those_of_the_learner():
-    assert list(known_keys()["learning.rule"].choices) == [
-        "mira",
-        *(rule for rule in RULES if rule != "mira"),
-    ]
 
 
 def test_reading_a_config_does_not_import_torch():

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from gpuparse.inference import with_quantity
+
 pytest.importorskip("triton", reason="Triton is not installed")
 
 TARGET = 90  # compute capability 9.0
-KERNELS = ["eisner", "eisner_sibling", "chu_liu_edmonds"]
+KERNELS = with_quantity("best", "triton")
 
 COMPILE = """
 import json, sys

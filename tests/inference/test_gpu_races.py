@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter
 
+from gpuparse.inference import with_quantity
 from gpuparse.inference.triton.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.triton.eisner import eisner, eisner_sibling
 
@@ -125,7 +126,7 @@ def test_the_book_notices_missing_barriers(keep_book, has_barrier):
 
 
 @every_root
-@pytest.mark.parametrize("name", ["eisner", "eisner_sibling", "chu_liu_edmonds"])
+@pytest.mark.parametrize("name", with_quantity("best", "triton"))
 def test_no_thread_reads_what_others_write_at_the_same_time(keep_book, name, single_root):
     rng, lengths = np.random.default_rng(4), torch.tensor([9, 2, 0, 7, 1, 9])
     arcs = torch.from_numpy(integer_scores(rng, 6, 9, forbidden=0.1))

@@ -8,6 +8,7 @@ import pytest
 
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import load_templates, parse_set
+from gpuparse.inference import with_quantity
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import load_parser, save_parser
 from tests.graphs_by_place import acyclic_graph, with_deps
@@ -82,7 +83,7 @@ def separable(seed: int, count: int) -> list[Sentence]:
     return sentences
 
 
-@pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds", "eisner_sibling"])
+@pytest.mark.parametrize("decoder", with_quantity("k_best"))
 def test_models_find_what_was_learned_on_every_way(decoder: str, tmp_path: Path) -> None:
     sentences = separable(3, 15)
     options = changed(JOINTLY, decoder=decoder, epochs=25, k=2)

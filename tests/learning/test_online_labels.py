@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from gpuparse import native
+from gpuparse.config import RULES
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import LabelPlan, compile_labels
 from gpuparse.features.templates import parse_set
-from gpuparse.learning.updates import RULES, UpdateRule
+from gpuparse.learning.updates import UpdateRule
 from gpuparse.scoring.native import GraphHeads, sentences_of
 from tests.graphs_by_place import Graph, by_place, random_graph, tree_of
 from tests.oracles.online_labels import averaged_label_weights
@@ -46,6 +47,10 @@ class Learned(NamedTuple):
         return self.weights - self.weighted / len(SENTENCES)
 
 
+def rule_of(name: str, cap: float) -> UpdateRule:
+    return UpdateRule(list(RULES).index(name), 0.0, cap)
+
+
 def prepared() -> tuple[Batch, LabelPlan]:
     treebank = treebank_of(SENTENCES)
     vocabularies = Vocabularies.build(treebank, TEMPLATES.fields("label"), 3)
@@ -76,7 +81,7 @@ def learned_from_graphs(
     for part in np.array_split(np.arange(len(batch)), runs):
         wrong += native.call(
             "learn_labels", sentences_of(batch.select(part)), plan,
-            UpdateRule(RULES[rule].number, 0.0, cap), heads, arcs, gold, int(part[0]), weights,
+            rule_of(rule, cap), heads, arcs, gold, int(part[0]), weights,
             weighted.reshape(-1),
         )  # fmt: skip
     return Learned(weights, weighted, wrong)
@@ -89,7 +94,7 @@ def learned_from_trees(graphs: list[Graph], gold: np.ndarray, rule: str, cap: fl
     labels[np.diff(arc_starts) == 1] = gold
     weights, weighted = np.zeros((2, N_LINES, N_LABELS), np.float32)
     wrong = native.call(
-        "learn_labels", sentences_of(batch), plan, UpdateRule(RULES[rule].number, 0.0, cap), heads,
+        "learn_labels", sentences_of(batch), plan, rule_of(rule, cap), heads,
         None, labels, 0, weights, weighted.reshape(-1),
     )  # fmt: skip
     return Learned(weights, weighted, wrong)

@@ -8,12 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse import native
-from gpuparse.config import known_keys
 from gpuparse.learning.updates import (
     MIRA,
     PASSIVE_AGGRESSIVE,
     PERCEPTRON,
-    RULES,
     UpdateRule,
     step_size,
 )
@@ -37,10 +35,6 @@ def step_of(rule: int, cost: float, margin: float, squared_norm: float, cap: flo
     found = find_steps(rule, np.array([cost]), np.array([margin]), np.array([[squared_norm]]), cap)
     assert found.tolist() == [step]
     return step
-
-
-def test_every_rule_can_be_chosen() -> None:
-    assert set(known_keys()["learning.rule"].choices) == set(RULES)
 
 
 @settings(deadline=None)
