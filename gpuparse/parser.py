@@ -88,7 +88,7 @@ class Plans(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Parser:
-    """A frozen parser.
+    """A frozen parser; many threads may use it at once.
 
     Args:
         templates: the expanded arc templates.
@@ -224,7 +224,7 @@ class Parser:
         )
 
     def encode(self, treebank: Treebank, guides: np.ndarray | None = None) -> Batch:
-        """The sentences of a treebank as one batch; not for several threads at once.
+        """The sentences of a treebank as one batch.
 
         Args: guides: as in `parse`.
         Raises: ConfigError: as `parse` for guides.

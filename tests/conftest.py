@@ -17,6 +17,10 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rounds", type=int, default=3, help="how often tests of threads repeat (3)")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # Tensors are small here: on busy cores the barriers of torch's threads would take all the time.
     torch.set_num_threads(1)

@@ -127,7 +127,7 @@ def seen_attributes(treebank: Treebank) -> list[str]:
 
 
 class Encoder:
-    """Treebanks to batches under frozen vocabularies.
+    """Treebanks to batches under frozen vocabularies; many threads may use it at once.
 
     A string is processed in Python once, at its first occurrence; after that a word costs one
     look-up per column.
@@ -169,6 +169,7 @@ class _Column:
         self._vocabularies = vocabularies
         self._rows = rows
         self._readers = [(f := vocabularies.fields[row], reader(f)) for row in rows]
+        self._lock = threading.Lock()
         self._clear()
 
     def _clear(self) -> None:
@@ -180,11 +181,13 @@ class _Column:
         starts: np.ndarray, ends: np.ndarray,
     ) -> None:  # fmt: skip
         """Write the ids of one column's fields into their rows of `values`."""
-        if len(self._interner) > _CACHE_LIMIT:
-            self._clear()
-        strings = self._interner.intern(data, starts, ends)
-        self._learn()
-        for row, ids in zip(self._rows, self._ids, strict=True):
+        with self._lock:
+            if len(self._interner) > _CACHE_LIMIT:
+                self._clear()
+            strings = self._interner.intern(data, starts, ends)
+            self._learn()
+            known = self._ids  # never written to: other threads replace it
+        for row, ids in zip(self._rows, known, strict=True):
             values[row, places] = ids[strings]
 
     def _learn(self) -> None:
