@@ -283,7 +283,7 @@ def _plain_form(name: str) -> Callable[..., Any]:
         if name in functions:
             found: Callable[..., Any] = functions[name]
             return found
-    raise NativeError(f"{name} runs in compiled code alone: {_MISSING}")
+    raise NativeError(f"{name} runs in native code alone: {_MISSING}")
 
 
 def is_available() -> bool:

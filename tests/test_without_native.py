@@ -169,5 +169,5 @@ def test_all_decoders_are_among_the_systems():
 
 def test_what_has_no_plain_form_is_named(no_library):
     no_library()
-    with pytest.raises(NativeError, match=r"^count_true runs in compiled code alone: .*build\.py"):
+    with pytest.raises(NativeError, match=r"^count_true runs in native code alone: .*build\.py"):
         native.call("count_true", np.zeros(1, np.bool_))

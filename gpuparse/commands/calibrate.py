@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         _check_output(target, is_other=options.output is not None)
     tell = silent if options.quiet else say
     threads = thread_count(options.threads)
-    limit_torch_threads(threads, compiled=True)
+    limit_torch_threads(threads, is_native=True)
     model = load_parser(Path(options.model))
     gold = read_gold(
         options.gold, on_error=options.on_error, single_root=False, graphs=False, tell=tell

@@ -50,7 +50,7 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _interrupted()
     except SystemError as error:
-        # Python makes this of a Ctrl-C at the moment when compiled code is entered or left.
+        # Python makes this of a Ctrl-C at the moment when native code is entered or left.
         if isinstance(_first_cause(error), KeyboardInterrupt):
             return _interrupted()
         raise
@@ -67,11 +67,11 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
 
 
 def _say_without_native() -> None:
-    """Say once, at start, why compiled code will not be used."""
+    """Say once, at start, why native code will not be used."""
     try:
         native.library()
     except NativeError as error:
-        say(f"no compiled code, so all work is much slower: {error}")
+        say(f"no native code, so all work is much slower: {error}")
 
 
 def exit_codes(*codes: int) -> str:

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     _check_output(options.output, options.key, config.data.train, force=options.force)
     check_treebanks(config)
     n_threads = thread_count(config.threads)
-    limit_torch_threads(n_threads, compiled=True)
+    limit_torch_threads(n_threads, is_native=True)
     treebank = read_gold(
         config.data.train, on_error=config.data.on_error,
         single_root=config.data.single_root is True,

@@ -45,8 +45,8 @@ def main(arguments: Sequence[str]) -> int:
     tell = silent if options.quiet else say
     threads, model = thread_count(options.threads), _model(options, tell)
     device = _device(options, model.search_decoder, tell)
-    is_compiled = _is_compiled(options.backend, device)
-    limit_torch_threads(threads, compiled=is_compiled)
+    is_native = _is_native(options.backend, device)
+    limit_torch_threads(threads, is_native=is_native)
     job = Job(
         model=model,
         guide=options.guide,
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         threads=threads,
         device=device,
         backend=options.backend,
-        is_compiled=is_compiled,
+        is_native=is_native,
         on_error=options.on_error,
         max_line=options.max_line,
         allow_missing=options.allow_missing,
@@ -181,7 +181,7 @@ def _device(options: argparse.Namespace, decoder: str, tell: Callable[[str], Non
     return choose_device(options.device, tell)
 
 
-def _is_compiled(backend: str, device: str) -> bool:
+def _is_native(backend: str, device: str) -> bool:
     """Whether native code parses; ConfigError if the backend cannot run on the device."""
     if device == "cpu" and backend in ("auto", "cpu"):
         return True

@@ -116,7 +116,7 @@ class Job:
     threads: int
     device: str
     backend: str
-    is_compiled: bool  # whether native code on the CPU parses
+    is_native: bool  # whether native code on the CPU parses
     on_error: OnError
     max_line: int
     allow_missing: bool
@@ -215,7 +215,7 @@ class Job:
         For a GPU, the next chunk is read while one is parsed.
         """
         stream = stream_treebanks
-        if not self.is_compiled:
+        if not self.is_native:
             stream = partial(stream, chunk_bytes=GPU_CHUNK)
         chunks = stream(
             source,
@@ -225,7 +225,7 @@ class Job:
             first_line=place.line,
             first_byte=place.byte,
         )
-        if self.is_compiled:
+        if self.is_native:
             for chunk in chunks:
                 yield chunk, None if guides is None else guides.of(chunk), None, None
             return

@@ -120,15 +120,15 @@ def _has_cuda_driver() -> bool:
     )
 
 
-def limit_torch_threads(threads: int, *, compiled: bool) -> None:
+def limit_torch_threads(threads: int, *, is_native: bool) -> None:
     """Set the number of threads of torch, which uses all processors otherwise.
 
     Args:
         threads: number of threads of the command.
-        compiled: whether native code does the work; torch then gets one thread.
+        is_native: whether native code does the work; torch then gets one thread.
     """
-    if compiled and "torch" not in sys.modules:
+    if is_native and "torch" not in sys.modules:
         return  # native code needs no torch
     import torch
 
-    torch.set_num_threads(1 if compiled else threads)
+    torch.set_num_threads(1 if is_native else threads)

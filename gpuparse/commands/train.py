@@ -118,7 +118,7 @@ class Run:
         self.arcs, self.labels = templates_of(config)
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
-        limit_torch_threads(self.threads, compiled=config.backend == "cpu")
+        limit_torch_threads(self.threads, is_native=config.backend == "cpu")
         is_higher_order = DECODERS[config.decoder].is_higher_order  # native code on the CPU
         if is_higher_order and config.device == "cuda":
             raise ConfigError(

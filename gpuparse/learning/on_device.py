@@ -360,7 +360,7 @@ class DeviceLearner:
         small = torch.cat([with_each_other, before.unsqueeze(0), costs.double().unsqueeze(0)])
         *gram, of_weights, of_mistakes = small.cpu().numpy()
         steps = steps_in_turn(self._rule, of_mistakes, of_weights, np.stack(gram))
-        # The second line is for the average: `seen` as in the compiled learner.
+        # The second line is for the average: `seen` as in native code.
         sizes = torch.from_numpy(np.stack([steps, steps * (seen + np.arange(n))]))
         moved, counted = change(differences, column, sizes.to(self._values.device)).float()
         # Every row is there once, so that no two additions meet.

@@ -50,7 +50,7 @@ def dual_decomposition(
             sentence are whole, else 0: the bound must be reached but for rounding errors.
         min_gain: a tree with crossing arcs must score more, by more than this, than the best
             projective tree, which replaces it otherwise.
-        backend: "auto", "cpu" (compiled) or "torch".
+        backend: "auto", "cpu" (native) or "torch".
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), in the type of the
         scores: sums in float64, over words 1, 2, ..., n, of ((arc + sibling) + grandparent) +
         grand-sibling and the end; certified bool (B,): no tree scores more; iterations int64 (B,).
