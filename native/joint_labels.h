@@ -23,11 +23,19 @@ template<> struct LabelVector<float> { typedef float type __attribute__((vector_
 inline void load_weights(const float* weights, LabelVector<float>::type& sums) {
     memcpy(&sums, weights, sizeof(sums));
 }
-template<class W> inline void load_weights(const W* weights, LabelVector<int32_t>::type& sums) {
-    typedef W Weights __attribute__((vector_size(LABEL_LANES * sizeof(W))));
+inline void load_weights(const int16_t* weights, LabelVector<int32_t>::type& sums) {
+    typedef int16_t Weights __attribute__((vector_size(LABEL_LANES * sizeof(int16_t))));
     Weights lanes;
     memcpy(&lanes, weights, sizeof(lanes));
     sums = __builtin_convertvector(lanes, LabelVector<int32_t>::type);
+}
+inline void load_weights(const int8_t* weights, LabelVector<int32_t>::type& sums) {
+    typedef int8_t Weights __attribute__((vector_size(LABEL_LANES * sizeof(int8_t))));
+    typedef int16_t Wider __attribute__((vector_size(LABEL_LANES * sizeof(int16_t))));
+    Weights lanes;
+    memcpy(&lanes, weights, sizeof(lanes));
+    // Two steps: g++ converts vectors of four times the width number by number.
+    sums = __builtin_convertvector(__builtin_convertvector(lanes, Wider), LabelVector<int32_t>::type);
 }
 
 // What labels of the arcs of one sentence are scored from.
