@@ -29,8 +29,10 @@
 
 namespace gpuparse {
 
-// The provider of a chart of the first order.
+// The provider of a chart of the first order, and of one whose maxima are stored by row: see
+// eisner_blocks.h.
 struct NoSiblings {};
+struct NoSiblingsByRow {};
 
 // The chart of one sentence over a semiring.
 template <class S, class Provider>
@@ -38,12 +40,16 @@ struct EisnerChart {
     typedef S Semiring;
     typedef typename S::F F;
     typedef typename S::Value Value;
-    struct IsNone {
-        static constexpr bool of(const NoSiblings*) { return true; }
-        static constexpr bool of(const void*) { return false; }
+    struct Order {
+        static constexpr int of(const NoSiblings*) { return 1; }
+        static constexpr int of(const NoSiblingsByRow*) { return -1; }
+        static constexpr int of(const void*) { return 2; }
     };
-    static constexpr bool SIBLINGS = !IsNone::of((const Provider*)nullptr);
-    static constexpr bool BY_DIAGONAL = !SIBLINGS && !S::is_sum;
+    static constexpr bool SIBLINGS = Order::of((const Provider*)nullptr) == 2;
+    static constexpr bool BY_DIAGONAL = !S::is_sum && Order::of((const Provider*)nullptr) == 1;
+    static constexpr bool BY_BLOCK = !S::is_sum && Order::of((const Provider*)nullptr) == -1;
+    static constexpr bool STORES_SPLITS = S::is_sum || SIBLINGS;  // what reads s_r
+    static constexpr int64_t BLOCK = 64;  // rows and ends of a block
 
     enum Kind : int64_t { C_R, C_L, SPLIT, I_R, I_L, TOP };
 
@@ -69,6 +75,7 @@ struct EisnerChart {
     F *arc_tops = nullptr, *part_tops = nullptr, *end_tops = nullptr;
     F* outside = nullptr;  // of sums: OUTSIDE_PLANES planes and as many rows
     static constexpr int64_t OUTSIDE_PLANES = !S::is_sum ? 0 : 5;
+    F* partial = nullptr;  // of one block of a chart by block: S(i,j) of the splits in other blocks
     F *root_arcs = nullptr, *root_parts = nullptr;  // what TOP multiplies, [m]
     F* cells = nullptr;
     int64_t n_cells = 0;
@@ -87,17 +94,20 @@ struct EisnerChart {
         offset = BY_DIAGONAL && single_root ? 1 : 0;
         last = n - offset;
         stride = whole_lines<F>(last + 1);
+        // Whole blocks, and a line more, so that equal columns are in different sets of a cache.
+        if (BY_BLOCK) stride = (last + BLOCK) / BLOCK * BLOCK + whole_lines<F>(1);
         plane = (last + 2) * stride;
         F** planes[] = {&c_r, &c_l, &s_r, &i_r, &i_l, &e_r, &e_l, &first_r, &first_l, &s_l,
                         &right, &left, &arcs_r, &arcs_l, &ends_r, &ends_l};
         bool is_there[16];
         int64_t count = 0;
         for (int p = 0; p < 16; p++) {
-            is_there[p] = p < 5 || (p < 12 && SIBLINGS && !(p == 9 && S::is_sum)) ||
+            is_there[p] = p < 2 || (p == 2 && STORES_SPLITS) || p == 3 || p == 4 || (p >= 5 && p < 12 && SIBLINGS && !(p == 9 && S::is_sum)) ||
                           (p >= 12 && S::is_sum && (p < 14 || SIBLINGS));
             count += is_there[p];
         }
         n_cells = (count + OUTSIDE_PLANES) * plane + (6 + OUTSIDE_PLANES) * stride + whole_lines<F>(1);
+        if (BY_BLOCK) n_cells += BLOCK * BLOCK;
         F* next = cells = arena.take<F>(S::planes_of_cells * n_cells);
         if (cells == nullptr) return false;
         semiring.set_cells(n_cells);
@@ -109,6 +119,7 @@ struct EisnerChart {
         if (!S::is_sum || !SIBLINGS) ends_r = e_r, ends_l = e_l;
         F** rows[] = {&root_arcs, &root_parts, &row, &arc_tops, &part_tops, &end_tops, &outside};
         for (F** of : rows) *of = next, next += stride;
+        partial = outside;
         return true;
     }
 

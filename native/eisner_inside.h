@@ -1,6 +1,6 @@
 // Inside values of the charts of Eisner: maxima or sums over all derivations of each item.
 //
-// By diagonal (maxima of the first order): the operands of a split are contiguous over the start, and
+// By diagonal (maxima of the first order, short sentences): the operands of a split are contiguous over the start, and
 // one loop over the splits keeps its three sums in registers. By row, from the last to the first (all
 // others): when row i begins, everything about later starts is known, and each recurrence is the
 // product of a row and a triangular matrix: the cell (i,k) times all of row k. Neither reduces across
@@ -40,7 +40,6 @@ inline void fill_diagonal(const Chart& chart, int64_t width, int64_t start) {
     split = S::plus(S::load(chart.c_l + out + back), split);
     const V to_right = S::times(split, S::load(chart.i_r + out));  // where the arcs are until now
     const V to_left = S::times(split, S::load(chart.i_l + out));
-    S::store(chart.s_r + out, split);
     S::store(chart.i_r + out, to_right);
     S::store(chart.i_l + out, to_left);
     S::store(chart.c_r + out, S::plus(to_right, right));
@@ -125,7 +124,8 @@ struct EisnerRow {
         V e_r = i_r, e_l = i_l;
         semiring.store(chart.i_r + out, i_r);
         semiring.store(chart.i_l + out, i_l);
-        semiring.store(chart.s_r + out, SIBLINGS && !S::is_sum ? S::times(split, pairs_r) : split);
+        if constexpr (Chart::STORES_SPLITS)
+            semiring.store(chart.s_r + out, SIBLINGS && !S::is_sum ? S::times(split, pairs_r) : split);
         if constexpr (SIBLINGS) {
             if (!S::is_sum) semiring.store(chart.s_l + out, S::times(split, pairs_l));
             e_r = S::times(i_r, ends_r), e_l = S::times(i_l, ends_l);
@@ -146,8 +146,12 @@ struct EisnerRow {
         // The splits to the left of these ends, whose cells in row i are all known ...
         for (int64_t k = i + 1; k < j; k++) take(k);
         take_first(i > j - 1 ? i : j - 1);
+        finish();
+    }
+
+    // Add the splits among these ends, of which one more is known in every round.
+    inline void finish() {
         write();
-        // ... and those among them, of which one more is known in every round.
         const int64_t end = j + Lanes<F>::count - 1;
         const int64_t last = end < chart.n ? end : chart.n;
         for (int64_t k = i + 1 > j ? i + 1 : j; k < last; k++) {

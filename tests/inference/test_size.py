@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.inference import backends, chu_liu_edmonds
+from gpuparse.inference import backends, chu_liu_edmonds, eisner
 from gpuparse.inference.textbook import spanning_trees
 from tests.inference.decoders import ROWS
 
@@ -50,10 +50,28 @@ def test_deep_chains(name, single_root, towards_end, backend, n):
     assert values.item() == n
 
 
+@every_root
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_charts_of_long_sentences_are_filled_in_blocks(single_root, dtype):
+    """Around the length where blocks begin, and where blocks end; with ties and forbidden arcs."""
+    lengths = torch.tensor([159, 160, 161, 190, 191, 192, 200])
+    generator = torch.Generator().manual_seed(1)
+    arcs = torch.randint(-2, 3, (len(lengths), 201, 201), generator=generator).to(dtype)
+    arcs[torch.rand(arcs.shape, generator=generator) < 0.3] = -torch.inf
+    arcs[:, 0] = 1
+    found = [
+        eisner(arcs, lengths, single_root=single_root, backend=backend)
+        for backend in ("cpu", "torch")
+    ]
+    for native, batched in zip(*found, strict=True):
+        assert torch.equal(native, batched)
+
+
 @pytest.mark.usefixtures("shallow_stack")
-def test_a_chain_of_five_thousand_words():
-    arcs, expected = chain(5000, towards_end=False)
-    heads, _ = chu_liu_edmonds(arcs, torch.tensor([5000]))
+@pytest.mark.parametrize(("search", "n"), [(chu_liu_edmonds, 5000), (eisner, 2000)])
+def test_chains_of_thousands_of_words(search, n):
+    arcs, expected = chain(n, towards_end=False)
+    heads, _ = search(arcs, torch.tensor([n]))
     assert heads[0].tolist() == expected
 
 
