@@ -37,8 +37,6 @@ def choose_engine(backend: str, device: torch.device, *, has_kernels: bool = Fal
         has_kernels: whether the algorithm has Triton kernels.
     Raises: ScoreError: an unknown backend, or one that cannot read these tensors or run here.
     """
-    if not isinstance(device, torch.device):  # arrays of numpy name their device too
-        raise ScoreError("the scores are an array, expected a tensor: torch.from_numpy(scores)")
     if backend == "auto":
         if is_traced():
             return "torch"

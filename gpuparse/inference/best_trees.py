@@ -10,6 +10,7 @@ from gpuparse.inference.scores import (
     as_arcs,
     check_arcs,
     check_sibling_scores,
+    device_of,
     require_trees,
 )
 
@@ -36,7 +37,7 @@ def eisner(
     Source: McDonald, Crammer & Pereira 2005, section 2.2 (Eisner 1996); single root: Carreras 2007,
     section 2.1.
     """
-    engine = choose_engine(backend, arc_scores.device, has_kernels=True)
+    engine = choose_engine(backend, device_of(arc_scores), has_kernels=True)
     arcs, words = (as_arcs if engine == "native" else check_arcs)(arc_scores, lengths)
     return _search("eisner", engine, words, arcs, single_root=single_root)
 
@@ -69,7 +70,7 @@ def eisner_sibling(
     Carreras 2007, section 2.1; differs: arc scores are kept apart and added, and a modifier may
     have a score for being the last one.
     """
-    engine = choose_engine(backend, arc_scores.device, has_kernels=True)
+    engine = choose_engine(backend, device_of(arc_scores), has_kernels=True)
     *parts, words = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     return _search("eisner_sibling", engine, words, *parts, single_root=single_root)
 
@@ -87,7 +88,7 @@ def chu_liu_edmonds(
     Source: slides, "Spanning Tree Parsing"; path growing and single root as
     `textbook.spanning_trees` explains.
     """
-    engine = choose_engine(backend, arc_scores.device, has_kernels=True)
+    engine = choose_engine(backend, device_of(arc_scores), has_kernels=True)
     arcs, words = (as_arcs if engine == "native" else check_arcs)(arc_scores, lengths)
     return _search("chu_liu_edmonds", engine, words, arcs, single_root=single_root)
 
@@ -121,7 +122,7 @@ def eisner_kbest(
     Source: Huang & Chiang 2005, algorithm 3; McDonald, Crammer & Pereira 2005,
     section 2.3.1; differs: short sorted lists instead of heaps, and no recursion.
     """
-    require_native("eisner_kbest", backend, arc_scores.device)
+    require_native("eisner_kbest", backend, device_of(arc_scores))
     arcs, words = check_arcs(arc_scores, lengths)
     return find_k_best("eisner", words, arcs, k=k, single_root=single_root)
 
@@ -148,7 +149,7 @@ def eisner_sibling_kbest(
     Cost: that of `eisner_sibling`, then as `eisner_kbest`.
     Source: that of `eisner_kbest`; McDonald & Pereira 2006, section 2.2.
     """
-    require_native("eisner_sibling_kbest", backend, arc_scores.device)
+    require_native("eisner_sibling_kbest", backend, device_of(arc_scores))
     *parts, words = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     return find_k_best("eisner_sibling", words, *parts, k=k, single_root=single_root)
 
@@ -176,7 +177,7 @@ def chu_liu_edmonds_kbest(
     Camerini, Fratta & Maffioli 1980 and Zmigrod, Vieira & Cotterell 2021, who find the second best
     tree of a part exactly: here bounds say which parts are worth a search, with a single root too.
     """
-    require_native("chu_liu_edmonds_kbest", backend, arc_scores.device)
+    require_native("chu_liu_edmonds_kbest", backend, device_of(arc_scores))
     arcs, words = check_arcs(arc_scores, lengths)
     return find_k_best("chu_liu_edmonds", words, arcs, k=k, single_root=single_root)
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.scores import check_scores, read_cells
+from gpuparse.inference.scores import check_scores, read_cells, require_tensor
 
 
 def constrain(
@@ -53,6 +53,7 @@ def constrain(
 def _checked(mask: Tensor | None, name: str, scores: Tensor) -> Tensor:
     if mask is None:
         return torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
+    require_tensor(mask, name)
     if mask.shape != scores.shape or mask.dtype != torch.bool or mask.device != scores.device:
         raise ScoreError(
             f"{name} is {mask.dtype} {tuple(mask.shape)} on {mask.device}, expected torch.bool"

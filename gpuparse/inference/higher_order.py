@@ -7,7 +7,7 @@ from torch import Tensor
 from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.higher_order_scores import check_parts, search_native
-from gpuparse.inference.scores import require_trees
+from gpuparse.inference.scores import device_of, require_trees
 
 
 def eisner_grand_sibling(
@@ -190,7 +190,7 @@ def _search(
     has_labels: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Heads, labels where they are found with the trees, and scores."""
-    engine = choose_engine(backend, arc_scores.device)
+    engine = choose_engine(backend, device_of(arc_scores))
     scores = check_parts(arc_scores, lengths, parts, has_labels=has_labels)
     if engine == "native":
         heads, labels, totals, *_ = search_native(name, scores, single_root=single_root)

@@ -79,6 +79,7 @@ def check_parts(
 
 def check_label_scores(label_scores: Tensor, scores: Scores) -> Tensor:
     """Scores (B, N, N, L) of the labels of arcs under limits, float, contiguous."""
+    require_tensor(label_scores, "label_scores")
     expected = tuple(scores.arc.shape)
     if label_scores.dim() != 4 or tuple(label_scores.shape[:3]) != expected:
         raise ScoreError(

@@ -49,7 +49,13 @@ from gpuparse.inference.backends import require_native
 from gpuparse.inference.batched.dual_decomposition import LimitedLabels
 from gpuparse.inference.best_trees import chu_liu_edmonds
 from gpuparse.inference.higher_order_scores import check_label_scores, check_parts
-from gpuparse.inference.scores import NO_HEAD, Scores, sibling_tree_scores, tree_scores
+from gpuparse.inference.scores import (
+    NO_HEAD,
+    Scores,
+    device_of,
+    sibling_tree_scores,
+    tree_scores,
+)
 from gpuparse.inference.search import classes_of_labels
 from gpuparse.inference.tree_parts import part_tree_scores
 
@@ -98,7 +104,7 @@ def integer_program(
     Source: the slides name Riedel & Clarke 2006 (cycles forbidden as met) and Martins, Smith & Xing
     2009 (sibling variables, relaxation); differs: chains of siblings as flows, minimum cuts.
     """
-    require_native("integer_program", "auto", arc_scores.device)
+    require_native("integer_program", "auto", device_of(arc_scores))
     _require_scipy()
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
@@ -143,7 +149,7 @@ def integer_program_labelled(
         `dual_decomposition_labelled`; optimal.
     Raises: As `integer_program` and `dual_decomposition_labelled`.
     """
-    require_native("integer_program", "auto", arc_scores.device)
+    require_native("integer_program", "auto", device_of(arc_scores))
     _require_scipy()
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.best_trees import chu_liu_edmonds, eisner
+from gpuparse.inference.scores import require_tensor
 
 
 def arc_scores_of_labels(label_scores: Tensor) -> Tensor:
@@ -21,6 +22,7 @@ def arc_scores_of_labels(label_scores: Tensor) -> Tensor:
     Cost: O(B N^2 L).
     Source: the labels of different arcs are independent given the tree.
     """
+    require_tensor(label_scores, "label_scores")
     if label_scores.dim() != 4 or label_scores.shape[3] == 0:
         shape = tuple(label_scores.shape)
         raise ScoreError(f"label_scores has shape {shape}, expected (B, N, N, L) with labels")
@@ -50,6 +52,8 @@ def label_marginals(arc_marginals: Tensor, label_scores: Tensor) -> Tensor:
     Cost: O(B N^2 L).
     Source: p(arc, label) = p(arc) softmax(label scores of the arc).
     """
+    require_tensor(arc_marginals, "arc_marginals")
+    require_tensor(label_scores, "label_scores")
     if label_scores.dim() != 4 or label_scores.shape[:3] != arc_marginals.shape:
         raise ScoreError(
             f"label_scores has shape {tuple(label_scores.shape)}, expected those of "
@@ -91,5 +95,6 @@ def minimum_bayes_risk(
     """
     if decoder not in SEARCHES:
         raise ScoreError(f"unknown decoder {decoder!r}: expected one of {', '.join(SEARCHES)}")
+    require_tensor(marginals, "marginals")
     scores = marginals.detach().double()
     return SEARCHES[decoder](scores, lengths, single_root=single_root, backend=backend)

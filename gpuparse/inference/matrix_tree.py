@@ -10,7 +10,15 @@ from torch import Tensor
 from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import choose_engine, is_traced
 from gpuparse.inference.native_trees import draw_trees, require_sample_count, sum_trees
-from gpuparse.inference.scores import Lengths, check_arcs, read_cells, require_trees, word_mask
+from gpuparse.inference.scores import (
+    Lengths,
+    check_arcs,
+    device_of,
+    read_cells,
+    require_tensor,
+    require_trees,
+    word_mask,
+)
 
 DECODER = "chu_liu_edmonds"
 
@@ -43,7 +51,7 @@ def matrix_tree_log_partition(
     differs: no determinant but an elimination without subtractions, right to the last digits at any
     scale of the scores; a single root by its limit (native/matrix_tree.h).
     """
-    engine = choose_engine(backend, arc_scores.device)
+    engine = choose_engine(backend, device_of(arc_scores))
     scores, words = _checked(arc_scores, lengths)
     sums: Tensor
     if engine == "native":
@@ -68,7 +76,7 @@ def matrix_tree_marginals(
     Source: that of `matrix_tree_log_partition`; the walks of Wilson 1996 give the marginals without
     subtractions.
     """
-    engine = choose_engine(backend, arc_scores.device)
+    engine = choose_engine(backend, device_of(arc_scores))
     scores, words = _checked(arc_scores, lengths)
     if engine == "native":
         sums, marginals = _Sums.apply(scores, words, single_root)
@@ -91,7 +99,7 @@ def matrix_tree_entropy(
     Source: Smith & Smith 2007, section 3.3; differs: not the log-partition minus the expected
     score, which is a difference of large numbers, but spreads that the elimination carries along.
     """
-    choose_engine(backend, arc_scores.device)
+    choose_engine(backend, device_of(arc_scores))
     scores, words = _checked(arc_scores, lengths)
     sums, entropy = _eliminate(scores, words, single_root)
     require_trees(sums.detach())
@@ -124,6 +132,7 @@ def matrix_tree_sample(
     forever where cycles outweigh trees.
     """
     require_sample_count(n_samples)
+    require_tensor(arc_scores, "arc_scores")
     scores, words = _checked(arc_scores.detach(), lengths)
     numbers = torch.iinfo(torch.int64)
     seeds = torch.randint(numbers.min, numbers.max, (len(words),), generator=generator)
@@ -220,6 +229,8 @@ def _torch_marginals(scores: Tensor, lengths: Tensor, single_root: bool) -> tupl
     with torch.inference_mode(False), torch.enable_grad():
         leaf = scores if keeps_graph else scores.detach().clone().requires_grad_()
         whole, sums = total(leaf)
+        if scores.shape[1] == 1:  # no arcs, and so no gradient
+            return sums, torch.zeros_like(scores)
         (marginals,) = torch.autograd.grad(whole, leaf, create_graph=keeps_graph)
     return sums, marginals.clamp(0.0, 1.0)
 

@@ -18,8 +18,8 @@ from gpuparse.inference.backends import WORTH_A_THREAD, run_in_threads
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import NO_HEAD, require_usable_arcs, rows_of_parts, without_tree
 
-MAX_TREES = (1 << 20) - 1
-"""The most trees of a sentence that can be asked for."""
+MAX_TREES, MAX_SAMPLES = (1 << 20) - 1, (1 << 31) - 1
+"""The most trees of a sentence that can be asked for: the best ones, and random ones."""
 
 
 class _Costs(NamedTuple):
@@ -137,6 +137,6 @@ def draw_trees(
 
 
 def require_sample_count(n_samples: int) -> None:
-    """Raise ScoreError for a negative number."""
-    if n_samples < 0:
-        raise ScoreError(f"n_samples is {n_samples}, expected a number from 0 on")
+    """Raise ScoreError for a number that is negative or too large."""
+    if not 0 <= n_samples <= MAX_SAMPLES:
+        raise ScoreError(f"n_samples is {n_samples}, expected a number from 0 to {MAX_SAMPLES}")

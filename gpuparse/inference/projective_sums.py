@@ -15,6 +15,7 @@ from gpuparse.inference.scores import (
     Lengths,
     check_arcs,
     check_sibling_scores,
+    device_of,
     read_cells,
     read_sibling_cells,
     require_trees,
@@ -41,7 +42,7 @@ def eisner_log_partition(
     kept.
     Source: Eisner 1996 with sums (inside algorithm); spec of the charts as `eisner`.
     """
-    engine = choose_engine(backend, arc_scores.device)
+    engine = choose_engine(backend, device_of(arc_scores))
     given = _checked(arc_scores, None, lengths, None)
     if engine == "native" and torch.is_grad_enabled() and arc_scores.requires_grad:
         log_partition: Tensor = _NativeLogPartition.apply(given.arc, given.lengths, single_root)
@@ -271,14 +272,16 @@ def _checked(
 
 
 def _needs_gradient(*scores: Tensor | None) -> bool:
-    return torch.is_grad_enabled() and any(s is not None and s.requires_grad for s in scores)
+    return torch.is_grad_enabled() and any(
+        isinstance(part, Tensor) and part.requires_grad for part in scores
+    )
 
 
 def _choose(backend: str, arcs: Tensor, *others: Tensor | None) -> Engine:
     """The engine; where a gradient is asked for, "auto" is the torch form."""
     if backend == "auto" and _needs_gradient(arcs, *others):
         return "torch"
-    return choose_engine(backend, arcs.device)
+    return choose_engine(backend, device_of(arcs))
 
 
 def _log_partition(given: _Parts, single_root: bool, engine: Engine) -> Tensor:

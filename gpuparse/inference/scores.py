@@ -127,10 +127,21 @@ def require_usable_arcs(arcs: Tensor, lengths: Tensor) -> None:
 
 
 def require_tensor(scores: object, name: str) -> None:
-    """Raise ScoreError for anything but a tensor."""
+    """Raise ScoreError for anything but a dense tensor with values."""
     if not isinstance(scores, Tensor):
         hint = f": torch.from_numpy({name})" if isinstance(scores, np.ndarray) else ""
         raise ScoreError(f"{name} is a {type(scores).__name__}, expected a torch.Tensor{hint}")
+    if scores.is_nested or scores.layout != torch.strided or scores.is_quantized or scores.is_meta:
+        raise ScoreError(
+            f"{name} is sparse, nested, quantized or on meta, expected a dense tensor with values"
+        )
+
+
+def device_of(arc_scores: object) -> torch.device:
+    """Where the scores are; ScoreError if they are no dense tensor."""
+    require_tensor(arc_scores, "arc_scores")
+    assert isinstance(arc_scores, Tensor)
+    return arc_scores.device
 
 
 def as_lengths(lengths: Lengths, arc_scores: Tensor) -> Tensor:
@@ -138,7 +149,11 @@ def as_lengths(lengths: Lengths, arc_scores: Tensor) -> Tensor:
     n_batch, n_nodes, *_ = arc_scores.shape
     if lengths is None:
         return torch.full((n_batch,), n_nodes - 1, dtype=torch.int64, device=arc_scores.device)
-    given = lengths if isinstance(lengths, Tensor) else torch.as_tensor(lengths)
+    try:
+        given = lengths if isinstance(lengths, Tensor) else torch.as_tensor(lengths)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ScoreError(f"lengths is no list of numbers: {error}") from None
+    require_tensor(given, "lengths")
     if given.numel() == 0 and not isinstance(lengths, Tensor):
         given = given.long()
     if given.shape != (n_batch,):

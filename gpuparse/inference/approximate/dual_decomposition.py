@@ -19,6 +19,7 @@ from gpuparse.inference.higher_order_scores import (
     check_parts,
     search_native,
 )
+from gpuparse.inference.scores import device_of
 from gpuparse.inference.search import MAX_ITERATIONS, classes_of_labels
 
 
@@ -69,7 +70,7 @@ def dual_decomposition(
     Source: Koo, Rush, Collins, Jaakkola & Sontag 2010; differs: steps towards the best tree met
     (Polyak 1969), trees repaired by hill climbing, arcs barred by bounds, branches.
     """
-    engine = choose_engine(backend, arc_scores.device)
+    engine = choose_engine(backend, device_of(arc_scores))
     _check_limits(max_iterations, granularity)
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
@@ -127,7 +128,7 @@ def dual_decomposition_labelled(
     Cost: that of `dual_decomposition` and O(A L); an iteration takes O(A 2^K D) more, for K limits
     and D different sets of limits that labels are under.
     """
-    engine = choose_engine(backend, arc_scores.device)
+    engine = choose_engine(backend, device_of(arc_scores))
     _check_limits(max_iterations, granularity)
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,

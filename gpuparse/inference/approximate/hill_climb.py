@@ -14,6 +14,7 @@ from gpuparse.inference.scores import (
     NO_HEAD,
     Lengths,
     check_sibling_scores,
+    device_of,
     rows_of_parts,
     word_mask,
 )
@@ -67,7 +68,7 @@ def hill_climb(
     Source: McDonald & Pereira 2006, section 2.3 and figure 4; differs: end scores, and a least gain
     as in Bohnet (2010).
     """
-    require_native("hill_climb", backend, arc_scores.device)
+    require_native("hill_climb", backend, device_of(arc_scores))
     limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)
@@ -184,7 +185,7 @@ def multi_parent(
     of the few changes that have to be tested for cycles.
     Source: McDonald & Pereira 2006, section 3; differs: end scores, and a least gain.
     """
-    require_native("multi_parent", backend, arc_scores.device)
+    require_native("multi_parent", backend, device_of(arc_scores))
     limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)

@@ -1,0 +1,129 @@
+"""The systems that campaigns train, kill and damage: small models of every kind."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import socket
+from functools import cache
+from pathlib import Path
+
+from gpuparse.commands import parse, train
+from gpuparse.data.synthetic import generate
+from tests.campaign.running import Child, Failure, call, contents
+from tests.graphs_by_place import acyclic_graph, with_deps
+from tests.samples import random_sentences, text_of
+
+PRUNING = ["pruning.max_heads=6", "pruning.epochs=1", "pruning.folds=2"]
+JOINT = ["labels.kind=joint", "labels.features=joint-labels"]
+GRAPHS = "multi-parent"
+MIXING = "mixing"
+SYSTEMS = {
+    "first-order": ["decoder=chu_liu_edmonds", "features=mcdonald-2005", "learning.epochs=6"],
+    "second-order": ["decoder=eisner_sibling", "features=mcdonald-pereira-2006"],
+    "joint-labels": ["decoder=eisner_sibling", "features=mcdonald-pereira-2006", *JOINT],
+    "grandchildren": ["decoder=eisner_grandchild", "features=grandchildren", *JOINT, *PRUNING],
+    "third-order": ["decoder=eisner_grand_sibling", "features=third-order", *PRUNING],
+    "dual-decomposition": ["decoder=dual_decomposition", "features=third-order", *PRUNING],
+    GRAPHS: ["decoder=multi_parent", "features=mcdonald-pereira-2006",
+             "labels.features=graph-labels"],
+    MIXING: ["decoder=eisner", "features=mcdonald-2005", "learning.shards=3", "data.dev=null"],
+}  # fmt: skip
+CONFIG = """\
+decoder: eisner
+device: cpu
+threads: 1
+feature_map: {rows: 4096}
+learning: {epochs: 3}
+labels: {rows: 1024, epochs: 2}
+data: {train: train.conllu, dev: dev.conllu}
+"""
+
+
+def trees(seed: int, count: int) -> bytes:
+    """A treebank with random trees."""
+    return text_of(random_sentences(seed, count, 9, projective=False)).encode()
+
+
+def graphs(seed: int, count: int) -> bytes:
+    """A treebank with random graphs in DEPS."""
+    draw = random.Random(seed)
+    sentences = random_sentences(seed, count, 9, projective=False)
+    return text_of([with_deps(s, acyclic_graph(draw, s)) for s in sentences]).encode()
+
+
+class Bench:
+    """A scratch folder with treebanks, and models that are trained when first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._models: dict[str, Path] = {}
+        self._seconds: dict[str, float] = {}
+        self.input = folder / "input.conllu"
+        self.input.write_bytes(generate(300, 9))
+
+    @cache  # noqa: B019 (there is one bench)
+    def config(self, system: str) -> Path:
+        """The config of a system, beside its treebanks."""
+        folder = self.folder / f"of-{system}"
+        folder.mkdir()
+        made = graphs if system == GRAPHS else trees
+        (folder / "train.conllu").write_bytes(made(1, 30))
+        (folder / "dev.conllu").write_bytes(made(2, 10))
+        (folder / "run.yaml").write_text(CONFIG)
+        return folder / "run.yaml"
+
+    def start(self, system: str, output: Path, *words: str) -> list[Child]:
+        """Start training, in two processes for mixing."""
+        given = [self.config(system), *SYSTEMS[system], f"output={output}", *words]
+        if system != MIXING:
+            return [Child(train.main, given, output.parent)]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        at = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+        return [
+            Child(train.main, given, output.parent, environment=at | {"RANK": str(rank)},
+                  name=f"child{rank}")
+            for rank in range(2)
+        ]  # fmt: skip
+
+    def model(self, system: str = "first-order") -> Path:
+        """The model of a system."""
+        if system not in self._models:
+            folder = self.folder / f"model-of-{system}"
+            folder.mkdir()
+            children = self.start(system, folder / "model")
+            for child in children:
+                ended = child.wait()
+                if ended.code:
+                    raise Failure(f"training {system} ends with {ended.code}: {ended.err}")
+            self._models[system] = folder / "model"
+            self._seconds[system] = max(child.seconds for child in children)
+        return self._models[system]
+
+    def seconds(self, system: str) -> float:
+        """How long training a system took, undisturbed."""
+        self.model(system)
+        return self._seconds[system]
+
+    @cache  # noqa: B019
+    def bytes_of(self, system: str) -> dict[str, bytes]:
+        """The files of the model of a system."""
+        return contents(self.model(system))
+
+    @cache  # noqa: B019
+    def parsed(self, path: Path) -> bytes:
+        """A file as the first model parses it, undisturbed."""
+        ended = call(parse.main, [self.model(), path, "--threads", 1], self.folder)
+        if ended.code:
+            raise Failure(f"parsing {path} ends with {ended.code}: {ended.err}")
+        return ended.out
+
+    def place(self) -> Path:
+        """An empty folder for one trial."""
+        folder = self.folder / "trial"
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder)
+        return folder

@@ -1,0 +1,188 @@
+"""Hostile score tensors: every public function returns what it promises, or refuses."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse import inference
+from gpuparse.errors import GpuparseError
+from tests.campaign.bench import Bench
+from tests.campaign.running import Failure, call
+
+CALLS = 20  # in a process
+LABELS = 2
+AXES = {
+    "arc_scores": 2, "end_scores": 2, "marginals": 2, "arc_marginals": 2, "label_scores": 2,
+    "sibling_scores": 3, "grandparent_scores": 3, "inner_grandchild_scores": 3,
+    "outer_grandchild_scores": 3, "grand_sibling_scores": 4, "tri_sibling_scores": 4,
+    "outermost_scores": 4,
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(inference, name)
+    for name in inference.__all__
+    if inspect.isfunction(getattr(inference, name))
+    and {"arc_scores", "label_scores", "marginals"}
+    & set(inspect.signature(getattr(inference, name)).parameters)
+}
+TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.int8, torch.uint8, torch.int64,
+         torch.bool, torch.complex64]  # fmt: skip
+# Formulas over cells, which pass on what is not a number.
+UNCHECKED = {"label_marginals", "arc_scores_of_labels"}
+VALUES = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e6, -1e6, 1e38, 1e290, 1.7e308,
+          5e-324]  # fmt: skip
+
+
+def arguments_of(name: str, draw: random.Random) -> dict[str, Any]:
+    """Valid arguments of a function by name; optional ones are often left out."""
+    n_batch, n_nodes = draw.randint(1, 3), draw.randint(2, 6)
+    labelled = name == "eisner_grandchild_labelled"
+    given: dict[str, Any] = {}
+    generator = torch.Generator().manual_seed(draw.randrange(2**30))
+    for key, parameter in inspect.signature(FUNCTIONS[name]).parameters.items():
+        if parameter.default is not parameter.empty and draw.random() < 0.5:
+            continue
+        if key in AXES:
+            has_labels = key == "label_scores" or (labelled and key in AXES)
+            shape = [n_batch, *[n_nodes] * AXES[key], *[LABELS] * has_labels]
+            given[key] = torch.randint(-9, 9, shape, generator=generator).to(torch.float64)
+            if "marginals" in key:
+                given[key] = torch.rand(shape, generator=generator)
+        elif key == "lengths":
+            words = [draw.randint(0, n_nodes - 1) for _ in range(n_batch)]
+            given[key] = torch.tensor(words)
+        elif key in ("required", "forbidden"):
+            given[key] = torch.rand(n_batch, n_nodes, n_nodes, generator=generator) < 0.1
+        elif key in ("k", "n_samples", "max_iterations", "iterations", "max_changes"):
+            given[key] = draw.randint(1, 5)
+        elif key == "limits":
+            given[key] = [[0, 1]]
+        elif key == "decoder":
+            given[key] = draw.choice(["eisner", "chu_liu_edmonds"])
+        elif key == "backend":
+            given[key] = draw.choice(["auto", "torch", "cpu"])
+        elif key == "single_root":
+            given[key] = draw.random() < 0.5
+    return given
+
+
+def damaged(value: Any, draw: random.Random) -> Any:
+    """Another value in place of an argument."""
+    if isinstance(value, Tensor):
+        return damaged_tensor(value, draw)
+    if isinstance(value, str):
+        return draw.choice(["", "nonsense", "gpu", None])
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return draw.choice([0, -1, 2**62, -(2**62)])
+    return draw.choice([[], [[]], [[5]], [[-1, 0]], [[0]] * 99])
+
+
+def damaged_tensor(tensor: Tensor, draw: random.Random) -> Any:
+    kind = draw.randrange(8)
+    if kind == 0:
+        return tensor.to(draw.choice(TYPES))
+    if kind == 1:
+        shape = list(tensor.shape)
+        at = draw.randrange(len(shape))
+        shape[at] = draw.choice([0, 1, shape[at] + 1])
+        return torch.zeros(shape, dtype=tensor.dtype)
+    if kind == 2:
+        return draw.choice([tensor[0], tensor[None], tensor.flatten(), tensor.sum()])
+    if kind == 3:
+        return draw.choice([
+            lambda: tensor.to("meta"), tensor.to_sparse, tensor.tolist, tensor.numpy, lambda: None,
+            lambda: torch.nested.nested_tensor([tensor], layout=torch.jagged),
+        ])()  # fmt: skip
+    if kind == 4:
+        return tensor.transpose(0, -1).contiguous().transpose(0, -1)
+    if kind == 5 and tensor.is_floating_point():
+        return tensor.clone().requires_grad_()
+    changed = tensor.clone()
+    cells = torch.from_numpy(np.random.default_rng(draw.randrange(2**30)).random(tensor.shape))
+    cells = cells < draw.choice([0.05, 0.3, 2])
+    if tensor.is_floating_point():
+        values = torch.tensor(draw.choice(VALUES), dtype=torch.float64)
+        changed[cells] = values.to(changed.dtype)
+    elif tensor.dtype == torch.int64:
+        changed[cells] = draw.choice([-1, -(2**62), 2**62, 2**31, 7])
+    else:
+        changed[cells] = True
+    return changed
+
+
+def check(name: str, given: dict[str, Any], found: Any) -> None:
+    """Failure unless heads are words of their sentences, and sums and probabilities numbers."""
+    tensors = found if isinstance(found, tuple) else (found,)
+    scores = given.get("arc_scores", given.get("marginals"))
+    lengths = given.get("lengths")
+    for place, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            continue
+        if place == 0 and tensor.dtype == torch.int64 and lengths is not None:
+            words = torch.as_tensor(lengths).reshape(-1, *[1] * (tensor.dim() - 1))
+            if tensor.numel() and bool(((tensor < -1) | (tensor > words)).any()):
+                raise Failure(f"{name}: a head outside of its sentence")
+        if name in UNCHECKED:
+            continue
+        if tensor.is_floating_point() and bool(tensor.isnan().any()):
+            raise Failure(f"{name}: not a number")
+    if name.endswith("_marginals") and name != "label_marginals" and isinstance(scores, Tensor):
+        own = tensors[0]
+        if own.numel() and (float(own.min()) < 0 or float(own.max()) > 1 + 1e-6):
+            raise Failure(f"{name}: probabilities from {float(own.min())} to {float(own.max())}")
+
+
+def try_calls(draw: random.Random) -> None:
+    """Call functions with damaged arguments, and print how each call ended."""
+    for _ in range(CALLS):
+        name = draw.choice(list(FUNCTIONS))
+        given = arguments_of(name, draw)
+        said = []
+        for key in draw.sample(list(given), k=min(len(given), draw.choice([1, 1, 1, 2]))):
+            given[key] = damaged(given[key], draw)
+            said.append(f"{key}={describe(given[key])}")
+        print("?", name, *said, flush=True)  # the call that a crash ends
+        try:
+            check(name, given, FUNCTIONS[name](**given))
+            print("=accepted")
+        except GpuparseError as error:
+            print(f"=refused by {type(error).__name__}")
+        except Exception as error:
+            line = str(error).splitlines()[0][:200] if str(error) else ""
+            print(f"!{name}({', '.join(said)}): {type(error).__name__}: {line}")
+
+
+def describe(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return (
+            f"{value.dtype} {value.layout} {value.device} {tuple(value.size())}"
+            if not (value.is_nested)
+            else "nested"
+        )
+    return f"{type(value).__name__} {str(value)[:40]}"
+
+
+def tensors(draw: random.Random, bench: Bench) -> list[str]:
+    """Twenty calls with damaged arguments in one process."""
+
+    def main(words: object) -> int:
+        try_calls(draw)
+        return 0
+
+    ended = call(main, [], bench.place())
+    lines = ended.out.decode().splitlines()
+    bad = [line[1:] for line in lines if line.startswith("!")]
+    if ended.code:
+        last = next((line for line in reversed(lines) if line.startswith("?")), "nothing")
+        raise Failure(f"exit code {ended.code} in {last}: {ended.err[-500:]}")
+    if bad:
+        raise Failure("\n    ".join(bad))
+    return [line[1:] for line in lines if line.startswith("=")]
