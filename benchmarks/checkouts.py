@@ -20,10 +20,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-SYSTEMS = {  # name -> overrides; heads and labels, 2^22 rows, 16 bits
+SYSTEMS = {  # name -> overrides; heads and labels, 2^22 rows, 16 bits unless stated
     "first order, mcdonald-2005, projective": ["features=mcdonald-2005", "decoder=eisner"],
     "first order, extended, projective": ["features=extended", "decoder=eisner"],
     "first order, extended, non-projective": ["features=extended", "decoder=chu_liu_edmonds"],
+    "first order, joint labels, 8 bits": [
+        "features=mcdonald-2005", "decoder=eisner", "labels.kind=joint",
+        "labels.features=joint-labels", "weights.bits=8",
+    ],
     "second order, extended, projective": ["features=extended", "decoder=eisner_sibling"],
     "second order, extended, hill climbing": ["features=extended", "decoder=hill_climb"],
     "third order, grand-siblings": [
