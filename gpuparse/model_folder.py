@@ -1,28 +1,31 @@
-"""A parser's folder: texts, tensors and facts, without pickle; nothing in it is ever executed.
+"""A parser's folder: texts, arrays and facts, without pickle; nothing in it is ever executed.
 
-The facts are in the metadata of the tensors' file. Among them is the SHA-256 of every part, so that
-damage is noticed before anything is used."""
+The facts are in the file of the weights, and among them the SHA-256 of every other file. Nothing
+that a folder says reaches compiled code before it is checked here; what is checked are types,
+ranges and sizes, whoever made the sums.
+"""
 
-import hashlib
-import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
-from gpuparse.data.vocabulary import Vocabularies
+from gpuparse import array_file
+from gpuparse.array_file import as_json, from_json, read_text, sha256
+from gpuparse.data.vocabulary import Vocabularies, check_size
 from gpuparse.errors import ConfigError, ModelError
-from gpuparse.features.plan import LINE, compile_arcs, compile_plan
-from gpuparse.features.templates import PARTS, dump_set, parse_set
+from gpuparse.features.plan import LINE
+from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
 from gpuparse.files import replace_file
-from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.decoders import DECODERS, Decoder
+from gpuparse.limits import MAX_LABELS, MAX_VALUES, MAX_VOCABULARY_BYTES, MAX_YAML_BYTES
 from gpuparse.parser import Parser, are_scales
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import Weights, hashed_map
 
-FORMAT = 3
+FORMAT = 4
 CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "config.yaml",
     "features.yaml",
@@ -31,9 +34,13 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "weights.safetensors",
 )
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
-_METADATA = "gpuparse"
-_SCALES = "units of probability"
+_FACTS = {
+    "decoder", "min_gain", "single_root", "arc_unit", "label_unit", "calibrated",
+    "labels_with_trees", "table_rows", "texts",
+}  # fmt: skip
 _PRUNER = ("pruner_unit", "pruner_threshold", "pruner_heads")
+_WORDS = {"labels", "primary", "pos_column", "values"}
+_MAX_ROWS = 1 << 31
 
 
 def save_parser(parser: Parser, folder: Path) -> None:
@@ -57,7 +64,7 @@ def save_parser(parser: Parser, folder: Path) -> None:
         CONFIG: parser.config,
         FEATURES: dump_set(parser.templates),
         LABEL_FEATURES: dump_set(label_templates) if label_templates else "",
-        VOCABULARY: _as_json(words),
+        VOCABULARY: as_json(words),
     }
     facts = {
         "decoder": parser.decoder,
@@ -75,7 +82,11 @@ def save_parser(parser: Parser, folder: Path) -> None:
             "pruner_threshold": parser.pruner.threshold,
             "pruner_heads": parser.pruner.max_heads,
         }
-    _write(folder, facts, texts, tensors)
+    facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
+    packed = array_file.pack(facts, tensors, form=FORMAT)
+    for name, content in [*((n, t.encode()) for n, t in texts.items()), (WEIGHTS, packed)]:
+        with replace_file(folder / name, force=True) as file:
+            file.write(content)
 
 
 def load_parser(folder: Path) -> Parser:
@@ -83,43 +94,59 @@ def load_parser(folder: Path) -> Parser:
 
     Raises: ModelError: a file is missing, damaged, of another format or of another program.
     """
-    parts = _read(folder)
+    facts, tensors = array_file.read(
+        folder / WEIGHTS, form=FORMAT, what="model", hint="; train it again"
+    )
+    sums = facts.get("texts")
+    if not isinstance(sums, dict):
+        raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of the other files: it is damaged")
+    texts = {}
+    for name in _TEXTS:
+        most = MAX_VOCABULARY_BYTES if name == VOCABULARY else MAX_YAML_BYTES
+        texts[name] = read_text(folder / name, most)
+        if sums.get(name) != sha256(texts[name].encode()):
+            raise ModelError(f"{folder}: '{name}' was changed or damaged after training")
     try:
-        return _assemble(*parts)
-    except (KeyError, TypeError, ValueError, RecursionError, ConfigError) as error:
-        raise ModelError(f"{folder}: not a model of this version: {error}") from error
+        return _assemble(facts, texts, tensors)
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError, ConfigError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"{folder}: not a model of this version: {reason}") from error
+
+
+def sum_of_folder(folder: Path) -> str:
+    """One SHA-256 for all that makes a model, from what is written in it; nothing is checked.
+
+    Raises: ModelError: as load_parser, of the weights' file.
+    Cost: none but opening the file.
+    """
+    return sha256(array_file.facts_text(folder / WEIGHTS).encode())
 
 
 def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]) -> Parser:
-    words = json.loads(texts[VOCABULARY])
+    words = _read_words(texts[VOCABULARY])
     _check_parts(facts, words, tensors)
-    vocabularies = Vocabularies(words["values"], words["pos_column"])
+    decoder = DECODERS[facts["decoder"]]
     templates = parse_set(texts[FEATURES], FEATURES)
-    arcs, decoder = Weights(tensors["arcs"]), DECODERS[facts["decoder"]]
-    features = hashed_map(facts["table_rows"], compile_plan(templates, vocabularies).dense_lines)
-    given = {part for part in PARTS if part != "label" and getattr(templates, part)}
-    fits = given <= {"arc", "guide", *decoder.parts}
-    fits &= not decoder.needs or not given.isdisjoint(decoder.needs)
-    if features.n_rows != len(arcs.array) or not fits:
-        raise ValueError("the files of the folder come from different models")
+    _check_templates(templates, decoder)
+    label_templates = None
+    if words["labels"]:
+        label_templates = parse_set(texts[LABEL_FEATURES], LABEL_FEATURES)
+    elif texts[LABEL_FEATURES]:
+        raise ValueError(f"{LABEL_FEATURES}, but no labels")
+    if set(words["values"]) != set(fields_read(templates, label_templates)):
+        raise ValueError("the fields of the vocabulary are not those that the templates read")
+    vocabularies = Vocabularies(words["values"], words["pos_column"])
     pruner = None
     if "pruner" in tensors:
-        least = features.rows.rows + compile_arcs(templates, vocabularies).dense_lines * LINE
-        if not decoder.is_higher_order or len(tensors["pruner"]) != least:
-            raise ValueError("the weights of the pruning parser come from another model")
         pruner = Pruner(
-            Weights(tensors["pruner"]),
-            decoder.of_arcs,
-            facts["pruner_unit"], facts["pruner_threshold"], facts["pruner_heads"],
-        )  # fmt: skip
-    return Parser(
+            Weights(tensors["pruner"]), decoder.of_arcs, *(facts[name] for name in _PRUNER)
+        )
+    parser = Parser(
         templates=templates,
-        label_templates=(
-            parse_set(texts[LABEL_FEATURES], LABEL_FEATURES) if words["labels"] else None
-        ),
+        label_templates=label_templates,
         vocabularies=vocabularies,
-        features=features,
-        arcs=arcs,
+        features=hashed_map(facts["table_rows"], 0),  # without the dense region yet
+        arcs=Weights(tensors["arcs"]),
         labels=words["labels"],
         primary=words["primary"],
         label_weights=Weights(tensors["labels"]) if "labels" in tensors else None,
@@ -133,119 +160,121 @@ def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
         pruner=pruner,
         config=texts[CONFIG],
     )
+    # All templates are compiled now: no fault of theirs is found while parsing.
+    features = hashed_map(facts["table_rows"], parser.plan.dense_lines)
+    parser = replace(parser, features=features, compiled=parser.plans)
+    if len(parser.arcs.array) != features.n_rows:
+        raise ValueError("the files of the folder come from different models")
+    if pruner:
+        least = features.rows.rows + parser.plan.arcs.dense_lines * LINE
+        if not decoder.is_higher_order or len(pruner.weights.array) != least:
+            raise ValueError("the weights of the pruning parser come from another model")
+    return parser
 
 
-def _write(
-    folder: Path, facts: dict[str, Any], texts: dict[str, str], tensors: dict[str, np.ndarray]
-) -> None:
-    """Write the parts of a model into a folder, which must exist; a file there is replaced whole.
+def _read_words(text: str) -> dict[str, Any]:
+    """What vocabulary.json says, its values and labels not yet checked.
 
-    Raises: OSError: the folder cannot be written to.
+    Raises: ValueError, TypeError, RecursionError: it is not such a file, or too large.
     """
-    facts = facts | {"format": FORMAT, "sha256": _sums(facts, texts, tensors)}
-    # One metadata key: the order of several would differ from save to save.
-    packed = save(tensors, metadata={_METADATA: _as_json(facts)})
-    for name, content in [*((n, t.encode()) for n, t in texts.items()), (WEIGHTS, packed)]:
-        with replace_file(folder / name, force=True) as file:
-            file.write(content)
+    if text.count(",") > MAX_VALUES + MAX_VALUES // 2:  # before memory is taken for the values
+        raise ValueError(f"{VOCABULARY} has more than {MAX_VALUES:,} values")
+    words = from_json(text)
+    if not isinstance(words, dict) or set(words) != _WORDS:
+        raise ValueError(f"{VOCABULARY} has other keys than {', '.join(sorted(_WORDS))}")
+    values = words["values"]
+    if not isinstance(values, dict) or not all(map(_are_values, values.values())):
+        raise ValueError(f"{VOCABULARY}: values: lists of different texts are expected")
+    check_size(values)
+    # Halves of characters come from escapes alone, which the writer has no use for.
+    if re.search(r"\\u[dD][89a-fA-F]", text):
+        as_json(values).encode()
+    return words
 
 
-def _read(folder: Path) -> tuple[dict, dict[str, str], dict[str, np.ndarray]]:
-    """The facts, texts and tensors of a model.
-
-    Raises: ModelError: a file is missing, damaged, of another format or of another program.
-    """
-    tensors, facts = _read_weights(folder / WEIGHTS)
-    texts = {name: _read_text(folder / name) for name in _TEXTS}
-    wanted, found = facts.get("sha256"), _sums(facts, texts, tensors)
-    if not isinstance(wanted, dict):
-        raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of its parts: it is damaged")
-    for name in sorted(found | wanted):
-        if name not in found or wanted.get(name) != found[name]:
-            raise ModelError(f"{folder}: '{name}' was changed or damaged after training")
-    return facts, texts, tensors
-
-
-def sum_of_folder(folder: Path) -> str:
-    """One SHA-256 for all that makes a model, from what is written in it; nothing is checked.
-
-    Raises: ModelError: as load_parser, of the weights' file.
-    Cost: none but opening the file.
-    """
-    try:
-        with safe_open(folder / WEIGHTS, "np") as file:
-            return _sha256((file.metadata() or {}).get(_METADATA, "").encode())
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{folder / WEIGHTS}: cannot be read: {error}") from error
-
-
-def _sums(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]) -> dict[str, str]:
-    """The SHA-256 of every part, and of what no look at the numbers could tell from damage."""
-    numbers = [facts.get(name) for name in ("arc_unit", "label_unit")]
-    scales = _as_json(numbers + [facts[name] for name in _PRUNER if name in facts])
+def _are_values(known: object) -> bool:
     return (
-        {name: _sha256(text.encode()) for name, text in texts.items()}
-        | {name: _sha256(tensor.tobytes()) for name, tensor in tensors.items()}
-        | {_SCALES: _sha256(scales.encode())}
+        isinstance(known, list) and set(map(type, known)) <= {str} and len(set(known)) == len(known)
     )
 
 
-def _as_json(content: object) -> str:
-    """JSON that is always the same for the same content."""
-    return json.dumps(content, ensure_ascii=False, sort_keys=True, indent=0) + "\n"
+def _check_templates(templates: TemplateSet, decoder: Decoder) -> None:
+    """Refuse templates of parts that the decoder does not read.
 
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    Raises: ValueError: there are such, or none that it needs.
+    """
+    given = {part for part in PARTS if part != "label" and getattr(templates, part)}
+    fits = given <= {"arc", "guide", *decoder.parts}
+    if not fits or (decoder.needs and given.isdisjoint(decoder.needs)):
+        raise ValueError("the files of the folder come from different models")
 
 
 def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> None:
-    """Refuse parts that no training writes; the kernels do not look before they read.
+    """Refuse parts that no training writes.
 
     Raises: KeyError, TypeError, ValueError: something is missing or not as it should be.
     """
-    arcs, labels = tensors["arcs"], words["labels"]
-    whole = {np.dtype(np.int8), np.dtype(np.int16)}
+    labels, n_labels = words["labels"], 0
+    expected = _FACTS | (set(_PRUNER) if "pruner" in tensors else set())
+    names = {"arcs"} | (tensors.keys() & {"labels", "pruner"})
+    for found, wanted in (
+        (set(facts), expected), (set(tensors), names), (set(facts["texts"]), set(_TEXTS))
+    ):  # fmt: skip
+        if found != wanted:
+            which = ", ".join(repr(name[:40]) for name in sorted(found ^ wanted)[:3])
+            raise ValueError(f"unknown or missing: {which}")
+    decoder, joint = facts["decoder"], facts["labels_with_trees"]
+    are_labels = isinstance(labels, list) and all(map(_is_label, labels))
+    if are_labels:
+        n_labels = len(labels)
+        are_labels = n_labels == len(set(labels)) <= MAX_LABELS
+    known_decoder = isinstance(decoder, str) and decoder in DECODERS
+    gives_graphs = known_decoder and DECODERS[decoder].gives_graphs
     wrong = {
-        "decoder": facts["decoder"] not in DECODERS,
+        "decoder": not known_decoder,
         "single_root": not isinstance(facts["single_root"], bool),
-        "labels_with_trees": not isinstance(facts["labels_with_trees"], bool),
-        "min_gain": not isinstance(facts["min_gain"], float) or not 0 <= facts["min_gain"] < np.inf,
+        "labels_with_trees": not isinstance(joint, bool)
+        or (joint and (gives_graphs or not n_labels)),
+        "min_gain": not _is_number(facts["min_gain"], np.inf),
         "arc_unit or label_unit": not are_scales(facts["arc_unit"], facts["label_unit"]),
         "calibrated": not isinstance(facts["calibrated"], bool),
-        "pos_column": words["pos_column"] not in (3, 4),
-        "arcs": arcs.dtype not in whole or arcs.ndim != 2 or arcs.shape[1] != 1,
-        "values": not isinstance(words["values"], dict)
-        or any(
-            not isinstance(known, list) or len(set(known)) != len(known)
-            for known in words["values"].values()
-        ),
-        "labels": not isinstance(labels, list)
-        or not all(_is_label(label) for label in labels)
-        or bool(labels) != ("labels" in tensors),
+        "table_rows": type(facts["table_rows"]) is not int
+        or not LINE <= facts["table_rows"] <= _MAX_ROWS,
+        "pos_column": type(words["pos_column"]) is not int or words["pos_column"] not in (3, 4),
+        "arcs": not _are_weights(tensors["arcs"], 1),
+        "labels": not are_labels or bool(n_labels) != ("labels" in tensors),
+        "primary": not _is_primary(words["primary"], labels, decoder),
     }
-    wrong["primary"] = not _is_primary(words["primary"], labels, facts["decoder"])
     if "labels" in tensors:
-        lines = tensors["labels"]
-        wrong["labels"] |= lines.dtype not in whole or lines.ndim != 2 or len(lines) == 0
-        wrong["labels"] |= lines.shape[1:] != (len(labels),)
+        wrong["labels"] |= not _are_weights(tensors["labels"], n_labels) or not len(
+            tensors["labels"]
+        )
     if "pruner" in tensors:
-        pruner, (scale, threshold, heads) = tensors["pruner"], (facts[name] for name in _PRUNER)
+        scale, threshold, heads = (facts[name] for name in _PRUNER)
         wrong["pruner"] = (
-            pruner.dtype not in whole
-            or pruner.ndim != 2
-            or pruner.shape[1] != 1
+            not _are_weights(tensors["pruner"], 1)
             or not are_scales(scale)
-            or not (isinstance(threshold, float) and 0 <= threshold <= 1)
-            or not (type(heads) is int and heads >= 1)
+            or not _is_number(threshold, 1.0)
+            or not (type(heads) is int and 1 <= heads <= _MAX_ROWS)
         )
     if any(wrong.values()):
         raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
 
 
+def _is_number(value: object, most: float) -> bool:
+    """Whether a value is a finite float from 0 to `most`."""
+    return isinstance(value, float) and 0 <= value <= most and value < np.inf
+
+
+def _are_weights(array: np.ndarray, width: int) -> bool:
+    """Whether an array has whole numbers of 8 or 16 bits, `width` a row."""
+    return array.dtype in (np.int8, np.int16) and array.ndim == 2 and array.shape[1] == width
+
+
 def _is_primary(primary: object, labels: object, decoder: object) -> bool:
     """Whether exactly the parsers of graphs with labels have DEPRELs of primary arcs."""
-    is_needed = decoder in DECODERS and DECODERS[str(decoder)].gives_graphs and bool(labels)
+    is_known = isinstance(decoder, str) and decoder in DECODERS
+    is_needed = is_known and DECODERS[str(decoder)].gives_graphs and bool(labels)
     if not (is_needed and isinstance(primary, list) and isinstance(labels, list)):
         return primary is None and not is_needed
     named = [name for name in primary if name is not None]
@@ -254,29 +283,10 @@ def _is_primary(primary: object, labels: object, decoder: object) -> bool:
 
 def _is_label(label: object) -> bool:
     """Whether a relation can be written into a column."""
-    if not isinstance(label, str) or any(separator in label for separator in "\t\n\r"):
+    if (
+        not isinstance(label, str)
+        or not label.strip()
+        or any(separator in label for separator in "\t\n\r")
+    ):
         return False
     return not any("\ud800" <= character <= "\udfff" for character in label)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path}: cannot be read ({error}): not a whole model folder") from error
-
-
-def _read_weights(path: Path) -> tuple[dict[str, np.ndarray], dict]:
-    try:
-        with safe_open(path, "np") as file:
-            facts = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
-            # Before any tensor: another program's file may be large, or of types unknown here.
-            if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-                raise ModelError(f"{path}: not a gpuparse model of format {FORMAT}; train it again")
-            # Copies, since memory of NumPy's own has huge pages: random rows are found 7 % faster.
-            tensors = {name: file.get_tensor(name).copy() for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError as error:
-        raise ModelError(f"{path}: no such file: give the folder that training wrote") from error
-    except (OSError, SafetensorError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: damaged or not a weights file: {error}") from error
-    return tensors, facts

@@ -27,6 +27,7 @@ from gpuparse.features.plan import (
 )
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.limits import MAX_SCALE
 from gpuparse.parts import CHILDREN
 from gpuparse.scoring.admission import (
     CHAIN,
@@ -189,10 +190,12 @@ class Parser:
     ) -> "Parser":
         """This parser with other scales of probability, and the same trees.
 
-        Raises: ValueError: a scale is not positive.
+        Raises: ValueError: a scale is not above 0, or above MAX_SCALE.
         """
         if not are_scales(arc_scale, label_scale):
-            raise ValueError(f"scales must be finite and above 0: {arc_scale}, {label_scale}")
+            raise ValueError(
+                f"scales must be above 0 and at most {MAX_SCALE:g}: {arc_scale}, {label_scale}"
+            )
         return replace(
             self,
             arc_scale=arc_scale,
@@ -481,5 +484,5 @@ def check_guides(templates: TemplateSet, *, are_given: bool) -> None:
 
 
 def are_scales(*scales: object) -> bool:
-    """Whether scores can be multiplied by them to be nats."""
-    return all(isinstance(scale, float) and 0 < scale < np.inf for scale in scales)
+    """Whether scores can be multiplied by them to be nats, without larger rounding errors."""
+    return all(isinstance(scale, float) and 0 < scale <= MAX_SCALE for scale in scales)

@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from gpuparse.errors import ConfigError
+from gpuparse.limits import MAX_YAML_BYTES
 
-MAX_BYTES = 1 << 20
 MAX_DEPTH = 16
 
 # Types of a scalar without quotes, first match wins: the core schema of YAML 1.2 without octal and
@@ -101,7 +101,7 @@ def parse_yaml(text: str, source: str) -> PlainYaml:
     """Read one YAML document of mappings, lists, text, numbers, true, false and null.
 
     Args:
-        text: the document, at most MAX_BYTES long.
+        text: the document, at most MAX_YAML_BYTES long.
         source: file name for messages.
     Returns: The value (None for an empty document) and the line of every key.
     Raises:
@@ -109,8 +109,8 @@ def parse_yaml(text: str, source: str) -> PlainYaml:
             document, more than MAX_DEPTH levels, or a longer text. Names the line.
     Cost: O(length).
     """
-    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
-        raise ConfigError(f"{source}: longer than {MAX_BYTES} bytes")
+    if len(text) > MAX_YAML_BYTES or len(text.encode("utf-8", "surrogateescape")) > MAX_YAML_BYTES:
+        raise ConfigError(f"{source}: longer than {MAX_YAML_BYTES} bytes")
     try:
         loader = _Loader(text)
         try:
@@ -133,11 +133,11 @@ def read_yaml(path: str | Path) -> PlainYaml:
     Args: path: the file.
     Returns: The value and the line of every key.
     Raises: ConfigError: the file cannot be read, is no UTF-8, or `parse_yaml` refuses it.
-    Cost: O(size), never more than MAX_BYTES + 1 bytes of it.
+    Cost: O(size), never more than MAX_YAML_BYTES + 1 bytes of it.
     """
     try:
         with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(MAX_YAML_BYTES + 1)
         text = data.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None

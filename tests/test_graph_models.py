@@ -15,10 +15,11 @@ from gpuparse.features.templates import load_templates
 from gpuparse.model_folder import VOCABULARY, load_parser, save_parser
 from gpuparse.parser import UNLABELLED, Parser, Predictions
 from tests.graphs_by_place import acyclic_graph, with_deps
+from tests.hostile_files import facts_of, rewrite
 from tests.oracles import brute_force
 from tests.oracles.graphs import is_acyclic
 from tests.samples import random_sentences, row, treebank_of
-from tests.test_model import facts_of, refused, rewrite, trained
+from tests.test_model import refused, trained
 
 SENTENCES = random_sentences(101, 30, 14)
 TEST = treebank_of(SENTENCES)
@@ -168,7 +169,7 @@ def spoilt(folder: Path, model: Parser, change: dict) -> None:
     text = json.dumps(words)
     (folder / VOCABULARY).write_text(text, encoding="utf-8")
     facts, tensors = facts_of(folder)
-    facts["sha256"][VOCABULARY] = hashlib.sha256(text.encode()).hexdigest()
+    facts["texts"][VOCABULARY] = hashlib.sha256(text.encode()).hexdigest()
     rewrite(folder, facts, tensors)
 
 
@@ -223,7 +224,7 @@ def test_tree_models_with_primary_relations_are_refused(tmp_path: Path) -> None:
 def test_another_kind_of_decoder_than_the_parts_are_for_is_refused(
     tmp_path: Path, decoder: str, other: str
 ) -> None:
-    """Swapped in the facts, which no sum protects."""
+    """Swapped in the facts, with the right sums."""
     save_parser(trained(decoder=decoder, epochs=1), tmp_path)
     facts, tensors = facts_of(tmp_path)
     rewrite(tmp_path, facts | {"decoder": other}, tensors)

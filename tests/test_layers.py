@@ -12,9 +12,11 @@ PACKAGE = Path(__file__).parents[1] / "gpuparse"
 LEVELS = {
     "__init__": -1,
     "errors": -1,  # below all others of level 0, which may raise them
+    "limits": -1,
     "parts": 0,
     "native": 0,
     "files": 0,
+    "array_file": 0,
     "plain_yaml": 0,
     "charts": 0,
     "inference": 1,

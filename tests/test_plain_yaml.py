@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuparse.errors import ConfigError
-from gpuparse.plain_yaml import MAX_BYTES, dump_yaml, parse_yaml, read_yaml
+from gpuparse.limits import MAX_YAML_BYTES
+from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_keys_are_words_and_have_lines():
         ("a: \x01\n", "run.yaml: unacceptable character"),
         ("[" * 100_000, "nested more than"),
         ("? [a, b]\n: 1\n", "a key must be one plain word"),
-        ("a: '" + "x" * MAX_BYTES + "'\n", "longer than 1048576 bytes"),
+        ("a: '" + "x" * MAX_YAML_BYTES + "'\n", "longer than 1048576 bytes"),
     ],
 )
 def test_hostile_yaml_is_refused(text, message):

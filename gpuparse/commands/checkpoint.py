@@ -3,21 +3,19 @@
 import hashlib
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
+from gpuparse import array_file
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.files import replace_file
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.plain_yaml import parse_yaml
 
 FOLDER, STATE = "last", "state.safetensors"
-FORMAT = 2
-_METADATA = "gpuparse"
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -85,37 +83,36 @@ def write_checkpoint(output: Path, origin: Origin, checkpoint: Checkpoint) -> No
     Raises: OSError: the folder cannot be written to, or the disk is full.
     Cost: one copy of the weights to the disk.
     """
-    state = checkpoint.state.items()
-    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in state}
-    facts = {"format": FORMAT, **asdict(origin), "sha256": _sums(tensors)}
-    facts["learning_seconds"] = checkpoint.learning_seconds
+    facts = asdict(origin) | {"learning_seconds": checkpoint.learning_seconds}
     (output / FOLDER).mkdir(exist_ok=True)
     with replace_file(output / FOLDER / STATE, force=True) as file:
-        file.write(save(tensors, metadata={_METADATA: json.dumps(facts, sort_keys=True)}))
+        file.write(array_file.pack(facts, checkpoint.state, form=FORMAT))
 
 
 def read_checkpoint(output: Path, origin: Origin) -> Checkpoint:
     """What `write_checkpoint` kept, if it is of the same origin.
 
     Raises:
-        ModelError: the file is damaged.
+        ModelError: the file is damaged, no file, or of another version.
         ConfigError: it is the state of another run; says what differs.
     """
     path = output / FOLDER / STATE
     try:
-        with safe_open(path, "np") as file:
-            facts = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError, ValueError) as error:
-        raise ModelError(f"{path}: damaged: {error}; give --force to start again") from error
-    if facts.get("format") != FORMAT or facts.get("sha256") != _sums(tensors):
-        raise ModelError(f"{path}: damaged or of another version; give --force to start again")
-    other = Origin(facts["config"], facts["treebank"], facts["templates"])
+        facts, state = array_file.read(path, form=FORMAT, what="state")
+        seconds = facts.pop("learning_seconds", None)
+        are_texts = all(isinstance(fact, str) for fact in facts.values())
+        is_time = isinstance(seconds, float) and 0 <= seconds < float("inf")
+        if set(facts) != {field.name for field in fields(Origin)} or not are_texts or not is_time:
+            raise ModelError(f"{path}: not a state of this version")
+        other = Origin(**facts)
+        different = [] if other == origin else differences(other, origin)
+    except (ModelError, ConfigError) as error:
+        raise ModelError(f"{error}; give --force to start again") from error
     if other != origin:
-        lines = [f"cannot resume: {difference}" for difference in differences(other, origin)]
+        lines = [f"cannot resume: {difference}" for difference in different]
         lines.append("give what the unfinished run had, or --force to start again")
         raise ConfigError("\n".join(f"{output}: {line}" for line in lines))
-    return Checkpoint(tensors, float(facts["learning_seconds"]))
+    return Checkpoint(state, seconds)
 
 
 def remove_checkpoint(output: Path) -> None:
@@ -125,16 +122,11 @@ def remove_checkpoint(output: Path) -> None:
         shutil.rmtree(output / FOLDER)
 
 
-def _sums(tensors: dict[str, np.ndarray]) -> dict[str, str]:
-    return {name: hashlib.sha256(tensor.data).hexdigest() for name, tensor in tensors.items()}
-
-
 def differences(before: Origin, now: Origin) -> list[str]:
     """What differs between two origins, a line each, such as "seed was 1 and is now 2"."""
     old, new = (
-        _flat(parse_yaml(before.config, "before").value),
-        _flat(parse_yaml(now.config, "now").value),
-    )
+        _flat(_table(before.config, "the unfinished run")), _flat(_table(now.config, "this run")),
+    )  # fmt: skip
     lines = [
         f"{key} was {old.get(key)!r} and is now {new.get(key)!r}"
         for key in {**old, **new}
@@ -145,6 +137,13 @@ def differences(before: Origin, now: Origin) -> list[str]:
     if before.templates != now.templates:
         lines.append("the template sets (features, labels.features) have changed")
     return lines
+
+
+def _table(config: str, source: str) -> dict:
+    value = parse_yaml(config, source).value
+    if not isinstance(value, dict):
+        raise ConfigError(f"{source}: its config is no table")
+    return value
 
 
 def _flat(tree: dict, prefix: str = "") -> dict[str, object]:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from gpuparse.commands.calibrate import fits_as_text
 from gpuparse.commands.checkpoint import (
+    FOLDER,
+    STATE,
     Checkpoint,
     Origin,
     check_output,
@@ -25,7 +27,7 @@ from gpuparse.config import RunConfig, load_config
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, ModelError
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import TemplateSet, dump_set, load_templates
@@ -56,6 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: the config is wrong, or the output folder may not be written to.
         DataError: a treebank cannot be used.
+        ModelError: with --resume, a state that is damaged.
     """
     options = _parser().parse_intermixed_args(arguments)
     asked = [f"device={options.device}"] if options.device else []
@@ -165,7 +168,7 @@ class Run:
             check_same(origin.sha256, self.processes)
             if resume:
                 checkpoint = read_checkpoint(self.output, origin)
-                trainer.restore(checkpoint.state)
+                self._restore(trainer, checkpoint)
                 self.learning_seconds = checkpoint.learning_seconds
                 self._share_state(trainer)
             else:
@@ -179,6 +182,14 @@ class Run:
             f"{self.output}: model of {bits}-bit weights written,"
             f" {time.monotonic() - started:.1f} s in all"
         )
+
+    def _restore(self, trainer: Trainer, checkpoint: Checkpoint) -> None:
+        try:
+            trainer.restore(checkpoint.state)
+        except ModelError as error:
+            raise ModelError(
+                f"{self.output / FOLDER / STATE}: {error}; give --force to start again"
+            ) from error
 
     def _learn_along(self, trainer: Trainer, origin: Origin, *, resume: bool) -> None:
         """Learn in a process that is not the first."""

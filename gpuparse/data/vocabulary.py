@@ -10,6 +10,8 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
 from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError
+from gpuparse.limits import MAX_FIELDS, MAX_VALUES
 
 _FORM, _COARSE, _FINE, _FEATS = 1, 3, 4, 5
 MAX_FINE_TAGS = 64  # a larger fine tag set is too sparse for `pos`
@@ -57,6 +59,7 @@ class Vocabularies:
     def build(cls, treebank: Treebank, fields: Iterable[str], pos_column: int) -> "Vocabularies":
         """Every value that the treebank's words have, in order of first appearance.
 
+        Raises: ConfigError: more fields or values than a vocabulary may have.
         Cost: one pass a column, and Python for each distinct string.
         """
         strings: dict[int, list[str]] = {}
@@ -68,7 +71,21 @@ class Vocabularies:
             read = reader(field)
             found = (read(text) for text in strings[source])
             values[field] = list(dict.fromkeys(value for value in found if value is not None))
+        check_size(values)
         return cls(values, pos_column)
+
+
+def check_size(values: Mapping[str, Sequence[str]]) -> None:
+    """Make sure that a vocabulary is not larger than models may have.
+
+    Raises: ConfigError: it is.
+    """
+    n_values = sum(map(len, values.values()))
+    if len(values) > MAX_FIELDS or n_values > MAX_VALUES:
+        raise ConfigError(
+            f"{len(values):,} fields with {n_values:,} values; at most {MAX_FIELDS:,} fields with"
+            f" {MAX_VALUES:,} values can be read: choose templates that look at fewer"
+        )
 
 
 def distinct(treebank: Treebank, source: int) -> list[str]:

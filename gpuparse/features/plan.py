@@ -24,7 +24,9 @@ A label template of finished trees reads one arc and the words around it; its ke
 values that it reads, and finds a line of weights, one weight a label.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -386,8 +388,8 @@ class _Compiler:
         shifts = np.cumsum([slots.bit_length() - 1, *widths]).tolist()
         cells = max(LINE, 1 << shifts.pop())
         is_hashed = cells > MAX_TRIPLE_CELLS
-        if is_hashed:
-            cells = HASHED_TRIPLE_CELLS
+        if is_hashed:  # places are not shifted, and shifts could have more bits than there are
+            cells, shifts = HASHED_TRIPLE_CELLS, [0] * len(shifts)
         rows = [self._row[field] for field in fields]
         line = self._take_lines(cells // LINE)
         return *rows, *shifts, is_hashed, line, cells, slots, seed, first_codes, second_codes
@@ -449,14 +451,16 @@ class _Compiler:
         ]
         sizes = self._dense_sizes(sizes, n_between)
         sides = self._side(head), self._side(modifier)
-        return *sides, self._row[middle], *sizes, self._take_lines(int(np.prod(sizes)))
+        return *sides, self._row[middle], *sizes, self._take_lines(prod(sizes))
 
     def _dense_sizes(self, sizes: list[int], n_families: int) -> list[int]:
         """How many values of each word a family tells apart, so that all families have room."""
-        most = max(sizes)
-        while np.prod(np.minimum(sizes, most)) > MAX_DENSE_LINES // n_families:
-            most -= 1
-        return np.minimum(sizes, most).tolist()
+        room = MAX_DENSE_LINES // n_families
+        # One more than the largest limit for which there is room.
+        most = bisect_right(
+            range(max(sizes) + 1), room, key=lambda most: prod(min(size, most) for size in sizes)
+        )
+        return [min(size, most - 1) for size in sizes]
 
     def _take_lines(self, count: int) -> int:
         first = self._lines

@@ -46,7 +46,8 @@ from typing import Any
 
 from gpuparse.data.vocabulary import is_field
 from gpuparse.errors import ConfigError
-from gpuparse.parts import BY_NAME, PART_KINDS
+from gpuparse.limits import MAX_DISTANCE, MAX_TEMPLATES
+from gpuparse.parts import BY_NAME, CHILDREN, PART_KINDS
 from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 
 SETS = Path(__file__).parent / "sets"
@@ -54,7 +55,7 @@ MAX_OFFSET = 3
 SUFFIXES = ("direction", "distance")
 PARTS = {kind.name: kind.roles for kind in PART_KINDS}
 _KEYS = ("name", "distance", *PARTS)
-_ATOM = re.compile(r"(?P<role>[a-z])(?P<offset>[+-]\d+)?\.(?P<field>.+)")
+_ATOM = re.compile(r"(?P<role>[a-z])(?P<offset>[+-][0-9]{1,9})?\.(?P<field>.+)")
 
 
 @dataclass(frozen=True, order=True)
@@ -117,7 +118,16 @@ class TemplateSet:
         return sorted({field for template in templates for field in template.fields()})
 
     def expanded(self, attributes: Sequence[str]) -> "TemplateSet":
-        """The set with `feats.*` replaced by each attribute in turn, each template once."""
+        """The set with `feats.*` replaced by each attribute in turn, each template once.
+
+        Raises: ConfigError: that makes more than MAX_TEMPLATES.
+        """
+        count = sum(
+            len(attributes) if "feats.*" in template.fields() else 1
+            for part in PARTS
+            for template in getattr(self, part)
+        )
+        _check_count(count, f" with {len(attributes)} attributes of FEATS")
         expanded: dict[str, Any] = {
             part: tuple(dict.fromkeys(_expand(getattr(self, part), attributes))) for part in PARTS
         }
@@ -132,6 +142,22 @@ class TemplateSet:
     def first_order(self) -> "TemplateSet":
         """The set without templates of more than an arc."""
         return self.only(())
+
+
+def fields_read(arcs: TemplateSet, labels: TemplateSet | None) -> list[str]:
+    """All fields that a model reads, sorted.
+
+    Args: arcs: templates of arcs and other parts; labels: those of labels, None for heads only.
+    """
+    fields = {field for part in PARTS if part != "label" for field in arcs.fields(part)}
+    if labels is not None:
+        fields |= {field for part in ("label", *CHILDREN) for field in labels.fields(part)}
+    return sorted(fields)
+
+
+def _check_count(count: int, of_what: str = "") -> None:
+    if count > MAX_TEMPLATES:
+        raise ConfigError(f"{count:,} templates{of_what}, more than {MAX_TEMPLATES:,}: write fewer")
 
 
 def _expand(templates: Iterable[Template], attributes: Sequence[str]) -> Iterable[Template]:
@@ -258,7 +284,10 @@ def _build_set(content: object, source: str) -> TemplateSet:
         raise ConfigError(f"{source}: distance: a list of whole numbers is expected")
     if sorted(set(buckets)) != buckets or len(buckets) > 6 or (buckets and buckets[0] < 1):
         raise ConfigError(f"{source}: distance: at most six upper ends, rising, from 1")
+    if buckets and buckets[-1] > MAX_DISTANCE:
+        raise ConfigError(f"{source}: distance: no upper end may be above {MAX_DISTANCE:,} words")
     try:
+        _check_count(sum(_count(content.get(part)) for part in PARTS))
         parts = {part: _parse_part(content.get(part), part) for part in PARTS}
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
@@ -274,6 +303,20 @@ def dump_set(templates: TemplateSet) -> str:
         {"name": templates.name, "distance": list(templates.distance)}
         | {part: [{"templates": list(map(str, parts[part]))}] for part in PARTS}
     )
+
+
+def _count(blocks: object) -> int:
+    """How many templates blocks have with all suffixes; 0 where they are no such blocks."""
+    count = 0
+    for block in blocks if isinstance(blocks, list) else []:
+        suffixes, texts = (
+            (block.get("suffixes", [""]), block.get("templates", []))
+            if isinstance(block, dict)
+            else ([], [])
+        )
+        if isinstance(suffixes, list) and isinstance(texts, list):
+            count += len(suffixes) * len(texts)
+    return count
 
 
 def _parse_part(content: object, part: str) -> tuple[Template, ...]:

@@ -8,9 +8,9 @@ import numpy as np
 from gpuparse.config import RunConfig
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies, choose_pos_column, seen_attributes
-from gpuparse.errors import ConfigError, DataError
-from gpuparse.features.plan import compile_plan
-from gpuparse.features.templates import PARTS, TemplateSet
+from gpuparse.errors import ConfigError, DataError, ModelError
+from gpuparse.features.plan import LINE, compile_plan
+from gpuparse.features.templates import TemplateSet, fields_read
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import STAGES, Progress
 from gpuparse.learning.gold import read_gold
@@ -30,11 +30,13 @@ from gpuparse.learning.stages.pruning import (
     check_folds,
     from_state,
     learn_pruning,
+    pruning_shapes,
 )
+from gpuparse.learning.states import Shape, check_state
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.updates import AveragedWeights, Table, check_learning
+from gpuparse.limits import MAX_LABELS
 from gpuparse.parser import Parser, check_guides, compile_joint
-from gpuparse.parts import CHILDREN
 from gpuparse.scoring.pruning import Arcs, all_cells
 from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, quantised
 
@@ -117,12 +119,9 @@ class Trainer:
 
     def _see_values(self) -> Vocabularies:
         """The values of all fields that templates read."""
-        fields = {field for part in PARTS if part != "label" for field in self._arcs.fields(part)}
-        if self._labels:
-            of_labels = ("label", *CHILDREN)
-            fields |= {field for part in of_labels for field in self._labels.fields(part)}
         pos_column = choose_pos_column(self._treebank, self.config.data.pos)
-        return Vocabularies.build(self._treebank, sorted(fields), pos_column)
+        fields = fields_read(self._arcs, self._labels)
+        return Vocabularies.build(self._treebank, fields, pos_column)
 
     def _start_labels(self) -> None:
         """The gold labels, and their weights before anything is learned."""
@@ -133,6 +132,7 @@ class Trainer:
         if self._labels is None:
             return
         self._gold_labels, self.label_names = gold_labels(self._treebank, self.gold)
+        self._check_labels()
         self.label_weights = label_weights(len(self.label_names), self.config)
         if self.config.labels.kind == "joint":
             self._joint = self._joint_labels()
@@ -141,6 +141,19 @@ class Trainer:
                 self._labels, self._vocabularies, self.gold, self._gold_labels,
                 self.label_weights, self.config,
             )  # fmt: skip
+
+    def _check_labels(self) -> None:
+        """DataError for labels that no model may have."""
+        names = [*self.label_names, *(self.gold.graphs.primary if self.gold.graphs else ())]
+        if any(name is not None and not name.strip() for name in names):
+            raise DataError(
+                f"{self._treebank.source}: a relation (DEPREL) is empty: write _ in its place"
+            )
+        if len(self.label_names) > MAX_LABELS:
+            raise DataError(
+                f"{self._treebank.source}: {len(self.label_names):,} relations, more than"
+                f" {MAX_LABELS:,}"
+            )
 
     @property
     def single_root(self) -> bool:
@@ -304,8 +317,32 @@ class Trainer:
             state |= as_state(self.pruned)
         return state
 
+    def _state_shapes(self, *, pruned: bool) -> dict[str, Shape]:
+        """The types and shapes of all arrays of a state of this run."""
+        shapes = {"done": Shape(np.int64, (len(STAGES),))}
+        for name, weights in (("arcs", self.weights), ("labels", self.label_weights)):
+            if weights is not None:
+                shapes[name] = Shape(np.float32, weights.array.shape)
+                shapes[f"{name}_weighted"] = Shape(np.float32, weights.weighted.shape)
+        if pruned:
+            n_rows = self.features.rows.rows + self.plan.arcs.dense_lines * LINE
+            shapes |= pruning_shapes(self.gold.arc_batch, n_rows)
+        return shapes
+
+    def _epochs(self) -> dict[str, int]:
+        """How many epochs each stage has."""
+        of_labels = self.config.labels.epochs if self._label_stage else 0
+        return {"arcs": self.config.learning.epochs, "labels": of_labels}
+
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Continue from the `state` of a trainer with the same arguments."""
+        """Continue from the `state` of a trainer with the same arguments.
+
+        Raises: ModelError: the state is of another run, or of none.
+        """
+        shapes = self._state_shapes(pruned=self._is_pruned and "pruner" in state)
+        check_state(state, shapes, self._epochs())
+        if self._is_pruned and "pruner" not in state and state["done"].any():
+            raise ModelError("a damaged state: it has no candidate arcs")
         self._epochs_done = dict(zip(STAGES, state["done"].tolist(), strict=True))
         self.weights = AveragedWeights(state["arcs"], state["arcs_weighted"])
         if self.label_weights is not None:
@@ -315,7 +352,10 @@ class Trainer:
             elif self._label_stage:
                 self._label_stage.weights = self.label_weights
         if self._is_pruned and "pruner" in state:
-            self.pruned = from_state(state, self.config.pruning, self._decoder.of_arcs)
+            self.pruned = from_state(
+                state, self.config.pruning, self._decoder.of_arcs, self.gold.arc_batch,
+                self.gold.arc_heads,
+            )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

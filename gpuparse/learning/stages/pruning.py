@@ -15,10 +15,11 @@ from typing import Protocol
 import numpy as np
 
 from gpuparse.data.batch import Batch, incomplete
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.plan import Plan
 from gpuparse.learning.events import Progress
-from gpuparse.parser import Parser
+from gpuparse.learning.states import Shape
+from gpuparse.parser import Parser, are_scales
 from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
 from gpuparse.scoring.weights import RowMap, Weights
 
@@ -156,14 +157,43 @@ def as_state(pruned: Pruned) -> dict[str, np.ndarray]:
     }
 
 
-def from_state(state: dict[str, np.ndarray], thresholds: Thresholds, decoder: str) -> Pruned:
-    """What `as_state` was given; decoder: of the pruner."""
+def pruning_shapes(batch: Batch, n_rows: int) -> dict[str, Shape]:
+    """The types and shapes of what `as_state` makes.
+
+    Args: batch: the training sentences. n_rows: weights of the pruner.
+    """
+    n_cells = int(((batch.lengths + 1) ** 2).sum())
+    return {
+        "pruner": Shape(np.int16, (n_rows, 1)),
+        "pruner_unit": Shape(np.float64, (1,)),
+        "pruned_cells": Shape(np.uint8, (-(-n_cells // 8),)),
+        "pruned_counts": Shape(np.int64, (5,)),
+    }
+
+
+def from_state(
+    state: dict[str, np.ndarray], thresholds: Thresholds, decoder: str, batch: Batch,
+    gold: np.ndarray,
+) -> Pruned:  # fmt: skip
+    """What `as_state` was given.
+
+    Args:
+        state: of arrays with the types and shapes of `pruning_shapes`.
+        decoder: of the pruner; batch, gold: as `learn_pruning`.
+    Raises: ModelError: it was another run's.
+    """
     assert thresholds.max_heads is not None
     *counts, n_cells = state["pruned_counts"].tolist()
     scale = float(state["pruner_unit"][0])
+    arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
+    if n_cells != len(arcs.cells) or min(counts) < 0 or not are_scales(scale):
+        raise ModelError("its candidate arcs are of another run")
+    arcs.cells[:] = np.unpackbits(state["pruned_cells"], count=n_cells)
+    cells = arcs.cells.copy()
+    if _keep_gold(batch, gold, arcs)[0]:
+        raise ModelError("its candidate arcs are of another run: gold arcs are not among them")
     weights = Weights(state["pruner"])
     pruner = Pruner(weights, decoder, scale, thresholds.threshold, thresholds.max_heads)
-    cells = np.unpackbits(state["pruned_cells"], count=n_cells).astype(np.bool_)
     return Pruned(pruner, cells, *counts)
 
 

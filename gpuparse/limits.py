@@ -1,0 +1,15 @@
+"""Limits of what is read from files: more is refused with a message (docs/files.md).
+
+They lie far above what training needs, and far below what takes a machine's memory or hours.
+"""
+
+MAX_TEMPLATES = 10_000  # of a set, suffixes and attributes of FEATS written out
+MAX_DISTANCE = 10_000  # words; the last upper end of the distance buckets
+MAX_FIELDS = 1_000  # of a vocabulary
+MAX_VALUES = 1 << 22  # of a vocabulary, all fields together
+MAX_LABELS = 1 << 16
+MAX_YAML_BYTES = 1 << 20
+MAX_VOCABULARY_BYTES = 1 << 28
+MAX_HEADER_BYTES = 1 << 21  # of a file of arrays
+MAX_ARRAYS_BYTES = 1 << 36  # of a file of arrays as a whole
+MAX_SCALE = 1e4  # nats a point: with more, rounding errors of sums over trees are no longer small

@@ -1,0 +1,71 @@
+"""Files of arrays as no training writes them, with sums that are right if nothing else is."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuparse import array_file
+from gpuparse.array_file import sha256
+from gpuparse.model_folder import FORMAT, WEIGHTS
+
+_NAMES = {"i1": "I8", "i2": "I16", "i4": "I32", "i8": "I64", "u1": "U8", "u2": "U16", "u4": "U32",
+          "u8": "U64", "f2": "F16", "f4": "F32", "f8": "F64", "b1": "BOOL"}  # fmt: skip
+
+
+class Raw(NamedTuple):
+    """What the header says of an array, and its bytes; `offsets` None: where they are."""
+
+    dtype: Any
+    shape: Any
+    data: bytes
+    offsets: Any = None
+
+
+Arrays = dict[str, "np.ndarray | Raw"]
+
+
+def as_text(content: object) -> str:
+    """As `array_file.as_json`, NaN included."""
+    return json.dumps(content, ensure_ascii=False, sort_keys=True, indent=0) + "\n"
+
+
+def pack(facts: dict | str, arrays: Arrays, *, form: Any = FORMAT, sums: bool = True) -> bytes:
+    """The content of a file of arrays.
+
+    Args:
+        facts: without the sums, which are made; or the text of the facts as it is.
+        sums: False: the facts are complete, right or not.
+    """
+    places, data = {}, b""
+    for name, array in arrays.items():
+        if isinstance(array, np.ndarray):
+            raw = Raw(_NAMES[array.dtype.str[1:]], list(array.shape), array.tobytes())
+        else:
+            raw = array
+        offsets = raw.offsets or [len(data), len(data) + len(raw.data)]
+        places[name] = {"dtype": raw.dtype, "shape": raw.shape, "data_offsets": offsets}
+        data += raw.data
+    if isinstance(facts, dict) and sums:
+        of_arrays = {name: _sum_of(array) for name, array in arrays.items()}
+        facts = {"format": form, "arrays": of_arrays} | facts
+        facts["sha256"] = sha256(as_text(facts).encode("utf-8", "surrogatepass"))
+    text = facts if isinstance(facts, str) else as_text(facts)
+    header = json.dumps({"__metadata__": {"gpuparse": text}} | places).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data
+
+
+def _sum_of(array: "np.ndarray | Raw") -> str:
+    return array_file.sum_of_array(array) if isinstance(array, np.ndarray) else sha256(array.data)
+
+
+def facts_of(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The facts of a model without the sums of its arrays, and the arrays."""
+    return array_file.read(folder / WEIGHTS, form=FORMAT, what="model")
+
+
+def rewrite(folder: Path, facts: dict | str, arrays: Arrays, *, form: Any = FORMAT) -> None:
+    """Write the facts and arrays of a model with the right sums; a text is written as it is."""
+    (folder / WEIGHTS).write_bytes(pack(facts, arrays, form=form))
