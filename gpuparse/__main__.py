@@ -1,11 +1,17 @@
 """`python -m gpuparse COMMAND ...`: the table of commands; a command is imported when called."""
 
+import os
+import signal
 import sys
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # Imports take a while; from `run` on, an interruption does more.
+    signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))
+
 from collections.abc import Sequence
 from importlib import import_module
 
 from gpuparse.commands.console import run
-from gpuparse.commands.version import described_version
 from gpuparse.errors import ConfigError
 
 COMMANDS = {
@@ -41,6 +47,8 @@ def main(arguments: Sequence[str]) -> int:
         print(_usage())
         return 0
     if name == "--version":
+        from gpuparse.commands.version import described_version
+
         print(f"gpuparse {described_version()}")
         return 0
     if name not in COMMANDS:

@@ -4,15 +4,26 @@ import fcntl
 import glob
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, DataError
 
 _WHOLE_NAME = 100  # characters of a file's name that its temporary name has
 _RANDOM = 8  # hexadecimal digits in it
+
+
+def standard_input() -> BinaryIO:
+    """Standard input, as bytes.
+
+    Raises: DataError: it is closed.
+    """
+    if sys.stdin is None:
+        raise DataError("<stdin>: is closed; name a file")
+    return sys.stdin.buffer
 
 
 @contextmanager

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+import select
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import TextIO
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType, TracebackType
+from typing import Any, TextIO
 
-from gpuparse import native
+# Nothing that takes long to import: an interruption is an exit code from `run` on.
 from gpuparse.errors import DataError, GpuparseError, NativeError, ResourceError
 
 INTERRUPTED = 130
@@ -30,34 +35,48 @@ _EXHAUSTED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EMFIL
 def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     """Run a command, and turn an error into one line on stderr and an exit code.
 
+    What the command writes to stdout is written completely, or is an error. Messages that stderr
+    does not take are lost, and nothing else.
+
     Args:
         main: the command; takes its arguments and returns its exit code.
         arguments: its arguments.
-    Returns: one of MEANINGS. An unexpected error keeps its traceback.
+    Returns: 0 all right, 1 some sentences failed, 2 wrong command line or config, 3 bad input or
+        stdout is closed, 4 bad model, 5 memory, disk or device ran out, 6 the compiled library is
+        missing or does not fit, 130 interrupted. SIGTERM and SIGHUP end the process as they do
+        without a handler, after the files that are being written are removed. An unexpected error
+        keeps its traceback.
     """
-    _say_without_native()
+    with _standard_streams(), _stopping_signals() as stopped_by:
+        if sys.stdout is None:
+            return _fail("standard output is closed; redirect it, if only to /dev/null", 3)
+        try:
+            return _code_of(main, arguments)
+        except BaseException as error:
+            # Imports and native code may make another error of an interruption.
+            if stopped_by or isinstance(error, KeyboardInterrupt):
+                return _stopped(stopped_by[0] if stopped_by else signal.SIGINT)
+            raise
+
+
+def _code_of(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     try:
-        code = main(arguments)
+        _say_without_native()
+        try:
+            code = main(arguments)
+        except SystemExit:  # argparse has written help or a usage error
+            sys.stdout.flush()
+            raise
         sys.stdout.flush()
         return code
     except GpuparseError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
-        # The reader closed our output, as `head` does. Python would raise again when it flushes
-        # stdout at exit, so redirect stdout to nothing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return _interrupted()
-    except SystemError as error:
-        # Python makes this of a Ctrl-C at the moment when native code is entered or left.
-        if isinstance(_first_cause(error), KeyboardInterrupt):
-            return _interrupted()
-        raise
+        return 0  # the reader closed our output, as `head` does
     except OSError as error:
         if error.errno in _EXHAUSTED:
             return _fail(_with_file(error), ResourceError.exit_code)
-        if error.filename is not None:
+        if error.errno is not None:
             return _fail(_with_file(error), DataError.exit_code)
         raise
     except Exception as error:
@@ -66,8 +85,96 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
         raise
 
 
+@contextmanager
+def _stopping_signals() -> Iterator[list[int]]:
+    """Let SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt unless they are ignored, as by nohup.
+
+    Yields: The signals that have come.
+    """
+    numbers = [signal.SIGINT]
+    # Among several processes a wait for another one in native code would not end.
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        numbers += [signal.SIGTERM, signal.SIGHUP]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []  # where handlers cannot be set
+    before: dict[int, Any] = {}
+    came: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    for each in numbers:
+        if signal.getsignal(each) not in (signal.SIG_IGN, None):
+            before[each] = signal.signal(each, stop)
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _standard_streams() -> Iterator[None]:
+    """Let stdout write completely, and stderr never fail; a closed stdout is left as None."""
+    # A file opened later must not get the number of a closed stdout or stderr, and what is written
+    # there with it.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    stdout: Any = sys.stdout
+    stderr = sys.stderr
+    if stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (closed below)
+    with suppress(AttributeError, OSError):  # in place of stdout there may be nothing, or no file
+        sys.stdout = io.TextIOWrapper(
+            _WholeWrites(stdout.fileno()), stdout.encoding, stdout.errors,
+            line_buffering=stdout.line_buffering or stdout.write_through,
+        )  # fmt: skip
+    try:
+        yield
+    finally:
+        try:
+            sys.stderr.flush()
+        except OSError:  # or Python would flush again, and end with a code of its own
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        if stderr is None:
+            sys.stderr.close()
+        sys.stdout, sys.stderr = stdout, stderr
+
+
+class _WholeWrites(io.RawIOBase):
+    """A descriptor to which all bytes are written; a single system call may write fewer."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def write(self, content: Any, /) -> int:
+        left = memoryview(content).cast("B")
+        n_bytes = len(left)
+        while left:
+            try:
+                left = left[os.write(self._descriptor, left) :]
+            except BlockingIOError:
+                select.select([], [self._descriptor], [])
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, "<stdout>") from error
+        return n_bytes
+
+
 def _say_without_native() -> None:
     """Say once, at start, why native code will not be used."""
+    from gpuparse import native
+
     try:
         native.library()
     except NativeError as error:
@@ -82,7 +189,14 @@ def exit_codes(*codes: int) -> str:
 
 def say(text: str) -> None:
     """Write one line on stderr, after the program's name."""
-    print(f"gpuparse: {text}", file=sys.stderr, flush=True)
+    _tell(sys.stderr, f"gpuparse: {text}\n")
+
+
+def _tell(stream: TextIO, text: str) -> None:
+    """Write a message; where it cannot be written, the work goes on without."""
+    with suppress(OSError):
+        stream.write(text)
+        stream.flush()
 
 
 def silent(text: str) -> None:
@@ -95,15 +209,12 @@ def _fail(text: str, code: int) -> int:
     return code
 
 
-def _interrupted() -> int:
+def _stopped(number: int) -> int:
+    if number != signal.SIGINT:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)  # whoever waits for the process sees which signal it was
     say("interrupted")
     return INTERRUPTED
-
-
-def _first_cause(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
 
 
 def _with_file(error: OSError) -> str:
@@ -198,10 +309,9 @@ class Progress:
             return
         text = f"gpuparse: {self._what}: {self._figures(now - self._started, last=last)}"
         if self._on_terminal:
-            self._stream.write(f"\r\x1b[K{text}" + ("\n" if last else ""))
+            _tell(self._stream, f"\r\x1b[K{text}" + ("\n" if last else ""))
         else:
-            self._stream.write(f"{text}\n")
-        self._stream.flush()
+            _tell(self._stream, f"{text}\n")
 
     def _figures(self, seconds: float, *, last: bool) -> str:
         rate = self._done / seconds if seconds > 0 else 0.0

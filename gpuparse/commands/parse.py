@@ -17,7 +17,7 @@ from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
-from gpuparse.files import replace_file
+from gpuparse.files import replace_file, standard_input
 from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
 from gpuparse.model_folder import load_parser, sum_of_folder
 from gpuparse.parser import Parser
@@ -205,7 +205,7 @@ def _total(files: list[str]) -> int:
 @contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
     if file == STANDARD:
-        yield sys.stdin.buffer
+        yield standard_input()
         return
     with open(file, "rb") as source:
         yield source

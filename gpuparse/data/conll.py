@@ -5,7 +5,6 @@ bytes with other HEAD and DEPREL, DEPS for graphs, or items of MISC. All else is
 comments, multiword ranges, empty nodes, line ends.
 """
 
-import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -27,6 +26,7 @@ from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import check_trees
 from gpuparse.errors import DataError
+from gpuparse.files import standard_input
 
 __all__ = [
     "Treebank",
@@ -63,7 +63,7 @@ def read_treebank(
     """
     source = "<stdin>" if path == "-" else str(path)
     try:
-        text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        text = standard_input().read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise DataError(f"{source}: cannot be read: {error.strerror}; check the path") from error
     return treebank_from_bytes(text, source, on_error=on_error, max_line=max_line)

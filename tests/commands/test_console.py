@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from importlib import import_module
 
 import pytest
@@ -23,6 +24,7 @@ from gpuparse.errors import (
     ResourceError,
     ScoreError,
 )
+from tests.commands.conftest import ROOT
 
 
 def raising(error):
@@ -94,21 +96,141 @@ def test_a_reader_that_goes_away_ends_the_program_quietly():
     process.stderr.close()
 
 
-def test_interruption_exits_130():
-    code = f"import time\ndef main(words):\n print('here', flush=True); time.sleep(60)\n{PROGRAM}"
+WRITES = """
+def main(words):
+    from gpuparse.files import replace_file
+    with replace_file("out"):
+        print("here", flush=True); time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "text"),
+    [
+        (signal.SIGINT, 130, "gpuparse: interrupted\n"),
+        (signal.SIGTERM, -signal.SIGTERM, ""),
+        (signal.SIGHUP, -signal.SIGHUP, ""),
+    ],
+)
+def test_signals_remove_what_is_half_written(tmp_path, number, code, text):
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [sys.executable, "-c", f"import time{WRITES}{PROGRAM}"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     assert process.stdout.readline() == "here\n"
-    process.send_signal(signal.SIGINT)
+    assert len(os.listdir(tmp_path)) == 1
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "gpuparse: interrupted\n")
+    assert (process.returncode, err) == (code, text)
+    assert os.listdir(tmp_path) == []
 
 
-def test_an_interruption_inside_compiled_code_is_one_too(capsys):
+def test_an_ignored_signal_stays_ignored():
+    hang_up = "def main(words):\n import signal; signal.raise_signal(signal.SIGHUP); return 7\n"
+    start = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    assert subprocess.run([sys.executable, "-c", start + hang_up + PROGRAM]).returncode == 7
+
+
+@pytest.mark.parametrize("unbuffered", [False, True])
+@pytest.mark.parametrize("words", [["-m", "gpuparse", "--help"], ["-m", "gpuparse", "config"]])
+def test_a_full_stdout_is_an_error(words, unbuffered):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, *["-u"] * unbuffered, *words],
+            cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    assert done.returncode == 5
+    assert done.stderr == "gpuparse: error: <stdout>: No space left on device\n"
+
+
+def test_a_short_write_is_finished(monkeypatch, capfdbinary):
+    text = "".join(f"{i}\n" for i in range(30_000))
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda where, content: write(where, content[:1000]))
+
+    def main(arguments):
+        sys.stdout.buffer.write(text.encode())
+        print(text, end="")
+        return 0
+
+    assert run(main, []) == 0
+    assert capfdbinary.readouterr().out.decode() == text + text
+
+
+def test_a_stdout_that_does_not_wait_is_waited_for():
+    code = f"import os; os.set_blocking(1, False)\n{MUCH}{PROGRAM}"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    time.sleep(0.3)  # until the pipe is full
+    assert process.communicate(timeout=60)[0] == b"x" * 1_000_000
+    assert process.returncode == 7
+
+
+MUCH = """
+def main(words):
+    import sys
+    sys.stdout.write('x' * 1_000_000)
+    return 7
+"""
+
+
+@pytest.mark.parametrize("command", [None, *__main__.COMMANDS])
+def test_a_closed_stdout_is_an_error_of_every_command(command, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert run(__main__.main, [command or "--help"]) == 3
+    assert capsys.readouterr().err.startswith("gpuparse: error: standard output is closed;")
+
+
+MESSAGES = """
+def main(words):
+    import os, sys, time
+    from gpuparse.commands.console import Progress, say
+    with Progress("parsing", interval=0) as progress, open("out", "wb") as file:
+        for i in range(3):
+            say("message"); progress.advance(1)
+            file.write(os.read(0, 1) or b"data")
+    print("data")
+    return 7
+"""
+
+
+def messages_to(stderr, folder, **options) -> subprocess.Popen:
+    """A command that writes messages, and data to stdout and to a file."""
+    return subprocess.Popen(
+        [sys.executable, "-c", MESSAGES + PROGRAM], cwd=folder, stderr=stderr,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, **options,
+    )  # fmt: skip
+
+
+def test_messages_that_cannot_be_written_are_lost_and_nothing_else(tmp_path):
+    with open("/dev/full", "wb") as full:
+        processes = [messages_to(full, tmp_path)]
+        assert processes[0].communicate(timeout=60)[0] == b"data\n"
+    closed = messages_to(None, tmp_path, preexec_fn=lambda: os.close(2))
+    assert closed.communicate(timeout=60)[0] == b"data\n"
+    assert (tmp_path / "out").read_bytes() == b"datadatadata"
+    left = messages_to(subprocess.PIPE, tmp_path)
+    assert left.stderr.readline() == b"gpuparse: message\n"
+    left.stderr.close()  # the reader goes away
+    left.stdin.write(b"abc")
+    left.stdin.close()
+    assert left.stdout.read() == b"data\n"
+    left.stdout.close()
+    assert [each.wait(60) for each in (*processes, closed, left)] == [7, 7, 7]
+    assert (tmp_path / "out").read_bytes() == b"abc"
+
+
+def test_a_closed_stdin_is_an_error(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run(__main__.main, ["evaluate", "-", "parsed.conllu"]) == 3
+    assert capsys.readouterr().err == "gpuparse: error: <stdin>: is closed; name a file\n"
+
+
+def test_an_interruption_that_became_another_error_is_one_too(capsys):
     def main(arguments):
         try:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt as interrupt:
             raise SystemError("returned a result with an exception set") from interrupt
 

@@ -465,4 +465,4 @@ def test_a_full_disk_is_told(trained):
             cwd=ROOT, stdout=full, stderr=subprocess.PIPE,
         )  # fmt: skip
     assert done.returncode == 5
-    assert done.stderr == b"gpuparse: error: No space left on device\n"
+    assert done.stderr == b"gpuparse: error: <stdout>: No space left on device\n"
