@@ -13,6 +13,45 @@ template<class W> struct SumType { using type = int32_t; };
 template<> struct SumType<float> { using type = float; };
 template<class W> using Sum = typename SumType<W>::type;
 
+// LINE sums.
+template<class W> struct SumVector { typedef int32_t type __attribute__((vector_size(64))); };
+template<> struct SumVector<float> { typedef float type __attribute__((vector_size(64))); };
+
+// Load LINE weights as sums.
+inline void load_weights(const float* weights, SumVector<float>::type& sums) {
+    memcpy(&sums, weights, sizeof(sums));
+}
+inline void load_weights(const int16_t* weights, SumVector<int32_t>::type& sums) {
+    typedef int16_t Weights __attribute__((vector_size(LINE * sizeof(int16_t))));
+    Weights lanes;
+    memcpy(&lanes, weights, sizeof(lanes));
+    sums = __builtin_convertvector(lanes, SumVector<int32_t>::type);
+}
+inline void load_weights(const int8_t* weights, SumVector<int32_t>::type& sums) {
+    typedef int8_t Weights __attribute__((vector_size(LINE * sizeof(int8_t))));
+    typedef int16_t Wider __attribute__((vector_size(LINE * sizeof(int16_t))));
+    Weights lanes;
+    memcpy(&lanes, weights, sizeof(lanes));
+    // Two steps: g++ converts vectors of four times the width number by number.
+    sums = __builtin_convertvector(__builtin_convertvector(lanes, Wider), SumVector<int32_t>::type);
+}
+
+// Load the weights line[low ^ 0], line[low ^ 1], ... as sums.
+template<class W>
+inline void load_permuted(const W* line, uint32_t low, typename SumVector<W>::type& sums) {
+    W permuted[LINE];
+#ifdef __clang__
+    for (uint32_t k = 0; k < LINE; ++k) permuted[k] = line[low ^ k];
+#else
+    typedef W Weights __attribute__((vector_size(LINE * sizeof(W))));
+    Weights lanes, order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    memcpy(&lanes, line, sizeof(lanes));
+    lanes = __builtin_shuffle(lanes, order ^ (W)low);
+    memcpy(permuted, &lanes, sizeof(lanes));
+#endif
+    load_weights(permuted, sums);
+}
+
 // Hides a row number from the vectoriser: gathers by vector instructions are slower than loads.
 inline uint64_t scalar(uint32_t row) {
     asm("" : "+r"(row));
@@ -42,20 +81,11 @@ struct PairScorer {
           base(arena.take<uint32_t>((AHEAD + 1) * (keys.n + 1))),
           code(arena.take<uint32_t>(plan.codes.n0 * (keys.n + 1))) {
         if (arena.failed()) return;
-        const int64_t combinations = plan.codes.n1;
-        for (int64_t f = 0; f < plan.word.n0; ++f) {
-            const WordFamily& family = words_of(plan)[f];
-            // The root too: it stands for the modifier of an end that is absent.
-            for (int64_t i = 0; i <= keys.n; ++i) {
-                if (!has_word(family, i, keys)) continue;
-                const uint32_t base = word_base(family, i, keys, rows);
-                Sum<W>* sum = word_sum + (family.role * (keys.n + 1) + i) * LINE;
-                visit_codes(plan, family, [&](const uint32_t* codes) {
-                    for (int64_t c = 0; c < combinations; ++c)
-                        sum[c] += weights[scalar(base ^ codes[c])];
-                });
-            }
-        }
+        constexpr bool is_whole = (W)0.5 == 0;
+        if constexpr (is_whole)
+            sum_words_by_code(arena);
+        else
+            sum_words();
     }
 
     // Fill out(h, 1..n) of the heads first..n with the scores of two words each.
@@ -90,6 +120,55 @@ struct PairScorer {
     }
 
 private:
+    // Sum the word families, each combination in the order of the families: float sums depend on it.
+    void sum_words() {
+        const int64_t combinations = plan.codes.n1;
+        for (int64_t f = 0; f < plan.word.n0; ++f) {
+            const WordFamily& family = words_of(plan)[f];
+            // The root too: it stands for the modifier of an end that is absent.
+            for (int64_t i = 0; i <= keys.n; ++i) {
+                if (!has_word(family, i, keys)) continue;
+                const uint32_t base = word_base(family, i, keys, rows);
+                Sum<W>* sum = word_sum + (family.role * (keys.n + 1) + i) * LINE;
+                visit_codes(plan, family, [&](const uint32_t* codes) {
+                    for (int64_t c = 0; c < combinations; ++c)
+                        sum[c] += weights[scalar(base ^ codes[c])];
+                });
+            }
+        }
+    }
+
+    // The same sums of whole numbers: whole lines are added for each table of codes, and combinations
+    // then pick their codes.
+    void sum_words_by_code(Arena& arena) {
+        typedef typename SumVector<W>::type Sums;
+        const int64_t tables = plan.codes.n0;
+        ArenaMark mark(arena);
+        Sums* const by_code = (Sums*)arena.take<Sum<W>>(2 * tables * LINE);
+        if (!by_code) return;
+        for (int64_t i = 0; i <= keys.n; ++i) {
+            memset(by_code, 0, 2 * tables * sizeof(Sums));
+            for (int64_t f = 0; f < plan.word.n0; ++f) {
+                const WordFamily& family = words_of(plan)[f];
+                if (!has_word(family, i, keys)) continue;
+                const uint32_t base = word_base(family, i, keys, rows), low = base % LINE;
+                Sums line;
+                load_permuted(weights + (base - low), low, line);
+                Sums* const of_role = by_code + family.role * tables;
+                of_role[family.first_codes] += line;
+                if (family.second_codes >= 0) of_role[family.second_codes] += line;
+            }
+            for (int64_t role = 0; role < 2; ++role) {
+                Sum<W>* sum = word_sum + (role * (keys.n + 1) + i) * LINE;
+                for (int64_t table = 0; table < tables; ++table) {
+                    const Sum<W>* of_codes = (const Sum<W>*)(by_code + role * tables + table);
+                    const uint32_t* codes = plan.codes.data + table * plan.codes.n1;
+                    for (int64_t c = 0; c < plan.codes.n1; ++c) sum[c] += of_codes[codes[c]];
+                }
+            }
+        }
+    }
+
     // Find the base rows of a family for the arcs of head h, and prefetch them.
     void find_bases(int64_t f, int64_t h) const {
         const int64_t n = keys.n, stride = keys.stride;

@@ -11,32 +11,9 @@
 
 namespace gpuparse {
 
-constexpr int64_t LABEL_LANES = 16;        // a line has a multiple of this many weights
+constexpr int64_t LABEL_LANES = LINE;      // a line has a multiple of this many weights
 constexpr int32_t LITTLE = -(1 << 30);  // of padding lanes, so that the maximum never picks them
 constexpr int64_t CACHE_LINE = 64;         // bytes
-
-// LABEL_LANES sums.
-template<class W> struct LabelVector { typedef int32_t type __attribute__((vector_size(64))); };
-template<> struct LabelVector<float> { typedef float type __attribute__((vector_size(64))); };
-
-// Load LABEL_LANES weights as sums.
-inline void load_weights(const float* weights, LabelVector<float>::type& sums) {
-    memcpy(&sums, weights, sizeof(sums));
-}
-inline void load_weights(const int16_t* weights, LabelVector<int32_t>::type& sums) {
-    typedef int16_t Weights __attribute__((vector_size(LABEL_LANES * sizeof(int16_t))));
-    Weights lanes;
-    memcpy(&lanes, weights, sizeof(lanes));
-    sums = __builtin_convertvector(lanes, LabelVector<int32_t>::type);
-}
-inline void load_weights(const int8_t* weights, LabelVector<int32_t>::type& sums) {
-    typedef int8_t Weights __attribute__((vector_size(LABEL_LANES * sizeof(int8_t))));
-    typedef int16_t Wider __attribute__((vector_size(LABEL_LANES * sizeof(int16_t))));
-    Weights lanes;
-    memcpy(&lanes, weights, sizeof(lanes));
-    // Two steps: g++ converts vectors of four times the width number by number.
-    sums = __builtin_convertvector(__builtin_convertvector(lanes, Wider), LabelVector<int32_t>::type);
-}
 
 // What labels of the arcs of one sentence are scored from.
 template<class W>
@@ -117,7 +94,7 @@ void sum_labels(int64_t h, int64_t m, const LabelSums<W>& labels, Sum<W>* __rest
 template<class W>
 Sum<W> largest_sum(int64_t h, int64_t m, const LabelSums<W>& labels, const int64_t* lines,
                    int64_t count) {
-    typedef typename LabelVector<W>::type Lanes;
+    typedef typename SumVector<W>::type Lanes;
     const int64_t direction = h < m ? 0 : 1, stride = labels.joint->stride;
     const Sum<W>* of_head = labels.of_word(0, direction, h);
     const Sum<W>* of_modifier = labels.of_word(1, direction, m);
