@@ -1,9 +1,8 @@
 """Files written completely or not at all, and folders with one writer."""
 
 import fcntl
-import glob
+import hashlib
 import os
-import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,8 +11,8 @@ from typing import BinaryIO
 
 from gpuparse.errors import ConfigError, DataError
 
-_WHOLE_NAME = 100  # characters of a file's name that its temporary name has
-_RANDOM = 8  # hexadecimal digits in it
+_WHOLE_NAME = 200  # bytes of a file's name that its hidden names have
+_BEGINNING = 40  # characters of a longer name that they have, each of at most 4 bytes
 
 
 def standard_input() -> BinaryIO:
@@ -30,16 +29,17 @@ def standard_input() -> BinaryIO:
 def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when it is complete.
 
-    It is written under a temporary name in the same folder, flushed to disk and renamed; after an
-    exception it is removed. A symbolic link is followed, not replaced; a pipe or device is written
-    to directly. The file has the ordinary mode (0666 minus the umask).
+    It is written under a temporary name in the same folder, which it is locked under, flushed to
+    disk and renamed; after an exception it is removed. A symbolic link is followed, not replaced; a
+    pipe or device is written to directly. The file has the ordinary mode (0666 minus the umask).
 
     Args:
         path: of the file.
         force: whether an existing file may be replaced.
     Yields: The binary file to write to.
     Raises:
-        ConfigError: the file exists and `force` is false, or it is a folder.
+        ConfigError: the file exists and `force` is false, it is a folder, or another process is
+            writing it.
         OSError: the folder is missing or not writable, or the disk is full.
     Cost: one fsync of the file and one of its folder.
     """
@@ -50,24 +50,20 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
         with open(target, "wb") as stream:
             yield stream
         return
-    if os.path.exists(target) and not force:
-        raise ConfigError(f"{path}: exists; give --force to replace it")
     folder, name = os.path.split(target)
-    temporary = os.path.join(
-        folder, f".{name[:_WHOLE_NAME]}.{secrets.token_hex(_RANDOM // 2)}.part"
-    )
-    # os.open with O_EXCL: tempfile would make the file readable by its owner alone.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+    temporary = _hidden(folder, name, "part")
+    with os.fdopen(_new_file(temporary, path), "wb") as file:
+        try:
+            if os.path.exists(target) and not force:
+                raise ConfigError(f"{path}: exists; give --force to replace it")
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+            os.replace(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
     _sync_folder(folder)
 
 
@@ -102,8 +98,7 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
 def lock_file(path: str | Path) -> Iterator[None]:
     """Be the only process that writes a file, which need not exist.
 
-    Temporary files of `replace_file` that killed processes left are removed. The lock is like that
-    of `lock_folder`, on `.NAME.lock` beside the file.
+    The lock is like that of `lock_folder`, on `.NAME.lock` beside the file.
 
     Args: path: the file.
     Raises:
@@ -111,17 +106,21 @@ def lock_file(path: str | Path) -> Iterator[None]:
         OSError: its folder is missing or cannot be written to.
     """
     folder, name = os.path.split(os.path.abspath(path))
-    with _locked(os.path.join(folder, f".{name}.lock"), path):
-        if len(name) <= _WHOLE_NAME:  # otherwise it could be that of another file
-            pattern = f".{glob.escape(name)}.{_RANDOM * '[0-9a-f]'}.part"
-            for left in glob.glob(os.path.join(glob.escape(folder), pattern)):
-                os.unlink(left)
+    with _locked(_hidden(folder, name, "lock"), path):
         yield
+
+
+def _hidden(folder: str, name: str, end: str) -> str:
+    """The path of a file that belongs to the file of that name; it has a part of a long name."""
+    if len(os.fsencode(name)) > _WHOLE_NAME:
+        name = f"{name[:_BEGINNING]}~{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
+    return os.path.join(folder, f".{name}.{end}")
 
 
 @contextmanager
 def _locked(path: str, target: str | Path) -> Iterator[None]:
-    descriptor = _lock(path, target)
+    while (descriptor := _open_locked(path, target, os.O_RDWR | os.O_CREAT)) is None:
+        pass
     try:
         yield
     finally:
@@ -131,17 +130,32 @@ def _locked(path: str, target: str | Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _lock(path: str, folder: str | Path) -> int:
+def _new_file(path: str, target: str | Path) -> int:
+    """A new and locked file, in place of what a killed process left."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        with suppress(FileNotFoundError):
+            left = _open_locked(path, target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            if left is not None:
+                os.unlink(path)
+                os.close(left)
+        with suppress(FileExistsError):
+            made = _open_locked(path, target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            if made is not None:
+                return made
+
+
+def _open_locked(path: str, target: str | Path, flags: int) -> int | None:
+    """Open a file and lock it; None if it was taken away meanwhile."""
+    descriptor = os.open(path, flags, 0o666)
+    with suppress(FileNotFoundError):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
         except BlockingIOError:
             os.close(descriptor)
             raise ConfigError(
-                f"{folder}: another process is writing there; wait for it or name another output"
+                f"{target}: another process is writing there; wait for it or name another output"
             ) from None
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        os.close(descriptor)
+    os.close(descriptor)
+    return None

@@ -4,11 +4,12 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from gpuparse.errors import ConfigError
-from gpuparse.files import lock_folder, replace_file
+from gpuparse.files import lock_file, lock_folder, replace_file
 
 
 def write(path, data: bytes = b"new", **options):
@@ -89,9 +90,59 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
-def test_a_name_of_the_longest_length_works(tmp_path):
-    write(tmp_path / ("x" * 255))
-    assert os.listdir(tmp_path) == ["x" * 255]
+@pytest.mark.parametrize("name", ["x" * 255, "語" * 85])
+def test_a_name_of_the_longest_length_works(tmp_path, name):
+    write(tmp_path / name)
+    assert os.listdir(tmp_path) == [name]
+    with lock_file(tmp_path / name), pytest.raises(ConfigError), lock_file(tmp_path / name):
+        pass
+
+
+def test_a_file_has_one_writer(tmp_path):
+    code = "import sys; from gpuparse.files import replace_file\n"
+    code += "with replace_file(sys.argv[1], force=True) as file: file.write(b'other')"
+    command = [sys.executable, "-c", code, tmp_path / "out"]
+    with replace_file(tmp_path / "out") as file:
+        file.write(b"first")
+        other = subprocess.run(command, capture_output=True, text=True)
+        assert "another process is writing there" in other.stderr
+    assert (tmp_path / "out").read_bytes() == b"first"
+    assert subprocess.run(command).returncode == 0
+    assert (tmp_path / "out").read_bytes() == b"other"
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path):
+    code = "import os, sys; from gpuparse.files import replace_file\n"
+    code += "with replace_file(sys.argv[1]) as file: file.write(b'x'); os.kill(os.getpid(), 9)"
+    assert subprocess.run([sys.executable, "-c", code, tmp_path / "out"]).returncode == -9
+    assert os.listdir(tmp_path) == [".out.part"]
+    write(tmp_path / "out")
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path):
+    (tmp_path / "other").write_bytes(b"other")
+    (tmp_path / ".out.part").symlink_to("other")
+    with pytest.raises(OSError, match=r"out\.part"):
+        write(tmp_path / "out")
+    assert (tmp_path / "other").read_bytes() == b"other"
+
+
+def test_of_many_writers_at_once_each_writes_or_is_refused(tmp_path):
+    def attempt(k: int) -> int:
+        try:
+            with replace_file(tmp_path / "out") as file:
+                file.write(b"%d" % k * 1000)
+        except ConfigError:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(16) as pool:
+        for _ in range(20):
+            assert sum(pool.map(attempt, range(16))) == 1
+            assert len(set((tmp_path / "out").read_bytes())) <= 2
+            assert os.listdir(tmp_path) == ["out"]
+            (tmp_path / "out").unlink()
 
 
 def test_a_missing_folder_is_an_error_of_the_system(tmp_path):

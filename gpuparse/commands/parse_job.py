@@ -125,10 +125,7 @@ class Job:
     def parse_shards(self, inputs: list[Sharded], progress: Progress) -> int:
         """Parse inputs in shards; returns the number of malformed sentences."""
         share = Share(sum(each.n_bytes for each in inputs))
-        failed = sum(self._parse_sharded(each, progress, share) for each in inputs)
-        for each in inputs:
-            each.finish()
-        return failed
+        return sum(self._parse_sharded(each, progress, share) for each in inputs)
 
     def _parse_sharded(self, sharded: Sharded, progress: Progress, share: Share) -> int:
         checked = False

@@ -215,11 +215,6 @@ class Sharded:
         with lock_file(self._output):
             return self._joined(parse, pass_over)
 
-    def finish(self) -> None:
-        """Remove the mark of a joined output; called when all inputs are done."""
-        if self._wanted.which is None:
-            self._whole.unlink(missing_ok=True)
-
     def _joined(self, parse: Parse, pass_over: Callable[[int], None]) -> int:
         shards = range(1, self._wanted.n + 1)
         if (faults := self._finished()) is not None:
@@ -400,22 +395,37 @@ def _write_marker(path: Path, marker: dict[str, Any]) -> None:
 
 
 def _read_marker(path: Path) -> dict[str, Any] | None:
-    """A marker, or None if there is none; an unreadable marker matches nothing."""
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError:
+    """A marker, or None if there is none; one that is damaged matches nothing."""
+    if not path.exists():
         return None
-    with suppress(ValueError):
-        marker = json.loads(text)
-        if isinstance(marker, dict) and marker.get("format") == _FORMAT:
-            return marker
-    return {"format": None}
+    marker = None
+    if path.is_file() and path.stat().st_size <= _BLOCK:
+        with suppress(ValueError, RecursionError):
+            marker = json.loads(path.read_bytes())
+    return marker if _is_marker(marker) else {"format": None}
+
+
+def _is_marker(marker: Any) -> bool:
+    """Whether it has everything that a marker has, of the right types."""
+
+    def has(part: Any, **types: type) -> bool:
+        is_sound = isinstance(part, dict) and all(
+            type(part.get(name)) is kind for name, kind in types.items()
+        )
+        return is_sound and all(part[name] >= 0 for name, kind in types.items() if kind is int)
+
+    return (
+        has(marker, format=int, version=str, model=str, faults=int, options=dict)
+        and marker["format"] == _FORMAT
+        and has(marker.get("input"), **{"from": int, "to": int, "sha256": str})
+        and has(marker.get("output"), size=int, sha256=str)
+    )
 
 
 def _differences(marker: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     """The differences between the origin of a finished shard and the wanted one, in words."""
     if marker["format"] != wanted["format"]:
-        return ["its marker has an unknown version"]
+        return ["its marker is damaged or of another version"]
     trouble = []
     if marker["input"] != wanted["input"]:
         trouble.append("it is of another input")
