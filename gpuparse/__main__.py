@@ -29,6 +29,7 @@ COMMANDS = {
     ),
     "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
     "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),
+    "doctor": ("gpuparse.commands.doctor", "test this installation, and print it for bug reports"),
     "config": ("gpuparse.commands.config", "check a config file, or print all keys"),
 }
 ALIASES = {"calibration": "reliability"}  # earlier names, not listed

@@ -43,6 +43,12 @@ class NoTreeError(GpuparseError, ValueError):
     exit_code = 3
 
 
+class SelfTestError(GpuparseError):
+    """A device, or native code, gives wrong results or none."""
+
+    exit_code = 7
+
+
 class NativeError(GpuparseError):
     """The compiled library is missing, older than its sources, or made for another processor."""
 

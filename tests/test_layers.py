@@ -30,6 +30,7 @@ LEVELS = {
     "confidence": 5,
     "decoder_choice": 5,
     "model_folder": 5,
+    "self_test": 5,
     "learning": 6,
     "commands": 7,
     "__main__": 8,

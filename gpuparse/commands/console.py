@@ -27,6 +27,7 @@ MEANINGS = {
     4: "bad model",
     5: "out of memory, disk space or device memory",
     6: "the compiled library is missing or does not fit",
+    7: "a self-test failed",
     INTERRUPTED: "interrupted",
 }
 _EXHAUSTED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EMFILE, errno.ENFILE}

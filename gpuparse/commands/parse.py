@@ -11,7 +11,12 @@ from typing import BinaryIO
 
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.parse_job import STANDARD, Job, Share
-from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
+from gpuparse.commands.resources import (
+    choose_device,
+    limit_torch_threads,
+    thread_count,
+    working_device,
+)
 from gpuparse.commands.shards import Recipe, Sharded, wanted_shards
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
@@ -22,6 +27,7 @@ from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
 from gpuparse.model_folder import load_parser, sum_of_folder
 from gpuparse.parser import Parser
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
+from gpuparse.self_test import device_difference
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,7 +50,12 @@ def main(arguments: Sequence[str]) -> int:
     check_shard(options)
     tell = silent if options.quiet else say
     threads, model = thread_count(options.threads), _model(options, tell)
-    device = _device(options, model.search_decoder, tell)
+    device = working_device(
+        _device(options, model.search_decoder, tell),
+        options.device,
+        lambda: device_difference(model, "cuda", options.backend, keep_heads=options.keep_heads),
+        can_fall_back=options.backend != "gpu",
+    )
     is_native = _is_native(options.backend, device)
     limit_torch_threads(threads, is_native=is_native)
     job = Job(

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuparse.errors import ConfigError
+from gpuparse.commands.console import say
+from gpuparse.errors import ConfigError, SelfTestError
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
@@ -89,6 +90,27 @@ def choose_device(wanted: str, say: Callable[[str], None]) -> str:
     if wanted == "auto":
         say("device: cuda")
     return "cuda"
+
+
+def working_device(
+    device: str, wanted: str, difference: Callable[[], str], *, can_fall_back: bool = True
+) -> str:
+    """A chosen device, or the CPU if the device fails its self-test.
+
+    Args:
+        device: of `choose_device`. wanted: what the user asked for.
+        difference: does the self-test; as `device_difference`.
+        can_fall_back: whether the work can be done on the CPU as it was asked for.
+    Raises: SelfTestError: the device fails, and the user asked for it.
+    """
+    what = "" if device == "cpu" else difference()
+    if not what:
+        return device
+    text = f"device {device}: its self-test fails: {what}"
+    if wanted == device or not can_fall_back:
+        raise SelfTestError(f"{text}; use --device cpu")
+    say(f"{text}; the work is done on the CPU")
+    return "cpu"
 
 
 def _cuda_trouble() -> str:

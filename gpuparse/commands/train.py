@@ -22,7 +22,12 @@ from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.evaluate import graph_scores_as_text, scores_as_text
 from gpuparse.commands.gold import Gold, check_treebanks, guide_source, guides_of, parsed, read_gold
-from gpuparse.commands.resources import choose_device, limit_torch_threads, thread_count
+from gpuparse.commands.resources import (
+    choose_device,
+    limit_torch_threads,
+    thread_count,
+    working_device,
+)
 from gpuparse.config import RunConfig, load_config
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.draw import draw_tree
@@ -41,6 +46,7 @@ from gpuparse.learning.trainer import Trainer
 from gpuparse.learning.updates import check_learning
 from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
+from gpuparse.self_test import device_difference, with_random_weights
 
 MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose
 _UNREACHABLE = {
@@ -232,10 +238,11 @@ class Run:
 
     def _trainer(self, treebank: Treebank) -> Trainer:
         config = self.config
-        trainer = Trainer(
-            treebank, self.arcs, self.labels, config, threads=self.threads,
-            guides=self.guides["train"], processes=self.processes, device=self.device,
-        )  # fmt: skip
+        trainer = self._trainer_on(self.device, treebank)
+        device = working_device(self.device, config.device, lambda: self._difference(trainer))
+        if device != self.device:
+            self.device = device
+            trainer = self._trainer_on(device, treebank)
         roots = "one root a tree" if trainer.single_root else "any number of roots"
         self.tell(f"{config.decoder}, {roots}, {self.threads} threads, parsing on {self.device}")
         if trainer.n_unreachable and self.graphs:
@@ -244,6 +251,21 @@ class Run:
             done = _UNREACHABLE[config.learning.unreachable]
             self.tell(f"{trainer.n_unreachable:,} non-projective training trees {done}")
         return trainer
+
+    def _trainer_on(self, device: str, treebank: Treebank) -> Trainer:
+        return Trainer(
+            treebank, self.arcs, self.labels, self.config, threads=self.threads,
+            guides=self.guides["train"], processes=self.processes, device=device,
+        )  # fmt: skip
+
+    def _difference(self, trainer: Trainer) -> str:
+        """The self-test of the device, with the kinds of weights that the run needs there."""
+        model, of_run = trainer.model(16), ["int16"]
+        if self.config.backend == "torch":
+            of_run.append("float32")
+        tested = (with_random_weights(model, dtype) for dtype in of_run)
+        found = (device_difference(each, self.device, only_known=True) for each in tested)
+        return next(filter(None, found), "")
 
     def _learn(self, trainer: Trainer, origin: Origin) -> None:
         epochs = {

@@ -1,0 +1,166 @@
+"""Self-tests: what a device or native code computes, against a form known to be right."""
+
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+
+from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
+from gpuparse.parser import NOTHING_KNOWN, Parser
+from gpuparse.parts import axes_of
+from gpuparse.scoring.engines import Found
+from gpuparse.scoring.weights import Weights
+
+LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)  # words of the generated sentences
+
+
+def generated_batch(parser: Parser, *, only_known: bool = False, seed: int = 1) -> Batch:
+    """Sentences of random values, with random guides if the parser reads guides.
+
+    only_known: whether to leave out the value of words that the parser does not know.
+    """
+    rng = np.random.default_rng(seed)
+    lengths = np.array(LENGTHS, np.int64)
+    widths = lengths + 1 + 2 * MARGIN
+    starts = np.cumsum(widths) - widths + MARGIN
+    known = parser.vocabularies
+    values = np.full((len(known.fields), widths.sum()), BEFORE, np.int32)
+    is_word = np.zeros(values.shape[1], np.bool_)
+    for start, n in zip(starts.tolist(), LENGTHS, strict=True):
+        values[:, start] = ROOT
+        values[:, start + n + 1 : start + n + 1 + MARGIN] = AFTER
+        is_word[start + 1 : start + n + 1] = True
+    for row, field in enumerate(known.fields):
+        ids = rng.integers(FIRST_VALUE - 1, known.size(field), is_word.sum())
+        lowest = FIRST_VALUE if only_known and known.values[field] else UNKNOWN
+        values[row, is_word] = np.where(ids < FIRST_VALUE, lowest, ids)
+    batch = Batch(values, starts, lengths)
+    if not parser.templates.guide:
+        return batch
+    guides = np.concatenate([(m := np.arange(1, n + 1)) - rng.integers(1, m + 1) for n in LENGTHS])
+    return batch.guided(guides)
+
+
+def with_random_weights(parser: Parser, dtype: str = "int16", seed: int = 1) -> Parser:
+    """A parser whose weights are small whole numbers, for tests before anything is learned.
+
+    For sentences of known values: learning keeps features of unknown ones at zero, which some
+    engines rely on.
+    """
+    rng = np.random.default_rng(seed)
+
+    def drawn(weights: Weights) -> Weights:
+        return Weights(rng.integers(-99, 100, weights.array.shape).astype(dtype))
+
+    labels = None if parser.label_weights is None else drawn(parser.label_weights)
+    return replace(parser, arcs=drawn(parser.arcs), label_weights=labels, compiled=None)
+
+
+def device_difference(
+    parser: Parser,
+    device: str,
+    backend: str = "auto",
+    *,
+    keep_heads: bool = False,
+    only_known: bool = False,
+) -> str:
+    """The first difference between a device and native code, on generated sentences.
+
+    Args:
+        parser: whose scores, search and labels run: every kernel that a job with it needs.
+        device, backend: as `Parser.parse` takes them.
+        keep_heads: whether heads are known in the job; the first word of each sentence then is
+            attached to the root.
+        only_known: as for `generated_batch`.
+    Returns: What differs, or the error, in one line; "" where the results are equal to the byte.
+    Cost: the kernels are compiled, as the job needs them; then some milliseconds.
+    """
+    batch = generated_batch(parser, only_known=only_known)
+    known = NOTHING_KNOWN
+    if keep_heads:
+        known = np.full(batch.values.shape[1], -1, np.int64)
+        known[batch.starts + 1] = 0
+    try:
+        found = parser.search(
+            batch, known=known, batch_size=len(batch), device=device, backend=backend
+        )
+    except Exception as error:  # whatever a driver or a compiler raises
+        return _in_one_line(error)
+    wanted = parser.search(batch, known=known, batch_size=len(batch))
+    return first_difference(batch, found, wanted)
+
+
+def first_difference(batch: Batch, found: Found, wanted: Found) -> str:
+    """Where two results for a batch differ first, in one line; "" where they are equal."""
+    names = ["heads", "labels"]
+    pairs = [(found.heads, wanted.heads), (found.labels, wanted.labels)]
+    for s, (start, n) in enumerate(zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True)):
+        words = slice(start + 1, start + n + 1)
+        for name, (its, right) in zip(names, pairs, strict=True):
+            wrong = np.flatnonzero(its[words] != right[words])
+            if len(wrong):
+                w = int(wrong[0])
+                return (
+                    f"generated sentence {s + 1} of {n} words, word {w + 1}: {name[:-1]}"
+                    f" {its[words][w]}, expected {right[words][w]}"
+                )
+    if found.arcs is None or wanted.arcs is None:
+        return ""
+    for name, its, right in zip(found.arcs._fields, found.arcs, wanted.arcs, strict=True):
+        if not np.array_equal(its, right):
+            return f"{name} of the arcs of graphs differ"
+    return ""
+
+
+# Decoder -> the module of inference.textbook with its textbook form, and the scores it takes.
+_TEXTBOOK = {
+    "eisner": ("projective", ()),
+    "chu_liu_edmonds": ("spanning_trees", ()),
+    "eisner_sibling": ("projective", ("sibling", "end")),
+    "eisner_grandchild": ("higher_order", ("sibling", "inner_grandchild", "outer_grandchild")),
+    "eisner_grand_sibling": (
+        "higher_order",
+        ("sibling", "grandparent", "grand_sibling", "end"),
+    ),
+    "eisner_tri_sibling": ("higher_order", ("sibling", "tri_sibling", "outermost", "end")),
+}
+
+
+def native_difference(decoder: str, sentences: int = 12, seed: int = 1) -> str:
+    """The first difference between native search and the textbook form; "" for none.
+
+    Args:
+        decoder: a key of TESTED_DECODERS.
+        sentences: of 1 to 6 words, with small whole numbers as scores, so that trees tie.
+    """
+    import torch  # and inference with it, which the parser does without
+
+    from gpuparse.inference.scores import Scores, decode
+
+    module, fields = _TEXTBOOK[decoder]
+    textbook = getattr(import_module(f"gpuparse.inference.textbook.{module}"), decoder)
+    rng = np.random.default_rng(seed)
+    for number in range(sentences):
+        n, single_root = 1 + number % 6, number % 2 == 1
+        parts = {
+            field: rng.integers(-3, 4, [n + 1] * len(axes_of(field))).astype(np.float64)
+            for field in ("arc", *fields)
+        }
+        wanted, *_ = textbook(*parts.values(), single_root=single_root)
+        tensors = {field: torch.from_numpy(part).unsqueeze(0) for field, part in parts.items()}
+        try:
+            scores = Scores(lengths=torch.tensor([n]), **tensors)
+            found = decode(decoder, scores, single_root=single_root, backend="cpu")
+        except Exception as error:  # whatever goes wrong is what the test is for
+            return _in_one_line(error)
+        heads = [] if found.heads is None else found.heads[0].tolist()
+        if heads != list(wanted):
+            return f"sentence {number + 1}: heads {heads[1:]}, expected {list(wanted)[1:]}"
+    return ""
+
+
+TESTED_DECODERS = tuple(_TEXTBOOK)
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
