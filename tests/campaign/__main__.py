@@ -21,23 +21,36 @@ from pathlib import Path
 
 import torch
 
+from gpuparse import native
 from tests.campaign.bench import Bench
 from tests.campaign.kills import kill_shards, kill_streams, kill_training
+from tests.campaign.models import damaged_models, damaged_states
+from tests.campaign.mutants import mutants
+from tests.campaign.places import places
+from tests.campaign.races import races
+from tests.campaign.streams import disks, streams
 from tests.campaign.tensors import tensors
 
 Trial = Callable[[random.Random, Bench], list[str]]
 CAMPAIGNS: dict[str, Trial] = {
+    "mutants": mutants,
+    "models": damaged_models,
+    "states": damaged_states,
     "tensors": tensors,
     "kill-training": kill_training,
     "kill-shards": kill_shards,
     "kill-streams": kill_streams,
+    "disks": disks,
+    "streams": streams,
+    "places": places,
+    "races": races,
 }
-SHOWN = 5  # failures of a campaign
 
 
 def main(arguments: Sequence[str]) -> int:
     """The command."""
     options = read_options(arguments)
+    native.library()  # an error without it: everything would be tried, but slowly
     torch.set_num_threads(1)  # processes are forked: no threads may run
     names = options.only or list(CAMPAIGNS)
     failed, lines = [], []

@@ -1,0 +1,95 @@
+"""Damaged models and states: refused in one line, or the result of the undamaged ones."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+from gpuparse.commands import parse, train
+from tests.campaign.bench import MIXING, SYSTEMS, Bench
+from tests.campaign.running import Failure, call, check_end, check_same, contents
+
+REFUSED = 4
+
+
+def damage(file: Path, draw: random.Random) -> str:
+    """Change a file in some way; says which."""
+    text = bytearray(file.read_bytes())
+    kind = draw.choice(["bit", "bit", "bit", "byte", "cut", "more", "moved", "gone", "folder"])
+    at = draw.randrange(max(1, min(len(text), draw.choice([64, 4096, len(text)]))))
+    if kind == "bit":
+        text[at] ^= 1 << draw.randrange(8)
+    elif kind == "byte":
+        text[at] = draw.choice(b'0 9"{}[],:\xff\0')
+    elif kind == "cut":
+        del text[at:]
+    elif kind == "more":
+        text += draw.randbytes(draw.choice([1, 100]))
+    elif kind == "moved":
+        text = text[at:] + text[:at]
+    file.unlink()
+    if kind == "folder":
+        file.mkdir()
+    elif kind != "gone":
+        file.write_bytes(text)
+    return f"{file.name} {kind} at {at}"
+
+
+def damaged_models(draw: random.Random, bench: Bench) -> list[str]:
+    """One file of a model is damaged; its parses are those of the whole model, or none."""
+    system = draw.choice([name for name in SYSTEMS if name != MIXING])
+    place = bench.place()
+    model = place / "model"
+    shutil.copytree(bench.model(system), model)
+    said = damage(draw.choice(sorted(model.iterdir())), draw)
+    file = bench.config(system).parent / "dev.conllu"
+    words = [file, "--threads", 1, *draw.choice([[], ["--probabilities"], ["--kbest", 2]])]
+    undamaged = call(parse.main, [bench.model(system), *words], place)
+    ended = call(parse.main, [model, *words], place)
+    try:
+        check_end(ended, [undamaged.code, REFUSED])
+        if ended.code == REFUSED and len(ended.err.splitlines()) > 3:
+            raise Failure(f"more than a line: {ended.err}")
+        if ended.code == 0:
+            check_same({"output": ended.out}, {"output": undamaged.out}, "parses")
+    except Failure as failure:
+        raise Failure(f"{system}: {said}: {failure}") from None
+    return [f"model: exit {ended.code}"]
+
+
+def damaged_states(draw: random.Random, bench: Bench) -> list[str]:
+    """The state of an unfinished run is damaged; the run is refused, or ends as if undisturbed."""
+    system = draw.choice([name for name in SYSTEMS if name != MIXING])
+    model = bench.place() / "model"
+    shutil.copytree(unfinished(system, bench), model)
+    said = damage(model / "last" / "state.safetensors", draw)
+    words = [bench.config(system), *SYSTEMS[system], f"output={model}", "--resume"]
+    ended = call(train.main, words, model.parent)
+    try:
+        check_end(ended, [0, 2, REFUSED])
+        if ended.code == 0:
+            check_same(contents(model), bench.bytes_of(system), "resumed")
+    except Failure as failure:
+        raise Failure(f"{system}: {said}: {failure}") from None
+    return [f"state: exit {ended.code}"]
+
+
+def unfinished(system: str, bench: Bench) -> Path:
+    """The folder of a run that ended after its first kept state."""
+    folder = bench.folder / f"unfinished-{system}"
+    if folder.exists():
+        return folder
+
+    def begin(words: object) -> int:
+        def keep(*given: object) -> None:
+            write(*given)
+            raise KeyboardInterrupt
+
+        write = train.write_checkpoint
+        train.write_checkpoint = keep  # of this process alone
+        return train.main(words)
+
+    words = [bench.config(system), *SYSTEMS[system], f"output={folder}"]
+    check_end(call(begin, words, bench.folder), [130])
+    return folder
