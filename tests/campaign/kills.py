@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from gpuparse.commands import parse
-from tests.campaign.bench import MIXING, SYSTEMS, Bench
-from tests.campaign.running import Child, check_end, check_same, contents
+from tests.campaign.bench import SYSTEMS, Bench
+from tests.campaign.running import Child, check_end, check_same, contents, outputs
 
 MOST = 3  # kills of one run
 
@@ -102,7 +102,11 @@ def killed_and_again(
             check_same({"output": final.read_bytes()}, {"output": whole}, "after a kill")
     if kind == "shards" or not final.exists():
         check_end(Child(parse.main, words, output.parent).wait(), [0])
-    check_same(contents(output), {final.name: whole}, f"{kind}, done again")
+    check_same(outputs(output), {final.name: whole}, f"{kind}, done again")
+    if kind == "shards":  # a finished run is left as it is
+        before = contents(output)
+        check_end(Child(parse.main, words, output.parent).wait(), [0])
+        check_same(contents(output), before, "a finished run, given again")
     return outcomes
 
 
@@ -122,6 +126,3 @@ def duration(bench: Bench) -> float:
         check_end(child.wait(), [0])
         _durations[bench] = child.seconds
     return _durations[bench]
-
-
-__all__ = ["MIXING", "kill_shards", "kill_streams", "kill_training"]

@@ -117,6 +117,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     }  # fmt: skip
 
 
+def outputs(folder: Path) -> dict[str, bytes]:
+    """All files below a folder but the marks of shards, which stay."""
+    return {name: text for name, text in contents(folder).items() if not name.endswith(".done")}
+
+
 def check_same(found: Mapping[str, bytes], expected: Mapping[str, bytes], what: str) -> None:
     """Failure unless two folders have the same files."""
     differ = [name for name in sorted({*found, *expected}) if found.get(name) != expected.get(name)]

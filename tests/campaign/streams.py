@@ -14,6 +14,7 @@ from tests.campaign.running import (
     check_end,
     check_same,
     contents,
+    outputs,
     shell,
 )
 
@@ -98,5 +99,5 @@ def disks(draw: random.Random, bench: Bench) -> list[str]:
             check_same({"output": kept[bench.input.name]}, {"output": whole}, f"exit code {code}")
         if code:
             check_end(call(parse.main, words, bench.folder), [0])
-        check_same(contents(place / "out"), {bench.input.name: whole}, f"exit code {code}, {kind}")
+        check_same(outputs(place / "out"), {bench.input.name: whole}, f"exit code {code}, {kind}")
     return [f"{kind}: exit {code}"]
