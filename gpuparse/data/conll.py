@@ -97,12 +97,13 @@ def stream_treebanks(
             does; lines count from 1, bytes from 0.
     Returns: the chunks; write_predictions of each, one after the other, is the whole file.
     Raises: DataError, whose text begins with file:line.
-    Cost: memory for two chunks, or for the longest sentence; a line longer than max_line is never
-        held whole.
+    Cost: memory for two chunks, or for the longest sentence; lines longer than max_line and
+        malformed sentences much longer than a chunk are never held whole.
     """
     reader = _Reader(source, on_error, max_line)
     reader.line, reader.byte = first_line, first_byte
     pending = b""
+    long = chunk_bytes
     while True:
         block = binary_file.read(chunk_bytes)
         pending += block
@@ -114,9 +115,18 @@ def stream_treebanks(
             pending = pending[cut:]
         if not block:
             return
+        cut = 0
         if len(pending) - (pending.rfind(b"\n") + 1) > max_line + 1:
-            yield reader.scan(pending)
-            pending = yield from reader.rest_of_sentence(binary_file, chunk_bytes)
+            cut = len(pending)
+        elif len(pending) >= long:
+            long = 2 * len(pending)  # so that all looks together cost as much as two
+            cut = reader.malformed_beginning(pending)
+        if cut:
+            yield reader.scan(pending[:cut])
+            rest = pending[cut:]
+            pending = yield from reader.rest_of_sentence(binary_file, chunk_bytes, rest)
+        if len(pending) < chunk_bytes:
+            long = chunk_bytes
 
 
 def write_predictions(
@@ -260,12 +270,13 @@ class _Reader:
         self.max_line = max_line
         self.line = 1
         self.byte = 0
+        self.line_end = b"\n"  # of the line before
         self.warned_of_crlf = False
 
     def scan(self, text: bytes, *, at_end: bool = False) -> Treebank:
         """Treebank of the next bytes of the file, which begin where a sentence does."""
         warnings = []
-        if self.byte == 0 and text.startswith(BYTE_ORDER_MARK):
+        if self._begins_with_mark(text):
             text = text[len(BYTE_ORDER_MARK) :]
             self.byte = len(BYTE_ORDER_MARK)
             warnings.append(f"{self.source}: begins with a byte order mark; it is left out")
@@ -293,32 +304,48 @@ class _Reader:
             lines=scanned.lines + self.line,
             spans=scanned.spans,
             dropped=found[: len(found) if skip else 0, scanner.FAULT_START :].copy(),
-            file_end=_file_end(text) if at_end and len(text) in ends else b"",
+            file_end=self._file_end(text) if at_end and len(text) in ends else b"",
             warnings=warnings,
             faults=faults,
         )
         self._pass(text)
         return treebank
 
+    def malformed_beginning(self, text: bytes) -> int:
+        """Length of the beginning of a sentence that ends with its first malformed line.
+
+        Returns: 0 if no whole line but the last one is, or if the next lines may mend it.
+        """
+        end = text.rfind(b"\n", 0, max(0, text.rfind(b"\n"))) + 1
+        start = len(BYTE_ORDER_MARK) if self._begins_with_mark(text) else 0
+        data = np.frombuffer(text[start:end], np.uint8)
+        faults = scanner.scan(data, self.max_line, stop_at_fault=True).faults
+        if not len(faults) or faults[0, scanner.FAULT_CODE] == scanner.RANGE_PAST_END:
+            return 0
+        return text.index(b"\n", start + int(faults[0, scanner.FAULT_OFFSET])) + 1
+
     def rest_of_sentence(
-        self, binary_file: BinaryIO, chunk_bytes: int
+        self, binary_file: BinaryIO, chunk_bytes: int, held: bytes
     ) -> Generator[Treebank, None, bytes]:
         """Reads on to the end of a sentence that is too long to hold, as chunks without words.
 
+        Args: held: what was read of it already, none of which is blank.
         Returns: the bytes read beyond its end.
         """
-        held = b""
         while True:
             block = binary_file.read(chunk_bytes)
             text = held + block
             end = _first_sentence_end(text) if block else len(text)
             piece = text[:end] if end or not block else text[:-2]
             if piece and self.on_error == "keep":
-                yield self._without_words(piece, b"" if block else _file_end(piece))
+                yield self._without_words(piece, b"" if block else self._file_end(piece))
             self._pass(piece)
             if end or not block:
                 return text[end:]
             held = text[-2:]
+
+    def _begins_with_mark(self, text: bytes) -> bool:
+        return self.byte == 0 and text.startswith(BYTE_ORDER_MARK)
 
     def _without_words(self, text: bytes, file_end: bytes) -> Treebank:
         """Bytes that the writer shall pass on as they are."""
@@ -338,6 +365,10 @@ class _Reader:
     def _pass(self, text: bytes) -> None:
         self.line += text.count(b"\n")
         self.byte += len(text)
+        self.line_end = _line_end(text, self.line_end)
+
+    def _file_end(self, text: bytes) -> bytes:
+        return _file_end(text, _line_end(text, self.line_end))
 
 
 def _last_sentence_end(text: bytes) -> int:
@@ -354,10 +385,18 @@ def _first_sentence_end(text: bytes) -> int:
     return min(ends, default=0)
 
 
-def _file_end(text: bytes) -> bytes:
-    """What is missing for the text to end in a blank line, in the text's own kind of line end."""
+def _line_end(text: bytes, before: bytes) -> bytes:
+    """The last line end of a text, or the one before the text where it has none."""
+    last = text.rfind(b"\n")
+    if last < 0:
+        return before
+    return b"\r\n" if text[last - 1 : last] == b"\r" else b"\n"
+
+
+def _file_end(text: bytes, line_end: bytes) -> bytes:
+    """What is missing for the text to end in a blank line; half a line end is completed."""
     if text.endswith((b"\n\n", b"\n\r\n")):
         return b""
-    last = text.rfind(b"\n")
-    line_end = b"\r\n" if last > 0 and text[last - 1 : last] == b"\r" else b"\n"
+    if text.endswith(b"\r"):
+        return b"\n" if text.endswith(b"\n\r") else b"\n" + line_end
     return line_end if text.endswith(b"\n") else 2 * line_end

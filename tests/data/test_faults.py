@@ -342,6 +342,31 @@ def test_18_unknown_words_tags_and_relations_are_read_and_unknown_to_the_tables(
         assert found.tolist() == [-1]
 
 
+@pytest.mark.parametrize("tail", ["\r", "x\r", "\r\r", "\n\r"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_03_a_torn_line_end_is_completed(tail, end):
+    text = (GOOD + "1\tword").replace("\n", end) + tail
+    kept = written(read(text, on_error="keep")).decode()
+    assert kept.startswith(text)
+    assert kept.removeprefix(text) == "\n" + ("" if tail.endswith("\n\r") else end)
+    assert written(read(text, on_error="skip")).decode() == GOOD.replace("\n", end)
+
+
+@pytest.mark.parametrize("bad", ["1\ta\n", word(2), "#\r#\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_25_malformed_sentences_of_any_length_are_never_held_whole(bad, end):
+    middle = "".join(word(i) for i in range(1, 4)) + bad + 2000 * word(4)
+    text = (GOOD + middle + "\n" + GOOD).replace("\n", end).encode()
+    whole = one(text, on_error="keep")
+    assert [len(whole), len(whole.faults)] == [2, 1]
+    chunks = list(stream_treebanks(io.BytesIO(text), "f", chunk_bytes=1000, on_error="keep"))
+    assert max(len(chunk.data) for chunk in chunks) < 4000
+    assert b"".join(map(written, chunks)) == text
+    assert [str(e) for chunk in chunks for e in chunk.faults] == list(map(str, whole.faults))
+    skipped = stream_treebanks(io.BytesIO(text), "f", chunk_bytes=1000, on_error="skip")
+    assert b"".join(map(written, skipped)).decode() == 2 * GOOD.replace("\n", end)
+
+
 LONG = GOOD + sentence(word(1), word(2, "x" * 500), word(3), sent_id="b") + GOOD
 
 
