@@ -148,7 +148,7 @@ class Scarce:
         monkeypatch.setattr(DeviceParser, "_parse", scarce)
 
 
-def test_without_memory_the_budget_is_halved(
+def test_case_31_without_memory_the_budget_is_halved(
     model: Parser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = model.parse(TEST)
@@ -165,7 +165,7 @@ def test_without_memory_the_budget_is_halved(
     assert scarce.refused == 0
 
 
-def test_a_sentence_that_no_device_has_memory_for_is_parsed_in_main_memory(
+def test_case_31_a_sentence_that_no_device_has_memory_for_is_parsed_in_main_memory(
     model: Parser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = model.parse(TEST)
@@ -177,7 +177,7 @@ def test_a_sentence_that_no_device_has_memory_for_is_parsed_in_main_memory(
     assert sum(sentences for sentences, _ in scarce.batches) == len(SENTENCES) - too_long
 
 
-def test_without_memory_for_any_sentence_all_are_parsed_in_main_memory(
+def test_case_31_without_memory_for_any_sentence_all_are_parsed_in_main_memory(
     model: Parser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = model.parse(TEST)

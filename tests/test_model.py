@@ -209,7 +209,7 @@ def test_a_folder_in_the_place_of_a_file(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("part", [0, 0.001, 0.3, 0.999])
-def test_a_truncated_file(folder: Path, name: str, part: float) -> None:
+def test_case_38_a_truncated_file(folder: Path, name: str, part: float) -> None:
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[: int(len(content) * part)])
     assert str(folder) in refused(folder)
@@ -223,7 +223,7 @@ def test_bytes_too_many(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_flipped_bit_anywhere(folder: Path, saved: Path, name: str) -> None:
+def test_case_38_a_flipped_bit_anywhere(folder: Path, saved: Path, name: str) -> None:
     content = bytearray((folder / name).read_bytes())
     draw = random.Random(name)
     places = {0, 7, len(content) - 1} | {draw.randrange(len(content)) for _ in range(60)}
@@ -311,7 +311,7 @@ def test_a_large_least_gain_leaves_the_projective_trees(decoder: str, tmp_path: 
 
 
 @pytest.mark.parametrize("value", [0, 3, 4.0, "4", None, [4], {}, True])
-def test_another_format(folder: Path, value: object) -> None:
+def test_case_38_another_format(folder: Path, value: object) -> None:
     facts, tensors = facts_of(folder)
     rewrite(folder, facts, tensors, form=value)
     assert "format 4" in refused(folder)
@@ -326,7 +326,7 @@ def test_weird_metadata(folder: Path, text: str) -> None:
     assert str(folder) in refused(folder)
 
 
-def test_unknown_facts_are_refused(folder: Path) -> None:
+def test_case_40_unknown_facts_are_refused(folder: Path) -> None:
     facts, tensors = facts_of(folder)
     rewrite(folder, facts, tensors)
     parses(folder)
@@ -334,7 +334,7 @@ def test_unknown_facts_are_refused(folder: Path) -> None:
     assert "unknown or missing: 'author', 'more'" in refused(folder)
 
 
-def test_another_programs_weights(folder: Path) -> None:
+def test_case_38_another_programs_weights(folder: Path) -> None:
     save_file({"weight": np.zeros((3, 3), np.float32)}, folder / WEIGHTS)
     assert "not a gpuparse model" in refused(folder)
     save_file({}, folder / WEIGHTS, metadata={"format": "pt"})
@@ -352,7 +352,7 @@ def test_no_weights_at_all(folder: Path) -> None:
         assert "damaged or not a weights file" in refused(folder)
 
 
-def test_a_header_that_claims_to_be_huge(folder: Path) -> None:
+def test_case_39_a_header_that_claims_to_be_huge(folder: Path) -> None:
     content = (folder / WEIGHTS).read_bytes()
     for size in (1 << 40, (1 << 64) - 1, len(content), 100_000_000):
         (folder / WEIGHTS).write_bytes(size.to_bytes(8, "little") + content[8:])
@@ -426,7 +426,7 @@ def test_heads_and_labels_of_the_input_are_not_looked_at(model: Parser) -> None:
     assert np.array_equal(found.labels, expected.labels)
 
 
-def test_nothing_known_is_parsed_all_the_same(model: Parser) -> None:
+def test_case_18_nothing_known_is_parsed_all_the_same(model: Parser) -> None:
     words = [
         row(m, f"neu{m}", "_", "neu", lemma="neu", cpos="NEU", fpos="NEU", feats="Neu=Neu")
         for m in range(1, 12)

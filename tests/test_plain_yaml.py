@@ -76,14 +76,14 @@ def test_keys_are_words_and_have_lines():
         ("a: '" + "x" * MAX_YAML_BYTES + "'\n", "longer than 1048576 bytes"),
     ],
 )
-def test_hostile_yaml_is_refused(text, message):
+def test_case_41_hostile_yaml_is_refused(text, message):
     with pytest.raises(ConfigError) as caught:
         parse_yaml(text, "run.yaml")
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_bomb_is_refused_at_once():
+def test_case_41_a_bomb_is_refused_at_once():
     levels = "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
     started = time.process_time()
     with pytest.raises(ConfigError, match="anchors"):

@@ -168,7 +168,7 @@ def test_all_errors_come_at_once_with_their_lines(config_file):
         ("sead", "seed"),
     ],
 )
-def test_the_nearest_key_is_named(config_file, key, near):
+def test_case_43_the_nearest_key_is_named(config_file, key, near):
     [error] = errors_of(config_file(MINIMAL), f"{key}=1")
     assert error == f"command line: {key}: unknown key; did you mean {near}?"
 

@@ -69,7 +69,7 @@ def test_a_command_without_errors_keeps_its_code():
     assert run(lambda words: 0, []) == 0
 
 
-def test_device_memory_errors_are_resource_errors(capsys):
+def test_case_31_device_memory_errors_are_resource_errors(capsys):
     torch = pytest.importorskip("torch")
     assert run(raising(torch.cuda.OutOfMemoryError("2 GiB")), []) == 5
     assert capsys.readouterr().err == "gpuparse: error: out of memory: 2 GiB\n"
@@ -134,7 +134,7 @@ def test_an_ignored_signal_stays_ignored():
 
 @pytest.mark.parametrize("unbuffered", [False, True])
 @pytest.mark.parametrize("words", [["-m", "gpuparse", "--help"], ["-m", "gpuparse", "config"]])
-def test_a_full_stdout_is_an_error(words, unbuffered):
+def test_case_33_a_full_stdout_is_an_error(words, unbuffered):
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, *["-u"] * unbuffered, *words],

@@ -120,7 +120,7 @@ def test_only_head_deprel_and_deps_change(trained, tmp_path, capfdbinary):
     assert [found.names[i] for i in found.relations[is_primary]] == labels
 
 
-def test_empty_nodes_and_what_hangs_from_them_stay(trained, monkeypatch, capfdbinary):
+def test_case_11_empty_nodes_and_what_hangs_from_them_stay(trained, monkeypatch, capfdbinary):
     text = (
         "# text = a b\n1-2\tab\t_\t_\t_\t_\t_\t_\t_\t_\n"
         "1\tHunde\thund\tN\tNN\t_\t9\tx\t9:x|1.1:obj\tM=1\n"
@@ -160,7 +160,7 @@ def test_a_set_without_sibling_templates_is_refused(trained, tmp_path, capfdbina
     assert not (tmp_path / "model").exists()
 
 
-def test_faulty_deps_stop_it_or_are_left_out(trained, tmp_path, capfdbinary):
+def test_case_17_faulty_deps_stop_it_or_are_left_out(trained, tmp_path, capfdbinary):
     sound, faulty = tmp_path / "sound.conllu", tmp_path / "faulty.conllu"
     text = trained.folder / "train.conllu"
     shutil.copy(text, sound)

@@ -87,7 +87,7 @@ def test_training_says_what_pruning_left(trained):
     assert (model.decoder, model.pruner.max_heads) == (trained[1], 4)
 
 
-def test_a_run_that_was_cut_off_goes_on(trained, tmp_path, monkeypatch):
+def test_case_35_a_run_that_was_cut_off_goes_on(trained, tmp_path, monkeypatch):
     folder = tmp_path / "again"
     folder.mkdir()
     for name in ("run.yaml", "set.yaml", "train.conllu", "test.conllu"):
@@ -123,7 +123,7 @@ def certified(text):
     return len(rows), len(marked)
 
 
-def test_trees_that_may_not_be_the_best_ones_are_marked_and_counted(
+def test_case_30_trees_that_may_not_be_the_best_ones_are_marked_and_counted(
     trained, parsed, monkeypatch, tmp_path
 ):
     file = trained[0] / "test.conllu"

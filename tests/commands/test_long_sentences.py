@@ -33,7 +33,7 @@ def parsed(trained, tmp_path, capfd):
     return call
 
 
-def test_misc_says_which_sentences_were_not_searched(trained, limit, parsed):
+def test_case_21_misc_says_which_sentences_were_not_searched(trained, limit, parsed):
     whole, said = parsed(trained.test)
     assert not any("too long" in line for line in said)
     found, said = parsed(trained.test, "--max-cells", str(limit))

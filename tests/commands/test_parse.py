@@ -79,7 +79,7 @@ def first_sentences(text: bytes) -> bytes:
     ],
     ids=lambda options: " ".join(map(str, options)),
 )
-def test_nothing_changes_a_byte(trained, expected, parse_run, options, tmp_path):
+def test_case_45_nothing_changes_a_byte(trained, expected, parse_run, options, tmp_path):
     if "cuda" in options:
         torch = pytest.importorskip("torch")
         if not torch.cuda.is_available():
@@ -151,7 +151,7 @@ def test_a_pipeline_of_processes(trained, expected):
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("last", [2, 1, 0])
-def test_line_ends_byte_order_marks_and_missing_ends(
+def test_case_02_line_ends_byte_order_marks_and_missing_ends(
     trained, expected, parse_run, tmp_path, line_end, mark, last
 ):
     text = trained.test.read_bytes().rstrip(b"\n") + b"\n" * last
@@ -162,7 +162,7 @@ def test_line_ends_byte_order_marks_and_missing_ends(
 
 
 @pytest.mark.parametrize("text", [b"", b"# only a comment\n", b"\n\n"])
-def test_files_without_words_come_back(parse_run, text):
+def test_case_01_files_without_words_come_back(parse_run, text):
     code, out, _ = parse_run(stdin=text)
     assert code == 0
     assert out.startswith(text)
@@ -286,7 +286,7 @@ def test_forcing_no_decoder(trained, parse_run):
     assert lines == ["gpuparse: error: --force-decoder needs --decoder NAME"]
 
 
-def test_a_reader_that_goes_away(trained, tmp_path):
+def test_case_34_a_reader_that_goes_away(trained, tmp_path):
     (tmp_path / "long.conllu").write_bytes(trained.test.read_bytes() * 40)
     process = subprocess.Popen(
         [sys.executable, "parse.py", trained.model, tmp_path / "long.conllu", "--quiet"],
@@ -383,7 +383,7 @@ def without_columns(text: bytes, *empty: int) -> bytes:
     return b"\n".join(b"\t".join(row) for row in rows)
 
 
-def test_an_input_without_tags_is_refused_before_any_output(trained, parse_run, tmp_path):
+def test_case_44_an_input_without_tags_is_refused_before_any_output(trained, parse_run, tmp_path):
     path, out = tmp_path / "bare.conllu", tmp_path / "out"
     path.write_bytes(without_columns(trained.test.read_bytes(), 3, 4))
     code, written, lines = parse_run(path, "--output", out)
@@ -458,7 +458,7 @@ def test_output_sent_into_the_input_is_refused(trained, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_full_disk_is_told(trained):
+def test_case_33_a_full_disk_is_told(trained):
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "parse.py", trained.model, trained.test, "--quiet"],

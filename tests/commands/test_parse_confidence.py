@@ -254,7 +254,7 @@ def sentence(heads) -> bytes:
 
 
 @pytest.mark.parametrize("name", [*WRONG, *CROSSING])
-def test_heads_that_cannot_be_kept(trained, call, name):
+def test_case_29_heads_that_cannot_be_kept(trained, call, name):
     heads, message = (WRONG | CROSSING)[name]
     good = trained.test.read_bytes()[: trained.test.read_bytes().index(b"\n\n") + 2]
     text, words = sentence(heads), ["--keep-heads", "--quiet"]

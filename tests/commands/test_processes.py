@@ -101,7 +101,7 @@ def until_checkpoint(several: Several, folder: Path) -> None:
         time.sleep(0.005)
 
 
-def test_a_killed_run_goes_on_in_any_number_of_processes(trained, tmp_path):
+def test_case_35_a_killed_run_goes_on_in_any_number_of_processes(trained, tmp_path):
     folder = tmp_path / "model"
     words = [trained.config, f"output={folder}", *LONG]
     several = Several(2, *words)

@@ -466,7 +466,7 @@ class Killed(Exception):
     pass
 
 
-def test_wherever_it_is_killed_the_same_command_ends_with_the_same_bytes(
+def test_case_36_wherever_it_is_killed_the_same_command_ends_with_the_same_bytes(
     parse_run, text, tmp_path, monkeypatch
 ):
     """Cut off after every single change to the folder, as no real kill could be made to."""
@@ -498,7 +498,7 @@ def test_wherever_it_is_killed_the_same_command_ends_with_the_same_bytes(
     assert last > 20
 
 
-def test_a_killed_process_goes_on_at_its_shard(trained, tmp_path):
+def test_case_36_a_killed_process_goes_on_at_its_shard(trained, tmp_path):
     text, out = tmp_path / "many.conllu", tmp_path / "out"
     text.write_bytes(generate(4000, 5))
     words = [trained.model, text, "--threads", 1, "--device", "cpu"]

@@ -94,7 +94,7 @@ def test_the_model_folder_holds_the_model_and_its_config(trained):
     assert config.data.train.endswith("train.conllu")
 
 
-def test_the_same_bytes_again_wherever_and_with_any_threads(trained, train_run, tmp_path):
+def test_case_46_the_same_bytes_again_wherever_and_with_any_threads(trained, train_run, tmp_path):
     code, out, _ = train_run("threads=2", "device=auto", "--quiet")
     assert code == 0
     assert out == trained.out
@@ -139,7 +139,7 @@ def test_without_labels_no_label_is_scored(train_run):
     ("how", "said"),
     [("oracle", "replaced"), ("reorder", "learned from with their words in a projective order")],
 )
-def test_unreachable_trees_are_counted(train_run, how, said):
+def test_case_16_unreachable_trees_are_counted(train_run, how, said):
     words = ["decoder=eisner", "learning.epochs=1", "data.test=null", f"learning.unreachable={how}"]
     lines = train_run(*words)[2]
     assert any(re.search(rf"[1-9]\d* non-projective training trees {said}", x) for x in lines)
@@ -198,7 +198,7 @@ def test_what_cannot_be_done_is_one_line_and_leaves_nothing(train_run, tmp_path,
     assert not (tmp_path / "model").exists()
 
 
-def test_a_treebank_without_sentences(train_run, tmp_path):
+def test_case_01_a_treebank_without_sentences(train_run, tmp_path):
     (tmp_path / "empty.conllu").write_text("# nothing\n")
     result = train_run(f"data.train={tmp_path}/empty.conllu")
     assert result[0] == 3
@@ -247,7 +247,7 @@ def test_what_stands_in_the_output_folder_is_kept(trained, train_run, tmp_path):
     assert "is not a folder" in error_of(train_run("--force"))
 
 
-def test_a_second_writer_is_turned_away(train_run, tmp_path):
+def test_case_37_a_second_writer_is_turned_away(train_run, tmp_path):
     with lock_folder(tmp_path / "model"):
         result = train_run()
     assert result[0] == 2
@@ -269,7 +269,9 @@ def cut_after(monkeypatch, n_checkpoints: int) -> None:
     monkeypatch.setattr(train, "write_checkpoint", write)
 
 
-def test_a_run_cut_off_after_any_epoch_ends_with_the_same_bytes(train_run, tmp_path, monkeypatch):
+def test_case_35_a_run_cut_off_after_any_epoch_ends_with_the_same_bytes(
+    train_run, tmp_path, monkeypatch
+):
     words = ["data.test=null", "data.dev=null", "--quiet"]
     words += ["learning.epochs=2", "learning.batch_size=3"]
     assert train_run(*words)[0] == 0
@@ -324,7 +326,7 @@ def test_a_damaged_checkpoint_is_told(unfinished, trained, train_run, tmp_path):
     assert contents(tmp_path / "model") == contents(trained.model)
 
 
-def test_a_killed_process_can_be_resumed(trained, train_run, tmp_path):
+def test_case_35_a_killed_process_can_be_resumed(trained, train_run, tmp_path):
     words = ["learning.epochs=30", "data.dev=null", "data.test=null", "labels.epochs=1"]
     folder = tmp_path / "model"
     command = [sys.executable, "train.py", str(trained.config), f"output={folder}", *words]

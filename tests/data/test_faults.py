@@ -67,7 +67,7 @@ def error(text, **options):
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "# no line feed", "\n\n\n", "# a\n\n"])
-def test_01_empty_file_and_comments_only_come_back_as_they_are(text):
+def test_case_01_empty_file_and_comments_only_come_back_as_they_are(text):
     treebank = read(text)
     assert len(treebank) == treebank.n_words == 0
     assert list(treebank) == []
@@ -76,7 +76,7 @@ def test_01_empty_file_and_comments_only_come_back_as_they_are(text):
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("missing", [0, 1, 2])
-def test_02_missing_last_line_feed_and_blank_line_are_added(line_end, missing):
+def test_case_02_missing_last_line_feed_and_blank_line_are_added(line_end, missing):
     text = (GOOD * 2).replace("\n", line_end)
     cut = text[: len(text) - missing * len(line_end)]
     treebank = read(cut)
@@ -84,13 +84,13 @@ def test_02_missing_last_line_feed_and_blank_line_are_added(line_end, missing):
     assert written(treebank).decode() == text
 
 
-def test_02_missing_end_after_a_faulty_sentence():
+def test_case_02_missing_end_after_a_faulty_sentence():
     bad = sentence(word(2))
     assert written(read(GOOD + bad[:-2], on_error="keep")).decode() == GOOD + bad
     assert written(read(GOOD + bad[:-2], on_error="skip")).decode() == GOOD
 
 
-def test_03_crlf_is_accepted_with_one_warning_and_kept():
+def test_case_03_crlf_is_accepted_with_one_warning_and_kept():
     text = (GOOD * 3).replace("\n", "\r\n")
     treebank = read(text)
     assert [w for w in treebank.warnings if "\\r\\n" in w] == treebank.warnings
@@ -101,7 +101,7 @@ def test_03_crlf_is_accepted_with_one_warning_and_kept():
     assert written(treebank).decode() == text
 
 
-def test_03_mixed_line_ends_are_kept():
+def test_case_03_mixed_line_ends_are_kept():
     text = GOOD + GOOD.replace("\n", "\r\n") + GOOD
     treebank = read(text)
     assert len(treebank) == 3
@@ -110,17 +110,17 @@ def test_03_mixed_line_ends_are_kept():
 
 
 @pytest.mark.parametrize("broken", ["wo\rrd", "word\r\r"])
-def test_03_lone_carriage_return_is_an_error_with_its_line(broken):
+def test_case_03_lone_carriage_return_is_an_error_with_its_line(broken):
     message = error(GOOD + sentence(word(1), word(2, broken), sent_id="b"))
     assert message.startswith("f:7: sent_id b: a carriage return without a line feed")
 
 
-def test_03_lone_carriage_return_at_the_end_of_a_line_or_file():
+def test_case_03_lone_carriage_return_at_the_end_of_a_line_or_file():
     assert error(GOOD + word(1).replace("\n", "\r\r\n")).startswith("f:5: a carriage return")
     assert error(GOOD + word(1).replace("\n", "\r")).startswith("f:5: a carriage return")
 
 
-def test_04_byte_order_mark_is_left_out_with_one_warning():
+def test_case_04_byte_order_mark_is_left_out_with_one_warning():
     treebank = read(b"\xef\xbb\xbf" + GOOD.encode())
     assert [w for w in treebank.warnings if "byte order mark" in w] == treebank.warnings
     assert len(treebank.warnings) == 1
@@ -136,7 +136,7 @@ INVALID = [b"\xff", b"\xc3", b"\xc0\xaf", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\x
 
 @pytest.mark.parametrize("bad", INVALID)
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_05_invalid_utf8_is_an_error_with_line_and_byte(bad, mark):
+def test_case_05_invalid_utf8_is_an_error_with_line_and_byte(bad, mark):
     text = mark + GOOD.encode() + word(1, "caf\u00e9").encode() + word(2, "XX").encode() + b"\n"
     data = text.replace(b"XX", b"x" + bad)
     message = error(data)
@@ -144,7 +144,7 @@ def test_05_invalid_utf8_is_an_error_with_line_and_byte(bad, mark):
     assert message.startswith(f"f:6: byte {offset} of the file is not UTF-8")
 
 
-def test_05_the_first_of_several_faults_is_reported():
+def test_case_05_the_first_of_several_faults_is_reported():
     bad = word(2, "XX").encode().replace(b"XX", b"\xff")
     before = error(word(1).encode() + bad + word(7).encode())
     assert before.startswith("f:2: byte ")
@@ -152,7 +152,7 @@ def test_05_the_first_of_several_faults_is_reported():
     assert after.startswith("f:2: ID 7 where 2 should be")
 
 
-def test_05_invalid_utf8_passes_through_unparsed_when_kept():
+def test_case_05_invalid_utf8_passes_through_unparsed_when_kept():
     bad = sentence(word(1, "XX")).encode().replace(b"XX", b"\xfe\xff")
     data = GOOD.encode() + bad + GOOD.encode() + bad
     kept = read(data, on_error="keep")
@@ -166,7 +166,7 @@ STRANGE = ["a\0b", "a\u2028b", "a\x85b", "a\u0085b", "a\u200bb", "\u05d0\u05d1",
 
 
 @pytest.mark.parametrize("form", STRANGE)
-def test_06_lines_split_at_line_feeds_only_and_bytes_are_unchanged(form):
+def test_case_06_lines_split_at_line_feeds_only_and_bytes_are_unchanged(form):
     text = sentence(word(1, form, head="2"), word(2))
     treebank = read(text)
     assert treebank[0].forms == [form, "word"]
@@ -186,18 +186,18 @@ def test_06_lines_split_at_line_feeds_only_and_bytes_are_unchanged(form):
         ("no columns at all\n", "1 column instead of 10"),
     ],
 )
-def test_07_wrong_number_of_columns_is_an_error_with_line_and_count(line, what):
+def test_case_07_wrong_number_of_columns_is_an_error_with_line_and_count(line, what):
     message = error(GOOD + sentence(word(1), line, sent_id="b"))
     assert message.startswith(f"f:7: sent_id b: {what}")
 
 
-def test_08_empty_form_is_an_error():
+def test_case_08_empty_form_is_an_error():
     assert error(sentence(word(1, ""))).startswith("f:2: sent_id a1: FORM (column 2) is empty")
     assert "FORM" in error(sentence(word("1-2", ""), word(1), word(2)))
 
 
 @pytest.mark.parametrize("form", ["_", "New York", " ", "#", "a  b"])
-def test_08_underscore_and_spaces_are_forms(form):
+def test_case_08_underscore_and_spaces_are_forms(form):
     text = sentence(word(1, form))
     treebank = read(text)
     assert treebank[0].forms == [form]
@@ -222,7 +222,7 @@ def test_08_underscore_and_spaces_are_forms(form):
         (["99999999999999999999"], 2, "'99999999999999999999' is no ID"),
     ],
 )
-def test_09_ids_must_be_1_to_n(ids, line, what):
+def test_case_09_ids_must_be_1_to_n(ids, line, what):
     message = error(sentence(*map(word, ids)))
     assert message.startswith(f"f:{line}: sent_id a1: {what}")
 
@@ -238,12 +238,12 @@ def test_09_ids_must_be_1_to_n(ids, line, what):
         ([1, 2, "2-3", 3], 4, "the multiword range 2-3 stands before word 3"),
     ],
 )
-def test_10_multiword_ranges_must_fit(ids, line, what):
+def test_case_10_multiword_ranges_must_fit(ids, line, what):
     assert error(sentence(*map(word, ids))).startswith(f"f:{line}: sent_id a1: {what}")
 
 
 @pytest.mark.parametrize("ids", [["1-1", 1, 2], ["1-2", 1, 2, "3-3", 3], [1, "2-4", 2, 3, 4]])
-def test_10_good_ranges_are_kept_and_are_no_words(ids):
+def test_case_10_good_ranges_are_kept_and_are_no_words(ids):
     text = sentence(*(word(i, form=f"w{i}") for i in ids))
     treebank = read(text)
     assert treebank[0].forms == [f"w{i}" for i in ids if isinstance(i, int)]
@@ -251,7 +251,7 @@ def test_10_good_ranges_are_kept_and_are_no_words(ids):
 
 
 @pytest.mark.parametrize("ids", [["0.1", 1], [1, "8.1", 2], ["5.1", "0.1", 1], [1, "1.1", "1.2"]])
-def test_11_empty_nodes_are_kept_wherever_they_stand_and_are_no_words(ids):
+def test_case_11_empty_nodes_are_kept_wherever_they_stand_and_are_no_words(ids):
     text = sentence(*map(word, ids))
     treebank = read(text)
     assert treebank.n_words == sum(isinstance(i, int) for i in ids)
@@ -259,7 +259,7 @@ def test_11_empty_nodes_are_kept_wherever_they_stand_and_are_no_words(ids):
     assert written(treebank).decode() == text
 
 
-def test_12_missing_heads_are_normal_in_text_to_parse():
+def test_case_12_missing_heads_are_normal_in_text_to_parse():
     text = sentence(word(1, head="_", label="_"), word(2, head="_", label="_"))
     treebank = read(text)
     assert treebank[0].heads == [-1, -1]
@@ -272,7 +272,7 @@ def checks(*heads, **options):
     return [str(error) for error in check_trees(treebank, **options)]
 
 
-def test_13_missing_head_is_an_error_in_gold_trees_unless_partial():
+def test_case_13_missing_head_is_an_error_in_gold_trees_unless_partial():
     (message,) = checks("0", "_", "1", "_")
     assert message.startswith("f:7: sent_id a1: no HEAD for words 2 (w2) and 4 (w4)")
     assert checks("0", "_", "1", "_", partial=True) == []
@@ -295,27 +295,27 @@ def test_13_missing_head_is_an_error_in_gold_trees_unless_partial():
         (["0", "99999999999"], 7, "HEAD of word 2 (w2) is '99999999999'"),
     ],
 )
-def test_14_cycles_and_wrong_heads_are_errors_that_name_the_words(heads, line, what):
+def test_case_14_cycles_and_wrong_heads_are_errors_that_name_the_words(heads, line, what):
     (message,) = checks(*heads)
     assert message.startswith(f"f:{line}: sent_id a1: {what}")
 
 
-def test_14_a_sentence_that_a_cycle_hangs_from_names_the_cycle_alone():
+def test_case_14_a_sentence_that_a_cycle_hangs_from_names_the_cycle_alone():
     (message,) = checks("2", "3", "4", "3", "0")
     assert "words 3 (w3) and 4 (w4) form a cycle" in message
 
 
-def test_15_several_roots_are_an_error_only_with_single_root():
+def test_case_15_several_roots_are_an_error_only_with_single_root():
     assert checks("0", "0", "1") == []
     (message,) = checks("0", "0", "1", single_root=True)
     assert message.startswith("f:6: sent_id a1: 2 roots: words 1 (w1) and 2 (w2)")
 
 
-def test_15_no_root_is_always_a_cycle():
+def test_case_15_no_root_is_always_a_cycle():
     assert len(checks("2", "1")) == 1
 
 
-def test_16_non_projective_gold_trees_can_be_counted():
+def test_case_16_non_projective_gold_trees_can_be_counted():
     treebank = read(GOOD + sentence(*(word(i + 1, head=h) for i, h in enumerate("3401"))))
     arcs = nonprojective_arcs(treebank.heads, treebank.word_starts)
     assert arcs.tolist() == [False, False, False, True, False, True]
@@ -323,7 +323,7 @@ def test_16_non_projective_gold_trees_can_be_counted():
 
 
 @pytest.mark.parametrize("deps", ["", "x", "9:a|2:b", "1:self", "77:far", "0:a||", "1:a:b|8.1:c"])
-def test_17_deps_are_copied_untouched(deps):
+def test_case_17_deps_are_copied_untouched(deps):
     text = sentence(word(1, deps=deps, head="2"), word(2, deps=deps))
     treebank = read(text)
     assert treebank[0].deps == [deps, deps]
@@ -332,7 +332,7 @@ def test_17_deps_are_copied_untouched(deps):
     assert parsed.decode() == sentence(word(1, deps=deps), word(2, deps=deps, head="1"))
 
 
-def test_18_unknown_words_tags_and_relations_are_read_and_unknown_to_the_tables():
+def test_case_18_unknown_words_tags_and_relations_are_read_and_unknown_to_the_tables():
     known, text = read(GOOD), read(sentence(word(1, "\u4e0d", label="nie:geh\u00f6rt")))
     assert text[0].labels == ["nie:geh\u00f6rt"]
     for column in (1, 7):
@@ -344,7 +344,7 @@ def test_18_unknown_words_tags_and_relations_are_read_and_unknown_to_the_tables(
 
 @pytest.mark.parametrize("tail", ["\r", "x\r", "\r\r", "\n\r"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_03_a_torn_line_end_is_completed(tail, end):
+def test_case_03_a_torn_line_end_is_completed(tail, end):
     text = (GOOD + "1\tword").replace("\n", end) + tail
     kept = written(read(text, on_error="keep")).decode()
     assert kept.startswith(text)
@@ -354,7 +354,7 @@ def test_03_a_torn_line_end_is_completed(tail, end):
 
 @pytest.mark.parametrize("bad", ["1\ta\n", word(2), "#\r#\n"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_25_malformed_sentences_of_any_length_are_never_held_whole(bad, end):
+def test_case_25_malformed_sentences_of_any_length_are_never_held_whole(bad, end):
     middle = "".join(word(i) for i in range(1, 4)) + bad + 2000 * word(4)
     text = (GOOD + middle + "\n" + GOOD).replace("\n", end).encode()
     whole = one(text, on_error="keep")
@@ -371,13 +371,13 @@ LONG = GOOD + sentence(word(1), word(2, "x" * 500), word(3), sent_id="b") + GOOD
 
 
 @pytest.mark.parametrize("limit", [30, 60, 499])
-def test_22_a_long_line_is_an_error(limit):
+def test_case_22_a_long_line_is_an_error(limit):
     expected = f"f:7: sent_id b: the line is longer than {limit} bytes"
     assert error(LONG, max_line=limit).startswith(expected)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_22_the_longest_line_allowed_is_no_error(end):
+def test_case_22_the_longest_line_allowed_is_no_error(end):
     text = LONG.replace("\n", end)
     longest = max(map(len, LONG.split("\n")))
     assert len(read(text, max_line=longest)) == 3
@@ -386,7 +386,7 @@ def test_22_the_longest_line_allowed_is_no_error(end):
 
 @pytest.mark.parametrize("tail", ["", GOOD])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_22_a_long_line_can_be_skipped_or_kept(tail, end):
+def test_case_22_a_long_line_can_be_skipped_or_kept(tail, end):
     bad = sentence(word(1), "# " + "x" * 500 + "\n", word(2), sent_id="b")
     text, bad = (GOOD + bad + tail).replace("\n", end), bad.replace("\n", end)
     kept = read(text, on_error="keep", max_line=40)
@@ -399,14 +399,14 @@ def test_22_a_long_line_can_be_skipped_or_kept(tail, end):
         assert treebank.lines[-1] == (12 if tail else 3)
 
 
-def test_22_a_kept_long_line_at_the_end_of_the_file_is_ended():
+def test_case_22_a_kept_long_line_at_the_end_of_the_file_is_ended():
     text = GOOD + word(1, "x" * 500)[:-1]
     assert written(read(text, on_error="keep", max_line=40)).decode() == text + "\n\n"
     assert written(read(text, on_error="skip", max_line=40)).decode() == GOOD
 
 
 @pytest.mark.parametrize("on_error", ["fail", "skip", "keep"])
-def test_22_ten_megabytes_on_one_line_are_never_held(on_error):
+def test_case_22_ten_megabytes_on_one_line_are_never_held(on_error):
     data = GOOD.encode() + b"1\t" + b"x" * 10_000_000 + b"\n\n" + GOOD.encode()
     options = {"chunk_bytes": 1 << 16, "max_line": 1 << 18, "on_error": on_error}
     write_predictions(one(GOOD.encode()), np.array([0, 1]))  # compiled before memory is watched

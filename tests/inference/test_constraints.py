@@ -152,7 +152,7 @@ def mask(*cells):
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )
-def test_contradictions_name_the_words(masks, message):
+def test_case_29_contradictions_name_the_words(masks, message):
     with pytest.raises(ScoreError, match=message):
         constrain(torch.zeros(2, 4, 4), torch.tensor([3, 2]), **masks)
 

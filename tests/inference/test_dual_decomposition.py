@@ -229,7 +229,7 @@ def test_crossing_arcs_cost_min_gain_under_limits_too(single_root):
 
 
 @every_backend
-def test_one_iteration_gives_a_tree_that_is_mostly_not_certified(backend):
+def test_case_30_one_iteration_gives_a_tree_that_is_mostly_not_certified(backend):
     rng = np.random.default_rng(9)
     n = 9
     arcs, higher = draw_parts(rng, 10, n, "all", forbidden=0.0)

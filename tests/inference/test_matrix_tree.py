@@ -110,7 +110,7 @@ def test_scores_of_any_scale(single_root, scale, kind):
 
 
 @pytest.mark.parametrize("heavy", [0.0, 50.0, 1e3, 1e6])
-def test_heavy_cycles_leave_every_digit(heavy):
+def test_case_28_heavy_cycles_leave_every_digit(heavy):
     """The Laplacian is singular to all digits here; the answer is not."""
     arcs = torch.full((1, 3, 3), -torch.inf, dtype=torch.float64)
     arcs[0, 0, 1], arcs[0, 0, 2] = 0.0, -3.0

@@ -119,7 +119,7 @@ def test_a_resumed_run_ends_with_the_same_model(change: dict) -> None:
 
 
 @pytest.mark.parametrize("kind", ["second-stage", "joint"])
-def test_labels_of_words_without_a_head_are_not_learned_from(kind: str) -> None:
+def test_case_13_labels_of_words_without_a_head_are_not_learned_from(kind: str) -> None:
     """Whatever DEPREL says there."""
     options = changed(OPTIONS, labels_kind=kind, label_epochs=2)
     sentences = without_heads(random_sentences(94, 25, 7), 0.5, 4)
