@@ -67,7 +67,7 @@ def read(
             places = _places(header, file.tell(), size)
             arrays = {name: _read_array(file, place) for name, place in places}
         except (OSError, ValueError, RecursionError) as error:
-            raise ModelError(f"{path}: damaged or not a weights file: {_short(error)}") from error
+            raise ModelError(f"{path}: damaged or not a weights file: {one_line(error)}") from error
     sums = facts.pop(_ARRAYS)
     for name in sorted(set(arrays) | set(sums)):
         if name not in arrays or sums.get(name) != sum_of_array(arrays[name]):
@@ -84,7 +84,7 @@ def facts_text(path: Path) -> str:
         try:
             return _text(_header(file, os.fstat(file.fileno()).st_size))
         except (OSError, ValueError, RecursionError) as error:
-            raise ModelError(f"{path}: damaged or not a weights file: {_short(error)}") from error
+            raise ModelError(f"{path}: damaged or not a weights file: {one_line(error)}") from error
 
 
 def read_text(path: Path, most: int) -> str:
@@ -148,6 +148,12 @@ def sum_of_array(array: np.ndarray) -> str:
     digest = hashlib.sha256(f"{array.dtype.str} {list(array.shape)}\n".encode())
     digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, in one line of characters that can be printed, cut where it is long."""
+    text = " ".join(str(error).split())[:300]
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 class _Place(NamedTuple):
@@ -254,7 +260,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key comes twice")
     return found
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuparse import array_file
-from gpuparse.array_file import as_json, from_json, read_text, sha256
+from gpuparse.array_file import as_json, from_json, one_line, read_text, sha256
 from gpuparse.data.vocabulary import Vocabularies, check_size
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.plan import LINE
@@ -109,8 +109,7 @@ def load_parser(folder: Path) -> Parser:
     try:
         return _assemble(facts, texts, tensors)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError, ConfigError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ModelError(f"{folder}: not a model of this version: {reason}") from error
+        raise ModelError(f"{folder}: not a model of this version: {one_line(error)}") from error
 
 
 def sum_of_folder(folder: Path) -> str:
@@ -131,6 +130,8 @@ def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
     label_templates = None
     if words["labels"]:
         label_templates = parse_set(texts[LABEL_FEATURES], LABEL_FEATURES)
+        if not label_templates.label:
+            raise ValueError(f"{LABEL_FEATURES} has no label templates")
     elif texts[LABEL_FEATURES]:
         raise ValueError(f"{LABEL_FEATURES}, but no labels")
     if set(words["values"]) != set(fields_read(templates, label_templates)):
@@ -177,8 +178,9 @@ def _read_words(text: str) -> dict[str, Any]:
 
     Raises: ValueError, TypeError, RecursionError: it is not such a file, or too large.
     """
-    if text.count(",") > MAX_VALUES + MAX_VALUES // 2:  # before memory is taken for the values
-        raise ValueError(f"{VOCABULARY} has more than {MAX_VALUES:,} values")
+    # Before memory is taken for the values, some of which have commas and brackets in them.
+    if text.count(",") > 2 * MAX_VALUES or text.count("[") + text.count("{") > MAX_VALUES // 16:
+        raise ValueError(f"{VOCABULARY} has more than {MAX_VALUES:,} values, or odd ones")
     words = from_json(text)
     if not isinstance(words, dict) or set(words) != _WORDS:
         raise ValueError(f"{VOCABULARY} has other keys than {', '.join(sorted(_WORDS))}")
@@ -214,7 +216,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
 
     Raises: KeyError, TypeError, ValueError: something is missing or not as it should be.
     """
-    labels, n_labels = words["labels"], 0
+    labels = words["labels"]
     expected = _FACTS | (set(_PRUNER) if "pruner" in tensors else set())
     names = {"arcs"} | (tensors.keys() & {"labels", "pruner"})
     for found, wanted in (
@@ -224,10 +226,9 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
             which = ", ".join(repr(name[:40]) for name in sorted(found ^ wanted)[:3])
             raise ValueError(f"unknown or missing: {which}")
     decoder, joint = facts["decoder"], facts["labels_with_trees"]
-    are_labels = isinstance(labels, list) and all(map(_is_label, labels))
-    if are_labels:
-        n_labels = len(labels)
-        are_labels = n_labels == len(set(labels)) <= MAX_LABELS
+    are_labels = isinstance(labels, list) and len(labels) <= MAX_LABELS
+    are_labels = are_labels and all(map(_is_label, labels)) and len(set(labels)) == len(labels)
+    n_labels = len(labels) if are_labels else 0
     known_decoder = isinstance(decoder, str) and decoder in DECODERS
     gives_graphs = known_decoder and DECODERS[decoder].gives_graphs
     wrong = {

@@ -1,11 +1,14 @@
 """The compiled library under the address and undefined-behaviour sanitizers.
 
-    python -m tests.sanitize                  # hostile calls, then the tests below
-    python -m tests.sanitize tests/data -x    # hostile calls, then pytest with these arguments
+    python -m tests.sanitize                  # hostile calls, models and states, the tests below
+    python -m tests.sanitize models states    # of calls, models, states only these
+    python -m tests.sanitize tests/data -x    # pytest with these arguments
 
 Compiles the library with the sanitizers into build/sanitized (g++ or clang++; some minutes). Runs
-tests/hostile_calls.py, which calls all functions with wrong shapes and numbers, and the tests that
-call compiled code. Ends with 0 if nothing is found. Leaks are not looked for.
+programs that call all functions with wrong shapes and numbers (tests/hostile_calls.py), that load
+hostile models and states (tests/hostile_models.py, tests/hostile_states.py), and the tests that
+call compiled code. Ends with 0 if nothing is found. Leaks are not looked for. A program that dies
+names what it tried last if the environment has SHOW=1.
 """
 
 from __future__ import annotations
@@ -25,7 +28,12 @@ TESTS = [
     "tests/learning",
     "tests/test_model.py",
 ]
-TRIALS = 500
+# What each program tries is refused or harmless.
+HOSTILE = {
+    "calls": ["tests.hostile_calls", "500"],
+    "models": ["tests.hostile_models"],
+    "states": ["tests.hostile_states"],
+}
 # Tests of other engines, and tests that start Python again or measure memory.
 LEFT_OUT = "not triton and not gpu and not compile and not device and not memory"
 
@@ -58,12 +66,19 @@ def main(arguments: list[str]) -> int:
         "UBSAN_OPTIONS": f"{common}:print_stacktrace=1",
         "GPUPARSE_NATIVE_LIBRARY": str(library),
     }
-    hostile = [sys.executable, "-m", "tests.hostile_calls", str(TRIALS)]
+    chosen = [name for name in arguments if name in HOSTILE]
+    commands = [
+        [sys.executable, "-m", *module] for name, module in HOSTILE.items() if name in chosen
+    ]
     # Reports are written to file descriptor 2, which pytest would keep to itself.
     tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--capture=sys"]
-    tests += arguments or [*TESTS, "-k", LEFT_OUT]
+    if not arguments:
+        commands = [[sys.executable, "-m", *module] for module in HOSTILE.values()]
+        commands.append([*tests, *TESTS, "-k", LEFT_OUT])
+    elif len(chosen) < len(arguments):
+        commands.append([*tests, *(word for word in arguments if word not in HOSTILE)])
     codes = []
-    for command in (hostile, tests):
+    for command in commands:
         print("==", *command[1:], flush=True)
         codes.append(subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode)
     print("== no errors found" if not any(codes) else f"== failed: exit codes {codes}")

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.features.plan import LINE, ArcPlan, HigherPlan
 
 WORD = 0xFFFFFFFF  # the bits of a key
@@ -43,10 +43,12 @@ def quantised(averages: np.ndarray, bits: int) -> tuple[np.ndarray, float]:
     """Averages as integers of `bits` bits, the largest becoming the end; and their scale.
 
     A tree's score is multiplied by the scale as a whole, so that no best tree depends on it.
+
+    Raises: ScoreError: an average is not finite.
     """
     largest = float(np.abs(averages).max(initial=0.0))
     if not np.isfinite(largest):
-        raise ValueError("weights that are not finite cannot be stored; learning diverged")
+        raise ScoreError("weights that are not finite cannot be stored; learning diverged")
     end = (1 << (bits - 1)) - 1
     scale = end / largest if largest > 0.0 else 1.0
     whole = np.rint(averages.astype(np.float64) * scale)
