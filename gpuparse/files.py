@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,51 @@ def standard_input() -> BinaryIO:
     if sys.stdin is None:
         raise DataError("<stdin>: is closed; name a file")
     return sys.stdin.buffer
+
+
+@contextmanager
+def unchanged(file: BinaryIO, name: str) -> Iterator[None]:
+    """Make sure that a file is not written to while it is read; pipes and devices are not checked.
+
+    Args: file: open for reading. name: its name in messages.
+    Raises: DataError: at the end, if it was, whatever error of the data that led to.
+    """
+    before = _state(file)
+    error = None
+    try:
+        yield
+    except DataError as found:
+        error = found
+    if _state(file) != before:
+        raise DataError(f"{name}: was changed while it was read; read it again") from error
+    if error is not None:
+        raise error
+
+
+def _state(file: BinaryIO) -> tuple[int, int] | None:
+    """Size and time of the last change of a regular file."""
+    try:
+        status = os.fstat(file.fileno())
+    except OSError:  # no file of the system
+        return None
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
+
+
+def read_input(path: str) -> bytes:
+    """The bytes of a file; "-" is standard input.
+
+    Raises: DataError: it cannot be read, or was changed meanwhile.
+    """
+    name = "<stdin>" if path == "-" else path
+    try:
+        if path == "-":
+            file = standard_input()
+            with unchanged(file, name):
+                return file.read()
+        with open(path, "rb") as file, unchanged(file, name):
+            return file.read()
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {error.strerror}; check the path") from error
 
 
 @contextmanager

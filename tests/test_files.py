@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, and folders with one writer."""
 
+import io
 import os
 import stat
 import subprocess
@@ -8,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gpuparse.errors import ConfigError
-from gpuparse.files import lock_file, lock_folder, replace_file
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.files import lock_file, lock_folder, read_input, replace_file, unchanged
 
 
 def write(path, data: bytes = b"new", **options):
@@ -179,3 +180,41 @@ def test_a_file_is_no_folder_to_lock(tmp_path):
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(ConfigError, match="is not a folder"), lock_folder(path):
             pass
+
+
+def append(path):
+    with path.open("ab") as file:
+        file.write(b"more")
+
+
+def replace(path):
+    path.with_name("new").write_bytes(b"new")
+    path.with_name("new").replace(path)
+
+
+@pytest.mark.parametrize("change", [append, lambda path: os.truncate(path, 1)])
+@pytest.mark.parametrize("error", [None, DataError("in:1: malformed")])
+def test_an_input_that_changes_meanwhile_is_an_error(tmp_path, change, error):
+    (tmp_path / "in").write_bytes(b"old")
+
+    def read():
+        with open(tmp_path / "in", "rb") as file, unchanged(file, "in"):
+            change(tmp_path / "in")
+            if error:
+                raise error
+
+    with pytest.raises(DataError, match=r"^in: was changed while it was read; read it again$"):
+        read()
+
+
+def test_an_input_that_is_replaced_is_read_as_it_was_opened(tmp_path):
+    (tmp_path / "in").write_bytes(b"old")
+    with open(tmp_path / "in", "rb") as file, unchanged(file, "in"):
+        replace(tmp_path / "in")
+        assert file.read() == b"old"
+    assert read_input(str(tmp_path / "in")) == b"new"
+
+
+def test_streams_that_are_no_files_have_no_changes():
+    with pytest.raises(DataError, match=r"^other$"), unchanged(io.BytesIO(b"x"), "in"):
+        raise DataError("other")

@@ -18,6 +18,7 @@ from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import check_sentences
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.files import read_input
 from gpuparse.parser import Parser
 
 SHOWN = 5  # malformed sentences of a file that are reported one by one
@@ -108,10 +109,7 @@ def _text(path: str) -> bytes:
     if path.startswith(SYNTHETIC):
         sentences, seed = path.removeprefix(SYNTHETIC).split(":")
         return generate(int(sentences), int(seed))
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}; check the path") from error
+    return read_input(path)
 
 
 def _well_formed(treebank: Treebank, single_root: bool, graphs: bool, partial: bool) -> Treebank:

@@ -22,7 +22,7 @@ from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
-from gpuparse.files import replace_file, standard_input
+from gpuparse.files import replace_file, standard_input, unchanged
 from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
 from gpuparse.model_folder import load_parser, sum_of_folder
 from gpuparse.parser import Parser
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
         else:
             share = Share(_total(files))
             for file, output in zip(files, outputs, strict=True):
-                with _opened(file) as source, _writer(output, options.force) as target:
+                with _writer(output, options.force) as target, _opened(file) as source:
                     failed += job.parse(source, file, target, progress, share).faults
     if failed:
         # Not silenced by --quiet: it explains the exit code.
@@ -216,9 +216,11 @@ def _total(files: list[str]) -> int:
 @contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
     if file == STANDARD:
-        yield standard_input()
+        source = standard_input()
+        with unchanged(source, "<stdin>"):
+            yield source
         return
-    with open(file, "rb") as source:
+    with open(file, "rb") as source, unchanged(source, file):
         yield source
 
 

@@ -25,8 +25,7 @@ from gpuparse.data.graphs import Graphs
 from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import check_trees
-from gpuparse.errors import DataError
-from gpuparse.files import standard_input
+from gpuparse.files import read_input
 
 __all__ = [
     "Treebank",
@@ -62,11 +61,7 @@ def read_treebank(
     Cost: about 2 ns a byte; some 130 bytes a line beside the file's own bytes.
     """
     source = "<stdin>" if path == "-" else str(path)
-    try:
-        text = standard_input().read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"{source}: cannot be read: {error.strerror}; check the path") from error
-    return treebank_from_bytes(text, source, on_error=on_error, max_line=max_line)
+    return treebank_from_bytes(read_input(str(path)), source, on_error=on_error, max_line=max_line)
 
 
 def treebank_from_bytes(

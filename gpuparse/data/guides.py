@@ -4,7 +4,6 @@ They are in MISC under a key, or in the HEAD column of a second file with the sa
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from gpuparse.data.conll import stream_treebanks
 from gpuparse.data.scanner import FORM, NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError
+from gpuparse.files import unchanged
 
 
 def read_guides(treebank: Treebank, source: str) -> np.ndarray:
@@ -107,7 +107,7 @@ class Guides:
 
 def _pieces(path: str) -> Iterator[Treebank]:
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb") as file, unchanged(file, path):
             yield from stream_treebanks(file, path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}; check the path") from error

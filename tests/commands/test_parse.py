@@ -1,6 +1,7 @@
 """The parse command: bytes in and out, streams, faults, and what it refuses."""
 
 import io
+import os
 import re
 import shutil
 import signal
@@ -297,6 +298,33 @@ def test_case_34_a_reader_that_goes_away(trained, tmp_path):
     assert process.wait(120) == 0
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_an_input_that_changes_meanwhile_has_no_output(trained, parse_run, tmp_path, grows):
+    """It is a file that is being written, and one that is cut off in the middle of a sentence."""
+    path = tmp_path / "text"
+    path.write_bytes(trained.test.read_bytes() * 3)
+
+    def small_chunks(file, source, **options):
+        for chunk in conll.stream_treebanks(file, source, chunk_bytes=30_000, **options):
+            if grows:
+                with path.open("ab") as more:
+                    more.write(b"# more\n")
+            else:
+                os.truncate(path, 70_000)
+            yield chunk
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parse_job, "stream_treebanks", small_chunks)
+        for way in (["--output", tmp_path / "out"], []):
+            path.write_bytes(trained.test.read_bytes() * 3)
+            code, _, err = parse_run(path, *way)
+            assert code == 3
+            assert (
+                err[-1] == f"gpuparse: error: {path}: was changed while it was read; read it again"
+            )
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_interruption_leaves_no_file(trained, tmp_path):
