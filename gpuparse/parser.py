@@ -5,9 +5,9 @@ does the last three: native code, torch, or Triton kernels; `Parser.engine` choo
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -139,6 +139,10 @@ class Parser:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "search_decoder", self.search_decoder or self.decoder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, for pickle and copy; what was made of them is made again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def plans(self) -> Plans:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import random
 import shutil
 import stat
@@ -126,6 +127,14 @@ def test_save_and_load_lose_nothing(model: Parser, tmp_path: Path) -> None:
     assert np.array_equal(ours.heads, theirs.heads)
     assert np.array_equal(ours.labels, theirs.labels)
     assert len(np.unique(ours.heads)) > 5
+
+
+def test_a_parser_that_was_used_goes_to_another_process(model: Parser) -> None:
+    expected = model.parse(TEST)
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301
+    found = again.parse(TEST)
+    assert np.array_equal(found.heads, expected.heads)
+    assert np.array_equal(found.labels, expected.labels)
 
 
 def test_saving_again_gives_the_same_bytes(model: Parser, tmp_path: Path) -> None:
