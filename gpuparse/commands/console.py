@@ -81,8 +81,11 @@ def _code_of(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> 
             return _fail(_with_file(error), DataError.exit_code)
         raise
     except Exception as error:
-        if isinstance(error, MemoryError) or _is_device_memory_error(error):
+        if isinstance(error, MemoryError) or _is_of_torch(error, "OutOfMemoryError"):
             return _fail(f"out of memory: {error}".rstrip(": "), ResourceError.exit_code)
+        if _is_of_torch(error, "AcceleratorError"):
+            line = str(error).partition("\n")[0]
+            return _fail(f"the device failed: {line}", ResourceError.exit_code)
         raise
 
 
@@ -222,10 +225,10 @@ def _with_file(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
 
 
-def _is_device_memory_error(error: Exception) -> bool:
+def _is_of_torch(error: Exception, name: str) -> bool:
     # Looked up, not imported: a command that did not need torch must not load it now.
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)
+    return torch is not None and isinstance(error, getattr(torch, name))
 
 
 class Progress:

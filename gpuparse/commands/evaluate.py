@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.commands.console import exit_codes
+from gpuparse.commands.console import exit_codes, say
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
@@ -61,6 +61,8 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     check_standard_input([options.gold, options.system])
     gold, system = read_treebank(options.gold), read_treebank(options.system)
+    if several := count_of_several_roots(gold):
+        say(f"{gold.source}: {several:,} of {len(gold):,} sentences have several roots")
     ignored = ignored_words(gold, options)
     if options.graphs:
         graphs = score_treebank_graphs(gold, system, options.graphs, ignored=ignored)
@@ -74,6 +76,13 @@ def main(arguments: Sequence[str]) -> int:
     else:
         print(as_text, end="")
     return 0
+
+
+def count_of_several_roots(treebank: Treebank) -> int:
+    """The number of sentences with more than one word whose head is the root."""
+    is_root = np.append(treebank.heads == 0, False)
+    roots = np.add.reduceat(is_root, treebank.word_starts[:-1], dtype=np.int64)
+    return int((roots[np.diff(treebank.word_starts) > 0] > 1).sum())
 
 
 def check_standard_input(files: Sequence[str]) -> None:

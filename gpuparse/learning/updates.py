@@ -155,7 +155,8 @@ class AveragedWeights:
 
     def mean(self, n_sentences: int) -> np.ndarray:
         """(rows, width) float32: the mean of the weights after each of `n_sentences` sentences."""
-        return self.array - (self.weighted / np.float32(n_sentences)).reshape(self.array.shape)
+        with np.errstate(invalid="ignore"):  # storing them refuses what is not finite
+            return self.array - (self.weighted / np.float32(n_sentences)).reshape(self.array.shape)
 
 
 def check_learning(config: RunConfig) -> None:

@@ -64,6 +64,11 @@ class Child:
             for number, path in enumerate((stdin, self._out, self._err)):
                 flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
                 os.dup2(os.open(path, flags, 0o666), number)
+            # Those of this process may be others, as under pytest.
+            sys.stdin, sys.stdout, sys.stderr = (
+                open(number, mode, closefd=False)  # noqa: SIM115 (to the end of the process)
+                for number, mode in enumerate("rww")
+            )
             os.environ.update(environment)
             code = run(main, words)
             sys.stdout.flush()

@@ -354,7 +354,7 @@ def test_case_03_a_torn_line_end_is_completed(tail, end):
 
 @pytest.mark.parametrize("bad", ["1\ta\n", word(2), "#\r#\n"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_case_25_malformed_sentences_of_any_length_are_never_held_whole(bad, end):
+def test_case_22_malformed_sentences_of_any_length_are_never_held_whole(bad, end):
     middle = "".join(word(i) for i in range(1, 4)) + bad + 2000 * word(4)
     text = (GOOD + middle + "\n" + GOOD).replace("\n", end).encode()
     whole = one(text, on_error="keep")

@@ -41,7 +41,7 @@ def chain(n, towards_end):
 @every_root
 @pytest.mark.parametrize("towards_end", [True, False])
 @pytest.mark.parametrize(("backend", "n"), [("cpu", 1000), ("torch", 150)])
-def test_deep_chains(name, single_root, towards_end, backend, n):
+def test_case_23_deep_chains(name, single_root, towards_end, backend, n):
     arcs, expected = chain(n, towards_end)
     heads, values = ROWS[name].search(
         arcs, torch.tensor([n]), single_root=single_root, backend=backend
@@ -69,7 +69,7 @@ def test_charts_of_long_sentences_are_filled_in_blocks(single_root, dtype):
 
 @pytest.mark.usefixtures("shallow_stack")
 @pytest.mark.parametrize(("search", "n"), [(chu_liu_edmonds, 5000), (eisner, 2000)])
-def test_chains_of_thousands_of_words(search, n):
+def test_case_23_chains_of_thousands_of_words(search, n):
     arcs, expected = chain(n, towards_end=False)
     heads, _ = search(arcs, torch.tensor([n]))
     assert heads[0].tolist() == expected
@@ -77,7 +77,7 @@ def test_chains_of_thousands_of_words(search, n):
 
 @every_root
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_nested_cycles(single_root, backend):
+def test_case_23_nested_cycles(single_root, backend):
     """Every word closes a cycle with all before it, so super-nodes nest n deep."""
     n = 60
     arcs = np.full((n + 1, n + 1), -1000.0)

@@ -1,0 +1,328 @@
+"""Fault cases: each has tests with its number in their names, most of them beside what they test.
+
+Here are the list of the cases, and the tests that go through commands and every system.
+"""
+
+import itertools
+import multiprocessing
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse import inference
+from gpuparse.commands import evaluate, parse, train
+from gpuparse.commands.console import run
+from gpuparse.data.conll import treebank_from_bytes, write_predictions
+from gpuparse.data.synthetic import generate
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.scores import Scores, decode
+from gpuparse.model_folder import load_parser
+from gpuparse.parser import Parser
+from tests.campaign.bench import MIXING, SYSTEMS, Bench
+from tests.hostile_files import facts_of, rewrite
+from tests.samples import row, text_of
+
+CASES = """
+1 empty files and comments alone; 2 ends missing; 3 line ends; 4 byte order marks; 5 invalid UTF-8
+6 strange characters; 7 numbers of columns; 8 empty forms; 9 numbers of words; 10 multiword ranges
+11 empty nodes; 12 no heads in the input; 13 no heads in training; 14 no trees; 15 several roots
+16 non-projective gold trees; 17 damaged DEPS; 18 all words unknown; 19 sentences of one word
+20 1,000 words; 21 sentences for which memory is missing; 22 long lines; 23 deep trees and cycles
+24 equal scores; 25 weights that are not numbers; 26 infinite weights; 27 far scores
+28 near-singular Laplacians; 29 constraints without a tree; 30 dual decomposition without an end
+31 no device memory; 32 a lost device; 33 full disks; 34 readers that go away; 35 killed training
+36 killed parsing; 37 two writers; 38 damaged models; 39 hostile headers; 40 unknown facts
+41 hostile YAML; 42 paths in names; 43 wrong keys; 44 missing columns; 45 threads, batches, shards
+46 the surroundings of a process
+"""
+TREES = [name for name, decoder in DECODERS.items() if decoder.trees != "graphs"]
+ONE_PROCESS = [name for name in SYSTEMS if name != MIXING]
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory) -> Bench:
+    return Bench(tmp_path_factory.mktemp("bench"))
+
+
+@pytest.fixture
+def call(capfdbinary):
+    """Run a command in this process: its exit code, and what it wrote."""
+
+    def called(main, *words):
+        capfdbinary.readouterr()
+        code = run(main, list(map(str, words)))
+        captured = capfdbinary.readouterr()
+        return code, captured.out, captured.err.decode()
+
+    return called
+
+
+def zeros(name: str, lengths: list[int]) -> Scores:
+    """Scores of 0 for all parts that a decoder reads."""
+    n_batch, n_nodes = len(lengths), max(lengths) + 1
+    axes = {"end": 2, "grand_sibling": 4, "tri_sibling": 4, "outermost": 4}
+    parts = {
+        field: torch.zeros(n_batch, *[n_nodes] * axes.get(field, 3))
+        for field in DECODERS[name].reads
+    }
+    return Scores(torch.zeros(n_batch, n_nodes, n_nodes), torch.tensor(lengths), **parts)
+
+
+def test_every_case_has_a_test():
+    numbers = [int(number) for number in re.findall(r"(?:^|; )(\d+) ", CASES, re.MULTILINE)]
+    assert numbers == list(range(1, 47))
+    text = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
+    tested = {int(number) for number in re.findall(r"^def test_case_(\d\d)_", text, re.MULTILINE)}
+    assert tested == set(numbers)
+
+
+def test_case_13_heads_missing_in_training(bench, call, tmp_path):
+    config = bench.config("first-order")
+    text = (config.parent / "train.conllu").read_bytes()
+    partial = tmp_path / "partial.conllu"
+    partial.write_bytes(re.sub(rb"(?m)^(1\t(?:[^\t]*\t){5})\d+\t", rb"\1_\t", text))
+    words = [config, *SYSTEMS["first-order"], f"data.train={partial}", "learning.epochs=1"]
+    code, _, err = call(train.main, *words, f"output={tmp_path / 'whole'}")
+    assert code == 3
+    assert "data.partial" in err
+    assert call(train.main, *words, "data.partial=true", f"output={tmp_path / 'some'}")[0] == 0
+
+
+def test_case_15_evaluation_counts_sentences_of_several_roots(call, tmp_path):
+    file = tmp_path / "gold.conllu"
+    one, two = [row(1, "a", 0), row(2, "b", 1)], [row(1, "a", 0), row(2, "b", 0)]
+    file.write_text(text_of([one, two, two]))
+    code, _, err = call(evaluate.main, file, file)
+    assert code == 0
+    assert f"{file}: 2 of 3 sentences have several roots" in err
+    file.write_text(text_of([one, one]))
+    assert call(evaluate.main, file, file)[2] == ""
+    file.write_text("")
+    assert call(evaluate.main, file, file)[2] == ""
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("single_root", [False, True])
+def test_case_19_the_tree_of_one_word(name, single_root):
+    found = decode(name, zeros(name, [1]), single_root=single_root)
+    if found.heads is None:
+        assert found.arcs[0].tolist() == [[False, True], [False, False]]
+    else:
+        assert found.heads.tolist() == [[-1, 0]]
+
+
+@pytest.mark.parametrize("system", ONE_PROCESS)
+def test_case_19_one_word_through_the_commands(bench, call, system, tmp_path):
+    file = tmp_path / "one.conllu"
+    file.write_text(text_of([[row(1, "a", "_", "_", fpos="NN", cpos="N")]]))
+    model = bench.model(system)
+    with_sums = DECODERS[load_parser(model).decoder].has("marginals", "native")
+    words = ["--probabilities"] if with_sums else []
+    code, out, _ = call(parse.main, model, file, "--allow-missing", *words)
+    assert code == 0
+    assert out.split(b"\t")[6] == b"0"
+    assert (b"HeadProb=1.0000" in out) == with_sums
+
+
+def test_case_20_a_sentence_of_a_thousand_words_among_others(bench, call, tmp_path):
+    words = [row(m, f"w{m % 9}", "_", "_", fpos="NN", cpos="N") for m in range(1, 1001)]
+    short = generate(3, 1)
+    file = tmp_path / "long.conllu"
+    file.write_bytes(short + text_of([words]).encode() + short)
+    code, out, _ = call(parse.main, bench.model(), file, "--allow-missing")
+    assert code == 0
+    assert b"ParsedWith" not in out
+    (tmp_path / "short.conllu").write_bytes(short)
+    alone = call(parse.main, bench.model(), tmp_path / "short.conllu", "--allow-missing")[1]
+    assert out.startswith(alone)
+    assert out.endswith(alone)
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("single_root", [False, True])
+def test_case_24_equal_scores_have_one_tree_on_every_engine_and_in_any_batch(name, single_root):
+    lengths = [4, 2, 4, 1, 3]
+    forms = DECODERS[name].forms["best"].engines
+    backends = [
+        {"native": "cpu", "torch": "torch"}[engine] for engine in forms if engine != "triton"
+    ]
+    if DECODERS[name].certifies:  # engines search in different ways
+        backends = backends[:1]
+    expected = None
+    for backend in backends:
+        found = decode(name, zeros(name, lengths), single_root=single_root, backend=backend)
+        expected = found.heads if expected is None else expected
+        assert found.heads.equal(expected)
+    for b, n in enumerate(lengths):
+        alone = decode(name, zeros(name, [n]), single_root=single_root).heads
+        assert alone[0].tolist() == expected[b, : n + 1].tolist()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.0])
+@pytest.mark.parametrize("name", ["arcs", "labels"])
+def test_case_25_weights_that_are_no_whole_numbers(bench, call, tmp_path, name, value):
+    model = tmp_path / "model"
+    shutil.copytree(bench.model(), model)
+    facts, arrays = facts_of(model)
+    changed = arrays[name].astype(np.float32)
+    changed.reshape(-1)[7] = value
+    rewrite(model, facts, arrays | {name: changed})
+    code, out, err = call(parse.main, model, bench.input)
+    assert (code, out) == (4, b"")
+    assert name in err
+    assert len(err.splitlines()) == 1
+
+
+def test_case_26_learning_that_diverges_is_an_error(bench, call, tmp_path):
+    words = ["learning.rule=conditional", "learning.max_step=1e38", f"output={tmp_path / 'model'}"]
+    config = bench.config("first-order")
+    code, _, err = call(train.main, config, "features=mcdonald-2005", *words)
+    assert code == 3
+    assert "not finite" in err
+    assert not (tmp_path / "model" / "weights.safetensors").exists()
+
+
+MARGINALS = ["eisner_marginals", "matrix_tree_marginals", "eisner_sibling_marginals"]
+
+
+@pytest.mark.parametrize("name", MARGINALS)
+@pytest.mark.parametrize("single_root", [False, True])
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+def test_case_27_scores_of_a_million(name, single_root, backend):
+    generator = torch.Generator().manual_seed(1)
+    arcs = (torch.randint(0, 2, (8, 7, 7), generator=generator) * 2 - 1).double() * 1e6
+    siblings = (torch.randint(0, 2, (8, 7, 7, 7), generator=generator) * 2 - 1).double() * 1e6
+    given = [arcs, *[siblings] * ("sibling" in name), torch.full((8,), 6)]
+    options = {"single_root": single_root, "backend": backend}
+    found = getattr(inference, name)(*given, **options)
+    assert bool(((found >= 0) & (found <= 1 + 1e-6)).all())
+    torch.testing.assert_close(found.sum(1)[:, 1:], torch.ones(8, 6).double(), atol=1e-6, rtol=0)
+    sums = getattr(inference, name.replace("marginals", "log_partition"))(*given, **options)
+    assert bool(sums.isfinite().all())
+    best = inference.eisner(arcs, given[-1], single_root=single_root)[1]
+    assert "sibling" in name or bool((sums >= best - 1e-3).all())
+
+
+@pytest.mark.parametrize("gap", [10.0, 40.0, 300.0, 1e4])
+@pytest.mark.parametrize("single_root", [False, True])
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+def test_case_28_cycles_that_outweigh_all_trees(gap, single_root, backend):
+    """Two words that attach to each other: the determinant would lose all its digits."""
+    arcs = torch.zeros(1, 4, 4, dtype=torch.float64)
+    arcs[0, 1, 2] = arcs[0, 2, 1] = gap
+    given = {"single_root": single_root, "backend": backend}
+    sums = inference.matrix_tree_log_partition(arcs, [3], **given)
+    scores = []
+    for heads in itertools.product(range(4), repeat=3):
+        if is_tree(heads) and (not single_root or heads.count(0) == 1):
+            scores.append(sum(arcs[0, h, m].item() for m, h in enumerate(heads, 1)))
+    torch.testing.assert_close(sums[0], torch.tensor(scores).double().logsumexp(0))
+    found = inference.matrix_tree_marginals(arcs, [3], **given)
+    torch.testing.assert_close(found[0, :, 1:].sum(0), torch.ones(3).double())
+
+
+def is_tree(heads: tuple[int, ...]) -> bool:
+    for m in range(1, len(heads) + 1):
+        seen, h = {m}, heads[m - 1]
+        while h and h not in seen:
+            seen.add(h)
+            h = heads[h - 1]
+        if h:
+            return False
+    return True
+
+
+def test_case_30_what_is_not_certified_is_the_best_tree_found():
+    """After one iteration a tree, its score, and no certificate; more only raise the score."""
+    generator = torch.Generator().manual_seed(3)
+    arcs, lengths = torch.randn(40, 7, 7, generator=generator), torch.full((40,), 6)
+    grandparents = 3 * torch.randn(40, 7, 7, 7, generator=generator)
+    before = None
+    for most in (1, 3, 30, 1000):
+        heads, scores, certified, iterations = inference.dual_decomposition(
+            arcs, lengths, grandparent_scores=grandparents, max_iterations=most
+        )
+        assert all(is_tree(tuple(tree[1:])) for tree in heads.tolist())
+        assert bool((iterations <= most).all())
+        assert before is None or bool((scores[certified] >= before[certified] - 1e-4).all())
+        before = scores
+        assert most > 1 or not bool(certified.all())
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_case_32_a_lost_device_ends_the_run_and_the_next_one_goes_on(
+    bench, call, monkeypatch, tmp_path, at
+):
+    """The device is lost in the shard `at`; what was finished before it is not parsed again."""
+    words = [bench.model(), bench.input, "--output", tmp_path / "out", "--shard", "all/4"]
+    calls = itertools.count(1)
+
+    def lost(*given, **options):
+        if next(calls) == at:
+            raise torch.AcceleratorError("CUDA error: unspecified launch failure\nmore")
+        return whole(*given, **options)
+
+    whole = Parser.parse
+    with monkeypatch.context() as patch:
+        patch.setattr(Parser, "parse", lost)
+        code, _, err = call(parse.main, *words)
+    assert code == 5
+    assert err.splitlines()[-1] == (
+        "gpuparse: error: the device failed: CUDA error: unspecified launch failure"
+    )
+    code, _, err = call(parse.main, *words)
+    assert code == 0
+    assert err.count("already done") == at - 1
+    assert (tmp_path / "out" / bench.input.name).read_bytes() == bench.parsed(bench.input)
+
+
+def test_case_42_outputs_stay_in_their_folder(bench, call, tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "here" / ".." / "in" / "a b.conllu"
+    file.write_bytes(bench.input.read_bytes())
+    before = set(tmp_path.rglob("*"))
+    words = [bench.model(), file, "--output", tmp_path / "out"]
+    assert call(parse.main, *words)[0] == 0
+    assert call(parse.main, *words, "--shard", "all/2", "--force")[0] == 0
+    after = {path for path in tmp_path.rglob("*") if path.suffix != ".done"}
+    assert after - before == {tmp_path / "out", tmp_path / "out" / "a b.conllu"}
+    assert call(parse.main, bench.model(), tmp_path / "in" / "..", "--output", tmp_path)[0] == 3
+
+
+SURROUNDINGS = {
+    "HOME": None, "LC_ALL": "C", "LANG": None, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo",
+    "TMPDIR": "/nowhere", "http_proxy": "http://127.0.0.1:9",
+}  # fmt: skip
+
+
+def test_case_46_the_surroundings_change_nothing(bench, monkeypatch):
+    """Another process without a home, with another locale, clock, seed and folder."""
+    for name, value in SURROUNDINGS.items():
+        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(
+            name, value
+        )
+    command = [sys.executable, ROOT / "parse.py", bench.model(), bench.input]
+    done = subprocess.run(command, cwd="/proc", capture_output=True, umask=0o777)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == bench.parsed(bench.input)
+
+
+def parsed_by(model: Path, text: bytes) -> bytes:
+    parser, treebank = load_parser(model), treebank_from_bytes(text, "text")
+    found = parser.parse(treebank)
+    return write_predictions(treebank, found.heads, parser.label_names, found.labels)
+
+
+def test_case_45_a_spawned_process_parses_the_same(bench):
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        found = pool.apply(parsed_by, (bench.model(), bench.input.read_bytes()))
+    assert found == bench.parsed(bench.input)
