@@ -24,7 +24,7 @@ import torch
 from gpuparse import native
 from tests.campaign.bench import Bench
 from tests.campaign.kills import kill_shards, kill_streams, kill_training
-from tests.campaign.models import damaged_models, damaged_states
+from tests.campaign.models import damaged_models, damaged_states, hostile
 from tests.campaign.mutants import mutants
 from tests.campaign.places import places
 from tests.campaign.races import races
@@ -36,6 +36,7 @@ CAMPAIGNS: dict[str, Trial] = {
     "mutants": mutants,
     "models": damaged_models,
     "states": damaged_states,
+    "hostile": hostile,
     "tensors": tensors,
     "kill-training": kill_training,
     "kill-shards": kill_shards,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import random
 import shutil
+from functools import cache
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from gpuparse.commands import parse, train
+from tests import hostile_models, hostile_states
 from tests.campaign.bench import MIXING, SYSTEMS, Bench
 from tests.campaign.running import Failure, call, check_end, check_same, contents
 
@@ -34,6 +38,36 @@ def damage(file: Path, draw: random.Random) -> str:
     elif kind != "gone":
         file.write_bytes(text)
     return f"{file.name} {kind} at {at}"
+
+
+@cache
+def catalogue(which: ModuleType) -> list[Any]:
+    """The entries of a catalogue of hostile models or states."""
+    return list(which.entries())
+
+
+def hostile(draw: random.Random, bench: Bench) -> list[str]:
+    """One entry of the catalogues, whose checksums are right: refused in one line, or harmless."""
+    which = draw.choice([hostile_models, hostile_states])
+    entry, place = draw.choice(catalogue(which)), bench.place()
+    # Trained once, before the process is forked.
+    if which is hostile_models:
+        given = entry, place
+        hostile_models.parts_of(entry.base)
+    else:
+        given = (entry,)
+        hostile_states.trainer_of(entry.kind)
+
+    def main(words: object) -> int:
+        print(which.try_entry(*given))
+        return 0
+
+    ended = call(main, [], bench.folder)
+    try:
+        check_end(ended, [0])
+    except Failure as failure:
+        raise Failure(f"{which.__name__}: {entry.name}: {failure}") from None
+    return [f"{which.__name__.rpartition('.')[2]}: {ended.out.decode().strip()}"]
 
 
 def damaged_models(draw: random.Random, bench: Bench) -> list[str]:
