@@ -13,6 +13,12 @@ template<class W> struct SumType { using type = int32_t; };
 template<> struct SumType<float> { using type = float; };
 template<class W> using Sum = typename SumType<W>::type;
 
+// Sums over the words in between, which wrap where a model's weights are too many and too large.
+inline float add(float a, float b) { return a + b; }
+inline float subtract(float a, float b) { return a - b; }
+inline int32_t add(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
+inline int32_t subtract(int32_t a, int32_t b) { return (int32_t)((uint32_t)a - (uint32_t)b); }
+
 // LINE sums.
 template<class W> struct SumVector { typedef int32_t type __attribute__((vector_size(64))); };
 template<> struct SumVector<float> { typedef float type __attribute__((vector_size(64))); };
@@ -262,7 +268,7 @@ void fill_prefix(int64_t low, int64_t high, const W* first, const int64_t* middl
     for (int64_t k = low; k < high; ++k) {
         const W* __restrict line = first + middle[k];
         at += LINE;
-        for (int64_t c = 0; c < LINE; ++c) at[c] = total[c] = total[c] + line[c];
+        for (int64_t c = 0; c < LINE; ++c) at[c] = total[c] = add(total[c], (Sum<W>)line[c]);
     }
 }
 
@@ -302,7 +308,7 @@ void add_between(const Sentence& sentence, const ArcPlan& plan, const W* weights
                         const Sum<W>* high = prefix + (h < m ? m : h) * LINE;
                         const int64_t c = keys.combination(h, m);
                         visit_codes(plan, family, [&](const uint32_t* codes) {
-                            out(h, m) += high[codes[c]] - low[codes[c]];
+                            out(h, m) = add(out(h, m), subtract(high[codes[c]], low[codes[c]]));
                         });
                     }
                 }

@@ -79,6 +79,7 @@ struct ModelChecker {
             if (!is_between(0, of.head_side, sides) || !is_between(0, of.modifier_side, sides) ||
                 !has_row(of.row) || !is_between(1, of.n_heads, most) ||
                 !is_between(1, of.n_middles, most) || !is_between(1, of.n_modifiers, most) ||
+                of.n_heads * of.n_middles > most || of.n_heads * of.n_middles * of.n_modifiers > most ||
                 !fits_dense(rows, of.line, of.n_heads * of.n_middles * of.n_modifiers * LINE, n_rows) ||
                 !fit_codes(plan, of.first_codes, of.second_codes))
                 return false;

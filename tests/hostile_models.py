@@ -33,8 +33,10 @@ import torch
 from gpuparse import array_file
 from gpuparse.confidence import parse_with_confidence
 from gpuparse.config.schema import PruningConfig
+from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ModelError
-from gpuparse.features.templates import TemplateSet, parse_set
+from gpuparse.features.plan import compile_plan
+from gpuparse.features.templates import TemplateSet, fields_read, parse_set
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import (
@@ -47,6 +49,7 @@ from gpuparse.model_folder import (
     load_parser,
     save_parser,
 )
+from gpuparse.scoring.weights import hashed_map
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.hostile_files import Arrays, Raw, as_text, pack
 from tests.learning.literal import ALL, FIRST_ORDER, JOINT, OPTIONS, SECOND_ORDER, WITH_CHILDREN
@@ -55,7 +58,7 @@ from tests.samples import random_sentences, template_set_text, treebank_of
 
 SECONDS, MEGABYTES, PATIENCE = 1.0, 100, 60
 SENTENCES = random_sentences(80, 8, 6)
-TEST = treebank_of(random_sentences(81, 3, 6))
+TEST = treebank_of([*random_sentences(81, 3, 6), random_sentences(3, 1, 40)[0]])
 SECOND_STAGE = parse_set(
     template_set_text(label=["m.form h.pos direction", "g.pos m.pos", "p.pos q.pos m.pos"]),
     "labels",
@@ -576,6 +579,7 @@ def of_templates() -> Iterator[Entry]:
         for each in ("x.pos", "g.pos", "o.pos", "between.pos", "s.pos", "h+4.pos", "", "h.colour"):
             content = json.dumps({"name": "x", "distance": [1], "label": [{"templates": [each]}]})
             yield Entry(f"label template: {each!r}", base, text(LABEL_FEATURES, content))
+    yield Entry("sums beyond 32 bits", "first", _sums_beyond_32_bits)
     for name in (FEATURES, LABEL_FEATURES, CONFIG):
         for what, content in YAMLS.items():
             yield Entry(f"{name}: {what}", "first", text(name, content))
@@ -605,6 +609,28 @@ def _with_distance(known: str, ends: Any) -> str:
     start = next(k for k, line in enumerate(lines) if line.startswith("distance:"))
     end = next(k for k in range(start + 1, len(lines)) if not lines[k].startswith(("-", " ")))
     return "\n".join([*lines[:start], f"distance: {json.dumps(ends)}", *lines[end:]])
+
+
+def _sums_beyond_32_bits(parts: Parts) -> None:
+    """Thousands of templates of words in between, and the largest weights."""
+    names = [f"feats.{i}" for i in range(95)]
+    content = {
+        "distance": [1], "arc": [{
+            "templates": [f"between.pos h.{name}" for name in names],
+            "suffixes": [f"m.{name}" for name in names],
+        }]
+    }  # fmt: skip
+    parts.texts[FEATURES] = json.dumps({"name": "x"} | content)
+    of_labels = parse_set(parts.texts[LABEL_FEATURES], "labels")
+    fields = fields_read(parse_set(parts.texts[FEATURES], "x"), of_labels)
+    parts.words["values"] = {
+        name: parts_of("first").words["values"].get(name, ["a"]) for name in fields
+    }
+    plan = compile_plan(
+        parse_set(parts.texts[FEATURES], "x"), Vocabularies(parts.words["values"], 3)
+    )
+    n_rows = hashed_map(parts.facts["table_rows"], plan.dense_lines).n_rows
+    parts.arrays["arcs"] = np.full((n_rows, 1), 32767, np.int16)
 
 
 def of_files() -> Iterator[Entry]:
