@@ -1,6 +1,7 @@
 """The template language: what it reads, what it refuses, and the sets that are shipped."""
 
 import itertools
+import math
 import re
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
+from gpuparse.features.plan import MAX_DENSE_LINES, compile_plan
 from gpuparse.features.templates import (
     PARTS,
     SETS,
@@ -20,6 +23,7 @@ from gpuparse.features.templates import (
     parse_set,
     parse_template,
 )
+from tests.samples import template_set_text
 
 FIELDS = [
     "form", "lower", "lemma", "cpos", "fpos", "pos", "feats", "feats.Case", "feats.*",
@@ -192,6 +196,14 @@ def test_faulty_templates(text: str, message: str) -> None:
         ("arc:\n  - {templates: [h.pos]}\ndistance: [1, 1]\n", "at most six upper ends, rising"),
         ("arc:\n  - {templates: [h.pos]}\ndistance: [0, 1]\n", "rising, from 1"),
         ("arc:\n  - {templates: [h.pos]}\ndistance: [1, 2, 3, 4, 5, 6, 7]\n", "at most six"),
+        ("arc:\n  - {templates: [h.pos]}\ndistance: [10001]\n", "above 10,000 words"),
+        ("arc:\n  - {templates: [h.pos]}\ndistance: [2000000000]\n", "above 10,000 words"),
+        (
+            f"arc:\n  - {{templates: {[f'h.feats.{i}' for i in range(1000)]},"
+            f" suffixes: {[f'm.feats.{i}' for i in range(1000)]}}}\n",
+            "1,000,000 templates, more than 10,000",
+        ),
+        (f"arc:\n  - {{templates: [h+{'9' * 5000}.pos]}}\n", "cannot read"),
         ("arc:\n  - {templates: [h.pos]}\ndistance: [true]\n", "whole numbers"),
         ("arc:\n  - {templates: [h.pos]}\ndistance: [1.5]\n", "whole numbers"),
         ("arc:\n  - {templates: [h.pos]}\ndistance: 3\n", "whole numbers"),
@@ -543,3 +555,31 @@ def test_a_set_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "set.yaml").write_bytes(b"arc: \xff\xfe")
     with pytest.raises(ConfigError, match="UTF-8"):
         load_templates(str(tmp_path / "set.yaml"))
+
+
+def test_too_many_attributes_are_refused() -> None:
+    templates = parse_set("arc: [{templates: [h.feats.* m.pos, h.pos]}]", "x")
+    assert len(templates.expanded([f"A{i}" for i in range(9_999)]).arc) == 10_000
+    with pytest.raises(ConfigError, match="10,001 templates with 10000 attributes"):
+        templates.expanded([f"A{i}" for i in range(10_000)])
+
+
+@pytest.mark.parametrize("sizes", [(1 << 22, 1 << 21, 1 << 21), (1 << 22, 2, 3), (5, 6, 7)])
+@pytest.mark.parametrize("n_families", [1, 3])
+def test_between_families_take_all_lines_that_they_may(
+    sizes: tuple[int, int, int], n_families: int
+) -> None:
+    class Sized(Vocabularies):
+        def size(self, field: str) -> int:
+            return dict(zip(("form", "lemma", "pos"), sizes, strict=True)).get(field, 1)
+
+    others = ["h.pos between.pos", "between.pos m.pos"][: n_families - 1]
+    text = template_set_text(arc=["h.form between.lemma m.pos", *others])
+    plan = compile_plan(parse_set(text, "x"), Sized({"form": [], "lemma": [], "pos": []}, 3))
+    first = plan.arcs.between[0]
+    told = [int(first[name]) for name in ("n_heads", "n_middles", "n_modifiers")]
+    room = MAX_DENSE_LINES // n_families
+    assert math.prod(told) <= room
+    most = max(told) + 1
+    if told != list(sizes):
+        assert math.prod(min(size, most) for size in sizes) > room

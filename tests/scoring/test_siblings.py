@@ -232,6 +232,26 @@ def test_a_long_sentence_at_the_extremes_stays_exact(cells: str) -> None:
         assert np.array_equal(values_at(scores, parts), expected)
 
 
+def test_fields_of_very_many_values_have_triples_too() -> None:
+    """Places of three fields of 20,000 values take more bits than can be shifted."""
+    templates = parse_set(
+        template_set_text(arc=["h.pos"], sibling=["h.form s.form m.form direction distance"]), "x"
+    )
+    many = [str(number) for number in range(20_000)]
+    of_train = Vocabularies.build(treebank_of(TRAIN), ["form", "pos"], 3).values
+    vocabularies = Vocabularies({**of_train, "form": many + of_train["form"]}, 3)
+    plan = compile_plan(templates, vocabularies)
+    features = hashed_map(1 << 10, plan.dense_lines)
+    batch = Encoder(vocabularies).encode(treebank_of(SENTENCES))
+    weights = random_weights(np.int16, plan, features)
+    parts = parts_of(batch)
+    expected = summed(batch, plan, features, weights, parts)
+    assert len(np.unique(expected)) > 15
+    for backend in ("cpu", "torch"):
+        scores = sibling_scores(batch, plan.siblings, features, weights, backend=backend)
+        assert np.array_equal(values_at(scores, parts), expected)
+
+
 def test_a_word_alone(cells: str) -> None:
     batch, plan, features = prepared(MIXED, 1 << 12, random_sentences(1, 1, 1))
     weights = random_weights(np.int16, plan, features)
