@@ -12,4 +12,4 @@ MAX_YAML_BYTES = 1 << 20
 MAX_VOCABULARY_BYTES = 1 << 28
 MAX_HEADER_BYTES = 1 << 21  # of a file of arrays
 MAX_ARRAYS_BYTES = 1 << 36  # of a file of arrays as a whole
-MAX_SCALE = 1e4  # nats a point: with more, rounding errors of sums over trees are no longer small
+MAX_SCALE = 1e9  # nats a point of a score; far beyond, sums over trees overflow

@@ -286,7 +286,7 @@ VALUES: dict[str, Any] = {
     "nothing": None, "true": True, "-1": -1, "0": 0, "1": 1, "1.0": 1.0, "0.0": 0.0, "-0.5": -0.5,
     "2^31": 1 << 31, "2^63": 1 << 63, "2^64": 1 << 64, "1e308": 1e308, "5e-324": 5e-324,
     "nan": float("nan"), "inf": float("inf"), "-inf": float("-inf"), "empty": "",
-    "a text": "eisner\n", "a list": [1.0], "a table": {"a": 1}, "1e4": 1e4,
+    "a text": "eisner\n", "a list": [1.0], "a table": {"a": 1}, "1e9": 1e9, "1.1e9": 1.1e9,
 }  # fmt: skip
 LABELS: dict[str, Any] = {
     "missing": "absent", "none": [], "nothing": None, "a text": "dep", "a table": {"dep": 1},
