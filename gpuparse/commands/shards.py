@@ -298,7 +298,7 @@ class Sharded:
 
     def _join(self, markers: list[dict[str, Any]], faults: int) -> None:
         """Write the joined file, and before it appears a marker that identifies it."""
-        with replace_file(self._output, force=True) as file:
+        with replace_file(self._output, force=self._force) as file:
             whole = _Summed(file)
             for i, marker in enumerate(markers, 1):
                 shard = _Summed(cast(BinaryIO, whole))

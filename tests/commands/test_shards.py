@@ -343,6 +343,19 @@ def test_a_finished_run_again_does_nothing(parse_run, text, tmp_path, which):
         )
 
 
+def test_an_output_that_appears_meanwhile_is_not_replaced(parse_run, text, tmp_path, monkeypatch):
+    out, begin = tmp_path / "out", parse_job.Job._check_beginning
+
+    def write_output(self, path):
+        (out / text.name).write_bytes(b"by another process")
+        begin(self, path)
+
+    monkeypatch.setattr(parse_job.Job, "_check_beginning", write_output)
+    code, _, lines = parse_run(text, "--output", out, "--shard", "all/2")
+    assert (code, len(errors_of(lines))) == (2, 1)
+    assert (out / text.name).read_bytes() == b"by another process"
+
+
 DAMAGES = [
     b"", b"{", b"[]", b"null", b"1", b"\xff", b'{"format": 1}', 100_000 * b"[", b" " * (1 << 21),
     {"format": 2}, {"format": 1.0}, {"format": True}, {"version": None}, {"model": 1},
