@@ -138,14 +138,14 @@ class NativeEngine:
         wrong = 0
         for first in range(0, len(part), self._size):
             mini = part.select(np.arange(first, min(first + self._size, len(part))))
-            self._predict(mini)
+            self._predict(mini, seen + first)
             wrong += self._update(mini, seen + first, is_predicted=True)
         return wrong
 
     def finish(self) -> None:
         """Nothing: the weights of the model themselves have been changed."""
 
-    def _predict(self, mini: Batch) -> None:
+    def _predict(self, mini: Batch, seen: int) -> None:
         """Find the trees of a batch, all with the same weights, one run of it in each thread."""
         work = np.cumsum((mini.lengths + 1) ** 2)
         shares = work[-1] * np.arange(1, self._threads) / self._threads
@@ -160,23 +160,28 @@ class NativeEngine:
             return failed
 
         for failed in self._pool.map(predict, pairwise([0, *cuts, len(mini)])):
-            _require_tree(failed)
+            _require_tree(failed, seen)
 
     def _update(self, part: Batch, seen: int, *, is_predicted: bool) -> int:
         wrong = np.zeros(1)
-        _require_tree(
-            native.call(
-                "learn_batch", sentences_of(part), self._scorer, self._search, self._rule,
-                self._trees, self._graphs, self._allowed, self._tables, seen, is_predicted, wrong,
-            )
+        failed = native.call(
+            "learn_batch", sentences_of(part), self._scorer, self._search, self._rule,
+            self._trees, self._graphs, self._allowed, self._tables, seen, is_predicted, wrong,
         )  # fmt: skip
+        _require_tree(failed, seen if is_predicted else seen + failed)
         return int(wrong[0])
 
 
-def _require_tree(failed: int) -> None:
-    """Raise NoTreeError for a sentence that was found to have no tree, -1 for none."""
+def _require_tree(failed: int, seen: int = 0) -> None:
+    """Raise NoTreeError for a sentence that was found to have no tree, -1 for none.
+
+    Args: seen: number of sentences that were learned from before.
+    """
     if failed >= 0:
-        raise NoTreeError("a training sentence has no tree: its scores are not finite")
+        raise NoTreeError(
+            f"a training sentence has no tree: its scores are not finite, after {seen:,} sentences"
+            " of learning; choose a smaller learning.max_step"
+        )
 
 
 class _TreesToFind(NamedTuple):
