@@ -250,6 +250,8 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         wrong["labels"] |= not _are_weights(tensors["labels"], n_labels) or not len(
             tensors["labels"]
         )
+        # Native code adds both in one sum.
+        wrong["labels"] |= joint and tensors["labels"].dtype != tensors["arcs"].dtype
     if "pruner" in tensors:
         scale, threshold, heads = (facts[name] for name in _PRUNER)
         wrong["pruner"] = (
