@@ -9,7 +9,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))
 
 from gpuparse.__main__ import main
-from gpuparse.commands.console import run
+from gpuparse.commands.console import run_and_exit
 
 if __name__ == "__main__":
-    sys.exit(run(main, ["parse", *sys.argv[1:]]))
+    run_and_exit(main, ["parse", *sys.argv[1:]])

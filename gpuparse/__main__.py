@@ -11,7 +11,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 from collections.abc import Sequence
 from importlib import import_module
 
-from gpuparse.commands.console import run
+from gpuparse.commands.console import run_and_exit
 from gpuparse.errors import ConfigError
 
 COMMANDS = {
@@ -65,4 +65,4 @@ def _usage() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(run(main, sys.argv[1:]))
+    run_and_exit(main, sys.argv[1:])

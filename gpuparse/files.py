@@ -97,7 +97,7 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
             yield stream
         return
     folder, name = os.path.split(target)
-    temporary = _hidden(folder, name, "part")
+    temporary = _hidden(folder, name, "gpuparse.part")
     with os.fdopen(_new_file(temporary, path), "wb") as file:
         try:
             if os.path.exists(target) and not force:

@@ -116,14 +116,14 @@ def test_what_a_killed_writer_left_is_removed(tmp_path):
     code = "import os, sys; from gpuparse.files import replace_file\n"
     code += "with replace_file(sys.argv[1]) as file: file.write(b'x'); os.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", code, tmp_path / "out"]).returncode == -9
-    assert os.listdir(tmp_path) == [".out.part"]
+    assert os.listdir(tmp_path) == [".out.gpuparse.part"]
     write(tmp_path / "out")
     assert os.listdir(tmp_path) == ["out"]
 
 
 def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path):
     (tmp_path / "other").write_bytes(b"other")
-    (tmp_path / ".out.part").symlink_to("other")
+    (tmp_path / ".out.gpuparse.part").symlink_to("other")
     with pytest.raises(OSError, match=r"out\.part"):
         write(tmp_path / "out")
     assert (tmp_path / "other").read_bytes() == b"other"

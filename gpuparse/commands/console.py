@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 # Nothing that takes long to import: an interruption is an exit code from `run` on.
 from gpuparse.errors import DataError, GpuparseError, NativeError, ResourceError
@@ -58,6 +58,13 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
             if stopped_by or isinstance(error, KeyboardInterrupt):
                 return _stopped(stopped_by[0] if stopped_by else signal.SIGINT)
             raise
+
+
+def run_and_exit(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoReturn:
+    """`run` a command, and end the process with its exit code, which no further Ctrl-C changes."""
+    code = run(main, arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def _code_of(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
@@ -214,6 +221,7 @@ def _fail(text: str, code: int) -> int:
 
 
 def _stopped(number: int) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # `run` sets it back
     if number != signal.SIGINT:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)  # whoever waits for the process sees which signal it was

@@ -255,7 +255,7 @@ def test_a_shard_without_its_marker_is_parsed_again(parse_run, text, tmp_path):
     (out / f"{text.name}.shard-2-of-3.done").unlink()
     (out / f"{text.name}.shard-2-of-3").write_bytes(b"half")
     (out / f"{text.name}.shard-3-of-3").write_bytes(b"")
-    (out / f".{text.name}.shard-1-of-3.part").write_bytes(b"what a kill left")
+    (out / f".{text.name}.shard-1-of-3.gpuparse.part").write_bytes(b"what a kill left")
     lines = parse_run(text, "--output", out, "--shard", "all/3")[2]
     assert not any("already done" in line for line in lines)
     assert in_folder(out) == {text.name: whole}
