@@ -11,7 +11,9 @@ import pytest
 
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
+from tests import test_higher_order_models
 from tests.samples import random_sentences, row, treebank_of
 from tests.test_model import trained
 
@@ -65,9 +67,22 @@ def test_threads_encode_as_one_does(rounds: int) -> None:
     )
 
 
-@pytest.mark.parametrize("decoder", ["chu_liu_edmonds", "eisner_sibling", "multi_parent"])
-def test_threads_parse_as_one_does(decoder: str, rounds: int) -> None:
-    draw, model = random.Random(1), trained(decoder=decoder)
+@pytest.mark.parametrize(
+    ("decoder", "backend"),
+    [
+        ("chu_liu_edmonds", "cpu"),
+        ("eisner", "torch"),
+        ("eisner_sibling", "cpu"),
+        ("multi_parent", "cpu"),
+        ("dual_decomposition", "cpu"),  # with pruning and labels found with the trees
+    ],
+)
+def test_threads_parse_as_one_does(decoder: str, backend: str, rounds: int) -> None:
+    if DECODERS[decoder].is_higher_order:
+        model = test_higher_order_models.trained(decoder)
+    else:
+        model = trained(decoder=decoder)
+    draw = random.Random(1)
     texts = []
     for seed in range(THREADS):
         sentences = random_sentences(seed, 12, 12)
@@ -77,8 +92,10 @@ def test_threads_parse_as_one_does(decoder: str, rounds: int) -> None:
         texts.append(treebank_of(sentences))
 
     def parsed(parser: Parser, text: Treebank) -> list[bytes]:
-        found = parser.parse(text)
+        found = parser.parse(text, backend=backend)
         arrays = [found.heads, found.labels]
+        if found.certified is not None:
+            arrays.append(found.certified)
         if found.graphs is not None:
             arrays += [found.graphs.starts, found.graphs.heads, found.graphs.relations]
         return [array.tobytes() for array in arrays]
