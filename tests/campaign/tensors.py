@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import random
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,14 @@ def describe(value: Any) -> str:
     return f"{type(value).__name__} {str(value)[:40]}"
 
 
+@cache
+def load() -> None:
+    """Import once, before processes are forked, what is imported when it is first used."""
+    draw = random.Random(0)
+    FUNCTIONS["integer_program"](**arguments_of("integer_program", draw))
+    torch.nested.nested_tensor([torch.zeros(1)], layout=torch.jagged)
+
+
 def tensors(draw: random.Random, bench: Bench) -> list[str]:
     """Twenty calls with damaged arguments in one process."""
 
@@ -177,6 +186,7 @@ def tensors(draw: random.Random, bench: Bench) -> list[str]:
         try_calls(draw)
         return 0
 
+    load()
     ended = call(main, [], bench.place())
     lines = ended.out.decode().splitlines()
     bad = [line[1:] for line in lines if line.startswith("!")]
