@@ -20,6 +20,7 @@ from gpuparse.commands import evaluate, parse, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import treebank_from_bytes, write_predictions
 from gpuparse.data.synthetic import generate
+from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores, decode
 from gpuparse.model_folder import load_parser
@@ -208,6 +209,17 @@ def test_case_27_scores_of_a_million(name, single_root, backend):
     assert bool(sums.isfinite().all())
     best = inference.eisner(arcs, given[-1], single_root=single_root)[1]
     assert "sibling" in name or bool((sums >= best - 1e-3).all())
+
+
+@pytest.mark.parametrize("scale", [1e16, 1e38, 1e290])
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+def test_case_27_sums_that_leave_no_digits_are_refused(scale, backend):
+    arcs = torch.full((2, 5, 5), scale, dtype=torch.float64)
+    siblings = torch.full((2, 5, 5, 5), scale, dtype=torch.float64)
+    with pytest.raises(ScoreError, match="sentence 0: its log-partition is"):
+        inference.eisner_marginals(arcs, None, backend=backend)
+    with pytest.raises(ScoreError, match="sentence 0: its log-partition is"):
+        inference.eisner_sibling_marginals(arcs, siblings, None, backend=backend)
 
 
 @pytest.mark.parametrize("gap", [10.0, 40.0, 300.0, 1e4])

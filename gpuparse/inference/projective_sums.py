@@ -7,7 +7,8 @@ from torch import Tensor
 
 from gpuparse.charts import eisner as first_order
 from gpuparse.charts import eisner_sibling as second_order
-from gpuparse.inference.backends import choose_engine
+from gpuparse.errors import ScoreError
+from gpuparse.inference.backends import choose_engine, is_traced
 from gpuparse.inference.batched.charts import differentiate, log_sums
 from gpuparse.inference.decoders import Engine
 from gpuparse.inference.native_trees import draw_trees, require_sample_count, sum_trees
@@ -20,6 +21,8 @@ from gpuparse.inference.scores import (
     read_sibling_cells,
     require_trees,
 )
+
+LARGEST_SUM = 1e15  # a log-partition with some digits behind the point
 
 
 def eisner_log_partition(
@@ -88,7 +91,8 @@ def eisner_marginals(
     Args: as `eisner_log_partition`. Where a gradient is asked for, "auto" takes the torch form.
     Returns: float64 (B, N, N): each word's column sums to 1; 0 where scores are not read.
         Differentiable in the torch form.
-    Raises: as `eisner_log_partition`.
+    Raises: as `eisner_log_partition`; ScoreError for a log-partition beyond 1e15, whose rounding
+        would leave no digits.
     Cost: O(n^3) time; O(n^2) memory a sentence in native code, O(n^3) in torch.
     Source: inside-outside; in torch the outside part is the derivative of the inside part (Eisner
     2016, "Inside-outside and forward-backward algorithms are just backprop").
@@ -110,7 +114,7 @@ def eisner_sibling_marginals(
 
     Args: as `eisner_sibling_log_partition`, whose gradients are the marginals of the other parts.
     Returns: as `eisner_marginals`.
-    Raises: as `eisner_sibling_log_partition`.
+    Raises: as `eisner_sibling_log_partition`; ScoreError as `eisner_marginals`.
     Cost, source: as `eisner_marginals`.
     """
     engine = _choose(backend, arc_scores, sibling_scores, end_scores)
@@ -294,13 +298,26 @@ def _log_partition(given: _Parts, single_root: bool, engine: Engine) -> Tensor:
 
 def _marginals(given: _Parts, single_root: bool, engine: Engine) -> Tensor:
     if engine == "native":
-        _, marginals = sum_trees(*given.native, single_root=single_root)
+        log_partition, marginals = sum_trees(*given.native, single_root=single_root)
         assert marginals is not None
+        _require_digits(log_partition)
         return marginals
     needs_gradient = _needs_gradient(*given.scores.values())
     log_partition, marginals = _marginals_torch(given, single_root, needs_gradient)
     require_trees(log_partition)
+    if not is_traced():
+        _require_digits(log_partition.detach())
     return marginals
+
+
+def _require_digits(log_partition: Tensor) -> None:
+    """Raise ScoreError where sums are so large that their differences have no digits."""
+    if not bool((log_partition.abs() <= LARGEST_SUM).all()):
+        b = int((log_partition.abs() > LARGEST_SUM).nonzero()[0])
+        raise ScoreError(
+            f"sentence {b}: its log-partition is {float(log_partition[b]):.3g}, beyond"
+            f" {LARGEST_SUM:g}: the scores are too far for marginals; scale or shift them"
+        )
 
 
 def _entropy(given: _Parts, single_root: bool) -> Tensor:
