@@ -35,18 +35,18 @@ inline void add_tile(typename S::F* out, int64_t out_stride, const typename S::F
             S::store(out + i * out_stride + v * Lanes<F>::count, sums[i][v]);
 }
 
-// The same for a whole block of ends from j on and the splits of one block from k on. a, b: planes.
+// The same for a whole block of ends from j on and `count` splits from k on. a, b: planes.
 template <class Chart>
 inline void add_product(const Chart& chart, typename Chart::F* out, int64_t out_stride,
                         const typename Chart::F* a, const typename Chart::F* b, int64_t i, int64_t k,
-                        int64_t j) {
+                        int64_t j, int64_t count) {
     constexpr int64_t WIDTH = TILE_VECTORS * Lanes<typename Chart::F>::count;
     static_assert(Chart::BLOCK % WIDTH == 0 && Chart::BLOCK % TILE_ROWS == 0, "tiles fill a block");
     for (int64_t column = 0; column < Chart::BLOCK; column += WIDTH)
         for (int64_t row = 0; row < Chart::BLOCK; row += TILE_ROWS)
             add_tile<typename Chart::Semiring>(
                 out + row * out_stride + column, out_stride, a + chart.at(i + row, k),
-                b + chart.at(k, j + column), chart.stride, Chart::BLOCK);
+                b + chart.at(k, j + column), chart.stride, count);
 }
 
 // Write the arcs of a block where their items will be; other values that do not count.
@@ -94,15 +94,17 @@ inline void finish_block(const Chart& chart, int64_t first_row, int64_t first_en
 template <class Chart>
 inline void fill_by_block(const Chart& chart) {
     typedef typename Chart::Semiring S;
-    constexpr int64_t BLOCK = Chart::BLOCK;
+    constexpr int64_t BLOCK = Chart::BLOCK, SPLITS_AT_ONCE = 3 * BLOCK;  // fits in the caches
     for (int64_t j = 0; j < chart.stride; j++) chart.c_l[chart.at(chart.n + 1, j)] = S::zero;
     for (int64_t i = chart.n / BLOCK * BLOCK; i >= 0; i -= BLOCK)
         for (int64_t j = i; j <= chart.n; j += BLOCK) {
             copy_arcs(chart, i, j);
-            for (int64_t k = i + BLOCK; k < j; k += BLOCK) {
-                add_product(chart, chart.c_r + chart.at(i, j), chart.stride, chart.i_r, chart.c_r, i, k, j);
-                add_product(chart, chart.c_l + chart.at(i, j), chart.stride, chart.c_l, chart.i_l, i, k, j);
-                add_product(chart, chart.partial, BLOCK, chart.c_r, chart.c_l + chart.stride, i, k, j);
+            for (int64_t k = i + BLOCK; k < j; k += SPLITS_AT_ONCE) {
+                const int64_t count = k + SPLITS_AT_ONCE < j ? SPLITS_AT_ONCE : j - k, at = chart.at(i, j);
+                add_product(chart, chart.c_r + at, chart.stride, chart.i_r, chart.c_r, i, k, j, count);
+                add_product(chart, chart.c_l + at, chart.stride, chart.c_l, chart.i_l, i, k, j, count);
+                add_product(chart, chart.partial, BLOCK, chart.c_r, chart.c_l + chart.stride, i, k, j,
+                            count);
             }
             finish_block(chart, i, j);
         }
