@@ -1,5 +1,6 @@
 """Sums over trees with crossing arcs: enumeration, exact integers, laws, gradients, samples."""
 
+from decimal import Decimal, localcontext
 from itertools import pairwise
 
 import numpy as np
@@ -126,6 +127,58 @@ def test_case_28_heavy_cycles_leave_every_digit(heavy):
     found = matrix_tree_marginals(arcs, lengths, single_root=False)
     expected = np.exp(-3.0) / (1 + np.exp(-3.0) + np.exp(-3.0 - heavy)) + both
     assert found[0, 0, 2].item() == pytest.approx(expected, rel=1e-9)
+
+
+def exact_sums(scores, single_root):
+    """Log-partition and marginals (N, N) of one sentence, by enumeration in 40 digits."""
+    n = len(scores) - 1
+    trees = all_trees(n, False, single_root)
+    values = [[Decimal(float(scores[h, m])) for m, h in enumerate(t) if m] for t in trees.tolist()]
+    with localcontext(prec=40, Emin=-(10**8), Emax=10**8):
+        totals = [sum(tree) for tree in values]
+        best = max(totals)
+        weights = [(total - best).exp() for total in totals]
+        whole = sum(weights)
+        marginals = np.zeros((n + 1, n + 1))
+        for tree, weight in zip(trees.tolist(), weights, strict=True):
+            for m in range(1, n + 1):
+                marginals[tree[m], m] += float(weight / whole)
+        return float(best + whole.ln()), marginals
+
+
+def nearly_singular(rng):
+    """Scores of three words by name, at which a determinant loses all its digits."""
+    scores = rng.standard_normal((4, 4))
+    isolated, root_far, cycles = scores.copy(), scores.copy(), scores.copy()
+    isolated[:, 1] = isolated[1] = -1e6
+    root_far[0] -= 750.0
+    cycles[1:, 1:] += 1e6
+    return {
+        "scores at both ends": rng.choice([-1e6, 1e6], (4, 4)) + scores,
+        "heads nearly equal": scores * 1e-12,
+        "heads nearly equal, high": 1e6 + scores * 1e-9,
+        "a word without good arcs": isolated,
+        "the root far away": root_far,
+        "heavy cycles": cycles,
+        "all sizes": scores * rng.choice([1e-8, 1.0, 40.0, 800.0, 1e6], (4, 4)),
+    }
+
+
+@every_root
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+def test_case_28_near_singular_laplacians(single_root, backend):
+    for seed in range(8):
+        for name, scores in nearly_singular(np.random.default_rng(seed)).items():
+            log_partition, marginals = exact_sums(scores, single_root)
+            given = torch.from_numpy(scores)[None], torch.tensor([3])
+            options = {"single_root": single_root, "backend": backend}
+            found = matrix_tree_marginals(*given, **options)[0].numpy()
+            # Differences of scores of 1e6 are known to 1e-10.
+            np.testing.assert_allclose(found, marginals, rtol=0, atol=5e-10, err_msg=name)
+            total = matrix_tree_log_partition(*given, **options).item()
+            assert total == pytest.approx(log_partition, rel=1e-14, abs=1e-9), name
+            entropy = matrix_tree_entropy(*given, **options).item()
+            assert 0 <= entropy <= np.log(16) + 1e-12, name  # 16 trees over three words
 
 
 def integer_determinant(matrix):
