@@ -1,6 +1,7 @@
 """Time and memory under load: short and long sentences, many models, many processes."""
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -67,10 +68,15 @@ class Child:
                 return
         raise RuntimeError("".join(said))
 
-    def memory(self) -> tuple[float, float]:
-        """MiB: the peak of what is resident, and its share of what it holds now (PSS)."""
+    def use(self) -> tuple[float, float, float]:
+        """CPU seconds; MiB of the peak of what is resident, and of its share of that now (PSS)."""
         folder = Path("/proc") / str(self.process.pid)
-        return _field(folder / "status", "VmHWM"), _field(folder / "smaps_rollup", "Pss")
+        try:
+            ticks = (folder / "stat").read_text().rpartition(")")[2].split()[11:13]
+            seconds = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        except OSError:
+            seconds = float("nan")
+        return seconds, _field(folder / "status", "VmHWM"), _field(folder / "smaps_rollup", "Pss")
 
     def end(self) -> None:
         assert self.process.stdin
@@ -136,7 +142,9 @@ def run(options: argparse.Namespace) -> Report:
         "peak: of the largest process; PSS: the sum over all processes while all are alive, where"
         " pages that processes share count once.",
     ]
-    return Report("Load", ["of", "count", "seconds", "peak, MiB", "PSS, MiB"], rows, notes)
+    return Report(
+        "Load", ["of", "count", "seconds", "CPU seconds", "peak, MiB", "PSS, MiB"], rows, notes
+    )
 
 
 def _measured(
@@ -148,8 +156,8 @@ def _measured(
         for child in children:
             child.wait()
         seconds = time.monotonic() - began
-        peaks, shares = zip(*(child.memory() for child in children), strict=True)
+        cpu_seconds, peaks, shares = zip(*(child.use() for child in children), strict=True)
     finally:
         for child in children:
             child.end()
-    return [what, count, seconds, max(peaks), sum(shares)]
+    return [what, count, seconds, sum(cpu_seconds), max(peaks), sum(shares)]
