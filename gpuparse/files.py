@@ -165,7 +165,9 @@ def _hidden(folder: str, name: str, end: str) -> str:
 
 @contextmanager
 def _locked(path: str, target: str | Path) -> Iterator[None]:
-    while (descriptor := _open_locked(path, target, os.O_RDWR | os.O_CREAT)) is None:
+    while (
+        descriptor := _open_locked(path, target, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+    ) is None:
         pass
     try:
         yield

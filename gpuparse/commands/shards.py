@@ -185,7 +185,7 @@ class Sharded:
         self._stamp = self._stamp_now()
         self._cuts = cuts_of(file, wanted.n)
         self._known = Place(1, 0)  # a byte whose line is known
-        self._whole = output.with_name(output.name + _DONE)
+        self._whole = _marker_of(output)
         if wanted.which is None:
             self._check_output(may_be_ours=self._whole.exists())
 
@@ -351,7 +351,9 @@ class Sharded:
     def _path(self, i: int) -> Path:
         # With leading zeros, so that a shell lists them in order.
         n = self._wanted.n
-        return self._output.with_name(f"{self._output.name}.shard-{i:0{len(str(n))}}-of-{n}")
+        return _no_link(
+            self._output.with_name(f"{self._output.name}.shard-{i:0{len(str(n))}}-of-{n}")
+        )
 
     def _made_of(self, of_input: dict[str, object]) -> dict[str, Any]:
         return {
@@ -386,7 +388,14 @@ class Sharded:
 
 
 def _marker_of(path: Path) -> Path:
-    return path.with_name(path.name + _DONE)
+    return _no_link(path.with_name(path.name + _DONE))
+
+
+def _no_link(path: Path) -> Path:
+    """A path that shards alone have; ConfigError if a link there leads to another file."""
+    if path.is_symlink():
+        raise ConfigError(f"{path}: is a link, which --shard does not follow; remove it")
+    return path
 
 
 def _write_marker(path: Path, marker: dict[str, Any]) -> None:

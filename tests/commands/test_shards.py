@@ -356,6 +356,18 @@ def test_an_output_that_appears_meanwhile_is_not_replaced(parse_run, text, tmp_p
     assert (out / text.name).read_bytes() == b"by another process"
 
 
+@pytest.mark.parametrize("end", [".shard-1-of-2", ".shard-1-of-2.done", ".done"])
+def test_links_in_place_of_shards_and_marks_lead_nowhere(parse_run, text, tmp_path, end):
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "other").write_bytes(b"other")
+    (out / f"{text.name}{end}").symlink_to("../other")
+    code, _, lines = parse_run(text, "--output", out, "--shard", "all/2", "--force")
+    assert (code, len(errors_of(lines))) == (2, 1)
+    assert "is a link" in errors_of(lines)[0]
+    assert (tmp_path / "other").read_bytes() == b"other"
+
+
 DAMAGES = [
     b"", b"{", b"[]", b"null", b"1", b"\xff", b'{"format": 1}', 100_000 * b"[", b" " * (1 << 21),
     {"format": 2}, {"format": 1.0}, {"format": True}, {"version": None}, {"model": 1},
