@@ -11,7 +11,8 @@
 
 namespace gpuparse {
 
-constexpr int64_t LABEL_LANES = LINE;      // a line has a multiple of this many weights
+constexpr int64_t LABEL_LANES = 16;        // a line has a multiple of this many weights
+static_assert(LABEL_LANES == LINE, "load_weights loads as many");
 constexpr int32_t LITTLE = -(1 << 30);  // of padding lanes, so that the maximum never picks them
 constexpr int64_t CACHE_LINE = 64;         // bytes
 

@@ -243,7 +243,7 @@ def test_scores_are_checked():
     arcs[1, 2, 3] = torch.nan
     with pytest.raises(ScoreError, match="sentence 1: "):
         integer_program(arcs, siblings, lengths)
-    with pytest.raises(ScoreError, match="main memory"):
+    with pytest.raises(ScoreError, match="on meta"):
         integer_program(arcs.to("meta"), None, lengths)
 
 

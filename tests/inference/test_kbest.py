@@ -295,7 +295,7 @@ def test_errors_say_what_is_wrong(name):
         batch.end_scores.to("meta"),
     )
     for backend in ("auto", "cpu"):
-        with pytest.raises(ScoreError, match="main memory"):
+        with pytest.raises(ScoreError, match="on meta"):
             search(name, meta, 2, backend=backend)
     with pytest.raises(ScoreError, match="expected"):
         search(name, SiblingBatch(batch.arc_scores[0], *list(vars(batch).values())[1:]), 2)

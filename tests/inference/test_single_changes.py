@@ -253,7 +253,7 @@ def test_end_scores_are_checked(search):
     for ends, message in [
         (arcs[:, 1:], "end_scores has shape"),
         (arcs.bool(), "end_scores.*type torch.bool"),
-        (arcs.to("meta"), "end_scores has shape .* on meta"),
+        (arcs.to("meta"), "end_scores is .* on meta"),
         (torch.full_like(arcs, torch.nan), "end_scores: sentence 0"),
     ]:
         with pytest.raises(ScoreError, match=message):
