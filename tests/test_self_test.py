@@ -30,7 +30,10 @@ class FakeDevice:
         if self.trouble == "raises":
             raise RuntimeError("no kernel image\nis available")
         found = self.parser.native.parse(batch, known, batch_size, 1, progress)
-        if self.trouble == "wrong":
+        is_wrong = self.trouble == "wrong" or (
+            self.trouble == "wrong first order" and self.parser.search_decoder == "eisner"
+        )
+        if is_wrong:
             heads = found.heads.copy()
             heads[batch.starts[3] + 2] += 1
             found = replace(found, heads=heads)
@@ -105,6 +108,16 @@ def test_parsing_goes_on_on_the_cpu(fake, tmp_path, capfdbinary):
     with pytest.raises(SelfTestError, match="its self-test fails") as raised:
         parse.main([str(tmp_path / "model"), str(text), "--device", "cuda"])
     assert raised.value.exit_code == 7
+
+
+@pytest.mark.parametrize("fake", ["wrong first order"], indirect=True)
+def test_what_parses_long_sentences_is_tested_too(fake, tmp_path, capfdbinary):
+    (tmp_path / "model").mkdir()
+    save_parser(trained(decoder="eisner_sibling"), tmp_path / "model")
+    text = tmp_path / "input.conllu"
+    text.write_bytes(b"1\tA\t_\tD\tD\t_\t_\t_\t_\t_\n\n")
+    assert parse.main([str(tmp_path / "model"), str(text), "--quiet"]) == 0
+    assert b"; the work is done on the CPU" in capfdbinary.readouterr().err
 
 
 @with_trouble

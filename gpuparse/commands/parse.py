@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     device = working_device(
         _device(options, model.search_decoder, tell),
         options.device,
-        lambda: device_difference(model, "cuda", options.backend, keep_heads=options.keep_heads),
+        lambda: _difference(model, options),
         can_fall_back=options.backend != "gpu",
     )
     is_native = _is_native(options.backend, device)
@@ -190,6 +190,18 @@ def _device(options: argparse.Namespace, decoder: str, tell: Callable[[str], Non
             raise ConfigError("--backend cpu does not run on --device cuda; use torch or auto")
         return "cpu"
     return choose_device(options.device, tell)
+
+
+def _difference(model: Parser, options: argparse.Namespace) -> str:
+    """The self-test of the GPU, with the model and with what parses long sentences instead."""
+    models = [model]
+    if DECODERS[model.search_decoder].order > 1:
+        models.append(model.lower_order())
+    found = (
+        device_difference(each, "cuda", options.backend, keep_heads=options.keep_heads)
+        for each in models
+    )
+    return next(filter(None, found), "")
 
 
 def _is_native(backend: str, device: str) -> bool:
