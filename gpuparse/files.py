@@ -66,9 +66,18 @@ def read_input(path: str) -> bytes:
             with unchanged(file, name):
                 return file.read()
         with open(path, "rb") as file, unchanged(file, name):
+            if _is_endless(file):
+                raise DataError(f"{name}: is a device without an end; name a file")
             return file.read()
     except OSError as error:
         raise DataError(f"{name}: cannot be read: {error.strerror}; check the path") from error
+
+
+def _is_endless(file: BinaryIO) -> bool:
+    """Whether a file is a device such as /dev/zero; a terminal and /dev/null have an end."""
+    status = os.fstat(file.fileno())
+    is_null = os.path.samestat(status, os.stat(os.devnull))
+    return stat.S_ISCHR(status.st_mode) and not is_null and not file.isatty()
 
 
 @contextmanager

@@ -35,7 +35,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.int8, torch.uint8, torch.int64,
          torch.bool, torch.complex64]  # fmt: skip
 # Formulas over cells, which pass on what is not a number.
-UNCHECKED = {"label_marginals", "arc_scores_of_labels"}
+UNCHECKED = {"label_marginals", "arc_scores_of_labels", "constrain"}
 VALUES = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e6, -1e6, 1e38, 1e290, 1.7e308,
           5e-324]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import io
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -447,6 +448,13 @@ def test_skipped_and_kept_sentences_are_recorded_in_order():
 def test_other_values_of_on_error_are_refused():
     with pytest.raises(ValueError, match="on_error"):
         one(b"", on_error="ignore")
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no /dev/zero")
+def test_a_device_without_an_end_is_refused():
+    with pytest.raises(DataError, match="/dev/zero: is a device without an end"):
+        read_treebank("/dev/zero")
+    assert len(read_treebank("/dev/null")) == 0
 
 
 def test_a_file_that_is_not_there(tmp_path):
