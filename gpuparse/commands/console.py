@@ -30,6 +30,7 @@ MEANINGS = {
     7: "a self-test failed",
     INTERRUPTED: "interrupted",
 }
+_STDOUT = "<stdout>"  # as the file of an error
 _EXHAUSTED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
@@ -79,9 +80,9 @@ def _code_of(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> 
         return code
     except GpuparseError as error:
         return _fail(str(error), error.exit_code)
-    except BrokenPipeError:
-        return 0  # the reader closed our output, as `head` does
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and error.filename == _STDOUT:
+            return 0  # the reader closed our output, as `head` does
         if error.errno in _EXHAUSTED:
             return _fail(_with_file(error), ResourceError.exit_code)
         if error.errno is not None:
@@ -178,7 +179,7 @@ class _WholeWrites(io.RawIOBase):
             except BlockingIOError:
                 select.select([], [self._descriptor], [])
             except OSError as error:
-                raise OSError(error.errno, error.strerror, "<stdout>") from error
+                raise OSError(error.errno, error.strerror, _STDOUT) from error
         return n_bytes
 
 

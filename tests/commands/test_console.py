@@ -50,6 +50,7 @@ def raising(error):
         (OSError(errno.EDQUOT, "Disk quota exceeded", "x"), 5, "x: Disk quota exceeded"),
         (FileNotFoundError(errno.ENOENT, "No such file", "x"), 3, "x: No such file"),
         (PermissionError(errno.EACCES, "Permission denied", "x"), 3, "x: Permission denied"),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe", "x"), 3, "x: Broken pipe"),
     ],
 )
 def test_what_stops_a_command_becomes_a_line_and_a_code(capsys, error, code, text):
