@@ -150,9 +150,9 @@ def sum_of_array(array: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def one_line(error: Exception) -> str:
-    """What an error says, in one line of characters that can be printed, cut where it is long."""
-    text = " ".join(str(error).split())[:300]
+def one_line(message: object) -> str:
+    """An error or a text in one line of characters that can be printed, cut where it is long."""
+    text = " ".join(str(message).split())[:300]
     return "".join(character if character.isprintable() else "?" for character in text)
 
 

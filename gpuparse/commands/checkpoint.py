@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuparse import array_file
+from gpuparse.array_file import one_line
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.files import replace_file
 from gpuparse.model_folder import WEIGHTS
@@ -16,6 +17,7 @@ from gpuparse.plain_yaml import parse_yaml
 
 FOLDER, STATE = "last", "state.safetensors"
 FORMAT = 3
+_SHOWN = 20  # keys of another config that are named
 
 
 @dataclass(frozen=True)
@@ -127,11 +129,13 @@ def differences(before: Origin, now: Origin) -> list[str]:
     old, new = (
         _flat(_table(before.config, "the unfinished run")), _flat(_table(now.config, "this run")),
     )  # fmt: skip
+    changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     lines = [
-        f"{key} was {old.get(key)!r} and is now {new.get(key)!r}"
-        for key in {**old, **new}
-        if old.get(key) != new.get(key)
+        one_line(f"{key} was {old.get(key)!r} and is now {new.get(key)!r}")
+        for key in changed[:_SHOWN]
     ]
+    if len(changed) > _SHOWN:
+        lines.append(f"{len(changed) - _SHOWN:,} more keys differ")
     if before.treebank != now.treebank:
         lines.append("the training treebank (data.train) has other content, or its guides have")
     if before.templates != now.templates:

@@ -297,6 +297,13 @@ def unfinished(train_run, tmp_path, monkeypatch):
     return tmp_path / "model" / "last" / "state.safetensors"
 
 
+def test_few_of_many_keys_that_differ_are_named():
+    ours = checkpoint.Origin("seed: 1\n", "", "")
+    many = "".join(f"k{i}: 1\n" for i in range(50))
+    lines = checkpoint.differences(checkpoint.Origin(many, "", ""), ours)
+    assert (len(lines), lines[-1]) == (21, "31 more keys differ")
+
+
 @pytest.mark.usefixtures("unfinished")
 def test_only_the_same_run_can_be_resumed(trained, train_run, tmp_path):
     code, _, lines = train_run("--resume", "seed=5", "learning.epochs=7")
