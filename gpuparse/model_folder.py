@@ -243,7 +243,9 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         or not LINE <= facts["table_rows"] <= _MAX_ROWS,
         "pos_column": type(words["pos_column"]) is not int or words["pos_column"] not in (3, 4),
         "arcs": not _are_weights(tensors["arcs"], 1),
-        "labels": not are_labels or bool(n_labels) != ("labels" in tensors),
+        "labels": not are_labels
+        or bool(n_labels) != ("labels" in tensors)
+        or (gives_graphs and any("|" in label for label in labels)),  # it separates items of DEPS
         "primary": not _is_primary(words["primary"], labels, decoder),
     }
     if "labels" in tensors:

@@ -31,6 +31,7 @@ import numpy as np
 import torch
 
 from gpuparse import array_file
+from gpuparse.commands.gold import written
 from gpuparse.confidence import parse_with_confidence
 from gpuparse.config.schema import PruningConfig
 from gpuparse.data.vocabulary import Vocabularies
@@ -297,7 +298,8 @@ LABELS: dict[str, Any] = {
     **{
         f"one is {value!r}": lambda known, value=value: [value, *known[1:]]
         for value in (
-            "", " ", "\u3000", "a\tb", "a\nb", "a\rb", "\ud800", "\udfff x", 7, None, ["dep"], True,
+            "", " ", "\u3000", "a|b", "a\tb", "a\nb", "a\rb", "\ud800", "\udfff x", 7, None,
+            ["dep"], True,
         )
     },
     "one is long": lambda known: ["x" * 100_000, *known[1:]],
@@ -387,7 +389,8 @@ YAMLS: dict[str, str] = {
     "a tag": "!!python/name:os.system",
     "aliases": "a: &a [x]\nb: [*a, *a]", "deep": "[" * 10_000, "2 MiB": "#" * (2 << 20),
     "1 MiB of a comment": "#" * ((1 << 20) - 1), "two documents": "a: 1\n---\nb: 2\n",
-    "keys twice": "arc: []\narc: []\n", "control": "\x1b[2J", "halves of characters": "\ud800",
+    "keys twice": "arc: []\narc: []\n", "control": "\x1b[2J",
+    "escapes": '"\\e[2J": 1\n', "halves of characters": "\ud800",
 }  # fmt: skip
 JSONS: dict[str, str] = {
     "empty": "", "a number": "7", "a list": "[]", "nothing": "null", "nul": "\0", "no JSON": "{",
@@ -678,6 +681,7 @@ def try_entry(entry: Entry, folder: Path) -> str:
             parse_with_confidence(model, TEST, guides=guides, least_risk=True)
         found = model.parse(TEST, guides=guides)
         assert len(found.heads) == TEST.n_words
+        written(model, TEST, found)
     finally:
         signal.alarm(0)
         spent, grown = time.process_time() - began, _peak() - before
