@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from safetensors.numpy import save
 
-from gpuparse.errors import ModelError
+from gpuparse.errors import ModelError, one_line
 from gpuparse.limits import MAX_ARRAYS_BYTES, MAX_HEADER_BYTES
 
 _FACTS = "gpuparse"  # the one key of the metadata
@@ -148,12 +148,6 @@ def sum_of_array(array: np.ndarray) -> str:
     digest = hashlib.sha256(f"{array.dtype.str} {list(array.shape)}\n".encode())
     digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
-
-
-def one_line(message: object) -> str:
-    """An error or a text in one line of characters that can be printed, cut where it is long."""
-    text = " ".join(str(message).split())[:300]
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 class _Place(NamedTuple):

@@ -53,3 +53,9 @@ class NativeError(GpuparseError):
     """The compiled library is missing, older than its sources, or made for another processor."""
 
     exit_code = 6
+
+
+def one_line(message: object) -> str:
+    """An error or a text in one line of characters that can be printed, cut where it is long."""
+    text = " ".join(str(message).split())[:300]
+    return "".join(character if character.isprintable() else "?" for character in text)

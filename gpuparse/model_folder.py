@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from gpuparse import array_file
-from gpuparse.array_file import as_json, from_json, one_line, read_text, sha256
+from gpuparse.array_file import as_json, from_json, read_text, sha256
 from gpuparse.data.vocabulary import Vocabularies, check_size
-from gpuparse.errors import ConfigError, ModelError
+from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
 from gpuparse.files import replace_file

@@ -6,6 +6,7 @@ from importlib import import_module
 import numpy as np
 
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
+from gpuparse.errors import one_line
 from gpuparse.parser import NOTHING_KNOWN, Parser
 from gpuparse.parts import axes_of
 from gpuparse.scoring.engines import Found
@@ -85,7 +86,7 @@ def device_difference(
             batch, known=known, batch_size=len(batch), device=device, backend=backend
         )
     except Exception as error:  # whatever a driver or a compiler raises
-        return _in_one_line(error)
+        return one_line(f"{type(error).__name__}: {error}")
     wanted = parser.search(batch, known=known, batch_size=len(batch))
     return first_difference(batch, found, wanted)
 
@@ -152,7 +153,7 @@ def native_difference(decoder: str, sentences: int = 12, seed: int = 1) -> str:
             scores = Scores(lengths=torch.tensor([n]), **tensors)
             found = decode(decoder, scores, single_root=single_root, backend="cpu")
         except Exception as error:  # whatever goes wrong is what the test is for
-            return _in_one_line(error)
+            return one_line(f"{type(error).__name__}: {error}")
         heads = [] if found.heads is None else found.heads[0].tolist()
         if heads != list(wanted):
             return f"sentence {number + 1}: heads {heads[1:]}, expected {list(wanted)[1:]}"
@@ -160,7 +161,3 @@ def native_difference(decoder: str, sentences: int = 12, seed: int = 1) -> str:
 
 
 TESTED_DECODERS = tuple(_TEXTBOOK)
-
-
-def _in_one_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuparse import array_file
-from gpuparse.array_file import one_line
-from gpuparse.errors import ConfigError, ModelError
+from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.files import replace_file
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.plain_yaml import parse_yaml
