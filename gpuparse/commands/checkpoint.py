@@ -58,6 +58,10 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
     finished = (folder / WEIGHTS).exists() and not unfinished
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder}: is not a folder; name another output")
+    if (folder / FOLDER).is_symlink():
+        raise ConfigError(
+            f"{folder / FOLDER}: is a link, which training does not follow; remove it"
+        )
     if resume and not unfinished:
         what = "a finished model" if finished else "no unfinished run"
         raise ConfigError(f"{folder}: holds {what}; there is nothing to resume")

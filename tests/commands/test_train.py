@@ -297,6 +297,18 @@ def unfinished(train_run, tmp_path, monkeypatch):
     return tmp_path / "model" / "last" / "state.safetensors"
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_state_behind_a_link_is_left_alone(train_run, tmp_path, resume):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "state.safetensors").write_text("mine")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "last").symlink_to(tmp_path / "other")
+    code, _, lines = train_run("--resume" if resume else "--force")
+    assert (code, len(lines)) == (2, 1)
+    assert "last: is a link" in lines[0]
+    assert contents(tmp_path / "other") == {"state.safetensors": b"mine"}
+
+
 def test_few_of_many_keys_that_differ_are_named():
     ours = checkpoint.Origin("seed: 1\n", "", "")
     many = "".join(f"k{i}: 1\n" for i in range(50))
