@@ -33,13 +33,16 @@ inline void load_weights(const int16_t* weights, SumVector<int32_t>::type& sums)
     memcpy(&lanes, weights, sizeof(lanes));
     sums = __builtin_convertvector(lanes, SumVector<int32_t>::type);
 }
-inline void load_weights(const int8_t* weights, SumVector<int32_t>::type& sums) {
+// Two steps for 8 bits: g++ converts vectors to four times the width number by number.
+typedef int16_t Wider __attribute__((vector_size(LINE * sizeof(int16_t))));
+inline Wider load_wider(const int8_t* weights) {
     typedef int8_t Weights __attribute__((vector_size(LINE * sizeof(int8_t))));
-    typedef int16_t Wider __attribute__((vector_size(LINE * sizeof(int16_t))));
     Weights lanes;
     memcpy(&lanes, weights, sizeof(lanes));
-    // Two steps: g++ converts vectors of four times the width number by number.
-    sums = __builtin_convertvector(__builtin_convertvector(lanes, Wider), SumVector<int32_t>::type);
+    return __builtin_convertvector(lanes, Wider);
+}
+inline void load_weights(const int8_t* weights, SumVector<int32_t>::type& sums) {
+    sums = __builtin_convertvector(load_wider(weights), SumVector<int32_t>::type);
 }
 
 // Load the weights line[low ^ 0], line[low ^ 1], ... as sums.

@@ -90,6 +90,28 @@ void sum_labels(int64_t h, int64_t m, const LabelSums<W>& labels, Sum<W>* __rest
     }
 }
 
+// Add LINE weights at each of the lines to their sums.
+template<class W>
+inline void add_lines(const W* weights, const int64_t* lines, int64_t count,
+                      typename SumVector<W>::type& total) {
+    for (int64_t line = 0; line < count; ++line) {
+        typename SumVector<W>::type lanes;
+        load_weights(weights + lines[line], lanes);
+        total += lanes;
+    }
+}
+// 8 bits are widened once to 16, which hold the sums of some lines, and not twice.
+inline void add_lines(const int8_t* weights, const int64_t* lines, int64_t count,
+                      SumVector<int8_t>::type& total) {
+    constexpr int64_t MOST = 255;  // lines whose sums 16 bits hold: 255 * -128 > -2^15
+    for (int64_t first = 0; first < count; first += MOST) {
+        const int64_t end = first + MOST < count ? first + MOST : count;
+        Wider part = {};
+        for (int64_t line = first; line < end; ++line) part += load_wider(weights + lines[line]);
+        total += __builtin_convertvector(part, SumVector<int8_t>::type);
+    }
+}
+
 // The largest sum of any label of an arc, whose lines are known. Labels by the vector, its sum in a
 // register while a loop runs over the lines.
 template<class W>
@@ -106,10 +128,7 @@ Sum<W> largest_sum(int64_t h, int64_t m, const LabelSums<W>& labels, const int64
         memcpy(&total, of_head + k, sizeof(total));
         memcpy(&other, of_modifier + k, sizeof(other));
         total += other;
-        for (int64_t line = 0; line < count; ++line) {
-            load_weights(labels.weights + lines[line] + k, other);
-            total += other;
-        }
+        add_lines(labels.weights + k, lines, count, total);
         best = total > best ? total : best;
     }
     Sum<W> most = best[0];
