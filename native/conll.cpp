@@ -107,7 +107,7 @@ GPUPARSE(int64_t) find_strings(u8_1 data, i64_1 starts, i64_1 stops, const Strin
     if (!strings_fit(data, starts, stops) || !table_fits(*table) || ids.n0 != starts.n0) return BAD_SHAPE;
     for (int64_t k = 0; k < starts.n0; ++k) {
         const Slice text = {data.data + starts.data[k], data.data + stops.data[k]};
-        const int64_t slot = find_slot(text, hash_bytes(text), *table);
+        const int64_t slot = find_slot(text, hash_bytes(text, table->key), *table);
         if (slot < 0) return BAD_SHAPE;
         ids.data[k] = table->slots.data[slot];
     }
@@ -122,7 +122,7 @@ GPUPARSE(int64_t) add_strings(u8_1 data, i64_1 starts, i64_1 stops, const String
     int64_t& count = size.data[0];
     for (int64_t k = first; k < starts.n0; ++k) {
         const Slice text = {data.data + starts.data[k], data.data + stops.data[k]};
-        const uint64_t hashed = hash_bytes(text);
+        const uint64_t hashed = hash_bytes(text, table->key);
         const int64_t slot = find_slot(text, hashed, *table), used = table->ends.data[count];
         if (slot < 0 || used < 0) return BAD_SHAPE;
         if (table->slots.data[slot] == EMPTY_SLOT) {

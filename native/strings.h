@@ -10,21 +10,25 @@ namespace gpuparse {
 
 constexpr int32_t EMPTY_SLOT = -1;
 
-// 64-bit hash: eight bytes at a time, multiplied and folded, the length first. The odd constants are
-// those of MurmurHash3's 64-bit finaliser (Appleby 2008).
-inline uint64_t hash_bytes(Slice text) {
-    const uint64_t mix_1 = 0xFF51AFD7ED558CCDu, mix_2 = 0xC4CEB9FE1A85EC53u;
-    uint64_t mixed = (uint64_t)text.size(), part = 0;
+// The product of two numbers, its halves folded together.
+inline uint64_t fold_product(uint64_t a, uint64_t b) {
+    const unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+// 64-bit hash under a key: eight bytes at a time, multiplied and folded, the length first. The constants
+// are those of MurmurHash3's 64-bit finaliser (Appleby 2008).
+inline uint64_t hash_bytes(Slice text, int64_t key) {
+    const uint64_t factor = ((uint64_t)key ^ 0xFF51AFD7ED558CCDu) | 1;
+    uint64_t mixed = (uint64_t)text.size() ^ (uint64_t)key, part = 0;
     const uint8_t* at = text.start;
     for (; text.end - at >= 8; at += 8) {
         memcpy(&part, at, 8);
-        mixed = (mixed ^ part) * mix_1;
-        mixed ^= mixed >> 33;
+        mixed = fold_product(mixed ^ part, factor);
     }
     part = 0;
     for (; at < text.end; ++at) part = part << 8 | *at;
-    mixed = (mixed ^ part) * mix_2;
-    return mixed ^ (mixed >> 33);
+    return fold_product(mixed ^ part, 0xC4CEB9FE1A85EC53u);
 }
 
 // The slot of a string, or the empty one where it belongs (linear probing); -1 where the table is not

@@ -313,7 +313,7 @@ def find_strings(
 ) -> int:
     """Numbers of strings, -1 for those that the table lacks."""
     for k, text in enumerate(_slices(data, starts, stops)):
-        ids[k] = table.slots[_find_slot(text, _hash_bytes(text), table)]
+        ids[k] = table.slots[_find_slot(text, _hash_bytes(text, table.key), table)]
     return native.OK
 
 
@@ -323,7 +323,7 @@ def add_strings(
 ) -> int:  # fmt: skip
     """The same, but new strings are added while there is room; where it stopped."""
     for k, text in enumerate(_slices(data, starts[first:], stops[first:]), first):
-        hashed = _hash_bytes(text)
+        hashed = _hash_bytes(text, table.key)
         slot = _find_slot(text, hashed, table)
         if table.slots[slot] == EMPTY_SLOT:
             i = int(size[0])
@@ -360,16 +360,18 @@ def _find_slot(text: bytes, hashed: int, table: Any) -> int:
     return slot
 
 
-def _hash_bytes(text: bytes) -> int:
+def _hash_bytes(text: bytes, key: int) -> int:
     """As `hash_bytes` of native/strings.h."""
-    mixed, whole = len(text), len(text) // 8 * 8
+    factor = (key ^ 0xFF51AFD7ED558CCD) | 1
+    mixed, whole = len(text) ^ key, len(text) // 8 * 8
     for at in range(0, whole, 8):
-        part = int.from_bytes(text[at : at + 8], "little")
-        mixed = (mixed ^ part) * 0xFF51AFD7ED558CCD & WORD_64
-        mixed ^= mixed >> 33
-    last = int.from_bytes(text[whole:], "big")
-    mixed = (mixed ^ last) * 0xC4CEB9FE1A85EC53 & WORD_64
-    return mixed ^ mixed >> 33
+        mixed = _fold_product(mixed ^ int.from_bytes(text[at : at + 8], "little"), factor)
+    return _fold_product(mixed ^ int.from_bytes(text[whole:], "big"), 0xC4CEB9FE1A85EC53)
+
+
+def _fold_product(a: int, b: int) -> int:
+    """The product of two numbers of 64 bits, its halves folded together."""
+    return a * b & WORD_64 ^ a * b >> 64
 
 
 def _sentences(heads: np.ndarray, word_starts: np.ndarray) -> Iterator[tuple[int, list[int]]]:

@@ -1,5 +1,6 @@
 """Strings to ids: fields of words, one vocabulary per field, and treebanks to batches."""
 
+import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -277,6 +278,7 @@ def attributes(feats: str) -> dict[str, str]:
 class StringTable(NamedTuple):
     """The arrays of a hash table; see native/api/conll.h."""
 
+    key: int
     slots: np.ndarray
     hashes: np.ndarray
     ends: np.ndarray
@@ -294,7 +296,8 @@ class Interner:
         """Args: strings: to begin with; all different, or ValueError."""
         self._lock = threading.Lock()
         self._size = 0
-        self._table = _empty_table(64, 1024)
+        # Random, but no result depends on it: ids follow the order of the strings.
+        self._table = _empty_table(int.from_bytes(os.urandom(8)) >> 1, 64, 1024)
         given = list(strings)
         ends = np.cumsum([0, *map(len, given)], dtype=np.int64)
         self.intern(np.frombuffer(b"".join(given), np.uint8), ends[:-1], ends[1:])
@@ -345,7 +348,8 @@ class Interner:
 
     def _reserve(self, n_strings: int, n_bytes: int) -> None:
         """New arrays with room for more strings, and the present strings in them."""
-        old, table = self._table, _empty_table(n_strings, n_bytes)
+        old = self._table
+        table = _empty_table(old.key, n_strings, n_bytes)
         n_used = old.ends[self._size]
         table.hashes[: self._size] = old.hashes[: self._size]
         table.ends[: self._size + 1] = old.ends[: self._size + 1]
@@ -354,10 +358,11 @@ class Interner:
         self._table = table
 
 
-def _empty_table(n_strings: int, n_bytes: int) -> StringTable:
+def _empty_table(key: int, n_strings: int, n_bytes: int) -> StringTable:
     """Arrays with room for `n_strings` of `n_bytes` together."""
     n_slots = 1 << (2 * n_strings - 1).bit_length()  # at most half of the slots are in use
     return StringTable(
+        key,
         np.full(n_slots, EMPTY, np.int32),
         np.zeros(n_strings, np.uint64),
         np.zeros(n_strings + 1, np.int64),

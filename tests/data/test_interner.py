@@ -60,15 +60,21 @@ def test_strings_of_one_hash_are_told_apart_by_their_bytes():
     # No two strings of one hash are at hand, so others are entered under the hash of "abd".
     data, starts, ends = packed([b"abd"])
     table = Interner([b"abd"])
-    hashed = table._table.hashes[0]
+    hashed, key = table._table.hashes[0], table._table.key
     for known in (b"abc", b"abde", b"ab"):
         slots = np.full(8, -1, np.int32)
         slots[hashed & np.uint64(7)] = 0
         pool = np.frombuffer(known + b"dd", np.uint8).copy()
-        other = StringTable(slots, np.array([hashed]), np.array([0, len(known)]), pool)
+        other = StringTable(key, slots, np.array([hashed]), np.array([0, len(known)]), pool)
         ids = np.empty(1, np.int32)
         native.call("find_strings", data, starts, ends, other, ids)
         assert ids.tolist() == [-1]
+
+
+def test_nobody_can_choose_strings_of_one_hash():
+    """Each table has a key of its own."""
+    one, other = Interner([b"abd"]), Interner([b"abd"])
+    assert one._table.hashes[0] != other._table.hashes[0]
 
 
 def test_a_table_starts_with_given_strings():
