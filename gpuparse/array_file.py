@@ -65,12 +65,14 @@ def read(
             header = _header(file, size)
             facts = _facts(path, header, form, what, hint)
             places = _places(header, file.tell(), size)
+            sums = facts.pop(_ARRAYS)
+            if {name for name, _ in places} != set(sums):
+                raise ValueError("its arrays are not those that it has sums of")
             arrays = {name: _read_array(file, place) for name, place in places}
         except (OSError, ValueError, RecursionError) as error:
             raise ModelError(f"{path}: damaged or not a weights file: {one_line(error)}") from error
-    sums = facts.pop(_ARRAYS)
-    for name in sorted(set(arrays) | set(sums)):
-        if name not in arrays or sums.get(name) != sum_of_array(arrays[name]):
+    for name, array in sorted(arrays.items()):
+        if sums[name] != sum_of_array(array):
             raise ModelError(f"{path}: {name[:40]!r} was changed or damaged after training")
     return facts, arrays
 

@@ -1,6 +1,6 @@
 """Limits of what is read from files: more is refused with a message (docs/files.md).
 
-They lie far above what training needs, and far below what takes a machine's memory or hours.
+They lie far above what training needs. Weights may be as large as memory is.
 """
 
 MAX_TEMPLATES = 10_000  # of a set, suffixes and attributes of FEATS written out
@@ -9,6 +9,7 @@ MAX_FIELDS = 1_000  # of a vocabulary
 MAX_VALUES = 1 << 22  # of a vocabulary, all fields together
 MAX_LABELS = 1 << 16
 MAX_YAML_BYTES = 1 << 20
+MAX_YAML_VALUES = 30_000  # keys, scalars, lists and tables of a YAML file
 MAX_VOCABULARY_BYTES = 1 << 28
 MAX_HEADER_BYTES = 1 << 21  # of a file of arrays
 MAX_ARRAYS_BYTES = 1 << 36  # of a file of arrays as a whole

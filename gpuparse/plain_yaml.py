@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from gpuparse.errors import ConfigError
-from gpuparse.limits import MAX_YAML_BYTES
+from gpuparse.limits import MAX_YAML_BYTES, MAX_YAML_VALUES
 
 MAX_DEPTH = 16
 
@@ -60,6 +60,11 @@ class _Loader(yaml.SafeLoader):
                 problem=f"the tag {event.tag!r} is refused; only plain values are allowed",
                 problem_mark=event.start_mark,
             )
+        self.values = getattr(self, "values", 0) + 1
+        if self.values > MAX_YAML_VALUES:
+            raise yaml.MarkedYAMLError(
+                problem=f"more than {MAX_YAML_VALUES:,} values", problem_mark=event.start_mark
+            )
         self.depth = getattr(self, "depth", 0) + 1
         if self.depth > MAX_DEPTH:
             raise yaml.MarkedYAMLError(
@@ -106,7 +111,8 @@ def parse_yaml(text: str, source: str) -> PlainYaml:
     Returns: The value (None for an empty document) and the line of every key.
     Raises:
         ConfigError: no YAML; or a duplicate key, an anchor or alias, any explicit tag, a second
-            document, more than MAX_DEPTH levels, or a longer text. Names the line.
+            document, more than MAX_DEPTH levels or MAX_YAML_VALUES values, or a longer text. Names
+            the line.
     Cost: O(length).
     """
     if len(text) > MAX_YAML_BYTES or len(text.encode("utf-8", "surrogateescape")) > MAX_YAML_BYTES:

@@ -97,22 +97,24 @@ struct EisnerChart {
         // Whole blocks, and a line more, so that equal columns are in different sets of a cache.
         if (BY_BLOCK) stride = (last + BLOCK) / BLOCK * BLOCK + whole_lines<F>(1);
         plane = (last + 2) * stride;
-        F** planes[] = {&c_r, &c_l, &s_r, &i_r, &i_l, &e_r, &e_l, &first_r, &first_l, &s_l,
-                        &right, &left, &arcs_r, &arcs_l, &ends_r, &ends_l};
-        bool is_there[16];
+        struct Plane { F** cells; bool is_there; };
+        const bool of_sums = S::is_sum, best_siblings = SIBLINGS && !S::is_sum;
+        const Plane planes[] = {
+            {&c_r, true}, {&c_l, true}, {&s_r, STORES_SPLITS}, {&i_r, true}, {&i_l, true},
+            {&e_r, SIBLINGS}, {&e_l, SIBLINGS}, {&first_r, SIBLINGS}, {&first_l, SIBLINGS},
+            {&s_l, best_siblings}, {&right, SIBLINGS}, {&left, SIBLINGS},
+            {&arcs_r, of_sums}, {&arcs_l, of_sums},
+            {&ends_r, of_sums && SIBLINGS}, {&ends_l, of_sums && SIBLINGS},
+        };
         int64_t count = 0;
-        for (int p = 0; p < 16; p++) {
-            is_there[p] = p < 2 || (p == 2 && STORES_SPLITS) || p == 3 || p == 4 || (p >= 5 && p < 12 && SIBLINGS && !(p == 9 && S::is_sum)) ||
-                          (p >= 12 && S::is_sum && (p < 14 || SIBLINGS));
-            count += is_there[p];
-        }
+        for (const Plane& each : planes) count += each.is_there;
         n_cells = (count + OUTSIDE_PLANES) * plane + (6 + OUTSIDE_PLANES) * stride + whole_lines<F>(1);
         if (BY_BLOCK) n_cells += BLOCK * BLOCK;
         F* next = cells = arena.take<F>(S::planes_of_cells * n_cells);
         if (cells == nullptr) return false;
         semiring.set_cells(n_cells);
-        for (int p = 0; p < 16; p++)
-            if (is_there[p]) *planes[p] = next, next += plane;
+        for (const Plane& each : planes)
+            if (each.is_there) *each.cells = next, next += plane;
         if (!SIBLINGS || S::is_sum) s_l = s_r;
         if (!SIBLINGS) e_r = i_r, e_l = i_l;
         if (!S::is_sum) arcs_r = i_r, arcs_l = i_l;

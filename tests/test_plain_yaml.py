@@ -72,6 +72,7 @@ def test_keys_are_words_and_have_lines():
         ("a: [1\n", "run.yaml:2"),
         ("a: \x01\n", "run.yaml: unacceptable character"),
         ("[" * 100_000, "nested more than"),
+        ("[" + "1," * 30_000 + "1]", "more than 30,000 values"),
         ("? [a, b]\n: 1\n", "a key must be one plain word"),
         ("a: '" + "x" * MAX_YAML_BYTES + "'\n", "longer than 1048576 bytes"),
     ],
