@@ -113,7 +113,7 @@ def spoilt(folder: Path, spoil) -> None:
 def test_a_changed_pruner_is_noticed(model: Parser, tmp_path: Path, spoil) -> None:
     save_parser(model, tmp_path)
     spoilt(tmp_path, spoil)
-    with pytest.raises(ModelError, match="was changed or damaged"):
+    with pytest.raises(ModelError, match=r"was changed or damaged|arrays are not those"):
         load_parser(tmp_path)
 
 

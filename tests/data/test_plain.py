@@ -134,13 +134,14 @@ def test_both_forms_find_the_same_strings(monkeypatch):
     expected = Interner()
     known = expected.intern(data, starts, ends)
     monkeypatch.setattr(native, "is_available", lambda: False)
-    found = Interner([expected.string(0)])
+    found = Interner()
+    found._table = found._table._replace(key=expected._table.key)
     assert np.array_equal(found.intern(data, starts, ends), known)
     assert np.array_equal(
         found.find(data, starts[:9], ends[:9] + 1), expected.find(data, starts[:9], ends[:9] + 1)
     )
     for mine, its in zip(found._table, expected._table, strict=True):
-        assert mine.dtype == its.dtype
+        assert np.array_equal(mine, its)
 
 
 def test_words_of_guides_are_compared_without_native_code(monkeypatch, tmp_path):
