@@ -3,6 +3,7 @@
 import os
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -142,6 +143,36 @@ def seen_attributes(treebank: Treebank) -> list[str]:
     """
     names = {name for feats in distinct(treebank, _FEATS) for name in attributes(feats)}
     return sorted(name for name in names if not re.search(r"\s", name))
+
+
+def frequent_pairs(treebank: Treebank, most: int) -> list[tuple[str, str]]:
+    """The pairs of FEATS attributes, the head's first, that the most arcs of a treebank have.
+
+    Args:
+        treebank: words with gold heads or none.
+        most: number of pairs to choose. The attributes of the pairs are among as many that the most
+            words have. Ties go to the first in the order of names.
+    Returns: Sorted pairs.
+    Cost: O(words) in numpy for each of at most `most` attributes.
+    """
+    ids, strings = column_ids(treebank, _FEATS)
+    n_words = np.bincount(ids, minlength=len(strings))
+    names = seen_attributes(treebank)
+    found = [attributes(text) for text in strings]
+    words = Counter[str]()
+    for count, present in zip(n_words.tolist(), found, strict=True):
+        words.update(dict.fromkeys(present, count))
+    names = sorted(sorted(names, key=lambda name: -words[name])[:most])
+    has = np.array([[name in present for name in names] for present in found], np.int64)
+    first = np.repeat(treebank.word_starts[:-1], np.diff(treebank.word_starts))
+    modifiers = np.flatnonzero(treebank.heads > 0)
+    heads = first[modifiers] + treebank.heads[modifiers] - 1
+    counts: dict[tuple[str, str], int] = {}
+    for one, name in enumerate(names):
+        of_name = modifiers[has[ids[heads], one] != 0]
+        n_arcs = np.bincount(ids[of_name], minlength=len(strings)) @ has
+        counts |= {(name, other): int(n) for other, n in zip(names, n_arcs, strict=True) if n}
+    return sorted(sorted(counts, key=lambda pair: (-counts[pair], pair))[:most])
 
 
 class Encoder:

@@ -8,6 +8,9 @@ An atom looks at one word: a role (`h` head, `m` modifier), perhaps an offset in
 and modifier, once per word. `direction` and `distance` look at the arc as a whole.
 `feats.*` is replaced by each attribute seen in training, the same one throughout a template:
 `h.feats.* m.feats.*` becomes `h.feats.Case m.feats.Case`, `h.feats.Number m.feats.Number`, ...
+With `feats.**` beside it a template is made for pairs of attributes: `h.feats.* m.feats.**` becomes
+`h.feats.Case m.feats.Number` too. The pairs are the MAX_ATTRIBUTE_PAIRS that the most gold arcs
+have, the head's attribute in place of `feats.*`.
 
 A feature fires only if every atom of its template has a value: the lemma `_`, a word never
 seen in training, and the prefix of a shorter word have none.
@@ -52,8 +55,10 @@ from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 
 SETS = Path(__file__).parent / "sets"
 MAX_OFFSET = 3
+MAX_ATTRIBUTE_PAIRS = 64  # that `feats.*` with `feats.**` stands for
 SUFFIXES = ("direction", "distance")
 PARTS = {kind.name: kind.roles for kind in PART_KINDS}
+_ONE_AND_ANOTHER = frozenset(("feats.*", "feats.**"))
 _KEYS = ("name", "distance", *PARTS)
 _ATOM = re.compile(r"(?P<role>[a-z])(?P<offset>[+-][0-9]{1,9})?\.(?P<field>.+)")
 
@@ -117,21 +122,36 @@ class TemplateSet:
         templates: Sequence[Template] = getattr(self, part)
         return sorted({field for template in templates for field in template.fields()})
 
-    def expanded(self, attributes: Sequence[str]) -> "TemplateSet":
-        """The set with `feats.*` replaced by each attribute in turn, each template once.
+    def expanded(
+        self, attributes: Sequence[str], pairs: Sequence[tuple[str, str]] = ()
+    ) -> "TemplateSet":
+        """The set with attributes in place of `feats.*` and `feats.**`, each template once.
 
+        Args:
+            attributes: those that `feats.*` is replaced by in turn; `feats.**` too in templates
+                without `feats.*`.
+            pairs: attributes in place of `feats.*` and `feats.**` in templates with both.
         Raises: ConfigError: that makes more than MAX_TEMPLATES.
         """
         count = sum(
-            len(attributes) if "feats.*" in template.fields() else 1
+            len(_replacements(template, attributes, pairs))
             for part in PARTS
             for template in getattr(self, part)
         )
         _check_count(count, f" with {len(attributes)} attributes of FEATS")
         expanded: dict[str, Any] = {
-            part: tuple(dict.fromkeys(_expand(getattr(self, part), attributes))) for part in PARTS
+            part: tuple(dict.fromkeys(_expand(getattr(self, part), attributes, pairs)))
+            for part in PARTS
         }
         return replace(self, **expanded)
+
+    def has_pairs(self) -> bool:
+        """Whether a template looks at pairs of attributes: at `feats.*` and `feats.**`."""
+        return any(
+            set(template.fields()) >= _ONE_AND_ANOTHER
+            for part in PARTS
+            for template in getattr(self, part)
+        )
 
     def only(self, parts: Iterable[str]) -> "TemplateSet":
         """The set with its arc, guide and label templates, and those of the parts named."""
@@ -160,18 +180,25 @@ def _check_count(count: int, of_what: str = "") -> None:
         raise ConfigError(f"{count:,} templates{of_what}, more than {MAX_TEMPLATES:,}: write fewer")
 
 
-def _expand(templates: Iterable[Template], attributes: Sequence[str]) -> Iterable[Template]:
+def _replacements(
+    template: Template, attributes: Sequence[str], pairs: Sequence[tuple[str, str]]
+) -> Sequence[tuple[str, str]]:
+    """The attributes that `feats.*` and `feats.**` stand for, one pair a template."""
+    found = _ONE_AND_ANOTHER & set(template.fields())
+    if len(found) == 2:
+        return pairs
+    return [(name, name) for name in attributes] if found else [("", "")]
+
+
+def _expand(
+    templates: Iterable[Template], attributes: Sequence[str], pairs: Sequence[tuple[str, str]]
+) -> Iterable[Template]:
     for template in templates:
-        if not any(field == "feats.*" for field in template.fields()):
-            yield template
-            continue
-        for name in attributes:
+        for one, another in _replacements(template, attributes, pairs):
+            names = {"feats.*": f"feats.{one}", "feats.**": f"feats.{another}"}
             yield Template(
-                tuple(
-                    Atom(a.role, a.offset, f"feats.{name}" if a.field == "feats.*" else a.field)
-                    for a in template.atoms
-                ),
-                f"feats.{name}" if template.between == "feats.*" else template.between,
+                tuple(Atom(a.role, a.offset, names.get(a.field, a.field)) for a in template.atoms),
+                names.get(template.between or "", template.between),
                 template.suffix,
             )
 
@@ -247,7 +274,8 @@ def _checked_field(field: str, text: str) -> str:
     if not is_field(field):
         raise ConfigError(
             f"template '{text}': unknown field '{field}'; fields are form, lower, lemma, cpos, "
-            "fpos, pos, feats, feats.NAME, feats.*, and slices such as form[:5] or lemma[-3:]"
+            "fpos, pos, feats, feats.NAME, feats.*, feats.**, and slices such as form[:5] or"
+            " lemma[-3:]"
         )
     return field
 

@@ -7,10 +7,16 @@ import numpy as np
 
 from gpuparse.config import RunConfig
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.vocabulary import Encoder, Vocabularies, choose_pos_column, seen_attributes
+from gpuparse.data.vocabulary import (
+    Encoder,
+    Vocabularies,
+    choose_pos_column,
+    frequent_pairs,
+    seen_attributes,
+)
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.features.plan import LINE, compile_plan
-from gpuparse.features.templates import TemplateSet, fields_read
+from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, TemplateSet, fields_read
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import STAGES, Progress
 from gpuparse.learning.gold import read_gold
@@ -82,8 +88,10 @@ class Trainer:
         self._treebank, self._guides = treebank, guides
         self._decoder = DECODERS[config.decoder]
         attributes = seen_attributes(treebank)
-        self._arcs = arcs.expanded(attributes).only(self._decoder.parts)
-        self._labels = labels.expanded(attributes) if labels else None
+        has_pairs = any(templates.has_pairs() for templates in (arcs, labels) if templates)
+        pairs = frequent_pairs(treebank, MAX_ATTRIBUTE_PAIRS) if has_pairs else []
+        self._arcs = arcs.expanded(attributes, pairs).only(self._decoder.parts)
+        self._labels = labels.expanded(attributes, pairs) if labels else None
         self._check_needs()
         self._vocabularies = vocabularies or self._see_values()
         self.plan = compile_plan(

@@ -1,5 +1,8 @@
 """Vocabularies and batches against a naive encoder that works word by word."""
 
+import itertools
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -17,6 +20,7 @@ from gpuparse.data.vocabulary import (
     column,
     distinct,
     empty_columns,
+    frequent_pairs,
     is_field,
     reader,
     seen_attributes,
@@ -170,6 +174,38 @@ def test_pos_is_fine_where_there_are_neither_too_few_nor_too_many(
     vocabularies = Vocabularies.build(treebank, ["pos"], expected)
     seen = ["N"] if expected == 3 else [tag for tag in fine if tag != "_"]
     assert vocabularies.values == {"pos": list(dict.fromkeys(seen))}
+
+
+def naive_pairs(sentences: list[Sentence]) -> Counter[tuple[str, str]]:
+    """The arcs that have each pair of attributes, the head's first."""
+    counts = Counter[tuple[str, str]]()
+    for sentence in sentences:
+        for word in sentence:
+            if word[6] not in ("0", "_"):
+                head = sentence[int(word[6]) - 1]
+                counts.update(itertools.product(attributes(head[5]), attributes(word[5])))
+    return counts
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_of_attributes_are_those_of_the_most_arcs(seed: int) -> None:
+    sentences = random_sentences(seed, 30, 8, projective=False)
+    sentences[3][0][6] = "_"
+    counts = naive_pairs(sentences)
+    assert len(counts) == 9
+    treebank = treebank_of(sentences)
+    assert frequent_pairs(treebank, 9) == frequent_pairs(treebank, 100) == sorted(counts)
+    best = sorted(counts, key=lambda pair: (-counts[pair], pair))
+    assert frequent_pairs(treebank, 5) == sorted(best[:5])
+
+
+def test_pairs_of_attributes_are_of_the_most_frequent_attributes() -> None:
+    head, other = row(1, "a", 0, feats="A=1|C=1"), row(2, "b", 1, feats="C=2|D=1|B=1")
+    treebank = treebank_of([[head, other]] * 2)
+    assert frequent_pairs(treebank, 2) == [("A", "C"), ("C", "C")]
+    assert frequent_pairs(treebank, 3) == [("A", "B"), ("A", "C"), ("C", "B")]
+    assert frequent_pairs(treebank_of([[head]]), 4) == []
+    assert frequent_pairs(treebank_of([[row(1, "a", 0), row(2, "b", 1)]]), 4) == []
 
 
 def test_seen_attributes_are_sorted_and_distinct() -> None:

@@ -27,8 +27,8 @@ from tests.samples import template_set_text
 
 FIELDS = [
     "form", "lower", "lemma", "cpos", "fpos", "pos", "feats", "feats.Case", "feats.*",
-    "feats.Ca-se[x]", "form[:1]", "form[:9]", "form[-1:]", "form[-9:]", "lower[:3]", "lower[-3:]",
-    "lemma[:5]", "lemma[-2:]",
+    "feats.**", "feats.Ca-se[x]", "form[:1]", "form[:9]", "form[-1:]", "form[-9:]", "lower[:3]",
+    "lower[-3:]", "lemma[:5]", "lemma[-2:]",
 ]  # fmt: skip
 
 
@@ -365,6 +365,39 @@ def test_every_attribute_in_turn() -> None:
     assert [str(t) for t in templates.expanded([]).arc] == [str(t) for t in templates.arc]
 
 
+def test_pairs_of_attributes() -> None:
+    templates = parse_set(
+        "arc:\n  - {templates: [h.feats.* m.feats.**, h.pos m+1.feats.** m.feats.*, h.pos]}\n"
+        "  - {templates: [h.feats.** between.feats.* m.feats.**, between.feats.**, m.feats.**]}\n"
+        "label: [{templates: [g.feats.* h.feats.** m.feats.*]}]\n",
+        "a",
+    )
+    assert templates.has_pairs()
+    expanded = templates.expanded(["A", "B"], [("A", "A"), ("B", "A")])
+    assert [str(t) for t in expanded.arc] == [
+        "h.feats.A m.feats.A", "h.feats.B m.feats.A",
+        "h.pos m+1.feats.A m.feats.A", "h.pos m+1.feats.A m.feats.B",
+        "h.pos",
+        "h.feats.A m.feats.A between.feats.A", "h.feats.A m.feats.A between.feats.B",
+        "between.feats.A", "between.feats.B", "m.feats.A", "m.feats.B",
+    ]  # fmt: skip
+    assert [str(t) for t in expanded.label] == [
+        "g.feats.A h.feats.A m.feats.A",
+        "g.feats.B h.feats.A m.feats.B",
+    ]
+    assert not expanded.has_pairs()
+    assert [str(t) for t in templates.expanded([]).arc] == ["h.pos"]
+    assert parse_set(dump_set(templates), "again") == templates
+
+
+@pytest.mark.parametrize("text", ["h.feats.* m.feats.*", "h.feats.** m.feats.**"])
+def test_one_attribute_in_both_places_is_no_pair(text: str) -> None:
+    templates = parse_set(template_set_text(arc=[text]), "a")
+    assert not templates.has_pairs()
+    expanded = templates.expanded(["A", "B"], [("A", "B")])
+    assert [str(t) for t in expanded.arc] == ["h.feats.A m.feats.A", "h.feats.B m.feats.B"]
+
+
 def test_every_attribute_in_turn_of_siblings_too() -> None:
     templates = parse_set(
         "name: a\narc: [{templates: [h.pos]}]\n"
@@ -562,6 +595,9 @@ def test_too_many_attributes_are_refused() -> None:
     assert len(templates.expanded([f"A{i}" for i in range(9_999)]).arc) == 10_000
     with pytest.raises(ConfigError, match="10,001 templates with 10000 attributes"):
         templates.expanded([f"A{i}" for i in range(10_000)])
+    pairs = parse_set("arc: [{templates: [h.feats.* m.feats.**]}]", "x")
+    with pytest.raises(ConfigError, match="10,001 templates"):
+        pairs.expanded([], [("A", f"B{i}") for i in range(10_001)])
 
 
 @pytest.mark.parametrize("sizes", [(1 << 22, 1 << 21, 1 << 21), (1 << 22, 2, 3), (5, 6, 7)])

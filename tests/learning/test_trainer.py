@@ -9,9 +9,9 @@ import pytest
 from gpuparse.config import RunConfig
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nesting_order, reordered
-from gpuparse.data.vocabulary import Encoder
+from gpuparse.data.vocabulary import Encoder, frequent_pairs
 from gpuparse.errors import DataError
-from gpuparse.features.templates import TemplateSet, parse_set
+from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, TemplateSet, parse_set
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from tests.learning import literal
@@ -314,6 +314,18 @@ def test_rearranged_sentences_are_learned_from_as_if_the_file_had_them_so(decode
     same = trained(options, nested, templates=templates)
     assert same.n_unreachable == 0
     assert fingerprint(ours.model(16)) == fingerprint(same.model(16))
+
+
+def test_pairs_of_attributes_are_those_of_the_treebank() -> None:
+    pairs = frequent_pairs(treebank_of(SENTENCES), MAX_ATTRIBUTE_PAIRS)
+    assert len(pairs) > 5
+    written = ["h.feats.* m.feats.**", *(f"h.feats.{a} m.feats.{b}" for a, b in pairs)]
+    short, long = (
+        parse_set(template_set_text(arc=[*text, "h.pos"], label=text), "set")
+        for text in (written[:1], written[1:])
+    )
+    models = [trained(OPTIONS, templates=s, labels=s).model(16) for s in (short, long)]
+    assert fingerprint(models[0]) == fingerprint(models[1])
 
 
 def test_labels_are_learned_from_sentences_as_they_are() -> None:
