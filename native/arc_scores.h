@@ -23,26 +23,27 @@ inline int32_t subtract(int32_t a, int32_t b) { return (int32_t)((uint32_t)a - (
 template<class W> struct SumVector { typedef int32_t type __attribute__((vector_size(64))); };
 template<> struct SumVector<float> { typedef float type __attribute__((vector_size(64))); };
 
-// Load LINE weights as sums.
-inline void load_weights(const float* weights, SumVector<float>::type& sums) {
-    memcpy(&sums, weights, sizeof(sums));
+// Load LINE numbers, converted to those of a vector.
+template<class W, class Vector>
+inline void load_line(const W* numbers, Vector& line) {
+    typedef W Numbers __attribute__((vector_size(LINE * sizeof(W))));
+    Numbers lanes;
+    memcpy(&lanes, numbers, sizeof(lanes));
+    line = __builtin_convertvector(lanes, Vector);
 }
-inline void load_weights(const int16_t* weights, SumVector<int32_t>::type& sums) {
-    typedef int16_t Weights __attribute__((vector_size(LINE * sizeof(int16_t))));
-    Weights lanes;
-    memcpy(&lanes, weights, sizeof(lanes));
-    sums = __builtin_convertvector(lanes, SumVector<int32_t>::type);
-}
-// Two steps for 8 bits: g++ converts vectors to four times the width number by number.
+
+// Load LINE weights as sums. 8 bits in two steps: g++ converts vectors to four times the width number
+// by number.
 typedef int16_t Wider __attribute__((vector_size(LINE * sizeof(int16_t))));
-inline Wider load_wider(const int8_t* weights) {
-    typedef int8_t Weights __attribute__((vector_size(LINE * sizeof(int8_t))));
-    Weights lanes;
-    memcpy(&lanes, weights, sizeof(lanes));
-    return __builtin_convertvector(lanes, Wider);
-}
-inline void load_weights(const int8_t* weights, SumVector<int32_t>::type& sums) {
-    sums = __builtin_convertvector(load_wider(weights), SumVector<int32_t>::type);
+template<class W>
+inline void load_weights(const W* weights, typename SumVector<W>::type& sums) {
+    if constexpr (sizeof(W) == 1) {
+        Wider wider;
+        load_line(weights, wider);
+        sums = __builtin_convertvector(wider, typename SumVector<W>::type);
+    } else {
+        load_line(weights, sums);
+    }
 }
 
 // Load the weights line[low ^ 0], line[low ^ 1], ... as sums.

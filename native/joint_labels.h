@@ -107,7 +107,11 @@ inline void add_lines(const int8_t* weights, const int64_t* lines, int64_t count
     for (int64_t first = 0; first < count; first += MOST) {
         const int64_t end = first + MOST < count ? first + MOST : count;
         Wider part = {};
-        for (int64_t line = first; line < end; ++line) part += load_wider(weights + lines[line]);
+        for (int64_t line = first; line < end; ++line) {
+            Wider lanes;
+            load_line(weights + lines[line], lanes);
+            part += lanes;
+        }
         total += __builtin_convertvector(part, SumVector<int8_t>::type);
     }
 }
