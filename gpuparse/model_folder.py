@@ -229,10 +229,10 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     are_labels = isinstance(labels, list) and len(labels) <= MAX_LABELS
     are_labels = are_labels and all(map(_is_label, labels)) and len(set(labels)) == len(labels)
     n_labels = len(labels) if are_labels else 0
-    known_decoder = isinstance(decoder, str) and decoder in DECODERS
-    gives_graphs = known_decoder and DECODERS[decoder].gives_graphs
+    is_known = isinstance(decoder, str) and decoder in DECODERS
+    gives_graphs = is_known and DECODERS[decoder].gives_graphs
     wrong = {
-        "decoder": not known_decoder,
+        "decoder": not is_known,
         "single_root": not isinstance(facts["single_root"], bool),
         "labels_with_trees": not isinstance(joint, bool)
         or (joint and (gives_graphs or not n_labels)),
@@ -246,7 +246,8 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         "labels": not are_labels
         or bool(n_labels) != ("labels" in tensors)
         or (gives_graphs and any("|" in label for label in labels)),  # it separates items of DEPS
-        "primary": not _is_primary(words["primary"], labels, decoder),
+        "primary": are_labels
+        and not _are_primary(words["primary"], n_labels if gives_graphs else 0),
     }
     if "labels" in tensors:
         wrong["labels"] |= not _are_weights(tensors["labels"], n_labels) or not len(
@@ -276,14 +277,15 @@ def _are_weights(array: np.ndarray, width: int) -> bool:
     return array.dtype in (np.int8, np.int16) and array.ndim == 2 and array.shape[1] == width
 
 
-def _is_primary(primary: object, labels: object, decoder: object) -> bool:
-    """Whether exactly the parsers of graphs with labels have DEPRELs of primary arcs."""
-    is_known = isinstance(decoder, str) and decoder in DECODERS
-    is_needed = is_known and DECODERS[str(decoder)].gives_graphs and bool(labels)
-    if not (is_needed and isinstance(primary, list) and isinstance(labels, list)):
-        return primary is None and not is_needed
+def _are_primary(primary: object, n_labels: int) -> bool:
+    """Whether there are DEPRELs of primary arcs for the labels of a parser of graphs.
+
+    n_labels: 0 for a parser of trees, which has none.
+    """
+    if not n_labels or not isinstance(primary, list):
+        return primary is None and not n_labels
     named = [name for name in primary if name is not None]
-    return len(primary) == len(labels) and bool(named) and all(map(_is_label, named))
+    return len(primary) == n_labels and bool(named) and all(map(_is_label, named))
 
 
 def _is_label(label: object) -> bool:
