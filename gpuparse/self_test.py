@@ -93,16 +93,15 @@ def device_difference(
 
 def first_difference(batch: Batch, found: Found, wanted: Found) -> str:
     """Where two results for a batch differ first, in one line; "" where they are equal."""
-    names = ["heads", "labels"]
-    pairs = [(found.heads, wanted.heads), (found.labels, wanted.labels)]
+    by_token = (("head", found.heads, wanted.heads), ("label", found.labels, wanted.labels))
     for s, (start, n) in enumerate(zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True)):
         words = slice(start + 1, start + n + 1)
-        for name, (its, right) in zip(names, pairs, strict=True):
+        for name, its, right in by_token:
             wrong = np.flatnonzero(its[words] != right[words])
             if len(wrong):
                 w = int(wrong[0])
                 return (
-                    f"generated sentence {s + 1} of {n} words, word {w + 1}: {name[:-1]}"
+                    f"generated sentence {s + 1} of {n} words, word {w + 1}: {name}"
                     f" {its[words][w]}, expected {right[words][w]}"
                 )
     if found.arcs is None or wanted.arcs is None:

@@ -37,9 +37,7 @@ def eisner(
     Source: McDonald, Crammer & Pereira 2005, section 2.2 (Eisner 1996); single root: Carreras 2007,
     section 2.1.
     """
-    engine = choose_engine(backend, device_of(arc_scores), has_kernels=True)
-    arcs, words = (as_arcs if engine == "native" else check_arcs)(arc_scores, lengths)
-    return _search("eisner", engine, words, arcs, single_root=single_root)
+    return _search_arcs("eisner", arc_scores, lengths, single_root, backend)
 
 
 def eisner_sibling(
@@ -88,9 +86,7 @@ def chu_liu_edmonds(
     Source: slides, "Spanning Tree Parsing"; path growing and single root as
     `textbook.spanning_trees` explains.
     """
-    engine = choose_engine(backend, device_of(arc_scores), has_kernels=True)
-    arcs, words = (as_arcs if engine == "native" else check_arcs)(arc_scores, lengths)
-    return _search("chu_liu_edmonds", engine, words, arcs, single_root=single_root)
+    return _search_arcs("chu_liu_edmonds", arc_scores, lengths, single_root, backend)
 
 
 def eisner_kbest(
@@ -180,6 +176,15 @@ def chu_liu_edmonds_kbest(
     require_native("chu_liu_edmonds_kbest", backend, device_of(arc_scores))
     arcs, words = check_arcs(arc_scores, lengths)
     return find_k_best("chu_liu_edmonds", words, arcs, k=k, single_root=single_root)
+
+
+def _search_arcs(
+    decoder: str, arc_scores: Tensor, lengths: Lengths, single_root: bool, backend: str
+) -> tuple[Tensor, Tensor]:
+    """The best trees of a first-order decoder, under scores that are not checked yet."""
+    engine = choose_engine(backend, device_of(arc_scores), has_kernels=True)
+    arcs, words = (as_arcs if engine == "native" else check_arcs)(arc_scores, lengths)
+    return _search(decoder, engine, words, arcs, single_root=single_root)
 
 
 def _search(

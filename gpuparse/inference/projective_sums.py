@@ -312,8 +312,9 @@ def _marginals(given: _Parts, single_root: bool, engine: Engine) -> Tensor:
 
 def _require_digits(log_partition: Tensor) -> None:
     """Raise ScoreError where sums are so large that their differences have no digits."""
-    if not bool((log_partition.abs() <= LARGEST_SUM).all()):
-        b = int((log_partition.abs() > LARGEST_SUM).nonzero()[0])
+    is_far = ~(log_partition.abs() <= LARGEST_SUM)
+    if bool(is_far.any()):
+        b = int(is_far.nonzero()[0])
         raise ScoreError(
             f"sentence {b}: its log-partition is {float(log_partition[b]):.3g}, beyond"
             f" {LARGEST_SUM:g}: the scores are too far for marginals; scale or shift them"
