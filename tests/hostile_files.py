@@ -1,6 +1,12 @@
-"""Files of arrays as no training writes them, with sums that are right if nothing else is."""
+"""Files of arrays as no training writes them, with sums that are right if nothing else is.
+
+And how a catalogue of them is tried.
+"""
 
 import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,3 +75,32 @@ def facts_of(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def rewrite(folder: Path, facts: dict | str, arrays: Arrays, *, form: Any = FORMAT) -> None:
     """Write the facts and arrays of a model with the right sums; a text is written as it is."""
     (folder / WEIGHTS).write_bytes(pack(facts, arrays, form=form))
+
+
+def try_entries(
+    entries: Iterable[tuple[str, Callable[[], str]]], words: list[str], step: int
+) -> tuple[Counter[str], list[str]]:
+    """Try every `step`-th entry whose name has all the words: outcomes, and what failed.
+
+    Args: entries: names, and what tries an entry and returns its outcome.
+    """
+    counts: Counter[str] = Counter()
+    failed = []
+    for number, (name, attempt) in enumerate(entries):
+        if number % step or not all(each in name for each in words):
+            continue
+        if "SHOW" in os.environ:
+            print(name, flush=True)
+        try:
+            counts[attempt()] += 1
+        except Exception as error:
+            counts["failed"] += 1
+            failed.append(f"{name}: {type(error).__name__}: {error}")
+    return counts, failed
+
+
+def print_outcomes(what: str, counts: Counter[str], failed: list[str]) -> int:
+    """Print what `try_entries` returned; the exit code."""
+    print(*failed, sep="\n")
+    print(f"hostile {what}:", ", ".join(f"{count} {name}" for name, count in counts.items()))
+    return 1 if failed else 0

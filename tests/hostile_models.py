@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,7 +52,7 @@ from gpuparse.model_folder import (
 )
 from gpuparse.scoring.weights import hashed_map
 from tests.graphs_by_place import acyclic_graph, with_deps
-from tests.hostile_files import Arrays, Raw, as_text, pack
+from tests.hostile_files import Arrays, Raw, as_text, pack, print_outcomes, try_entries
 from tests.learning.literal import ALL, FIRST_ORDER, JOINT, OPTIONS, SECOND_ORDER, WITH_CHILDREN
 from tests.runs import changed
 from tests.samples import random_sentences, template_set_text, treebank_of
@@ -708,35 +708,21 @@ def _peak() -> int:
 
 def try_all(words: list[str], step: int = 1) -> tuple[Counter[str], list[str]]:
     """Try every `step`-th entry whose name has all the words: outcomes, and what failed."""
-    counts: Counter[str] = Counter()
-    failed = []
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "model"
-        place.mkdir()
-        for number, entry in enumerate(entries()):
-            name = f"{entry.base}: {entry.name}"
-            if number % step or not all(each in name for each in words):
-                continue
-            if "SHOW" in os.environ:
-                print(name, flush=True)
-            try:
-                counts[try_entry(entry, place)] += 1
-            except Exception as error:
-                counts["failed"] += 1
-                failed.append(f"{name}: {type(error).__name__}: {error}")
-                shutil.rmtree(place, ignore_errors=True)
-                place.mkdir(exist_ok=True)
-    return counts, failed
+
+    def attempt(entry: Entry) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "model"
+            place.mkdir()
+            return try_entry(entry, place)
+
+    named = ((f"{entry.base}: {entry.name}", partial(attempt, entry)) for entry in entries())
+    return try_entries(named, words, step)
 
 
 def main(arguments: list[str]) -> int:
     """The command."""
     torch.set_num_threads(1)
-    counts, failed = try_all(arguments)
-    print(*failed, sep="\n")
-    print(f"hostile models: {counts['refused']} refused, {counts['parsed']} parsed, "
-          f"{counts['failed']} failed")  # fmt: skip
-    return 1 if failed else 0
+    return print_outcomes("models", *try_all(arguments))
 
 
 if __name__ == "__main__":

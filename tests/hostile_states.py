@@ -8,14 +8,12 @@ or learning continues from it to the end, or ends with an error of ours in one l
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +23,7 @@ import torch
 from gpuparse.commands.checkpoint import FOLDER, FORMAT, STATE, Origin, read_checkpoint
 from gpuparse.errors import ConfigError, GpuparseError, ModelError
 from gpuparse.learning.trainer import Trainer
-from tests.hostile_files import Arrays, pack
+from tests.hostile_files import Arrays, pack, print_outcomes, try_entries
 from tests.hostile_models import (
     BASES,
     FACTS,
@@ -197,29 +195,14 @@ def _outcome(trainer: Trainer, folder: Path) -> tuple[str, list[str]]:
 
 def try_all(words: list[str], step: int = 1) -> tuple[Counter[str], list[str]]:
     """Try every `step`-th entry whose name has all the words: outcomes, and what failed."""
-    counts: Counter[str] = Counter()
-    failed = []
-    for number, entry in enumerate(entries()):
-        name = f"{entry.kind}: {entry.name}"
-        if number % step or not all(each in name for each in words):
-            continue
-        if "SHOW" in os.environ:
-            print(name, flush=True)
-        try:
-            counts[try_entry(entry)] += 1
-        except Exception as error:
-            counts["failed"] += 1
-            failed.append(f"{name}: {type(error).__name__}: {error}")
-    return counts, failed
+    named = ((f"{entry.kind}: {entry.name}", partial(try_entry, entry)) for entry in entries())
+    return try_entries(named, words, step)
 
 
 def main(arguments: list[str]) -> int:
     """The command."""
     torch.set_num_threads(1)
-    counts, failed = try_all(arguments)
-    print(*failed, sep="\n")
-    print(f"hostile states: {json.dumps(counts)}")
-    return 1 if failed else 0
+    return print_outcomes("states", *try_all(arguments))
 
 
 if __name__ == "__main__":
