@@ -112,6 +112,8 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
     takes_batch = any(argument.type == "Sentences" for argument in arguments)
     if name == "higher_order_batch":
         given = of_scores(random)
+    elif any(argument.type == "VectorPlan" for argument in arguments):
+        given = of_vectors(random)
     else:
         given = of_batch(name, random) if takes_batch else of_text(name, random)
     return [as_plain(given[a.name], a.type) for a in arguments]
@@ -158,6 +160,26 @@ def of_scores(random: np.random.Generator) -> dict[str, Any]:
         "totals": np.empty(n_batch),
         "certified": np.empty(n_batch, np.bool_),
         "iterations": np.empty(n_batch, np.int64),
+    }
+
+
+def of_vectors(random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: a small model of word vectors and a batch."""
+    model = Model(random, np.int16, with_labels=False)
+    values, n_templates, n_rows = model.batch.values, 3, 20
+    sizes = np.full(n_templates, int(values.max()) + 1)
+    plan = SimpleNamespace(
+        rows=np.arange(n_templates), offsets=np.array([-1, 0, 2]),
+        starts=np.cumsum(sizes) - sizes, sizes=sizes,
+        places=random.integers(-1, n_rows, int(sizes.sum())).astype(np.int32),
+        buckets=np.array([0, 1, 2]), n_buckets=3,
+    )  # fmt: skip
+    return {
+        "sentences": SimpleNamespace(
+            values=values, starts=model.batch.starts, lengths=model.batch.lengths, known=None
+        ),
+        "plan": plan,
+        "found": np.zeros((model.tokens, n_templates), np.int32),
     }
 
 
