@@ -33,7 +33,8 @@ import numpy as np
 
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.templates import Atom, Template, TemplateSet
+from gpuparse.features.atoms import Atom
+from gpuparse.features.templates import Template, TemplateSet
 from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 
 LINE = 16  # rows within which all codes of a family lie

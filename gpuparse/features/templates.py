@@ -34,6 +34,8 @@ or beyond `m`.
 Guide templates are arc templates, without words in between, that fire only on arcs that another
 parser predicted. An empty one says only that.
 
+Word vectors have templates of one atom, of role `w` (`gpuparse.features.word_vectors`).
+
 Label templates can also read the finished tree: `g` the head of the head, `p` and `q`
 the modifiers of the head just before and just after the modifier, `l` and `r` the leftmost
 and rightmost modifiers of the modifier. In graphs these are the modifiers by primary arcs, and `o`
@@ -41,39 +43,29 @@ is the primary head of the modifier of an arc that is not primary; on primary ar
 has the values of a position beyond the last word.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpuparse.data.vocabulary import is_field
 from gpuparse.errors import ConfigError
+from gpuparse.features.atoms import Atom, checked_field, parse_atom
+from gpuparse.features.word_vectors import (
+    SECTION,
+    VectorTemplates,
+    dump_vectors,
+    parse_vectors,
+)
 from gpuparse.limits import MAX_DISTANCE, MAX_TEMPLATES
 from gpuparse.parts import BY_NAME, CHILDREN, PART_KINDS
 from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 
 SETS = Path(__file__).parent / "sets"
-MAX_OFFSET = 3
 MAX_ATTRIBUTE_PAIRS = 64  # that `feats.*` with `feats.**` stands for
 SUFFIXES = ("direction", "distance")
 PARTS = {kind.name: kind.roles for kind in PART_KINDS}
 _ONE_AND_ANOTHER = frozenset(("feats.*", "feats.**"))
-_KEYS = ("name", "distance", *PARTS)
-_ATOM = re.compile(r"(?P<role>[a-z])(?P<offset>[+-][0-9]{1,9})?\.(?P<field>.+)")
-
-
-@dataclass(frozen=True, order=True)
-class Atom:
-    """One look at one word: `role` plus `offset` words, in the column `field`."""
-
-    role: str
-    offset: int
-    field: str
-
-    def __str__(self) -> str:
-        offset = f"{self.offset:+d}" if self.offset else ""
-        return f"{self.role}{offset}.{self.field}"
+_KEYS = ("name", "distance", *PARTS, SECTION)
 
 
 @dataclass(frozen=True)
@@ -116,6 +108,7 @@ class TemplateSet:
     head_child: tuple[Template, ...] = ()
     inner_grandchild: tuple[Template, ...] = ()
     outer_grandchild: tuple[Template, ...] = ()
+    word_vectors: VectorTemplates | None = None
 
     def fields(self, part: str) -> list[str]:
         """The distinct fields that the templates of "arc", "sibling", ... look at."""
@@ -143,6 +136,8 @@ class TemplateSet:
             part: tuple(dict.fromkeys(_expand(getattr(self, part), attributes, pairs)))
             for part in PARTS
         }
+        if self.word_vectors:
+            expanded[SECTION] = self.word_vectors.expanded(attributes)
         return replace(self, **expanded)
 
     def has_pairs(self) -> bool:
@@ -154,7 +149,7 @@ class TemplateSet:
         )
 
     def only(self, parts: Iterable[str]) -> "TemplateSet":
-        """The set with its arc, guide and label templates, and those of the parts named."""
+        """The set with the templates of arcs, guides, labels, vectors and the parts named."""
         kept = {"arc", "guide", "label", *parts}
         left_out: dict[str, Any] = {part: () for part in PARTS if part not in kept}
         return replace(self, **left_out)
@@ -170,6 +165,8 @@ def fields_read(arcs: TemplateSet, labels: TemplateSet | None) -> list[str]:
     Args: arcs: templates of arcs and other parts; labels: those of labels, None for heads only.
     """
     fields = {field for part in PARTS if part != "label" for field in arcs.fields(part)}
+    if arcs.word_vectors:
+        fields |= arcs.word_vectors.fields()
     if labels is not None:
         fields |= {field for part in ("label", *CHILDREN) for field in labels.fields(part)}
     return sorted(fields)
@@ -227,9 +224,9 @@ def parse_template(text: str, part: str = "arc") -> Template:
                 raise ConfigError(f"template '{text}': only one between.FIELD is allowed")
             if part != "arc":
                 raise ConfigError(f"template '{text}': between.FIELD is for arc templates only")
-            between = _checked_field(field, text)
+            between = checked_field(field, text)
         else:
-            atoms.append(_parse_atom(word, text, kind.roles))
+            atoms.append(parse_atom(word, text, kind.roles))
     if not (atoms or suffix or between or kind.is_guide):
         raise ConfigError("an empty template: write atoms such as 'h.pos m.pos'")
     if len(set(atoms)) < len(atoms):
@@ -255,29 +252,6 @@ def _check_sibling(template: Template, text: str) -> None:
             f"template '{text}': a sibling template that looks at h takes one atom of each of "
             "h, s and m, without offsets; others look at s and m alone"
         )
-
-
-def _parse_atom(word: str, text: str, roles: Sequence[str]) -> Atom:
-    match = _ATOM.fullmatch(word)
-    if match is None or match["role"] not in roles:
-        raise ConfigError(
-            f"template '{text}': cannot read '{word}'; write ROLE.FIELD with a role of "
-            f"{', '.join(roles)} (h+1 is the next word), between.FIELD, direction or distance"
-        )
-    offset = int(match["offset"] or 0)
-    if abs(offset) > MAX_OFFSET:
-        raise ConfigError(f"template '{text}': '{word}' looks further than {MAX_OFFSET} words")
-    return Atom(match["role"], offset, _checked_field(match["field"], text))
-
-
-def _checked_field(field: str, text: str) -> str:
-    if not is_field(field):
-        raise ConfigError(
-            f"template '{text}': unknown field '{field}'; fields are form, lower, lemma, cpos, "
-            "fpos, pos, feats, feats.NAME, feats.*, feats.**, and slices such as form[:5] or"
-            " lemma[-3:]"
-        )
-    return field
 
 
 def shipped_sets() -> list[str]:
@@ -317,20 +291,23 @@ def _build_set(content: object, source: str) -> TemplateSet:
     try:
         _check_count(sum(_count(content.get(part)) for part in PARTS))
         parts = {part: _parse_part(content.get(part), part) for part in PARTS}
+        vectors = _parse_section(content.get(SECTION))
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
-    if not (parts["arc"] or parts["label"]):
-        raise ConfigError(f"{source}: arc or label: at least one template is needed")
-    return TemplateSet(str(content.get("name", source)), tuple(buckets), **parts)
+    if not (parts["arc"] or parts["label"] or vectors):
+        raise ConfigError(f"{source}: arc, label or {SECTION}: at least one template is needed")
+    name = str(content.get("name", source))
+    return TemplateSet(name, tuple(buckets), **parts, word_vectors=vectors)
 
 
 def dump_set(templates: TemplateSet) -> str:
     """A set as YAML text that `parse_set` reads back."""
     parts: dict[str, Sequence[Template]] = {part: getattr(templates, part) for part in PARTS}
-    return dump_yaml(
-        {"name": templates.name, "distance": list(templates.distance)}
-        | {part: [{"templates": list(map(str, parts[part]))}] for part in PARTS}
-    )
+    content: dict[str, Any] = {"name": templates.name, "distance": list(templates.distance)}
+    content |= {part: [{"templates": list(map(str, parts[part]))}] for part in PARTS}
+    if templates.word_vectors:
+        content[SECTION] = dump_vectors(templates.word_vectors)
+    return dump_yaml(content)
 
 
 def _count(blocks: object) -> int:
@@ -360,6 +337,16 @@ def _parse_part(content: object, part: str) -> tuple[Template, ...]:
             f" has {part} templates"
         )
     return found
+
+
+def _parse_section(content: object) -> VectorTemplates | None:
+    """The section of word vectors, or the name of a shipped set that has one."""
+    if not isinstance(content, str):
+        return None if content is None else parse_vectors(content)
+    vectors = load_templates(content).word_vectors if content in shipped_sets() else None
+    if vectors is None:
+        raise ConfigError(f"{SECTION}: a table is expected, or a shipped set that has {SECTION}")
+    return vectors
 
 
 def _parse_blocks(blocks: object, part: str) -> tuple[Template, ...]:
