@@ -1,7 +1,14 @@
 """The config of a run: the schema of its keys, files and overrides."""
 
 from gpuparse.config.load import SYNTHETIC, Settings, folder_of, load_config, parse_config
-from gpuparse.config.schema import RULES, DataConfig, Key, RunConfig, known_keys
+from gpuparse.config.schema import (
+    RULES,
+    DataConfig,
+    Key,
+    RunConfig,
+    WordVectorsConfig,
+    known_keys,
+)
 
 __all__ = [
     "RULES",
@@ -10,6 +17,7 @@ __all__ = [
     "Key",
     "RunConfig",
     "Settings",
+    "WordVectorsConfig",
     "folder_of",
     "known_keys",
     "load_config",

@@ -217,7 +217,7 @@ def _did_you_mean(name: str) -> str:
     if not near:  # the right key in a wrong section, or without a section
         near = [key for key in known if key.rpartition(".")[2] == last][:1]
     if not near:
-        by_last = {key.rpartition(".")[2]: key for key in known}
+        by_last = {key.rpartition(".")[2]: key for key in reversed(known)}  # the first section
         near = [
             by_last[match] for match in difflib.get_close_matches(last, by_last, n=1, cutoff=0.7)
         ]

@@ -289,6 +289,75 @@ class PruningConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WordVectorsConfig:
+    """How word vectors are learned, and what their scores count; for sets with `word_vectors`."""
+
+    epochs: int = _key(
+        10, "integer", "Passes over the training treebank for word vectors.", low=1, high=10_000
+    )
+    batch_size: int = _key(
+        32, "integer", "Sentences of one step of the optimizer.", low=1, high=1 << 16
+    )
+    optimizer: str = _choice("adam", ("adam", "adagrad"), "Optimizer of word vectors.")
+    learning_rate: float = _key(
+        0.003,
+        "number",
+        "First step size of the optimizer; it falls to a tenth by the last epoch.",
+        above=0,
+        high=10,
+    )
+    dropout: float = _key(
+        0.3,
+        "number",
+        "Share of the values of a word's templates that are left out at random while learning.",
+        low=0,
+        high=0.9,
+    )
+    min_count: int = _key(
+        2,
+        "integer",
+        "Words of the training treebank in which a value must occur to get a vector.",
+        low=1,
+        high=MAX_INT32,
+    )
+    loss: str = _choice(
+        "hinge",
+        ("hinge", "conditional"),
+        "Loss of trees: `hinge`, how much a wrong tree scores above the gold tree, with its cost;"
+        " `conditional`, -ln of the probability of the gold tree.",
+    )
+    cost: float = _key(
+        1.0,
+        "number",
+        "Cost of a wrong head in the search for the worst tree of `hinge`; the unit of the scores.",
+        low=0,
+        high=1000,
+    )
+    label_loss: float = _key(
+        0.3,
+        "number",
+        "Factor of the loss of labels, -ln of the probability of the gold label, beside that of"
+        " trees.",
+        low=0,
+        high=1000,
+    )
+    weight: float = _key(
+        0.67,
+        "number",
+        "Factor of the vectors' scores of arcs in the sum with those of templates.",
+        above=0,
+        high=100,
+    )
+    label_weight: float = _key(
+        0.67,
+        "number",
+        "Factor of the vectors' scores of labels in the sum with those of label templates.",
+        above=0,
+        high=100,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class LabelsConfig:
     """How relations are predicted."""
 
@@ -372,6 +441,7 @@ class RunConfig:
     feature_map: FeatureMapConfig = field(default_factory=FeatureMapConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
     pruning: PruningConfig = field(default_factory=PruningConfig)
+    word_vectors: WordVectorsConfig = field(default_factory=WordVectorsConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)
     weights: WeightsConfig = field(default_factory=WeightsConfig)
 
@@ -416,6 +486,7 @@ SECTIONS: dict[str, type] = {
     "feature_map": FeatureMapConfig,
     "learning": LearningConfig,
     "pruning": PruningConfig,
+    "word_vectors": WordVectorsConfig,
     "labels": LabelsConfig,
     "weights": WeightsConfig,
 }
