@@ -1,7 +1,8 @@
 // Exported functions of word vectors.
 #include "api/vectors.h"
 
-#include "vector_rows.h"
+#include "batch.h"
+#include "learn_vectors.h"
 
 using namespace gpuparse;
 
@@ -18,4 +19,148 @@ GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan*
         }
     }
     return OK;
+}
+
+// Whether weights have the sizes that they should have.
+static bool fit_tables(const VectorPlan& plan, const VectorSizes& sizes, const VectorTables& tables) {
+    const int64_t most = (int64_t)1 << 16;
+    if (!is_between(0, sizes.hidden, most) || !is_between(0, sizes.arc, most) ||
+        !is_between(0, sizes.label, most) || !is_between(0, sizes.n_labels, most) ||
+        !is_between(1, plan.n_buckets, most) || sizes.arc + sizes.label == 0)
+        return false;
+    const VectorLayout layout(sizes, plan.n_buckets);
+    return tables.table.n0 <= INT32_MAX && (tables.table.n0 == 0 || tables.table.n1 == layout.width) &&
+           tables.dense.n0 == layout.size;
+}
+
+static bool fits(const VectorScorer& scorer, const VectorSizes& sizes) {
+    return fit_tables(scorer.plan, sizes, scorer.tables) &&
+           fits(scorer.plan, scorer.sentences, scorer.tables.table.n0);
+}
+
+GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const VectorPlan* plan,
+                                        const VectorSizes* sizes, const VectorTables* tables,
+                                        const Search* search, const VectorLearning* learning,
+                                        const VectorGold* gold, const VectorGradients* gradients,
+                                        out_f64_1 counts) {
+    if (!fit_tables(*plan, *sizes, *tables)) return BAD_SHAPE;
+    VectorLearner learner{{*sentences, *plan, {*sizes, plan->n_buckets}, *tables},
+                          *search, *learning, *gold, *gradients};
+    const VectorLayout& layout = learner.scorer.layout;
+    if (!fits(learner.scorer, *sizes) || !are_heads(*sentences, gold->heads, true) || counts.n0 != 3 ||
+        !is_between(VECTOR_HINGE, learning->loss, VECTOR_HEADS + 1) ||
+        !(learning->dropout >= 0.0 && learning->dropout < 1.0) ||
+        !is_between(0, gradients->first_node, INT32_MAX) ||
+        (search->decoder != BY_EISNER && search->decoder != BY_CHU_LIU_EDMONDS))
+        return BAD_SHAPE;
+    if (gold->labels.n0 != 0 && (!are_by_token(*sentences, gold->labels.n0) ||
+                                 !are_between(-1, gold->labels, layout.labels)))
+        return BAD_SHAPE;
+    const int64_t nodes = learner.scorer.count_nodes();
+    if (nodes > INT32_MAX || gradients->nodes.n0 != nodes || gradients->nodes.n1 != layout.width ||
+        gradients->dense.n0 != layout.size || gradients->occurrences.n0 != nodes * plan->rows.n0)
+        return BAD_SHAPE;
+    Arena arena;
+    const int64_t status = learner.learn(arena);
+    if (status == NO_FAILURE) {
+        counts.data[0] += learner.wrong;
+        counts.data[1] += learner.arc_loss;
+        counts.data[2] += learner.label_loss;
+    }
+    return status;
+}
+
+static bool fits(const VectorStep& step) {
+    return is_between(VECTOR_ADAM, step.optimizer, VECTOR_ADAGRAD + 1);
+}
+
+GPUPARSE(int64_t) step_vector_weights(const VectorStep* step, f32_2 gradients, int64_t first,
+                                      int64_t last, out_f32_1 weights, out_f32_2 moments) {
+    const int64_t size = weights.n0;
+    if (!fits(*step) || first < 0 || last < first || last > size || moments.n0 != 2 ||
+        moments.n1 != size || gradients.n0 < 1 || gradients.n1 != size)
+        return BAD_SHAPE;
+    const VectorStepper stepper(*step);
+    constexpr int64_t BLOCK = 512;
+    for (int64_t from = first; from < last; from += BLOCK) {
+        const int64_t count = last - from < BLOCK ? last - from : BLOCK;
+        float sums[BLOCK] = {};
+        for (int64_t group = 0; group < gradients.n0; group++)
+            add_floats(1.0f, gradients.data + group * size + from, sums, count);
+        stepper.take(count, sums, weights.data + from, moments.data + from, moments.data + size + from);
+    }
+    return OK;
+}
+
+GPUPARSE(int64_t) step_vector_rows(const VectorStep* step, i64_1 occurrences, f32_2 gradients,
+                                   double scale, out_f32_2 table, out_f32_3 moments) {
+    const int64_t width = table.n1, count = occurrences.n0, size = table.n0 * width;
+    if (!fits(*step) || moments.n0 != 2 || moments.n1 != table.n0 || moments.n2 != width ||
+        (gradients.n0 > 0 && gradients.n1 != width))
+        return BAD_SHAPE;
+    for (int64_t k = 0; k < count; k++)
+        if (!is_between(0, occurrences.data[k] >> 32, table.n0) ||
+            (occurrences.data[k] & UINT32_MAX) >= gradients.n0)
+            return BAD_SHAPE;
+    Arena arena;
+    float* sums = arena.take<float>(width);
+    if (!sums) return NO_MEMORY;
+    const VectorStepper stepper(*step);
+    const float factor = (float)scale;
+    for (int64_t k = 0; k < count;) {
+        const int64_t row = occurrences.data[k] >> 32;
+        memset(sums, 0, (size_t)width * sizeof(float));
+        for (; k < count && occurrences.data[k] >> 32 == row; k++)
+            add_floats(1.0f, gradients.data + (occurrences.data[k] & UINT32_MAX) * width, sums, width);
+        for (int64_t j = 0; j < width; j++) sums[j] *= factor;
+        stepper.take(width, sums, table.data + row * width, moments.data + row * width,
+                     moments.data + size + row * width);
+    }
+    return OK;
+}
+
+// Call use(vectors, sentence, arena) with the vectors of each sentence. Returns OK or an error.
+template <class Use>
+static int64_t for_vectors(const VectorScorer& scorer, Use use) {
+    const int64_t failed = for_sentences(scorer.sentences, [&](const Sentence& sentence, Arena& arena) {
+        const int64_t nodes = sentence.n + 1, width = scorer.layout.width;
+        NodeVectors vectors;
+        vectors.sums = arena.take<float>(nodes * width);
+        if (!vectors.sums) return false;
+        for (int64_t i = 0; i < nodes; i++)
+            scorer.sum_rows(sentence.start + i, nullptr, 1.0f, vectors.sums + i * width);
+        return scorer.project(nodes, vectors, arena) && use(vectors, sentence, arena);
+    });
+    return failed == NO_FAILURE ? (int64_t)OK : (int64_t)NO_MEMORY;
+}
+
+GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan* plan,
+                                    const VectorSizes* sizes, const VectorTables* tables,
+                                    out_f32_3 arcs) {
+    if (!fit_tables(*plan, *sizes, *tables)) return BAD_SHAPE;
+    const VectorScorer scorer{*sentences, *plan, {*sizes, plan->n_buckets}, *tables};
+    if (!fits(scorer, *sizes) || arcs.n0 != sentences->starts.n0 || arcs.n1 != arcs.n2) return BAD_SHAPE;
+    for (int64_t b = 0; b < sentences->lengths.n0; b++)
+        if (sentences->lengths.data[b] >= arcs.n1) return BAD_SHAPE;
+    return for_vectors(scorer, [&](const NodeVectors& vectors, const Sentence& sentence, Arena& arena) {
+        const View2<float> scores{arcs.data + sentence.b * arcs.n1 * arcs.n1, arcs.n1};
+        return scorer.score_arcs(vectors, 0, sentence.n, arena, scores);
+    });
+}
+
+GPUPARSE(int64_t) score_vector_labels(const Sentences* sentences, const VectorPlan* plan,
+                                      const VectorSizes* sizes, const VectorTables* tables, i64_1 heads,
+                                      out_f32_2 labels) {
+    if (!fit_tables(*plan, *sizes, *tables)) return BAD_SHAPE;
+    const VectorScorer scorer{*sentences, *plan, {*sizes, plan->n_buckets}, *tables};
+    if (!fits(scorer, *sizes) || !are_heads(*sentences, heads, false) ||
+        labels.n0 != sentences->values.n1 || (labels.n0 > 0 && labels.n1 != sizes->n_labels))
+        return BAD_SHAPE;
+    return for_vectors(scorer, [&](const NodeVectors& vectors, const Sentence& sentence, Arena&) {
+        for (int64_t m = 1; m <= sentence.n; m++) {
+            const int64_t token = sentence.start + m;
+            scorer.score_labels(vectors, heads.data[token], m, labels.data + token * labels.n1);
+        }
+        return true;
+    });
 }

@@ -114,6 +114,8 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
         given = of_scores(random)
     elif any(argument.type == "VectorPlan" for argument in arguments):
         given = of_vectors(random)
+    elif any(argument.type == "VectorStep" for argument in arguments):
+        given = of_vector_steps(name, random)
     else:
         given = of_batch(name, random) if takes_batch else of_text(name, random)
     return [as_plain(given[a.name], a.type) for a in arguments]
@@ -174,13 +176,57 @@ def of_vectors(random: np.random.Generator) -> dict[str, Any]:
         places=random.integers(-1, n_rows, int(sizes.sum())).astype(np.int32),
         buckets=np.array([0, 1, 2]), n_buckets=3,
     )  # fmt: skip
+    hidden, arc, label = int(random.choice([0, 20])), 18, 7
+    columns = arc + label
+    width = 2 * (hidden or columns)
+    n_dense = width + 2 * hidden * columns + 6 * (3 * arc + 1) + N_LABELS * (3 * label + 1)
+    sizes_of_vectors = SimpleNamespace(hidden=hidden, arc=arc, label=label, n_labels=N_LABELS)
+    n_nodes = int((model.batch.lengths + 1).sum())
+
+    def draw(*shape: int) -> np.ndarray:
+        return random.random(shape).astype(np.float32)
+
     return {
         "sentences": SimpleNamespace(
             values=values, starts=model.batch.starts, lengths=model.batch.lengths, known=None
         ),
         "plan": plan,
         "found": np.zeros((model.tokens, n_templates), np.int32),
-    }
+        "sizes": sizes_of_vectors,
+        "tables": SimpleNamespace(table=draw(n_rows, width), dense=draw(n_dense)),
+        "search": SimpleNamespace(
+            decoder=int(random.integers(2)), single_root=bool(random.random() < 0.5), min_gain=0.0,
+            max_iterations=1, granularity=1.0, class_of=None, masks=None,
+        ),
+        "learning": SimpleNamespace(
+            loss=int(random.integers(3)), cost=1.0, label_loss=0.3, dropout=0.3, seed=7
+        ),
+        "gold": SimpleNamespace(heads=model.heads(-1), labels=model.by_token() + 1),
+        "gradients": SimpleNamespace(
+            nodes=draw(n_nodes, width), dense=draw(n_dense),
+            occurrences=np.zeros(n_nodes * n_templates, np.int64), first_node=0,
+        ),
+        "counts": np.zeros(3),
+        "heads": model.heads(),
+        "arcs": draw(len(model.batch), model.batch.n_nodes, model.batch.n_nodes),
+        "labels": draw(model.tokens, N_LABELS),
+    }  # fmt: skip
+
+
+def of_vector_steps(name: str, random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: gradients and the weights that are changed by them."""
+    n_rows, width = 9, 20
+    shape = (n_rows, width) if name == "step_vector_rows" else (n_rows,)
+    numbers = random.random((2, *shape)).astype(np.float32)
+    rows = np.sort(random.integers(0, n_rows, 12))
+    return {
+        "step": SimpleNamespace(
+            optimizer=int(random.integers(2)), rate=0.1, first_decay=0.9, second_decay=0.99, steps=3
+        ),
+        "gradients": random.random((4, shape[-1])).astype(np.float32),
+        "first": 1, "last": 7, "scale": 1.5, "weights": numbers[0], "table": numbers[0],
+        "moments": numbers, "occurrences": (rows << 32) + random.integers(0, 4, 12),
+    }  # fmt: skip
 
 
 def of_text(name: str, random: np.random.Generator) -> dict[str, Any]:

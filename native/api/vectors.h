@@ -19,3 +19,83 @@ struct VectorPlan {
 // Write the table rows of every node of the sentences: found (tokens, K), -1 for none.
 GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan* plan,
     out_i32_2 found);
+
+// Sizes of vectors that are learned: of the hidden layer, 0 for none, and of what arcs and labels are
+// scored with; labels.
+struct VectorSizes {
+    int64_t hidden;
+    int64_t arc;
+    int64_t label;
+    int64_t n_labels;
+};
+
+// Weights that are learned: table (rows, width), and in one array what all words share: bias (width,),
+// heads and modifiers (hidden, columns), pairs (2 n_buckets, 3 arc + 1), labels (n_labels, 3 label + 1).
+// columns: arc + label; width: 2 hidden, or 2 columns without a hidden layer.
+struct VectorTables {
+    f32_2 table;
+    f32_1 dense;
+};
+
+// What is learned. loss: 0 structured hinge, 1 conditional likelihood, 2 likelihood of each head alone;
+// cost: what a wrong head adds to a score in search; label_loss: the weight of the likelihood of labels;
+// dropout: the probability that a row of a node does not count; seed: of what is dropped.
+struct VectorLearning {
+    int64_t loss;
+    double cost;
+    double label_loss;
+    double dropout;
+    int64_t seed;
+};
+
+// Gold heads and labels by token, -1 for none; labels may be empty.
+struct VectorGold {
+    i64_1 heads;
+    i64_1 labels;
+};
+
+// The gradients of some sentences: nodes (nodes, width), of the sums of table rows of all nodes, sentence
+// by sentence; dense, of the array of that name; occurrences (nodes K,): the rows of every node, row
+// times 2^32 plus first_node plus node, -1 for rows that do not count.
+struct VectorGradients {
+    out_f32_2 nodes;
+    out_f32_1 dense;
+    out_i64_1 occurrences;
+    int64_t first_node;
+};
+
+// A step of an optimizer, 0 Adam or 1 Adagrad: its rate; decays of the moments of Adam; steps so far,
+// this one included.
+struct VectorStep {
+    int64_t optimizer;
+    double rate;
+    double first_decay;
+    double second_decay;
+    int64_t steps;
+};
+
+// Fill the gradients of the loss of all sentences. counts (3,): raised by words with a wrong head, the
+// loss of arcs, the loss of labels. Only search->decoder and search->single_root are read, of a decoder
+// of arcs. Returns the first sentence without a tree (its scores are not finite), or -1.
+GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const VectorPlan* plan,
+    const VectorSizes* sizes, const VectorTables* tables, const Search* search,
+    const VectorLearning* learning, const VectorGold* gold, const VectorGradients* gradients,
+    out_f64_1 counts);
+
+// Step against the sum of gradients (groups, weights), from weight `first` to before `last`. moments:
+// (2, weights), the first unused by Adagrad.
+GPUPARSE(int64_t) step_vector_weights(const VectorStep* step, f32_2 gradients, int64_t first,
+    int64_t last, out_f32_1 weights, out_f32_2 moments);
+
+// The same for the rows of the table that occur. occurrences: sorted; gradients (nodes, width), which
+// are multiplied by `scale`; moments (2, rows, width).
+GPUPARSE(int64_t) step_vector_rows(const VectorStep* step, i64_1 occurrences, f32_2 gradients,
+    double scale, out_f32_2 table, out_f32_3 moments);
+
+// Scores of arcs by weights that are learned: arcs (B, N, N).
+GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan* plan,
+    const VectorSizes* sizes, const VectorTables* tables, out_f32_3 arcs);
+
+// Scores of the labels of the arcs of trees: heads (tokens,), labels (tokens, n_labels).
+GPUPARSE(int64_t) score_vector_labels(const Sentences* sentences, const VectorPlan* plan,
+    const VectorSizes* sizes, const VectorTables* tables, i64_1 heads, out_f32_2 labels);

@@ -1,0 +1,381 @@
+"""The stage of word vectors: float32 weights, learned by gradients of a loss of trees and labels.
+
+Native code on the CPU does the work, or torch on any device. Sentences of a batch are dealt to
+GROUPS groups whose gradients are added in order, and each row of the table has the gradients of its
+nodes added in order, so the number of threads changes no bit.
+"""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from gpuparse import native
+from gpuparse.config.schema import WordVectorsConfig
+from gpuparse.data.batch import Batch
+from gpuparse.errors import NoTreeError
+from gpuparse.features.word_vectors import VectorPlan, VectorTemplates
+from gpuparse.learning.mixing import Counts
+from gpuparse.scoring.native import make_search, sentences_of
+from gpuparse.scoring.word_vectors import VectorWeights
+
+GROUPS = 8  # of the sentences of a batch
+SLICE = 256  # sentences between two events
+LOSSES = ("hinge", "conditional", "heads")  # by their numbers in native/learn_vectors.h
+OPTIMIZERS = ("adam", "adagrad")
+LAST_RATE = 0.1  # of the first one, which falls in a line
+FIRST_DECAY, SECOND_DECAY = 0.9, 0.99  # of the moments of Adam
+SNAPSHOTS = 4  # an epoch in the second half of training, whose mean is the result
+_INITIAL, _DROPPED = 3, 4  # what is drawn for, beside the orders of stages
+
+
+class VectorSizes(NamedTuple):
+    """The struct of native/api/vectors.h, and the sizes of weights that follow from it."""
+
+    hidden: int
+    arc: int
+    label: int
+    n_labels: int
+    n_buckets: int
+    n_rows: int
+
+    @property
+    def columns(self) -> int:
+        """Q: numbers of a vector."""
+        return self.arc + self.label
+
+    @property
+    def width(self) -> int:
+        """W: numbers of a row of the table."""
+        return 2 * (self.hidden or self.columns)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of the arrays of `VectorWeights` but the table, as they follow each other in one."""
+        matrix = (self.hidden, self.columns)
+        arcs = (2 * self.n_buckets, 3 * self.arc + 1)
+        return [(self.width,), matrix, matrix, arcs, (self.n_labels, 3 * self.label + 1)]
+
+    @property
+    def n_dense(self) -> int:
+        """Numbers of all these arrays."""
+        return sum(int(np.prod(shape)) for shape in self.shapes)
+
+    def parts(self, dense: Any) -> list[Any]:
+        """Views of an array (n_dense,) of NumPy or torch, by `shapes`."""
+        ends = np.cumsum([0, *(int(np.prod(shape)) for shape in self.shapes)]).tolist()
+        cut = zip(pairwise(ends), self.shapes, strict=True)
+        return [dense[first:last].reshape(shape) for (first, last), shape in cut]
+
+
+class VectorGold(NamedTuple):
+    """Gold heads and labels (T,) int64 by token index, -1 for none; labels None: none at all."""
+
+    heads: np.ndarray
+    labels: np.ndarray | None
+
+
+class VectorTables(NamedTuple):
+    """Weights as native/api/vectors.h has them, or other numbers of each of them."""
+
+    table: np.ndarray  # (n_rows, width)
+    dense: np.ndarray  # (n_dense,)
+
+
+class VectorLearning(NamedTuple):
+    """The struct of native/api/vectors.h."""
+
+    loss: int
+    cost: float
+    label_loss: float
+    dropout: float
+    seed: int
+
+
+class VectorStep(NamedTuple):
+    """The struct of native/api/vectors.h."""
+
+    optimizer: int
+    rate: float
+    first_decay: float
+    second_decay: float
+    steps: int
+
+
+class VectorGradients(NamedTuple):
+    """The struct of native/api/vectors.h."""
+
+    nodes: np.ndarray
+    dense: np.ndarray
+    occurrences: np.ndarray
+    first_node: int
+
+
+class VectorTask(NamedTuple):
+    """What word vectors are learned from.
+
+    decoder: of arcs, finds trees under `loss: hinge`, and the sums of `loss: conditional`.
+    """
+
+    batch: Batch
+    plan: VectorPlan
+    sizes: VectorSizes
+    gold: VectorGold
+    decoder: str
+    single_root: bool
+
+
+class VectorEngine(Protocol):
+    """Takes steps."""
+
+    def step(self, mini: Batch, learning: VectorLearning, step: VectorStep) -> int:
+        """Learn from some sentences together. Returns words with a wrong head; -1: no tree."""
+
+    def average(self, count: int) -> None:
+        """Make the weights of the moment one of `count` whose mean is kept."""
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Weights, moments and means; arrays may be those that learning changes."""
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state."""
+
+
+class VectorStage:
+    """Learns word vectors.
+
+    Args:
+        templates: with sizes of vectors; plan: compiled from them.
+        batch: training sentences; gold: their heads and labels.
+        n_labels: labels, 0 for none.
+        decoder, single_root: how trees are found.
+        seed: of initial weights and of what is dropped.
+        threads: the result is the same for any.
+        device: where torch learns; None: native code.
+    Source: the loss: Taskar et al. (2003); features with a hidden layer: Kiperwasser & Goldberg
+        (2016), whose cost-augmented hinge this is; the scores: Lei et al. (2014).
+    """
+
+    def __init__(
+        self,
+        templates: VectorTemplates,
+        plan: VectorPlan,
+        batch: Batch,
+        gold: VectorGold,
+        config: WordVectorsConfig,
+        *,
+        n_labels: int,
+        decoder: str,
+        single_root: bool,
+        seed: int = 0,
+        threads: int = 1,
+        device: str | None = None,
+    ) -> None:
+        label = templates.label if n_labels else 0
+        self.sizes = VectorSizes(
+            templates.hidden, templates.arc, label, n_labels if label else 0, plan.n_buckets,
+            plan.n_rows,
+        )  # fmt: skip
+        if not label:
+            gold = gold._replace(labels=None)
+        task = VectorTask(batch, plan, self.sizes, gold, decoder, single_root)
+        self._config, self._batch, self._seed = config, batch, seed
+        self._loss = LOSSES.index(config.loss)
+        self._steps, self._snapshots = 0, 0
+        weights = initial_weights(self.sizes, seed)
+        self._engine: VectorEngine = NativeVectorEngine(task, weights, threads)
+
+    def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
+        """Learn from sentences in their order; `seen` came before.
+
+        Raises: NoTreeError: scores are not finite.
+        """
+        ordered, size = self._batch.select(order), self._config.batch_size
+        done, wrong, words = 0, 0, 0
+        for first in range(0, len(order), size):
+            mini = ordered.select(np.arange(first, min(first + size, len(order))))
+            wrong += self._step(mini, seen + first)
+            words += int(mini.lengths.sum())
+            before, done = done, done + len(mini)
+            self._average(seen + before, seen + done)
+            if done == len(order) or before // SLICE != done // SLICE:
+                yield Counts(done, wrong, words)
+
+    def weights(self) -> VectorWeights:
+        """The mean of the weights of the second half of training; before it, those of now."""
+        state = self._engine.state()
+        kind = "mean" if self._snapshots else "weights"
+        table, dense = state[f"table_{kind}"], state[f"dense_{kind}"]
+        return VectorWeights(table, *self.sizes.parts(dense))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that learning goes on from between two epochs."""
+        counts = np.array([self._steps, self._snapshots])
+        return {**self._engine.state(), "counts": counts}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state of the same task."""
+        self._steps, self._snapshots = map(int, state["counts"])
+        self._engine.restore(state)
+
+    def _step(self, mini: Batch, seen: int) -> int:
+        config = self._config
+        progress = seen / (config.epochs * len(self._batch))
+        rate = config.learning_rate * (1.0 - (1.0 - LAST_RATE) * progress)
+        self._steps += 1
+        learning = VectorLearning(
+            self._loss, config.cost, config.label_loss, config.dropout,
+            _drop_seed(self._seed, seen),
+        )  # fmt: skip
+        optimizer = OPTIMIZERS.index(config.optimizer)
+        step = VectorStep(optimizer, rate, FIRST_DECAY, SECOND_DECAY, self._steps)
+        wrong = self._engine.step(mini, learning, step)
+        if wrong < 0:
+            raise NoTreeError(
+                f"a training sentence has no tree: scores of word vectors are not finite, after"
+                f" {seen:,} sentences; choose a smaller word_vectors.learning_rate"
+            )
+        return wrong
+
+    def _average(self, before: int, now: int) -> None:
+        """Keep the weights if a part of an epoch in the second half has ended."""
+        n, half = len(self._batch), SNAPSHOTS * self._config.epochs // 2
+        ended = SNAPSHOTS * now // n
+        if ended > SNAPSHOTS * before // n and ended >= half:
+            self._snapshots += 1
+            self._engine.average(self._snapshots)
+
+
+def initial_weights(sizes: VectorSizes, seed: int) -> VectorTables:
+    """Weights before anything is learned, drawn from the seed."""
+    seeds = np.random.SeedSequence([seed, _INITIAL])
+    random = np.random.Generator(np.random.PCG64(seeds))
+
+    def draw(shape: tuple[int, ...], deviation: float) -> np.ndarray:
+        numbers = random.random(shape, np.float32)
+        numbers -= np.float32(0.5)
+        numbers *= np.float32(12**0.5 * deviation)
+        return numbers
+
+    dense = np.zeros(sizes.n_dense, np.float32)
+    _, heads, modifiers, arcs, labels = sizes.parts(dense)
+    for matrix in (heads, modifiers):
+        matrix[:] = draw(matrix.shape, (1.0 / max(sizes.hidden, 1)) ** 0.5)
+    arcs[:, :-1] = draw((len(arcs), 3 * sizes.arc), 0.05)
+    arcs[:, : sizes.arc] *= 4
+    arcs[:, : sizes.arc] += np.float32(0.5)
+    labels[:, :-1] = draw((len(labels), 3 * sizes.label), 0.1)
+    return VectorTables(draw((sizes.n_rows, sizes.width), 0.05), dense)
+
+
+def _drop_seed(seed: int, seen: int) -> int:
+    state = np.random.SeedSequence([seed, _DROPPED, seen]).generate_state(1, np.uint64)
+    return int(state[0] >> np.uint64(1))
+
+
+class NativeVectorEngine:
+    """Takes steps by native code on the CPU, the groups of a batch in several threads."""
+
+    def __init__(self, task: VectorTask, weights: VectorTables, threads: int) -> None:
+        self._task, self._weights, self._threads = task, weights, threads
+        self._moments = VectorTables(*(np.zeros((2, *a.shape), np.float32) for a in weights))
+        self._mean = VectorTables(*map(np.zeros_like, weights))
+        self._pool = ThreadPoolExecutor(threads)
+        self._plan = native.struct("VectorPlan", task.plan)
+        self._sizes = native.struct("VectorSizes", task.sizes)
+        self._tables = native.struct("VectorTables", weights)
+        self._gold = native.struct("VectorGold", task.gold)
+        self._search = make_search(task.decoder, single_root=task.single_root, min_gain=0.0)
+        self._dense = np.zeros((GROUPS, task.sizes.n_dense), np.float32)
+        self._nodes = np.zeros((0, task.sizes.width), np.float32)
+        self._occurrences = np.zeros(0, np.int64)
+
+    def step(self, mini: Batch, learning: VectorLearning, step: VectorStep) -> int:
+        """Learn from some sentences together. Returns words with a wrong head; -1: no tree."""
+        ends = np.cumsum(mini.lengths + 1)
+        n_nodes, n_templates = int(ends[-1]), len(self._task.plan.rows)
+        if len(self._nodes) < n_nodes:
+            self._nodes = np.empty((n_nodes, self._task.sizes.width), np.float32)
+            self._occurrences = np.empty(n_nodes * n_templates, np.int64)
+        cuts = np.searchsorted(ends, n_nodes * np.arange(1, GROUPS) / GROUPS)
+        groups = list(pairwise(np.unique([0, *cuts, len(mini)]).tolist()))
+        counts = np.zeros((len(groups), 3))
+        learned = native.struct("VectorLearning", learning)
+
+        def find_gradients(index: int) -> int:
+            first, last = groups[index]
+            nodes = slice(int(ends[first] - mini.lengths[first] - 1), int(ends[last - 1]))
+            gradients = VectorGradients(
+                self._nodes[nodes],
+                self._dense[index],
+                self._occurrences[nodes.start * n_templates : nodes.stop * n_templates],
+                nodes.start,
+            )
+            failed: int = native.call(
+                "find_vector_gradients", sentences_of(mini.select(slice(first, last))), self._plan,
+                self._sizes, self._tables, self._search, learned, self._gold, gradients,
+                counts[index],
+            )  # fmt: skip
+            return failed
+
+        if any(failed >= 0 for failed in list(self._pool.map(find_gradients, range(len(groups))))):
+            return -1
+        self._change_weights(n_nodes, len(groups), learning.dropout, step)
+        return int(counts[:, 0].sum())
+
+    def _change_weights(
+        self, n_nodes: int, n_groups: int, dropout: float, step: VectorStep
+    ) -> None:
+        """A step against the gradients of a batch, rows of the table divided over the threads."""
+        occurrences = self._occurrences[: n_nodes * len(self._task.plan.rows)]
+        occurrences = np.sort(occurrences)
+        occurrences = occurrences[np.searchsorted(occurrences, 0) :]
+        runs = 4 * self._threads if self._threads > 1 else 1
+        rows = occurrences[len(occurrences) * np.arange(1, runs) // runs] >> 32
+        cuts = [0, *np.searchsorted(occurrences, rows << 32).tolist(), len(occurrences)]
+        taken = native.struct("VectorStep", step)
+
+        def change_dense() -> None:
+            native.call(
+                "step_vector_weights", taken, self._dense[:n_groups], 0, self._dense.shape[1],
+                self._weights.dense, self._moments.dense,
+            )  # fmt: skip
+
+        def change_rows(run: tuple[int, int]) -> None:
+            native.call(
+                "step_vector_rows", taken, occurrences[slice(*run)], self._nodes[:n_nodes],
+                1.0 / (1.0 - dropout), self._weights.table, self._moments.table,
+            )  # fmt: skip
+
+        changing = self._pool.submit(change_dense)
+        list(self._pool.map(change_rows, pairwise(cuts)))
+        changing.result()
+
+    def average(self, count: int) -> None:
+        """Make the weights of the moment one of `count` whose mean is kept."""
+        share = np.float32(1.0 / count)
+
+        def add(block: tuple[np.ndarray, np.ndarray]) -> None:
+            mean, weights = block
+            mean += (weights - mean) * share
+
+        for mean, weights in zip(self._mean, self._weights, strict=True):
+            blocks = range(0, len(mean), 64 if mean.ndim > 1 else 1 << 14)
+            size = blocks.step
+            list(self._pool.map(add, ((mean[i : i + size], weights[i : i + size]) for i in blocks)))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Weights, moments and means, the arrays themselves."""
+        kinds = {"weights": self._weights, "moments": self._moments, "mean": self._mean}
+        return {
+            f"{part}_{kind}": getattr(arrays, part)
+            for kind, arrays in kinds.items()
+            for part in VectorTables._fields
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state."""
+        for name, array in self.state().items():
+            array[:] = state[name]
