@@ -153,7 +153,7 @@ class VectorStage:
         decoder, single_root: how trees are found.
         seed: of initial weights and of what is dropped.
         threads: the result is the same for any.
-        device: where torch learns; None: native code.
+        device: where torch learns; None: native code does, or torch where there is none.
     Source: the loss: Taskar et al. (2003); features with a hidden layer: Kiperwasser & Goldberg
         (2016), whose cost-augmented hinge this is; the scores: Lei et al. (2014).
     """
@@ -185,7 +185,12 @@ class VectorStage:
         self._loss = LOSSES.index(config.loss)
         self._steps, self._snapshots = 0, 0
         weights = initial_weights(self.sizes, seed)
-        self._engine: VectorEngine = NativeVectorEngine(task, weights, threads)
+        if device is None and native.is_available():
+            self._engine: VectorEngine = NativeVectorEngine(task, weights, threads)
+        else:
+            from gpuparse.learning.vectors_on_device import TorchVectorEngine
+
+            self._engine = TorchVectorEngine(task, weights, device or "cpu")
 
     def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
         """Learn from sentences in their order; `seen` came before.

@@ -1,0 +1,257 @@
+"""Learning of word vectors: gradients, native code against torch, states, threads."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuparse import native
+from gpuparse.config.schema import WordVectorsConfig
+from gpuparse.data.batch import Batch, word_places
+from gpuparse.data.conll import Treebank
+from gpuparse.data.vocabulary import Encoder, Vocabularies, column_ids
+from gpuparse.errors import NoTreeError
+from gpuparse.features.word_vectors import (
+    VectorPlan,
+    VectorTemplates,
+    compile_vectors,
+    frequent_values,
+    parse_vectors,
+)
+from gpuparse.learning.stages import vectors
+from gpuparse.learning.stages.vectors import (
+    LOSSES,
+    VectorGold,
+    VectorLearning,
+    VectorStage,
+    VectorTables,
+    VectorTask,
+    initial_weights,
+)
+from gpuparse.learning.vectors_on_device import TorchVectorEngine, kept_values, rows_of
+from gpuparse.scoring.native import sentences_of
+from tests.samples import random_sentences, treebank_of
+
+ATOMS = ["w.form", "w.pos", "w-1.pos", "w+2.form", "w.lemma", "w.lower[-2:]"]
+DECODERS = ["eisner", "chu_liu_edmonds"]
+
+
+class Sample:
+    """A small treebank with templates of some sizes."""
+
+    def __init__(
+        self, *, hidden: int = 20, arc: int = 18, label: int = 7, n_sentences: int = 12,
+        partial: bool = False,
+    ) -> None:  # fmt: skip
+        self.treebank: Treebank = treebank_of(random_sentences(3, n_sentences, 9))
+        self.templates: VectorTemplates = parse_vectors(
+            {
+                "templates": ATOMS,
+                "hidden": hidden,
+                "arc": arc,
+                "label": label,
+                "distance": [1, 2, 4],
+            }
+        )
+        vocabularies = Vocabularies.build(self.treebank, sorted(self.templates.fields()), 3)
+        self.batch: Batch = Encoder(vocabularies).encode(self.treebank)
+        has_row = frequent_values(self.templates, vocabularies, self.batch, 2)
+        self.plan: VectorPlan = compile_vectors(self.templates, vocabularies, has_row)
+        ids, self.labels = column_ids(self.treebank, 7)
+        heads, labels = self.treebank.heads.astype(np.int64), ids.astype(np.int64)
+        if partial:
+            lacking = np.random.default_rng(1).random(len(heads))
+            heads, labels = np.where(lacking < 0.3, -1, heads), np.where(lacking < 0.4, -1, labels)
+        self.gold = VectorGold(self.by_token(heads), self.by_token(labels))
+
+    def by_token(self, by_word: np.ndarray) -> np.ndarray:
+        found = np.full(self.batch.values.shape[1], -1, np.int64)
+        found[word_places(self.batch)] = by_word
+        return found
+
+    def stage(self, **options: Any) -> VectorStage:
+        config = WordVectorsConfig(**{"epochs": 2, "batch_size": 5, **options.pop("config", {})})
+        given = {"decoder": "eisner", "single_root": False, **options}
+        return VectorStage(
+            self.templates, self.plan, self.batch, self.gold, config, n_labels=len(self.labels),
+            **given,
+        )  # fmt: skip
+
+    def task(self, decoder: str, *, single_root: bool = False) -> VectorTask:
+        stage = self.stage()
+        return VectorTask(
+            self.batch, self.plan, stage.sizes, self.gold, decoder, single_root=single_root
+        )
+
+    def weights(self) -> VectorTables:
+        """Weights of which nothing is small, or 0."""
+        table, dense = initial_weights(self.stage().sizes, 5)
+        random = np.random.default_rng(7)
+        return VectorTables(table * 8, dense + random.normal(0, 0.1, len(dense)).astype(np.float32))
+
+
+def learned(stage: VectorStage, epochs: int = 2, first: int = 0) -> list[int]:
+    """Wrong words of each epoch."""
+    n = len(stage._batch)
+    orders = [np.random.default_rng(epoch).permutation(n) for epoch in range(first, epochs)]
+    return [list(stage.learn(order, (first + e) * n))[-1].wrong for e, order in enumerate(orders)]
+
+
+def gradients_of(
+    sample: Sample, task: VectorTask, weights: VectorTables, learning: VectorLearning
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Native counts, gradients of dense weights and of sums, occurrences of rows."""
+    batch = sample.batch
+    n_nodes = int((batch.lengths + 1).sum())
+    gradients = vectors.VectorGradients(
+        np.empty((n_nodes, task.sizes.width), np.float32),
+        np.empty(task.sizes.n_dense, np.float32),
+        np.empty(n_nodes * len(task.plan.rows), np.int64),
+        0,
+    )
+    counts = np.zeros(3)
+    search = vectors.make_search(task.decoder, single_root=task.single_root, min_gain=0.0)
+    failed = native.call(
+        "find_vector_gradients", sentences_of(batch), task.plan, task.sizes, weights, search,
+        learning, task.gold, gradients, counts,
+    )  # fmt: skip
+    assert failed == -1
+    return counts, gradients.dense, gradients.nodes, gradients.occurrences
+
+
+CASES = [
+    (loss, decoder, sizes)
+    for loss in LOSSES
+    for decoder in DECODERS
+    for sizes in ({}, {"hidden": 0}, {"partial": True}, {"hidden": 16, "arc": 32, "label": 16})
+]
+
+
+@pytest.mark.parametrize(("loss", "decoder", "options"), CASES)
+def test_gradients_are_the_differences_of_the_loss(
+    loss: str, decoder: str, options: dict[str, Any]
+) -> None:
+    """Of dense weights, and of rows of the table by the chain of their sums."""
+    sample = Sample(**options)
+    task, weights = sample.task(decoder, single_root=decoder == "eisner"), sample.weights()
+    learning = VectorLearning(LOSSES.index(loss), 0.7, 0.3, 0.4, 11)
+    _, dense, sums, occurrences = gradients_of(sample, task, weights, learning)
+    of_table = np.zeros(weights.table.shape)
+    kept = occurrences[occurrences >= 0]
+    np.add.at(of_table, kept >> 32, sums[kept & 0xFFFFFFFF] / (1.0 - 0.4))
+    random = np.random.default_rng(3)
+    for gradient, which in ((of_table, "table"), (dense.astype(np.float64), "dense")):
+        for _ in range(3):
+            noise = random.normal(size=gradient.shape)
+            direction = gradient / np.linalg.norm(gradient) + noise / np.linalg.norm(noise)
+            step = 1e-3
+            losses = []
+            for sign in (1.0, -1.0):
+                moved = getattr(weights, which) + (sign * step * direction).astype(np.float32)
+                there = weights._replace(**{which: moved})
+                losses.append(gradients_of(sample, task, there, learning)[0][1:].sum())
+            expected = (losses[0] - losses[1]) / (2 * step)
+            assert float((gradient * direction).sum()) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize(("loss", "decoder", "options"), CASES)
+def test_native_code_has_the_gradients_of_torch(
+    loss: str, decoder: str, options: dict[str, Any]
+) -> None:
+    sample = Sample(**options)
+    task, weights = sample.task(decoder), sample.weights()
+    learning = VectorLearning(LOSSES.index(loss), 1.0, 0.3, 0.3, 4)
+    counts, dense, sums, _ = gradients_of(sample, task, weights, learning)
+    engine = TorchVectorEngine(task, weights, "cpu")
+    nodes = sample.batch.lengths + 1
+    tokens = np.concatenate(
+        [s + np.arange(n) for s, n in zip(sample.batch.starts, nodes, strict=True)]
+    )
+    rows = rows_of(task.plan, sample.batch.values, tokens)
+    rows = np.where(kept_values(4, tokens, rows.shape[1], 0.3), rows, -1)
+    wrong, of_dense, of_sums = engine.find_gradients(sample.batch, rows, 1.0 / 0.7, learning)
+    assert wrong == counts[0]
+    assert np.abs(dense).max() > 1.0
+    assert dense == pytest.approx(of_dense.numpy(), rel=1e-3, abs=1e-3)
+    assert sums == pytest.approx(of_sums.numpy(), rel=1e-3, abs=1e-3)
+
+
+def test_training_learns_the_treebank_and_torch_learns_as_native_code_does() -> None:
+    sample = Sample()
+    native_stage, in_torch = sample.stage(), sample.stage(device="cpu")
+    wrong = learned(native_stage, 2)
+    assert learned(in_torch, 2) == pytest.approx(wrong, abs=2)
+    for ours, theirs in zip(native_stage.weights(), in_torch.weights(), strict=True):
+        # A gradient that is 0 but for rounding moves a weight by a whole step of Adam.
+        assert (np.abs(ours - theirs) < 1e-3).mean() > 0.99
+    longer = sample.stage(config={"epochs": 30, "dropout": 0.0, "learning_rate": 0.03})
+    first, *_, last = learned(longer, 30)
+    assert last < first / 3
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adagrad"])
+def test_threads_change_no_byte(optimizer: str) -> None:
+    sample = Sample()
+    config = {"optimizer": optimizer}
+    found = [sample.stage(config=config, threads=threads) for threads in (1, 3)]
+    for stage in found:
+        learned(stage)
+    one, other = (stage.state() for stage in found)
+    assert one.keys() == other.keys()
+    for name in one:
+        assert one[name].tobytes() == other[name].tobytes(), name
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_a_state_between_two_epochs_goes_on_to_the_same_bytes(device: str | None) -> None:
+    sample = Sample(partial=True)
+    config = {"epochs": 3, "loss": "conditional"}
+    whole = sample.stage(config=config, device=device)
+    learned(whole, 3)
+    first, second = (sample.stage(config=config, device=device) for _ in range(2))
+    learned(first, 2)
+    second.restore({name: array.copy() for name, array in first.state().items()})
+    learned(second, 3, first=2)
+    for ours, theirs in zip(second.weights(), whole.weights(), strict=True):
+        assert ours.tobytes() == theirs.tobytes()
+
+
+def test_the_result_is_the_mean_of_weights_of_the_second_half() -> None:
+    """Four times an epoch: of 2 epochs of 12 sentences after 12, 15, 18, 21 and 24 of them."""
+    sample = Sample()
+    stage = sample.stage(config={"batch_size": 3})
+    n = len(sample.batch)
+    seen = []
+    engine = stage._engine
+    step = engine.step
+
+    def counted(*arguments: Any) -> int:
+        wrong = step(*arguments)
+        seen.append(engine.state()["dense_weights"].copy())
+        return wrong
+
+    engine.step = counted  # type: ignore[method-assign]
+    learned(stage)
+    assert len(seen) == 2 * n // 3
+    mean = np.mean(seen[n // 3 - 1 :], axis=0)
+    assert engine.state()["dense_mean"] == pytest.approx(mean, abs=1e-6)
+
+
+def test_scores_that_are_not_finite_are_an_error() -> None:
+    sample = Sample()
+    for device in (None, "cpu"):
+        stage = sample.stage(device=device, config={"learning_rate": 10.0, "epochs": 30})
+        state = {name: array.copy() for name, array in stage.state().items()}
+        state["dense_weights"][:] = np.nan
+        stage.restore(state)
+        with pytest.raises(NoTreeError, match=r"smaller word_vectors\.learning_rate"):
+            learned(stage)
+
+
+def test_labels_are_left_out_where_there_are_none() -> None:
+    for sample in (Sample(label=0), Sample(label=8)):
+        sample.labels = []
+        stage = sample.stage()
+        learned(stage)
+        assert stage.weights().labels.shape == (0, 1)
+        assert stage.weights().heads.shape == (20, 18)
