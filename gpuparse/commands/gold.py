@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from gpuparse.commands.console import silent
 from gpuparse.commands.predictions import written
 from gpuparse.config import SYNTHETIC, RunConfig
 from gpuparse.data.columns import IN_MISC, is_guide_file
@@ -17,7 +18,9 @@ from gpuparse.data.guides import read_guides
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import check_sentences
+from gpuparse.decoder_choice import AUTO, fitting_decoder
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.features.templates import load_templates
 from gpuparse.files import read_input
 from gpuparse.parser import Parser
 
@@ -120,6 +123,24 @@ def _well_formed(treebank: Treebank, single_root: bool, graphs: bool, partial: b
     if graphs:
         sound &= readable_graphs(treebank)
     return treebank.only(sound)
+
+
+def with_fitting_decoder(config: RunConfig) -> RunConfig:
+    """A config whose decoder `auto` is replaced by the one that fits templates and gold trees.
+
+    Raises: ConfigError: the template set cannot be read. DataError: as `read_gold` for data.train.
+    Cost: data.train is read.
+    """
+    if config.decoder != AUTO:
+        return config
+    check_treebanks(config)
+    templates = load_templates(config.features)
+    data = config.data
+    gold = read_gold(
+        data.train, on_error=data.on_error, single_root=data.single_root is True, graphs=False,
+        tell=silent, partial=data.partial,
+    )  # fmt: skip
+    return replace(config, decoder=fitting_decoder(templates, gold.treebank))
 
 
 def guide_source(config: RunConfig, part: str) -> str | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import Progress, exit_codes, say, silent
-from gpuparse.commands.gold import check_treebanks, guides_of, read_gold
+from gpuparse.commands.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
 from gpuparse.commands.resources import limit_torch_threads, thread_count
 from gpuparse.commands.train import templates_of
 from gpuparse.config import RunConfig, load_config
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_intermixed_args(arguments)
     tell = silent if options.quiet else say
-    config = _training_alone(load_config(options.config, options.overrides))
+    config = with_fitting_decoder(_training_alone(load_config(options.config, options.overrides)))
     templates, labels = templates_of(config)
     if config.labels.kind == "second-stage":
         labels = None  # these labels change no head

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuparse.commands.gold import with_fitting_decoder
 from gpuparse.config import RunConfig, Settings, folder_of
 from gpuparse.errors import ConfigError
 from gpuparse.evaluation.graphs import GraphScores
@@ -286,7 +287,7 @@ def load_tables(path: str | Path, overrides: Sequence[str] = ()) -> Paper:
         reader.errors.append(f"{source}: data.test: missing; the systems are scored on it")
     if reader.errors:
         raise ConfigError("\n".join(dict.fromkeys(reader.errors)))
-    configs = {name: own.config() for name, own in changed.items()}
+    configs = {name: with_fitting_decoder(own.config()) for name, own in changed.items()}
     systems = {
         name: dataclasses.replace(
             config,

@@ -21,7 +21,15 @@ from gpuparse.commands.checkpoint import (
 from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import Progress, exit_codes, say, silent
 from gpuparse.commands.evaluate import graph_scores_as_text, scores_as_text
-from gpuparse.commands.gold import Gold, check_treebanks, guide_source, guides_of, parsed, read_gold
+from gpuparse.commands.gold import (
+    Gold,
+    check_treebanks,
+    guide_source,
+    guides_of,
+    parsed,
+    read_gold,
+    with_fitting_decoder,
+)
 from gpuparse.commands.resources import (
     choose_device,
     limit_torch_threads,
@@ -68,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_intermixed_args(arguments)
     asked = [f"device={options.device}"] if options.device else []
-    config = load_config(options.config, [*options.overrides, *asked])
+    config = with_fitting_decoder(load_config(options.config, [*options.overrides, *asked]))
     with joined_processes() as processes:
         quiet = options.quiet or not processes.is_first
         run = Run(config, silent if quiet else say, quiet=quiet, processes=processes)

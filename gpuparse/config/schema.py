@@ -409,8 +409,10 @@ class RunConfig:
     )
     decoder: str = _choice(
         "eisner",
-        tuple(DECODERS),
-        "Search algorithm; docs/decoders.md says what each finds and scores.",
+        ("auto", *DECODERS),
+        "Search algorithm; docs/decoders.md says what each finds and scores. `auto`: the highest"
+        " order that `features` has templates for, projective if at most 0.5 % of the arcs of"
+        " `data.train` are non-projective.",
     )
     min_gain: float = _key(
         0.5,
