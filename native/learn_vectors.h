@@ -14,7 +14,7 @@
 namespace gpuparse {
 
 enum VectorLoss : int64_t { VECTOR_HINGE, VECTOR_CONDITIONAL, VECTOR_HEADS };
-enum VectorOptimizer : int64_t { VECTOR_ADAM, VECTOR_ADAGRAD };
+enum VectorOptimizer : int64_t { VECTOR_ADAM, VECTOR_ADAGRAD, VECTOR_PLAIN };
 
 constexpr double LEAST_VECTOR_COEFFICIENT = 1e-5;  // an arc or label with a smaller one is left out
 
@@ -509,6 +509,24 @@ private:
     }
 };
 
+// Call use(row, gradient) for every row that occurs, in order; occurrences: sorted. False: no memory.
+template <class Use>
+bool for_occurring_rows(const i64_1& occurrences, const f32_2& gradients, double scale, Use use) {
+    const int64_t width = gradients.n1, count = occurrences.n0;
+    Arena arena;
+    float* sums = arena.take<float>(width);
+    if (!sums) return false;
+    for (int64_t k = 0; k < count;) {
+        const int64_t row = occurrences.data[k] >> 32;
+        memset(sums, 0, (size_t)width * sizeof(float));
+        for (; k < count && occurrences.data[k] >> 32 == row; k++)
+            add_floats(1.0f, gradients.data + (occurrences.data[k] & UINT32_MAX) * width, sums, width);
+        for (int64_t j = 0; j < width; j++) sums[j] *= (float)scale;
+        use(row, sums);
+    }
+    return true;
+}
+
 // One step of an optimizer over some weights.
 //
 // ADAM: Kingma & Ba (2015); differs: moments of a row of the table change only where it has a gradient.
@@ -533,6 +551,7 @@ struct VectorStepper {
 
     void take(int64_t count, const float* __restrict gradients, float* __restrict weights,
               float* __restrict first, float* __restrict second) const {
+        if (optimizer == VECTOR_PLAIN) return add_floats(-rate, gradients, weights, count);
         if (optimizer == VECTOR_ADAGRAD) {
             for (int64_t k = 0; k < count; k++) {
                 second[k] += gradients[k] * gradients[k];

@@ -71,7 +71,7 @@ GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const Vector
 }
 
 static bool fits(const VectorStep& step) {
-    return is_between(VECTOR_ADAM, step.optimizer, VECTOR_ADAGRAD + 1);
+    return is_between(VECTOR_ADAM, step.optimizer, VECTOR_PLAIN + 1);
 }
 
 GPUPARSE(int64_t) step_vector_weights(const VectorStep* step, f32_2 gradients, int64_t first,
@@ -92,31 +92,36 @@ GPUPARSE(int64_t) step_vector_weights(const VectorStep* step, f32_2 gradients, i
     return OK;
 }
 
+static bool fit_occurrences(const i64_1& occurrences, int64_t rows, int64_t nodes) {
+    for (int64_t k = 0; k < occurrences.n0; k++)
+        if (!is_between(0, occurrences.data[k] >> 32, rows) ||
+            (occurrences.data[k] & UINT32_MAX) >= nodes)
+            return false;
+    return true;
+}
+
 GPUPARSE(int64_t) step_vector_rows(const VectorStep* step, i64_1 occurrences, f32_2 gradients,
                                    double scale, out_f32_2 table, out_f32_3 moments) {
-    const int64_t width = table.n1, count = occurrences.n0, size = table.n0 * width;
+    const int64_t width = table.n1, size = table.n0 * width;
     if (!fits(*step) || moments.n0 != 2 || moments.n1 != table.n0 || moments.n2 != width ||
         (gradients.n0 > 0 && gradients.n1 != width))
         return BAD_SHAPE;
-    for (int64_t k = 0; k < count; k++)
-        if (!is_between(0, occurrences.data[k] >> 32, table.n0) ||
-            (occurrences.data[k] & UINT32_MAX) >= gradients.n0)
-            return BAD_SHAPE;
-    Arena arena;
-    float* sums = arena.take<float>(width);
-    if (!sums) return NO_MEMORY;
+    if (!fit_occurrences(occurrences, table.n0, gradients.n0)) return BAD_SHAPE;
     const VectorStepper stepper(*step);
-    const float factor = (float)scale;
-    for (int64_t k = 0; k < count;) {
-        const int64_t row = occurrences.data[k] >> 32;
-        memset(sums, 0, (size_t)width * sizeof(float));
-        for (; k < count && occurrences.data[k] >> 32 == row; k++)
-            add_floats(1.0f, gradients.data + (occurrences.data[k] & UINT32_MAX) * width, sums, width);
-        for (int64_t j = 0; j < width; j++) sums[j] *= factor;
-        stepper.take(width, sums, table.data + row * width, moments.data + row * width,
+    const auto take = [&](int64_t row, const float* gradient) {
+        stepper.take(width, gradient, table.data + row * width, moments.data + row * width,
                      moments.data + size + row * width);
-    }
-    return OK;
+    };
+    return for_occurring_rows(occurrences, gradients, scale, take) ? OK : NO_MEMORY;
+}
+
+GPUPARSE(double) measure_vector_rows(i64_1 occurrences, f32_2 gradients, double scale) {
+    double squares = 0.0;
+    if (!fit_occurrences(occurrences, INT32_MAX, gradients.n0)) return NAN;
+    const auto add = [&](int64_t, const float* gradient) {
+        squares += dot_floats(gradient, gradient, gradients.n1);
+    };
+    return for_occurring_rows(occurrences, gradients, scale, add) ? squares : NAN;
 }
 
 // Call use(vectors, sentence, arena) with the vectors of each sentence. Returns OK or an error.

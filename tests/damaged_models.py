@@ -221,7 +221,7 @@ def of_vector_steps(name: str, random: np.random.Generator) -> dict[str, Any]:
     rows = np.sort(random.integers(0, n_rows, 12))
     return {
         "step": SimpleNamespace(
-            optimizer=int(random.integers(2)), rate=0.1, first_decay=0.9, second_decay=0.99, steps=3
+            optimizer=int(random.integers(3)), rate=0.1, first_decay=0.9, second_decay=0.99, steps=3
         ),
         "gradients": random.random((4, shape[-1])).astype(np.float32),
         "first": 1, "last": 7, "scale": 1.5, "weights": numbers[0], "table": numbers[0],

@@ -298,7 +298,13 @@ class WordVectorsConfig:
     batch_size: int = _key(
         32, "integer", "Sentences of one step of the optimizer.", low=1, high=1 << 16
     )
-    optimizer: str = _choice("adam", ("adam", "adagrad"), "Optimizer of word vectors.")
+    optimizer: str = _choice(
+        "adam",
+        ("adam", "adagrad", "passive-aggressive"),
+        "Optimizer of word vectors; `passive-aggressive`: a step just long enough for the loss, of"
+        " one factor of the scores at a time, at most `learning_rate` long; for sets with"
+        " `hidden: 0`.",
+    )
     learning_rate: float = _key(
         0.003,
         "number",
@@ -322,9 +328,10 @@ class WordVectorsConfig:
     )
     loss: str = _choice(
         "hinge",
-        ("hinge", "conditional"),
+        ("hinge", "conditional", "heads"),
         "Loss of trees: `hinge`, how much a wrong tree scores above the gold tree, with its cost;"
-        " `conditional`, -ln of the probability of the gold tree.",
+        " `conditional`, -ln of the probability of the gold tree; `heads`, -ln of that of each gold"
+        " head alone.",
     )
     cost: float = _key(
         1.0,

@@ -5,6 +5,7 @@ the rounding of sums.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from gpuparse.inference.distributions import (
 from gpuparse.learning.stages.vectors import (
     LOSSES,
     OPTIMIZERS,
+    PASSIVE_AGGRESSIVE,
     VectorLearning,
     VectorStep,
     VectorTables,
@@ -32,6 +34,15 @@ from gpuparse.learning.stages.vectors import (
 
 CELLS = 1 << 21  # pairs of nodes that are scored at a time
 _GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+class Gradients(NamedTuple):
+    """Words with a wrong head; the loss; its gradients by the weights `dense`, by sums of rows."""
+
+    wrong: int
+    loss: float
+    dense: Tensor  # (n_dense,)
+    sums: Tensor  # (nodes, W)
 
 
 def rows_of(plan: VectorPlan, values: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -96,30 +107,38 @@ class TorchVectorEngine:
         rows = np.where(kept, rows, -1)
         scale = 1.0 / (1.0 - learning.dropout)
         try:
-            wrong, dense, sums = self.find_gradients(mini, rows, scale, learning)
+            found = self.find_gradients(mini, rows, scale, learning)
         except (NoTreeError, ScoreError):  # scores are not finite
             return -1
         with torch.no_grad():
+            changed, of_rows = self._gradients_of_rows(rows, found.sums * scale)
+            dense = found.dense
+            if OPTIMIZERS[step.optimizer] == PASSIVE_AGGRESSIVE:
+                of_row, of_dense = self._task.sizes.factor(step.steps % 3)
+                for gradients, part in ((of_rows, of_row), (dense, of_dense)):
+                    gradients[..., : part.start] = 0.0
+                    gradients[..., part.stop :] = 0.0
+                squares = float(of_rows.double().square().sum() + dense.double().square().sum())
+                step = step.no_longer_than(found.loss, squares)
             _take(step, dense, self._weights["dense"], *self._moments["dense"])
-            self._change_rows(rows, sums * scale, step)
-        return wrong
+            self._change_rows(step, changed, of_rows)
+        return found.wrong
 
     def find_gradients(
         self, mini: Batch, rows: np.ndarray, scale: float, learning: VectorLearning
-    ) -> tuple[int, Tensor, Tensor]:
+    ) -> Gradients:
         """Gradients of the loss.
 
         Args: rows: (nodes, K) of the table, -1 for none. scale: of the rows' sums.
-        Returns: words with a wrong head; (n_dense,) of `dense`; (nodes, W) of the scaled sums.
         """
         dense = self._weights["dense"].clone().requires_grad_()
         sums = (self._summed(rows) * scale).requires_grad_()
-        first, wrong = 0, 0
+        first, wrong, loss = 0, 0, 0.0
         for part in _runs(mini):
             count = int((part.lengths + 1).sum())
-            wrong += self._go_back(part, sums[first : first + count], dense, learning)
-            first += count
-        return wrong, _gradient(dense), _gradient(sums)
+            found = self._go_back(part, sums[first : first + count], dense, learning)
+            wrong, loss, first = wrong + found[0], loss + found[1], first + count
+        return Gradients(wrong, loss, _gradient(dense), _gradient(sums))
 
     def _summed(self, rows: np.ndarray) -> Tensor:
         """(nodes, W) sums of the rows that are there."""
@@ -130,8 +149,10 @@ class TorchVectorEngine:
             self._moved(np.cumsum(sizes) - sizes), mode="sum",
         )  # fmt: skip
 
-    def _go_back(self, part: Batch, sums: Tensor, dense: Tensor, learning: VectorLearning) -> int:
-        """Add the gradients of the loss of some sentences; returns words with a wrong head."""
+    def _go_back(
+        self, part: Batch, sums: Tensor, dense: Tensor, learning: VectorLearning
+    ) -> tuple[int, float]:
+        """Add the gradients of the loss of some sentences; returns wrong words, and the loss."""
         sizes, gold = self._task.sizes, self._task.gold
         places = torch.from_numpy(part.places())
         is_node = torch.arange(part.n_nodes) <= torch.from_numpy(part.lengths).unsqueeze(1)
@@ -171,9 +192,9 @@ class TorchVectorEngine:
         scores.retain_grad()
         loss.backward()
         if wrong is not None:
-            return int(wrong)
+            return int(wrong), loss.item()
         of_gold = _gradient(scores).gather(1, gold_heads.clamp(min=0).unsqueeze(1)).squeeze(1)
-        return int(((of_gold <= -0.5) & (gold_heads >= 0)).sum())
+        return int(((of_gold <= -0.5) & (gold_heads >= 0)).sum()), loss.item()
 
     def _arc_scores(self, u: Tensor, v: Tensor, arcs: Tensor) -> Tensor:
         """(B, N, N) scores of arcs; u, v: (B, N, P) vectors as heads and as modifiers."""
@@ -221,23 +242,24 @@ class TorchVectorEngine:
         loss = (harder[b, found[b, m], m] - harder[b, target[b, m], m]).sum()
         return loss, (is_word & (gold >= 0) & (found != gold)).sum()
 
-    def _change_rows(self, rows: np.ndarray, gradients: Tensor, step: VectorStep) -> None:
-        """A step of the rows of the table that occur; gradients: (nodes, W) of their sums."""
+    def _gradients_of_rows(self, rows: np.ndarray, gradients: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows of the table that occur, and their gradients; gradients: (nodes, W) of sums."""
         node, column = np.nonzero(rows >= 0)
         occurring = rows[node, column]
         order = np.argsort(occurring, kind="stable")
         changed, firsts = np.unique(occurring[order], return_index=True)
-        if len(changed) == 0:
-            return
         sums = functional.embedding_bag(
             self._moved(node[order]), gradients, self._moved(firsts), mode="sum"
         )
-        which = self._moved(changed)
+        return self._moved(changed), sums
+
+    def _change_rows(self, step: VectorStep, changed: Tensor, gradients: Tensor) -> None:
+        """A step of some rows of the table."""
         table, (first, second) = self._weights["table"], self._moments["table"]
-        own = [array[which] for array in (table, first, second)]
-        _take(step, sums, *own)
+        own = [array[changed] for array in (table, first, second)]
+        _take(step, gradients, *own)
         for array, new in zip((table, first, second), own, strict=True):
-            array[which] = new
+            array[changed] = new
 
     def average(self, count: int) -> None:
         """Make the weights of the moment one of `count` whose mean is kept."""
@@ -296,6 +318,9 @@ def _take(
     if OPTIMIZERS[step.optimizer] == "adagrad":
         second += gradient * gradient
         weights -= step.rate * gradient / (second.sqrt() + 1e-6)
+        return
+    if OPTIMIZERS[step.optimizer] == PASSIVE_AGGRESSIVE:
+        weights -= step.rate * gradient
         return
     first.mul_(step.first_decay).add_(gradient, alpha=1.0 - step.first_decay)
     second.mul_(step.second_decay).addcmul_(gradient, gradient, value=1.0 - step.second_decay)

@@ -64,8 +64,8 @@ struct VectorGradients {
     int64_t first_node;
 };
 
-// A step of an optimizer, 0 Adam or 1 Adagrad: its rate; decays of the moments of Adam; steps so far,
-// this one included.
+// A step of an optimizer: 0 Adam, 1 Adagrad, 2 the gradient itself times the rate; decays of the moments
+// of Adam; steps so far, this one included.
 struct VectorStep {
     int64_t optimizer;
     double rate;
@@ -83,7 +83,7 @@ GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const Vector
     out_f64_1 counts);
 
 // Step against the sum of gradients (groups, weights), from weight `first` to before `last`. moments:
-// (2, weights), the first unused by Adagrad.
+// (2, weights), of which Adagrad has the second alone, and 2 none.
 GPUPARSE(int64_t) step_vector_weights(const VectorStep* step, f32_2 gradients, int64_t first,
     int64_t last, out_f32_1 weights, out_f32_2 moments);
 
@@ -91,6 +91,9 @@ GPUPARSE(int64_t) step_vector_weights(const VectorStep* step, f32_2 gradients, i
 // are multiplied by `scale`; moments (2, rows, width).
 GPUPARSE(int64_t) step_vector_rows(const VectorStep* step, i64_1 occurrences, f32_2 gradients,
     double scale, out_f32_2 table, out_f32_3 moments);
+
+// The squared length of the gradient that `step_vector_rows` steps against.
+GPUPARSE(double) measure_vector_rows(i64_1 occurrences, f32_2 gradients, double scale);
 
 // Scores of arcs by weights that are learned: arcs (B, N, N).
 GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan* plan,

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from gpuparse import native
 from gpuparse.config.schema import WordVectorsConfig
 from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.conll import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies, column_ids
-from gpuparse.errors import NoTreeError
+from gpuparse.errors import ConfigError, NoTreeError
 from gpuparse.features.word_vectors import (
     VectorPlan,
     VectorTemplates,
@@ -18,9 +19,11 @@ from gpuparse.features.word_vectors import (
     frequent_values,
     parse_vectors,
 )
+from gpuparse.inference import eisner
 from gpuparse.learning.stages import vectors
 from gpuparse.learning.stages.vectors import (
     LOSSES,
+    OPTIMIZERS,
     VectorGold,
     VectorLearning,
     VectorStage,
@@ -169,8 +172,9 @@ def test_native_code_has_the_gradients_of_torch(
     )
     rows = rows_of(task.plan, sample.batch.values, tokens)
     rows = np.where(kept_values(4, tokens, rows.shape[1], 0.3), rows, -1)
-    wrong, of_dense, of_sums = engine.find_gradients(sample.batch, rows, 1.0 / 0.7, learning)
+    wrong, loss, of_dense, of_sums = engine.find_gradients(sample.batch, rows, 1 / 0.7, learning)
     assert wrong == counts[0]
+    assert loss == pytest.approx(counts[1:].sum(), rel=1e-4)
     assert np.abs(dense).max() > 1.0
     assert dense == pytest.approx(of_dense.numpy(), rel=1e-3, abs=1e-3)
     assert sums == pytest.approx(of_sums.numpy(), rel=1e-3, abs=1e-3)
@@ -189,9 +193,9 @@ def test_training_learns_the_treebank_and_torch_learns_as_native_code_does() -> 
     assert last < first / 3
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adagrad"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_threads_change_no_byte(optimizer: str) -> None:
-    sample = Sample()
+    sample = Sample(hidden=0)
     config = {"optimizer": optimizer}
     found = [sample.stage(config=config, threads=threads) for threads in (1, 3)]
     for stage in found:
@@ -255,3 +259,58 @@ def test_labels_are_left_out_where_there_are_none() -> None:
         learned(stage)
         assert stage.weights().labels.shape == (0, 1)
         assert stage.weights().heads.shape == (20, 18)
+
+
+def test_a_passive_aggressive_step_makes_the_margin_that_is_missed() -> None:
+    """Of the tree that was found, by each of the three factors in turn."""
+    sample = Sample(hidden=0)
+    n = sample.batch.lengths
+    one = np.flatnonzero(n == n[n > 4].min())[:1]
+    config = {"optimizer": "passive-aggressive", "learning_rate": 10.0, "dropout": 0.0,
+              "label_loss": 0.0, "epochs": 1000}  # fmt: skip
+    for device in (None, "cpu"):
+        stage = sample.stage(config=config, device=device)
+        state = {name: array.copy() for name, array in stage.state().items()}
+        state["table_weights"], state["dense_weights"] = sample.weights()
+        stage.restore(state)
+        for _ in range(3):
+            before = arc_scores(sample, stage, one)
+            assert next(iter(stage.learn(one, 0))).wrong > 0
+            now = arc_scores(sample, stage, one)
+            gold = sample.gold.heads[sample.batch.starts[one[0]] :][: len(before)]
+            nodes = np.arange(1, len(before))
+            cost = (np.arange(len(before))[:, None] != gold).astype(np.float32)
+            worst = best_heads(before + cost)
+            loss = (before + cost)[worst[1:], nodes].sum() - before[gold[nodes], nodes].sum()
+            left = (now + cost)[worst[1:], nodes].sum() - now[gold[nodes], nodes].sum()
+            assert loss > 0.1
+            assert left == pytest.approx(0.0, abs=1e-3)
+
+
+def arc_scores(sample: Sample, stage: VectorStage, sentence: np.ndarray) -> np.ndarray:
+    """(N, N) scores of a sentence by the weights of now."""
+    batch = sample.batch.select(sentence)
+    scores = np.zeros((1, batch.n_nodes, batch.n_nodes), np.float32)
+    state = stage.state()
+    weights = VectorTables(state["table_weights"], state["dense_weights"])
+    native.call("score_vector_arcs", sentences_of(batch), sample.plan, stage.sizes, weights, scores)
+    return scores[0]
+
+
+def best_heads(scores: np.ndarray) -> np.ndarray:
+    length = torch.tensor([len(scores) - 1])
+    return eisner(torch.from_numpy(scores)[None], length, backend="cpu")[0][0].numpy()
+
+
+def test_passive_aggressive_steps_in_torch_are_the_native_ones() -> None:
+    sample = Sample(hidden=0)
+    config = {"optimizer": "passive-aggressive", "learning_rate": 0.05}
+    native_stage, in_torch = (sample.stage(config=config, device=d) for d in (None, "cpu"))
+    assert learned(native_stage) == learned(in_torch)
+    for ours, theirs in zip(native_stage.weights(), in_torch.weights(), strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-4)
+
+
+def test_passive_aggressive_steps_need_scores_that_are_linear_in_factors() -> None:
+    with pytest.raises(ConfigError, match="hidden: 0"):
+        Sample().stage(config={"optimizer": "passive-aggressive"})

@@ -15,7 +15,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.config.schema import WordVectorsConfig
 from gpuparse.data.batch import Batch
-from gpuparse.errors import NoTreeError
+from gpuparse.errors import ConfigError, NoTreeError
 from gpuparse.features.word_vectors import VectorPlan, VectorTemplates
 from gpuparse.learning.mixing import Counts
 from gpuparse.scoring.native import make_search, sentences_of
@@ -23,12 +23,13 @@ from gpuparse.scoring.word_vectors import VectorWeights
 
 GROUPS = 8  # of the sentences of a batch
 SLICE = 256  # sentences between two events
+PASSIVE_AGGRESSIVE = "passive-aggressive"
 LOSSES = ("hinge", "conditional", "heads")  # by their numbers in native/learn_vectors.h
-OPTIMIZERS = ("adam", "adagrad")
+OPTIMIZERS = ("adam", "adagrad", PASSIVE_AGGRESSIVE)
 LAST_RATE = 0.1  # of the first one, which falls in a line
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.99  # of the moments of Adam
 SNAPSHOTS = 4  # an epoch in the second half of training, whose mean is the result
-_INITIAL, _DROPPED = 3, 4  # what is drawn for, beside the orders of stages
+_INITIAL, _DROPPED = 4, 5  # what is drawn for, beside the orders of stages
 
 
 class VectorSizes(NamedTuple):
@@ -62,6 +63,16 @@ class VectorSizes(NamedTuple):
     def n_dense(self) -> int:
         """Numbers of all these arrays."""
         return sum(int(np.prod(shape)) for shape in self.shapes)
+
+    def factor(self, number: int) -> tuple[slice, slice]:
+        """Of the weights that a score without a hidden layer is linear in if others are fixed.
+
+        Args: number: 0 vectors as heads, 1 as modifiers, 2 numbers of combinations and labels.
+        Returns: their numbers of a row of the table, and of the array (n_dense,).
+        """
+        ends = [0, self.columns, self.width, self.n_dense]
+        part = slice(*ends[number : number + 2])
+        return (part if number < 2 else slice(0, 0)), part
 
     def parts(self, dense: Any) -> list[Any]:
         """Views of an array (n_dense,) of NumPy or torch, by `shapes`."""
@@ -102,6 +113,13 @@ class VectorStep(NamedTuple):
     first_decay: float
     second_decay: float
     steps: int
+
+    def no_longer_than(self, loss: float, squares: float) -> "VectorStep":
+        """The step that is just long enough for a loss, or as long as the rate allows.
+
+        Args: squares: the squared length of the gradient, in which the loss is linear.
+        """
+        return self._replace(rate=min(self.rate, loss / squares) if squares > 0.0 else 0.0)
 
 
 class VectorGradients(NamedTuple):
@@ -154,8 +172,10 @@ class VectorStage:
         seed: of initial weights and of what is dropped.
         threads: the result is the same for any.
         device: where torch learns; None: native code does, or torch where there is none.
+    Raises: ConfigError: passive-aggressive steps with a hidden layer.
     Source: the loss: Taskar et al. (2003); features with a hidden layer: Kiperwasser & Goldberg
-        (2016), whose cost-augmented hinge this is; the scores: Lei et al. (2014).
+        (2016), whose cost-augmented hinge this is; the scores, and passive-aggressive steps of one
+        factor at a time: Lei et al. (2014); differs: a step is of a batch, and of labels too.
     """
 
     def __init__(
@@ -173,6 +193,11 @@ class VectorStage:
         threads: int = 1,
         device: str | None = None,
     ) -> None:
+        if config.optimizer == PASSIVE_AGGRESSIVE and templates.hidden:
+            raise ConfigError(
+                f"word_vectors.optimizer {PASSIVE_AGGRESSIVE}: scores must be linear in factors:"
+                " choose a template set with hidden: 0, or another optimizer"
+            )
         label = templates.label if n_labels else 0
         self.sizes = VectorSizes(
             templates.hidden, templates.arc, label, n_labels if label else 0, plan.n_buckets,
@@ -327,16 +352,31 @@ class NativeVectorEngine:
 
         if any(failed >= 0 for failed in list(self._pool.map(find_gradients, range(len(groups))))):
             return -1
-        self._change_weights(n_nodes, len(groups), learning.dropout, step)
-        return int(counts[:, 0].sum())
+        occurrences = np.sort(self._occurrences[: n_nodes * n_templates])
+        occurrences = occurrences[np.searchsorted(occurrences, 0) :]
+        nodes, dense = self._nodes[:n_nodes], self._dense[: len(groups)]
+        scale = 1.0 / (1.0 - learning.dropout)
+        wrong, *losses = counts.sum(0).tolist()
+        if OPTIMIZERS[step.optimizer] == PASSIVE_AGGRESSIVE:
+            of_row, of_dense = self._task.sizes.factor(step.steps % 3)
+            for gradients, part in ((nodes, of_row), (dense, of_dense)):
+                gradients[:, : part.start] = 0.0
+                gradients[:, part.stop :] = 0.0
+            squares = native.call("measure_vector_rows", occurrences, nodes, scale)
+            squares += float((dense.astype(np.float64).sum(0) ** 2).sum())
+            step = step.no_longer_than(sum(losses), squares)
+        self._change_weights(step, occurrences, nodes, dense, scale)
+        return int(wrong)
 
     def _change_weights(
-        self, n_nodes: int, n_groups: int, dropout: float, step: VectorStep
+        self,
+        step: VectorStep,
+        occurrences: np.ndarray,
+        nodes: np.ndarray,
+        dense: np.ndarray,
+        scale: float,
     ) -> None:
         """A step against the gradients of a batch, rows of the table divided over the threads."""
-        occurrences = self._occurrences[: n_nodes * len(self._task.plan.rows)]
-        occurrences = np.sort(occurrences)
-        occurrences = occurrences[np.searchsorted(occurrences, 0) :]
         runs = 4 * self._threads if self._threads > 1 else 1
         rows = occurrences[len(occurrences) * np.arange(1, runs) // runs] >> 32
         cuts = [0, *np.searchsorted(occurrences, rows << 32).tolist(), len(occurrences)]
@@ -344,14 +384,14 @@ class NativeVectorEngine:
 
         def change_dense() -> None:
             native.call(
-                "step_vector_weights", taken, self._dense[:n_groups], 0, self._dense.shape[1],
-                self._weights.dense, self._moments.dense,
+                "step_vector_weights", taken, dense, 0, dense.shape[1], self._weights.dense,
+                self._moments.dense,
             )  # fmt: skip
 
         def change_rows(run: tuple[int, int]) -> None:
             native.call(
-                "step_vector_rows", taken, occurrences[slice(*run)], self._nodes[:n_nodes],
-                1.0 / (1.0 - dropout), self._weights.table, self._moments.table,
+                "step_vector_rows", taken, occurrences[slice(*run)], nodes, scale,
+                self._weights.table, self._moments.table,
             )  # fmt: skip
 
         changing = self._pool.submit(change_dense)
