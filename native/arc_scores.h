@@ -80,7 +80,8 @@ struct PairScorer {
     const RowMap& rows;
     const ArcKeys& keys;
     Sum<W>* word_sum;  // (2, n + 1, LINE): sums of the word families by role, word, combination
-    uint32_t* base;    // (AHEAD + 1, n + 1): base rows of one head's arcs, of families in turn
+    uint32_t* base;    // (AHEAD + 1, n + 1): base rows of one head's arcs, of families in turn;
+                       // in the order of on_words if the modifier's side is not on at all words
     uint32_t* code;    // (K, n + 1): codes of one head's arcs
 
     // Sum the word families. Where memory runs out, the arena has failed.
@@ -182,11 +183,21 @@ private:
     // Find the base rows of a family for the arcs of head h, and prefetch them.
     void find_bases(int64_t f, int64_t h) const {
         const int64_t n = keys.n, stride = keys.stride;
-        if (!keys.side_on[pairs_of(plan)[f].head_side * stride + h]) return;
+        const PairFamily& family = pairs_of(plan)[f];
+        if (!keys.side_on[family.head_side * stride + h]) return;
         const W* const table = weights;
         const uint32_t head = keys.head_part[f * stride + h];
         const uint32_t* __restrict part = keys.modifier_part + f * stride;
         uint32_t* __restrict bases = base + f % (AHEAD + 1) * (n + 1);
+        const int64_t count = keys.on_count[family.modifier_side];
+        if (count < n) {
+            const int32_t* __restrict words = keys.on_words + family.modifier_side * stride;
+            for (int64_t k = 0; k < count; ++k) {
+                bases[k] = find_base(head ^ part[words[k]], rows);
+                __builtin_prefetch(table + scalar(bases[k]), 0, 3);
+            }
+            return;
+        }
         if (rows.is_power) {
             for (int64_t m = 1; m <= n; ++m) bases[m] = head ^ part[m];
         } else {
@@ -208,7 +219,8 @@ private:
             const uint32_t* __restrict bases = base + f % (AHEAD + 1) * nodes;
             const uint32_t* __restrict first = code + family.first_codes * nodes;
             const uint32_t* __restrict second = code + family.second_codes * nodes;
-            if (keys.side_full[family.modifier_side]) {
+            const int64_t count = keys.on_count[family.modifier_side];
+            if (count == n) {
                 if (family.second_codes >= 0) {
 #pragma GCC unroll 4
                     for (int64_t m = 1; m <= n; ++m) {
@@ -219,11 +231,11 @@ private:
                     for (int64_t m = 1; m <= n; ++m) out[m] += table[scalar(bases[m] ^ first[m])];
                 }
             } else {
-                const uint8_t* __restrict on = keys.side_on + family.modifier_side * keys.stride;
-                for (int64_t m = 1; m <= n; ++m) {
-                    if (!on[m]) continue;
-                    out[m] += table[scalar(bases[m] ^ first[m])];
-                    if (family.second_codes >= 0) out[m] += table[scalar(bases[m] ^ second[m])];
+                const int32_t* __restrict words = keys.on_words + family.modifier_side * keys.stride;
+                for (int64_t k = 0; k < count; ++k) {
+                    const int64_t m = words[k];
+                    out[m] += table[scalar(bases[k] ^ first[m])];
+                    if (family.second_codes >= 0) out[m] += table[scalar(bases[k] ^ second[m])];
                 }
             }
         }

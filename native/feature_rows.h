@@ -63,7 +63,8 @@ struct ArcKeys {
     int64_t n, stride;       // words; nodes a row has room for
     uint32_t* side_key;      // (S, stride)
     uint8_t* side_on;        // (S, stride): every atom of the side has a value
-    uint8_t* side_full;      // (S,): on at every word
+    int64_t* on_count;       // (S,): words at which the side is on
+    int32_t* on_words;       // (S, stride): those words, ascending
     uint32_t* head_part;     // (F, stride)
     uint32_t* modifier_part;  // (F, stride)
     int64_t* combinations;   // (2 stride,): combination of m - h at m - h + n
@@ -101,9 +102,9 @@ inline ArcKeys fill_arc_keys(const Sentence& sentence, const ArcPlan& plan, cons
     const int64_t n = sentence.n, nodes = n + 1, sides = plan.side_start.n0 - 1;
     const int64_t families = plan.pair.n0;
     const ArcKeys keys{n, nodes, arena.take<uint32_t>(sides * nodes),
-                       arena.take<uint8_t>(sides * nodes), arena.take<uint8_t>(sides),
-                       arena.take<uint32_t>(families * nodes), arena.take<uint32_t>(families * nodes),
-                       arena.take<int64_t>(2 * nodes)};
+                       arena.take<uint8_t>(sides * nodes), arena.take<int64_t>(sides),
+                       arena.take<int32_t>(sides * nodes), arena.take<uint32_t>(families * nodes),
+                       arena.take<uint32_t>(families * nodes), arena.take<int64_t>(2 * nodes)};
     if (arena.failed()) return keys;
     const Atom* atoms = atoms_of(plan.atoms);
     for (int64_t side = 0; side < sides; ++side) {
@@ -111,9 +112,10 @@ inline ArcKeys fill_arc_keys(const Sentence& sentence, const ArcPlan& plan, cons
         fill_side(sentence, atoms + plan.side_start.data[side],
                   atoms + plan.side_start.data[side + 1], absent, keys.side_key + side * nodes,
                   keys.side_on + side * nodes);
-        uint8_t full = 1;
-        for (int64_t i = 1; i <= n; ++i) full &= on[i];
-        keys.side_full[side] = full;
+        int32_t* __restrict words = keys.on_words + side * nodes;
+        int64_t count = 0;
+        for (int64_t i = 1; i <= n; ++i) words[count] = (int32_t)i, count += on[i];
+        keys.on_count[side] = count;
     }
     const uint32_t mask = (uint32_t)rows.mask;
     for (int64_t f = 0; f < families; ++f) {
