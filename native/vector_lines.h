@@ -6,8 +6,28 @@
 
 namespace gpuparse {
 
+// Sixteen numbers, in as many vectors as a machine needs for them.
+struct FloatLine {
+    enum : int64_t { PARTS = 64 / VECTOR_BYTES };
+    Vector<float> part[PARTS];
+
+    FloatLine& operator+=(const FloatLine& other) {
+        for (int64_t k = 0; k < PARTS; k++) part[k] += other.part[k];
+        return *this;
+    }
+    FloatLine operator*(const FloatLine& other) const {
+        FloatLine product;
+        for (int64_t k = 0; k < PARTS; k++) product.part[k] = part[k] * other.part[k];
+        return product;
+    }
+    FloatLine operator*(float factor) const {
+        FloatLine product;
+        for (int64_t k = 0; k < PARTS; k++) product.part[k] = part[k] * factor;
+        return product;
+    }
+};
+
 constexpr int64_t LINE_FLOATS = 16;
-typedef float FloatLine __attribute__((vector_size(64)));
 
 inline FloatLine load_floats(const float* from) {
     FloatLine line;
@@ -23,24 +43,20 @@ inline FloatLine load_floats(const float* from, int64_t count) {
     return line;
 }
 
-inline void store_floats(float* to, FloatLine line, int64_t count = LINE_FLOATS) {
+inline void store_floats(float* to, const FloatLine& line, int64_t count = LINE_FLOATS) {
     if (count >= LINE_FLOATS)
         memcpy(to, &line, sizeof line);
     else
         memcpy(to, &line, (size_t)count * sizeof(float));
 }
 
-// The sum of all lanes: halves are added until one is left.
-inline float fold_floats(FloatLine line) {
-    typedef float Half __attribute__((vector_size(32)));
+// The sum of all numbers: halves are added until one number is left.
+inline float fold_floats(const FloatLine& line) {
     typedef float Quarter __attribute__((vector_size(16)));
-    Half halves[2];
-    memcpy(halves, &line, sizeof line);
-    const Half half = halves[0] + halves[1];
-    Quarter quarters[2];
-    memcpy(quarters, &half, sizeof half);
-    const Quarter quarter = quarters[0] + quarters[1];
-    return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
+    Quarter quarters[4];
+    memcpy(quarters, &line, sizeof line);
+    const Quarter sum = (quarters[0] + quarters[2]) + (quarters[1] + quarters[3]);
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
 // Sum of a[k] b[k].
@@ -76,8 +92,8 @@ inline void add_product_block(FloatMatrix a, int64_t depth, const float* b, int6
             const FloatLine second = load_floats(b + t * b_row + LINE_FLOATS);
             for (int r = 0; r < R; r++) {
                 const float factor = a.data[r * a.row + t * a.column];
-                sums[r][0] += factor * first;
-                sums[r][1] += factor * second;
+                sums[r][0] += first * factor;
+                sums[r][1] += second * factor;
             }
         }
         for (int r = 0; r < R; r++)
@@ -89,7 +105,7 @@ inline void add_product_block(FloatMatrix a, int64_t depth, const float* b, int6
         for (int r = 0; r < R; r++) sums[r][0] = load_floats(c + r * c_row + from, count);
         for (int64_t t = 0; t < depth; t++) {
             const FloatLine line = load_floats(b + t * b_row + from, count);
-            for (int r = 0; r < R; r++) sums[r][0] += a.data[r * a.row + t * a.column] * line;
+            for (int r = 0; r < R; r++) sums[r][0] += line * a.data[r * a.row + t * a.column];
         }
         for (int r = 0; r < R; r++) store_floats(c + r * c_row + from, sums[r][0], count);
     }
