@@ -282,7 +282,8 @@ def _add_label_marginals(parser: Parser, batch: Batch, found: Found, marginals: 
     if parser.label_weights and parser.label_plan:
         native.call(
             "find_label_marginals_batch", sentences_of(batch), parser.label_plan,
-            parser.label_weights.array, parser.label_scale, found.heads, found.labels, marginals,
+            parser.label_weights.array, parser.scored.vectors, parser.label_scale, found.heads,
+            found.labels, marginals,
         )  # fmt: skip
 
 
@@ -346,6 +347,12 @@ def find_k_best(
 def _scorer_and_search(parser: Parser) -> tuple[native.Struct, native.Struct]:
     """What trees are scored and searched with, as native code takes it."""
     return (
-        make_scorer(parser.plan, parser.arcs, parser.features.rows, parser.plans.joint),
+        make_scorer(
+            parser.plan,
+            parser.arcs,
+            parser.features.rows,
+            parser.plans.joint,
+            parser.scored.vectors,
+        ),
         make_search(parser.search_decoder, single_root=parser.single_root),
     )

@@ -339,6 +339,11 @@ void add_between(const Sentence& sentence, const ArcPlan& plan, const W* weights
 template<class W>
 void score_arcs(const Sentence& sentence, const ArcPlan& plan, const W* weights, const RowMap& rows,
                 const ArcKeys& keys, Arena& arena, View2<Sum<W>> out) {
+    if (plan.word.n0 + plan.pair.n0 + plan.between.n0 == 0) {  // arcs are scored by vectors alone
+        for (int64_t h = 0; h <= keys.n; ++h)
+            for (int64_t m = 1; m <= keys.n; ++m) out(h, m) = 0;
+        return;
+    }
     const PairScorer<W> pairs(plan, weights, rows, keys, arena);
     if (arena.failed()) return;
     pairs.score(0, out);

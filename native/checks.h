@@ -5,6 +5,7 @@
 #include "joint_labels.h"
 #include "part_kinds.h"
 #include "sibling_scores.h"
+#include "word_vectors.h"
 
 namespace gpuparse {
 
@@ -171,6 +172,12 @@ struct ModelChecker {
     }
 };
 
+// Whether word vectors fit a batch, and labels that they are added to; width: of lines of label weights.
+inline bool vectors_fit(const WordVectors* vectors, const Sentences& sentences, const JointLabels* joint) {
+    return !vectors || (fits(*vectors, sentences) &&
+                        (!joint || !has_labels(vectors) || vectors->label_constants.n0 == joint->stride));
+}
+
 // Whether the sentences of a batch and what they are scored with agree.
 inline int64_t check_batch(const Sentences& sentences, const Scorer& scorer,
                            bool reads_weights = true) {
@@ -180,7 +187,8 @@ inline int64_t check_batch(const Sentences& sentences, const Scorer& scorer,
     if (sentences.known.n0 != 0 && !are_by_token(sentences, sentences.known.n0)) return BAD_SHAPE;
     ModelChecker checker{sentences.values, reads_weights};
     return checker.fits(scorer) && checker.fit_sentences(sentences) &&
-                   checker.fit_values(sentences, scorer.plan->siblings)
+                   checker.fit_values(sentences, scorer.plan->siblings) &&
+                   vectors_fit(scorer.vectors, sentences, scorer.joint)
                ? OK
                : BAD_SHAPE;
 }

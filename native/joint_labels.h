@@ -2,12 +2,13 @@
 //
 // A label template is conjoined with every label: its value finds a line of weights by the same keys
 // as an arc template's. Templates of one word without the distance are summed once a word and
-// direction; all others once an arc. The score of an arc's best label then takes part in the arc's
+// direction; all others once an arc. Word vectors may add to the sums. The score of an arc's best label then takes part in the arc's
 // score, whatever the decoder (Carreras 2007, section 2).
 #pragma once
 #include <math.h>
 
 #include "arc_scores.h"
+#include "word_vectors.h"
 
 namespace gpuparse {
 
@@ -27,22 +28,26 @@ struct LabelSums {
     int64_t* counts;  // (n + 1,): how many lines each of them has
     Sum<W>* sums;     // (stride,) of one arc
     int64_t most;
+    LabelVectors* vectors;  // NULL: none
 
     Sum<W>* of_word(int64_t role, int64_t direction, int64_t i) const {
         return words + ((role * 2 + direction) * (keys.n + 1) + i) * joint->stride;
     }
 };
 
-// Sum the families of one word, for arcs to the right and left. Where memory runs out, the arena has
-// failed.
+// Sum the families of one word, for arcs to the right and left. vectors: of the sentence, or NULL. Where
+// memory runs out, the arena has failed.
 template<class W>
-LabelSums<W> sum_label_words(const JointLabels& joint, const ArcKeys& keys, Arena& arena) {
+LabelSums<W> sum_label_words(const JointLabels& joint, const ArcKeys& keys, SentenceVectors* vectors,
+                             Arena& arena) {
     const ArcPlan& plan = *joint.plan;
     const int64_t nodes = keys.n + 1, stride = joint.stride, most = 2 * plan.pair.n0 + 1;
     const LabelSums<W> labels{&joint, (const W*)joint.weights.data, keys,
                               arena.take_zeros<Sum<W>>(4 * nodes * stride),
                               arena.take<int64_t>(nodes * most), arena.take<int64_t>(nodes),
-                              arena.take<Sum<W>>(stride), most};
+                              arena.take<Sum<W>>(stride), most,
+                              vectors && has_labels(vectors->of) ? LabelVectors::make(vectors, arena)
+                                                                 : nullptr};
     if (arena.failed()) return labels;
     for (int64_t at = 0; at < 2 * nodes; ++at)
         for (int64_t k = joint.width; k < stride; ++k) labels.words[at * stride + k] = (Sum<W>)LITTLE;
@@ -88,6 +93,7 @@ void sum_labels(int64_t h, int64_t m, const LabelSums<W>& labels, Sum<W>* __rest
         const W* weights = labels.weights + labels.lines[line];
         for (int64_t k = 0; k < stride; ++k) sums[k] += weights[k];
     }
+    if (labels.vectors) labels.vectors->add(h, m, stride, sums);
 }
 
 // Add LINE weights at each of the lines to their sums.
@@ -127,12 +133,20 @@ Sum<W> largest_sum(int64_t h, int64_t m, const LabelSums<W>& labels, const int64
     const Sum<W>* of_modifier = labels.of_word(1, direction, m);
     Lanes best;
     for (int64_t k = 0; k < LABEL_LANES; ++k) best[k] = (Sum<W>)LITTLE * 2;
+    if (labels.vectors) {
+        for (int64_t k = 0; k < stride; ++k) labels.sums[k] = 0;
+        labels.vectors->add(h, m, stride, labels.sums);
+    }
     for (int64_t k = 0; k < stride; k += LABEL_LANES) {
         Lanes total, other;
         memcpy(&total, of_head + k, sizeof(total));
         memcpy(&other, of_modifier + k, sizeof(other));
         total += other;
         add_lines(labels.weights + k, lines, count, total);
+        if (labels.vectors) {
+            memcpy(&other, labels.sums + k, sizeof(other));
+            total += other;
+        }
         best = total > best ? total : best;
     }
     Sum<W> most = best[0];

@@ -75,12 +75,15 @@ inline bool label_plan_fits(const LabelPlan& plan, const Sentences& sentences) {
     return checker.fit_sentences(sentences);
 }
 
-// Whether a plan and weights fit a batch, heads are by token, and there is a number for every token, or
-// for every arc of graphs whose arcs lie in their sentences.
+// Whether a plan, weights and word vectors fit a batch, heads are by token, and there is a number for
+// every token, or for every arc of graphs whose arcs lie in their sentences.
 template<class Weights>
 bool arcs_fit(const Sentences& sentences, const LabelPlan& plan, const Weights& weights,
-              const i64_1& heads, const GraphHeads* graphs, int64_t size) {
+              const WordVectors* vectors, const i64_1& heads, const GraphHeads* graphs, int64_t size) {
     const int64_t width = weights.n1;
+    if (!vectors_fit(vectors, sentences, nullptr) ||
+        (has_labels(vectors) && vectors->label_constants.n0 < width))
+        return false;
     if (!label_plan_fits(plan, sentences) || !are_by_token(sentences, heads.n0) ||
         weights.n0 < 1 || width < 1)
         return false;
@@ -156,15 +159,34 @@ struct LabelScorer {
     int64_t* lines;    // (templates,): of the arc, -1 for a template that does not fire
     int64_t* next;     // (templates,): of the arc that is scored after it
     Sum<W>* sums;      // (width,)
+    LabelVectors* vectors = nullptr;  // of the sentence that is read; NULL: none
+    int64_t b = -1;                   // its number
+    Sum<W>* of_vectors = nullptr;     // (width,): what vectors add to the arc's sums
+    Sum<W>* next_vectors = nullptr;   // of the arc that is scored after it
 
     LabelScorer(const LabelPlan& plan, const W* weights, int64_t n_lines, int64_t width, Arena& arena)
         : plan(plan), weights(weights), n_lines(n_lines), width(width),
           lines(arena.take<int64_t>(plan.direction.n0)), next(arena.take<int64_t>(plan.direction.n0)),
           sums(arena.take<Sum<W>>(width)) {}
 
+    // Add what word vectors score, if they score labels. Where memory runs out, the arena has failed.
+    void add_vectors(const WordVectors* from, const Sentences& sentences, Arena& arena) {
+        if (!has_labels(from)) return;
+        int64_t most = 0;
+        for (int64_t s = 0; s < sentences.lengths.n0; ++s)
+            if (sentences.lengths.data[s] > most) most = sentences.lengths.data[s];
+        SentenceVectors* nodes = arena.take<SentenceVectors>(1);
+        if (!nodes) return;
+        *nodes = {};
+        of_vectors = arena.take_zeros<Sum<W>>(width);
+        next_vectors = arena.take_zeros<Sum<W>>(width);
+        if (nodes->allocate(*from, most, arena)) vectors = LabelVectors::make(nodes, arena);
+    }
+
     // Find the lines of an arc and prefetch them, to be summed after `turn`.
     void find(const Sentence& sentence, const int64_t* nodes) {
         fill_label_lines(sentence, plan, n_lines, width, nodes, next);
+        if (vectors) score_vectors(sentence, nodes);
         constexpr int64_t step = 64 / (int64_t)sizeof(W);  // weights of a cache line
         for (int64_t f = 0; f < plan.direction.n0; ++f) {
             if (next[f] < 0) continue;
@@ -179,6 +201,9 @@ struct LabelScorer {
         int64_t* const found = next;
         next = lines;
         lines = found;
+        Sum<W>* const of_next = next_vectors;
+        next_vectors = of_vectors;
+        of_vectors = of_next;
     }
 
     // Sum the lines of an arc.
@@ -190,12 +215,25 @@ struct LabelScorer {
             const W* __restrict line = weights + lines[f];
             for (int64_t label = 0; label < width; ++label) total[label] += line[label];
         }
+        for (int64_t label = 0; vectors && label < width; ++label) total[label] += of_vectors[label];
     }
 
     void score(const Sentence& sentence, const int64_t* nodes) {
         find(sentence, nodes);
         turn();
         sum();
+    }
+
+private:
+    void score_vectors(const Sentence& sentence, const int64_t* nodes) {
+        if (b != sentence.b) {
+            vectors->nodes->fill(sentence, true);
+            vectors->head = -1;
+            b = sentence.b;
+        }
+        for (int64_t label = 0; label < width; ++label) next_vectors[label] = 0;
+        if (nodes[OF_HEAD] >= 0)
+            vectors->add(nodes[OF_HEAD], nodes[OF_MODIFIER], width, next_vectors);
     }
 };
 

@@ -83,8 +83,9 @@ inline bool append_violated(Learner& learner, const Sentence& sentence, uint8_t*
     View2<float> scores{arena.take<float>(nodes * nodes), nodes};
     const int64_t most = max_rows_of_part(scorer, n);
     int64_t* room = arena.take<int64_t>(2 * most);
+    const SentenceVectors* vectors = find_vectors(sentence, scorer.vectors, arena);
     if (arena.failed()) return false;
-    score_sentence_arcs<float>(sentence, scorer, keys, arena, scores);
+    score_sentence_arcs<float>(sentence, scorer, keys, vectors, arena, scores);
     if (arena.failed()) return false;
     for (int64_t m = 1; m <= n; m++) {
         const int64_t right = gold[m];

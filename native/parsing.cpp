@@ -50,13 +50,15 @@ GPUPARSE(int64_t) parse_graphs_batch(const Sentences* sentences, const Scorer* s
 }
 
 GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan, any_2 weights,
-                              i64_1 heads, const GraphHeads* graphs, out_i64_1 labels) {
+                              const WordVectors* vectors, i64_1 heads, const GraphHeads* graphs,
+                              out_i64_1 labels) {
     const int64_t width = weights.n1;
-    if (!arcs_fit(*sentences, *plan, weights, heads, graphs, labels.n0)) return BAD_SHAPE;
+    if (!arcs_fit(*sentences, *plan, weights, vectors, heads, graphs, labels.n0)) return BAD_SHAPE;
     return with_weights(weights.dtype, [&](auto weight) {
         using W = decltype(weight);
         Arena arena;
         LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
+        scorer.add_vectors(vectors, *sentences, arena);
         if (arena.failed()) return (int64_t)NO_MEMORY;
         return for_scored_arcs(*sentences, heads, graphs, scorer, [&](int64_t a, bool is_second) {
             labels.data[a] = graphs && !is_second
@@ -67,15 +69,17 @@ GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan,
 }
 
 GPUPARSE(int64_t) find_label_marginals_batch(const Sentences* sentences, const LabelPlan* plan,
-                                             any_2 weights, double scale, i64_1 heads, i64_1 labels,
-                                             out_f64_1 marginals) {
+                                             any_2 weights, const WordVectors* vectors, double scale,
+                                             i64_1 heads, i64_1 labels, out_f64_1 marginals) {
     const int64_t width = weights.n1;
-    if (!arcs_fit(*sentences, *plan, weights, heads, nullptr, labels.n0) || marginals.n0 != labels.n0)
+    if (!arcs_fit(*sentences, *plan, weights, vectors, heads, nullptr, labels.n0) ||
+        marginals.n0 != labels.n0)
         return BAD_SHAPE;
     return with_weights(weights.dtype, [&](auto weight) {
         using W = decltype(weight);
         Arena arena;
         LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
+        scorer.add_vectors(vectors, *sentences, arena);
         if (arena.failed()) return (int64_t)NO_MEMORY;
         return for_scored_arcs(*sentences, heads, nullptr, scorer, [&](int64_t t, bool) {
             if (labels.data[t] < 0 || labels.data[t] >= width) return;

@@ -88,6 +88,33 @@ GPUPARSE(int64_t) score_guides_batch(const Sentences* sentences, const Scorer* s
     });
 }
 
+GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVectors* vectors,
+                                      out_any_3 arcs) {
+    if (arcs.dtype != DT_F64 && arcs.dtype != DT_F32) return BAD_TYPE;
+    if (!fits(*vectors, *sentences) || arcs.n0 != sentences->starts.n0 || arcs.n1 != arcs.n2)
+        return BAD_SHAPE;
+    for (int64_t b = 0; b < sentences->lengths.n0; ++b)
+        if (sentences->lengths.data[b] >= arcs.n1) return BAD_SHAPE;
+    const auto score = [&](auto sum, auto* scores) {
+        using S = decltype(sum);
+        return for_sentences(*sentences, [&](const Sentence& sentence, Arena& arena) {
+            const int64_t n = sentence.n, nodes = n + 1;
+            const View2<S> sums{arena.take_zeros<S>(nodes * nodes), nodes};
+            const SentenceVectors* found = find_vectors(sentence, vectors, arena);
+            if (arena.failed()) return false;
+            add_vector_arcs(*found, arena, sums);
+            auto* out = scores + sentence.b * arcs.n1 * arcs.n2;
+            for (int64_t h = 0; h <= n; ++h)
+                for (int64_t m = 1; m <= n; ++m)
+                    if (h != m) out[h * arcs.n2 + m] = sums(h, m);
+            return true;
+        });
+    };
+    const int64_t result = arcs.dtype == DT_F64 ? score((int32_t)0, (double*)arcs.data)
+                                                : score((float)0, (float*)arcs.data);
+    return result == NO_FAILURE ? (int64_t)OK : result;
+}
+
 GPUPARSE(int64_t) score_siblings_batch(const Sentences* sentences, const Scorer* scorer,
                                        out_any_4 siblings, out_any_3 ends) {
     int64_t status = check_dense(*sentences, *scorer, ends);
@@ -124,7 +151,9 @@ GPUPARSE(int64_t) score_labels_batch(const Sentences* sentences, const Scorer* s
     return score_all(*sentences, *scorer, [&](auto weight, const Sentence& sentence,
                                               const SentenceKeys& keys, Arena& arena) {
         using W = decltype(weight);
-        const LabelSums<W> found = sum_label_words<W>(*scorer->joint, keys.labels, arena);
+        const LabelSums<W> found =
+            sum_label_words<W>(*scorer->joint, keys.labels,
+                               find_vectors(sentence, scorer->vectors, arena), arena);
         if (arena.failed()) return;
         const auto out = of_sentence<Dense<W>>(labels, sentence.b);
         for (int64_t h = 0; h <= sentence.n; ++h)

@@ -66,15 +66,17 @@ struct SentenceScores {
     SentenceKeys keys;
 };
 
-// Fill scores(0..n, 1..n) of arcs without labels, guide features included.
+// Fill scores(0..n, 1..n) of arcs without labels, guide features and word vectors included. vectors: of
+// the sentence, or NULL.
 template<class W>
 void score_sentence_arcs(const Sentence& sentence, const Scorer& scorer, const SentenceKeys& keys,
-                         Arena& arena, View2<Sum<W>> scores) {
+                         const SentenceVectors* vectors, Arena& arena, View2<Sum<W>> scores) {
     const Plan& plan = *scorer.plan;
     const W* weights = (const W*)scorer.weights.data;
     score_arcs(sentence, *plan.arcs, weights, *scorer.rows, keys.arcs, arena, scores);
     if (plan.guide && !arena.failed())
         add_guides(sentence, *plan.guide, weights, *scorer.rows, keys.guide, arena, scores);
+    if (vectors && !arena.failed()) add_vector_arcs(*vectors, arena, scores);
 }
 
 // Score all parts of a sentence. allowed: (n + 1, n + 1), the arcs that a higher-order decoder may
@@ -88,10 +90,11 @@ SentenceScores<W> score_sentence(const Sentence& sentence, const Scorer& scorer,
     SentenceScores<W> found;
     found.n = n;
     found.keys = fill_sentence_keys(sentence, scorer, arena);
+    SentenceVectors* const vectors = find_vectors(sentence, scorer.vectors, arena);
     found.arcs = {arena.take<double>(nodes * nodes), nodes};
     View2<Sum<W>> sums{arena.take<Sum<W>>(nodes * nodes), nodes};
     if (arena.failed()) return found;
-    score_sentence_arcs<W>(sentence, scorer, found.keys, arena, sums);
+    score_sentence_arcs<W>(sentence, scorer, found.keys, vectors, arena, sums);
     if (arena.failed()) return found;
     for (int64_t h = 0; h <= n; ++h) {
         found.arcs(h, 0) = 0;
@@ -103,7 +106,7 @@ SentenceScores<W> score_sentence(const Sentence& sentence, const Scorer& scorer,
     found.has_labels = joint != nullptr;
     found.labels_children = joint && joint->higher;
     if (joint) {
-        found.labels = sum_label_words<W>(*joint, found.keys.labels, arena);
+        found.labels = sum_label_words<W>(*joint, found.keys.labels, vectors, arena);
         if (arena.failed()) return found;
         if (!found.labels_children) {
             View2<Sum<W>> best{arena.take_zeros<Sum<W>>(nodes * nodes), nodes};

@@ -23,7 +23,9 @@ from gpuparse.features.plan import (
 from gpuparse.features.templates import PARTS, parse_set
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.scoring.weights import Weights, hashed_map, joint_labels
+from gpuparse.scoring.word_vectors import WordVectors, frozen
 from tests.samples import random_sentences, treebank_of
+from tests.vectors import random_plan, random_weights
 
 TEMPLATES = """
 distance: [1, 2, 5]
@@ -80,8 +82,15 @@ class Model:
         self.scorer = SimpleNamespace(
             plan=plan, weights=weights, rows=features.rows,
             joint=joint if with_labels else None,
+            vectors=self.draw_vectors() if random.random() < 0.5 else None,
         )  # fmt: skip
         self.label_plan = compile_labels(tree_labels, vocabularies)
+
+    def draw_vectors(self) -> WordVectors:
+        plan = random_plan(self.random, self.batch, [0, -1, 2, 0], 20)
+        hidden = int(self.random.choice([0, 20]))
+        weights = random_weights(self.random, plan, hidden, 40, 7, N_LABELS)
+        return frozen(weights, plan, self.batch)
 
     def draw_weights(self, *shape: int) -> np.ndarray:
         return self.random.integers(-9, 9, shape).astype(self.dtype)
@@ -314,7 +323,8 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
             label_weights=joint and joint.weights,
             label_sums=joint and np.zeros_like(joint.weights),
         ),
-        "plan": model.label_plan, "n_lines": N_LINES, "seen": 3, "is_predicted": False,
+        "vectors": model.scorer.vectors, "plan": model.label_plan, "n_lines": N_LINES, "seen": 3,
+        "is_predicted": False,
         "wrong": np.zeros(1), "scale": 0.1, "arc_scale": 0.1, "label_scale": 0.1,
         "threshold": 0.01, "max_heads": 3, "least_risk": True,
         "firsts": firsts[batch.starts] if name == "parse_graphs_batch" else firsts,
@@ -334,6 +344,8 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
         "parts": random.integers(0, 2, (4, 6)), "rows": np.zeros((4, 200), np.int64),
         "lines": np.zeros((2, len(model.label_plan.direction)), np.int64),
     }  # fmt: skip
+    if name == "score_vectors_batch":
+        by_name["vectors"] = model.draw_vectors()
     if name == "learn_labels":
         by_name["weights"] = by_name["weights"].astype(np.float32)
     if name == "list_label_lines":

@@ -29,7 +29,13 @@ from gpuparse.learning.updates import (
 )
 from gpuparse.parts import HIGHER_ORDER
 from gpuparse.scoring.higher_order import ABSENT_WORD, higher_rows
-from gpuparse.scoring.labels import arc_positions, first_best, label_lines, tree_positions
+from gpuparse.scoring.labels import (
+    LABEL_ROLES,
+    arc_positions,
+    first_best,
+    label_lines,
+    tree_positions,
+)
 from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Sentences
 from gpuparse.scoring.plain import (
     TreeScores,
@@ -46,7 +52,9 @@ from gpuparse.scoring.plain import (
 )
 from gpuparse.scoring.rows import PartRows
 from gpuparse.scoring.tensors import TensorBatch
+from gpuparse.scoring.vector_scores import nodes_of
 from gpuparse.scoring.weights import FeatureMap, label_map
+from gpuparse.scoring.word_vectors import WordVectors
 
 ALL_HAVE_TREES = -1
 MARGIN_TOLERANCE = 1e-5  # single precision weights allow no smaller one
@@ -480,8 +488,9 @@ def _learn_conditional(
 
 
 def learn_labels(
-    sentences: Sentences, plan: LabelPlan, rule: UpdateRule, heads: np.ndarray,
-    graphs: GraphHeads | None, gold: np.ndarray, seen: int, weights: np.ndarray, sums: np.ndarray,
+    sentences: Sentences, plan: LabelPlan, vectors: WordVectors | None, rule: UpdateRule,
+    heads: np.ndarray, graphs: GraphHeads | None, gold: np.ndarray, seen: int,
+    weights: np.ndarray, sums: np.ndarray,
 ) -> int:  # fmt: skip
     """Learn second-stage labels from finished trees, or from every arc of gold graphs."""
     n_wrong, learner = 0, _LabelLearner(rule, weights, sums.reshape(weights.shape))
@@ -500,10 +509,17 @@ def learn_labels(
             is_primary = (trees[0, arcs[2]] == arcs[1]).numpy()
         everywhere = torch.ones(len(numbers), dtype=torch.bool)
         lines = label_lines(batch, batch.starts, positions, everywhere, plan, len(weights)).numpy()
+        nodes, more = nodes_of(batch, vectors), np.zeros((len(numbers), 1), np.float32)
+        if nodes and nodes.of.has_labels:
+            h, m = (positions[LABEL_ROLES.index(role)] for role in "hm")
+            of_labels = nodes.labels(torch.zeros_like(h), h.clamp(min=0), m, is_learned=True)
+            more = of_labels[:, : weights.shape[1]].numpy()
         for arc, right in enumerate(gold[numbers].tolist()):
             if right >= 0:
                 permitted = graphs.may_be_primary if graphs and is_primary[arc] else None
-                n_wrong += learner.learn(lines[arc], right, seen + b, permitted)
+                n_wrong += learner.learn(
+                    lines[arc], right, seen + b, permitted, more[arc % len(more)]
+                )
     return n_wrong
 
 
@@ -514,14 +530,16 @@ class _LabelLearner:
         self._rule, self._weights, self._sums = rule, weights, sums
 
     def learn(
-        self, lines: np.ndarray, right: int, seen: int, permitted: np.ndarray | None = None
-    ) -> bool:
+        self, lines: np.ndarray, right: int, seen: int, permitted: np.ndarray | None,
+        more: np.ndarray,
+    ) -> bool:  # fmt: skip
         """Learn from one arc; whether a wrong label, of those permitted, scored as high as gold's.
 
-        lines: (F,) of its features, the number of lines for one that does not fire.
+        lines: (F,) of its features, the number of lines for one that does not fire. more: what
+        word vectors add to the scores.
         """
         lines = lines[lines < len(self._weights)]
-        scores = self._weights[lines].sum(0, dtype=np.float32)
+        scores = self._weights[lines].sum(0, dtype=np.float32) + more
         others = scores.copy()
         others[right] = -np.inf
         if permitted is not None:

@@ -82,7 +82,10 @@ def _on_gpu(batch: TensorBatch, plan: ArcPlan, features: FeatureMap, weights: We
 
 
 class TorchScorer:
-    """One batch on its way to scores; chunks are runs of (sentence, head) pairs."""
+    """One batch on its way to scores; chunks are runs of (sentence, head) pairs.
+
+    Args: more: from sentences and heads, (G,) each, what else adds to their scores: (G, N, >= D).
+    """
 
     def __init__(
         self,
@@ -93,6 +96,7 @@ class TorchScorer:
         rows_at_once: int,
         *,
         lone_root: bool = False,
+        more: Callable[[Tensor, Tensor], Tensor] | None = None,
     ) -> None:
         self._values, self._places = batch.values, batch.places()
         self._plan, self._features, self._weights = plan, features, weights
@@ -102,6 +106,7 @@ class TorchScorer:
         self._silent = len(weights.array)
         self._codes = torch.from_numpy(plan.codes.astype(np.int64)).to(self._device)
         self.combination = self._combinations(self._places.shape[1])
+        self._more = more
         self._lone_root = lone_root  # the neighbours of the root have no value
         self._sides = [self._side_key(side) for side in range(len(plan.side_start) - 1)]
         dtype = torch.float64 if weights.is_integer else torch.float32
@@ -141,6 +146,8 @@ class TorchScorer:
         scores += self._pairs(b, h, combination).to(scores.dtype)
         for family in self._plan.between:
             scores += self._between(family, b, h, combination).to(scores.dtype)
+        if self._more:
+            scores += self._more(b, h)[..., : self._width]
         return scores.squeeze(2) if self._width == 1 else scores
 
     def _pairs(self, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from gpuparse.scoring.engines import NO_ARCS, Found, GraphArcs, Scored, found_gr
 from gpuparse.scoring.labels import best_arc_labels, best_graph_labels, best_labels
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import TensorBatch, tensors_over
+from gpuparse.scoring.vector_scores import SentenceVectors, TorchVectors
 
 Result = TypeVar("Result")
 
@@ -52,6 +53,7 @@ class DeviceParser:
         if device.type == "cuda":
             self.budget = gpu_budget(torch.cuda.mem_get_info(device)[0])
             self._copies = torch.cuda.Stream(device)
+        self._vectors = TorchVectors(scored.vectors, device) if scored.vectors else None
         if engine == "triton":
             from gpuparse.scoring.triton.kernels import Kernels  # and Triton with it
 
@@ -159,9 +161,12 @@ class DeviceParser:
         """Write heads and labels into out (2, T); the values of the trees, and arcs of graphs."""
         scored, places = self._scored, batch.places()
         arcs, *others = self.scores(batch, sums)
+        vectors = self._vectors.nodes(batch) if self._vectors else None
+        if vectors:
+            arcs = arcs + vectors.arcs()
         arc_labels = None
         if scored.joint:
-            best, arc_labels = self._arc_labels(batch, sums)
+            best, arc_labels = self._arc_labels(batch, sums, vectors)
             arcs = arcs + best
         if len(known):
             of_words = known[places]
@@ -171,22 +176,29 @@ class DeviceParser:
             arcs = constrain(arcs, batch.lengths, required=is_known)
         found, values = self.trees(batch, (arcs, *others))
         if self._decoder.gives_graphs:
-            return values, self._write_graphs(batch, places, found, out)
+            return values, self._write_graphs(batch, places, found, out, vectors)
         out[0].index_put_((places,), found)
         if scored.label_plan and scored.label_weights:
-            out[1].index_put_((places,), self._labels(batch, found))
+            out[1].index_put_((places,), self._labels(batch, found, vectors))
         if arc_labels is not None:
             of_heads = arc_labels.gather(1, found.clamp(min=0).unsqueeze(1)).squeeze(1)
             out[1].index_put_((places,), torch.where(found >= 0, of_heads, -1))
         return (values,)
 
-    def _arc_labels(self, batch: TensorBatch, sums: Any) -> tuple[Tensor, Tensor]:
+    def _arc_labels(
+        self, batch: TensorBatch, sums: Any, vectors: SentenceVectors | None
+    ) -> tuple[Tensor, Tensor]:
         scored = self._scored
         assert scored.joint
         assert scored.label_weights
-        if self._kernels:
+        if self._kernels and not self._has_label_vectors:
             return self._kernels.arc_labels(batch, sums)
-        return best_arc_labels(batch, scored.joint.plan, scored.label_weights)
+        return best_arc_labels(batch, scored.joint.plan, scored.label_weights, vectors=vectors)
+
+    @property
+    def _has_label_vectors(self) -> bool:
+        """Whether word vectors score labels: kernels of labels have none."""
+        return self._vectors is not None and self._vectors.has_labels
 
     def _arc_scores(self, batch: TensorBatch, sums: Any) -> Tensor:
         scored = self._scored
@@ -212,16 +224,23 @@ class DeviceParser:
         )  # fmt: skip
         return found.to(self._device), values
 
-    def _labels(self, batch: TensorBatch, heads: Tensor) -> Tensor:
+    def _labels(self, batch: TensorBatch, heads: Tensor, vectors: SentenceVectors | None) -> Tensor:
         scored = self._scored
         assert scored.label_plan
         assert scored.label_weights
-        if self._kernels:
+        if self._kernels and not self._has_label_vectors:
             return self._kernels.labels(batch, heads)
-        return best_labels(batch, heads, scored.label_plan, scored.label_weights, backend="torch")
+        return best_labels(
+            batch, heads, scored.label_plan, scored.label_weights, vectors=vectors, backend="torch"
+        )
 
     def _write_graphs(
-        self, batch: TensorBatch, places: Tensor, graphs: Tensor, out: Tensor
+        self,
+        batch: TensorBatch,
+        places: Tensor,
+        graphs: Tensor,
+        out: Tensor,
+        vectors: SentenceVectors | None,
     ) -> GraphArcs:
         """Arcs of graphs (B, N, N), labelled."""
         trees = primary_heads(graphs.cpu()).to(self._device)
@@ -232,7 +251,7 @@ class DeviceParser:
         if scored.label_weights and scored.label_plan and scored.may_be_primary is not None:
             best = best_graph_labels(
                 batch, trees, graphs, scored.label_plan, scored.label_weights,
-                scored.may_be_primary, backend="torch",
+                scored.may_be_primary, vectors=vectors, backend="torch",
             )  # fmt: skip
             labels = best[b, h, m]
         order = torch.argsort(places[b, m], stable=True)

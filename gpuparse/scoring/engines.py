@@ -12,6 +12,7 @@ from gpuparse.features.plan import LabelPlan, Plan
 from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights
+from gpuparse.scoring.word_vectors import WordVectors
 
 
 class LabelLimits(NamedTuple):
@@ -30,6 +31,7 @@ class Scored(NamedTuple):
 
     label_plan: of labels of finished trees. joint: of labels found with the trees.
     may_be_primary: (labels,) bool, of graphs: the labels that arcs from primary heads may have.
+    vectors: what adds to the scores of arcs and labels.
     """
 
     plan: Plan
@@ -44,6 +46,7 @@ class Scored(NamedTuple):
     may_be_primary: np.ndarray | None = None
     pruner: Pruner | None = None
     limits: LabelLimits | None = None
+    vectors: WordVectors | None = None
 
 
 class GraphArcs(NamedTuple):

@@ -23,13 +23,21 @@ from gpuparse.scoring.tensors import (
     mix,
     sum_bags,
 )
+from gpuparse.scoring.vector_scores import SentenceVectors, adding_labels, nodes_of
 from gpuparse.scoring.weights import Weights, label_map
+from gpuparse.scoring.word_vectors import WordVectors
 
 LABEL_ROLES = BY_NAME["label"].roles
 
 
 def best_labels(
-    batch: AnyBatch, heads: Tensor, plan: LabelPlan, weights: Weights, *, backend: str = "auto"
+    batch: AnyBatch,
+    heads: Tensor,
+    plan: LabelPlan,
+    weights: Weights,
+    *,
+    vectors: WordVectors | SentenceVectors | None = None,
+    backend: str = "auto",
 ) -> Tensor:
     """The best label of every arc of finished trees.
 
@@ -37,14 +45,16 @@ def best_labels(
         batch: B sentences of at most N - 1 words.
         heads: (B, N) int64 trees, -1 at the root and in padding.
         plan, weights: the compiled templates, and one line of weights, a label each, per key.
-        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
+        vectors: what adds to the scores; of the batch already where "torch" is given.
+        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels, without vectors),
+            or "auto".
     Returns: (B, N) int64 label numbers, the first of equals; -1 at the root and in padding.
     Cost: O(templates * labels) a word.
     Source: McDonald, Lerman & Pereira (2006): labels as a second stage.
     """
     engine = choose_engine(backend, device_of(batch), has_kernels=True)
     if engine == "torch":
-        return _torch_labels(as_tensors(batch), heads, plan, weights)
+        return _torch_labels(as_tensors(batch), heads, plan, weights, vectors)
     if engine == "triton":
         return _on_gpu(as_tensors(batch), heads, plan, weights)
     words = heads >= 0
@@ -52,15 +62,18 @@ def best_labels(
     places = as_tensors(batch).places()
     ragged[places[words]] = heads[words]
     labels = np.full(len(ragged), NO_NODE, np.int64)
-    label_ragged(as_arrays(batch), ragged.numpy(), plan, weights, labels)
+    label_ragged(as_arrays(batch), ragged.numpy(), plan, weights, labels, vectors)
     return torch.where(words, torch.from_numpy(labels)[places], NO_NODE)
 
 
 def label_ragged(
-    batch: Batch, heads: np.ndarray, plan: LabelPlan, weights: Weights, labels: np.ndarray
-) -> None:
+    batch: Batch, heads: np.ndarray, plan: LabelPlan, weights: Weights, labels: np.ndarray,
+    vectors: WordVectors | SentenceVectors | None = None,
+) -> None:  # fmt: skip
     """As `best_labels`, in native code: fill `labels` (T,) from `heads` (T,), both by place."""
-    native.call("label_batch", sentences_of(batch), plan, weights.array, heads, None, labels)
+    native.call(
+        "label_batch", sentences_of(batch), plan, weights.array, vectors, heads, None, labels
+    )
 
 
 def best_graph_labels(
@@ -71,6 +84,7 @@ def best_graph_labels(
     weights: Weights,
     may_be_primary: np.ndarray,
     *,
+    vectors: WordVectors | SentenceVectors | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """The best label of every arc of graphs in which words may have several heads.
@@ -85,6 +99,7 @@ def best_graph_labels(
         arcs: (B, N, N) bool, [b, h, m]; an arc is primary if heads[b, m] is h.
         plan, weights: the compiled templates, and one line of weights, a label each, per key.
         may_be_primary: (labels,) bool: the labels that primary arcs may have, one at least.
+        vectors: as in `best_labels`.
         backend: "cpu" (native code), "torch" (any device), or "auto".
     Returns:
         (B, N, N) int64 label numbers, [b, h, m], the first of equals; -1 where there is no arc.
@@ -99,7 +114,7 @@ def best_graph_labels(
     if choose_engine(backend, device_of(batch)) == "torch":
         permitted = torch.from_numpy(may_be_primary).to(arcs.device)
         labels[b, h, m] = graph_labels(
-            as_tensors(batch), heads, (b, h, m), plan, weights, permitted
+            as_tensors(batch), heads, (b, h, m), plan, weights, permitted, vectors
         )
         return labels
     n_places, places = batch.values.shape[1], as_tensors(batch).places()
@@ -118,6 +133,7 @@ def best_graph_labels(
         weights,
         may_be_primary,
         found,
+        vectors,
     )
     labels[b[order], h[order], m[order]] = torch.from_numpy(found)
     return labels
@@ -132,6 +148,7 @@ def label_ragged_graphs(
     weights: Weights,
     may_be_primary: np.ndarray,
     labels: np.ndarray,
+    vectors: WordVectors | SentenceVectors | None = None,
 ) -> None:
     """As `best_graph_labels`, in native code: fill `labels` (A,), one for each of `arc_heads` (A,).
 
@@ -142,7 +159,9 @@ def label_ragged_graphs(
     """
     _require_primary(may_be_primary)
     graphs = GraphHeads(arc_starts, arc_heads, may_be_primary)
-    native.call("label_batch", sentences_of(batch), plan, weights.array, heads, graphs, labels)
+    native.call(
+        "label_batch", sentences_of(batch), plan, weights.array, vectors, heads, graphs, labels
+    )
 
 
 def _require_primary(may_be_primary: np.ndarray) -> None:
@@ -159,14 +178,18 @@ def _on_gpu(batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights
     return by_triton.label_trees(batch.values, *sentences, positions, tables, weights)
 
 
-def _torch_labels(batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:
-    scores = tree_label_scores(batch, heads, plan, weights)
+def _torch_labels(
+    batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights,
+    vectors: WordVectors | SentenceVectors | None,
+) -> Tensor:  # fmt: skip
+    scores = tree_label_scores(batch, heads, plan, weights, vectors)
     return torch.where(heads >= 0, first_best(scores), NO_NODE)
 
 
 def tree_label_scores(
-    batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights
-) -> Tensor:
+    batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights,
+    vectors: WordVectors | SentenceVectors | None = None,
+) -> Tensor:  # fmt: skip
     """(B, N, labels) scores of the labels of finished trees (B, N), 0 where there is no word."""
     lines = label_lines(
         batch,
@@ -176,7 +199,14 @@ def tree_label_scores(
         plan,
         len(weights.array),
     )
-    return sum_bags(bag_of(weights, heads.device, lines.shape[-1]), lines)
+    scores = sum_bags(bag_of(weights, heads.device, lines.shape[-1]), lines)
+    nodes = nodes_of(batch, vectors)
+    if nodes is None or not nodes.of.has_labels:
+        return scores
+    b = torch.arange(len(heads), device=heads.device).unsqueeze(1)
+    m = torch.arange(heads.shape[1], device=heads.device)
+    more = nodes.labels(b, heads.clamp(min=0), m, not weights.is_integer)[..., : scores.shape[-1]]
+    return scores.to(more.dtype) + more.masked_fill((heads < 0).unsqueeze(-1), 0)
 
 
 def graph_labels(
@@ -186,6 +216,7 @@ def graph_labels(
     plan: LabelPlan,
     weights: Weights,
     may_be_primary: Tensor,
+    vectors: WordVectors | SentenceVectors | None = None,
 ) -> Tensor:
     """(A,) labels of the arcs given as sentences, heads and modifiers (A,)."""
     b, h, m = arcs
@@ -194,6 +225,10 @@ def graph_labels(
     positions = arc_positions(heads, *arcs)
     lines = label_lines(batch, batch.starts[b], positions, everywhere, plan, len(weights.array))
     scores = sum_bags(bag_of(weights, h.device, lines.shape[-1]), lines)
+    nodes = nodes_of(batch, vectors)
+    if nodes is not None and nodes.of.has_labels:
+        more = nodes.labels(b, h, m, not weights.is_integer)[..., : scores.shape[-1]]
+        scores = scores.to(more.dtype) + more
     refused = is_primary.unsqueeze(1) & ~may_be_primary
     return first_best(scores.masked_fill(refused, -torch.inf))
 
@@ -297,6 +332,7 @@ def best_arc_labels(
     plan: ArcPlan,
     weights: Weights,
     *,
+    vectors: WordVectors | SentenceVectors | None = None,
     backend: str = "torch",
     rows_at_once: int = ROWS_AT_ONCE,
 ) -> tuple[Tensor, Tensor]:
@@ -306,7 +342,8 @@ def best_arc_labels(
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan: of `compile_joint_labels`.
         weights: (lines, L), one column a label.
-        backend: "torch" (any device) or "gpu" (Triton kernels).
+        vectors: what adds to the scores.
+        backend: "torch" (any device) or "gpu" (Triton kernels, without vectors).
         rows_at_once: feature rows and label scores held in memory at a time, at least.
     Returns: (B, N, N) what the best label of each arc scores, in the type of `arc_scores`, and (B,
         N, N) int64 its number, the first of equals. Column 0, the diagonal and padding hold nothing
@@ -325,7 +362,9 @@ def best_arc_labels(
         sentences = batch.starts, batch.lengths, batch.n_nodes
         sums = kernels.place_lines(batch.values, tables, weights)
         return kernels.label_arcs(*sentences, tables, sums, weights)
-    scorer = TorchScorer(batch, plan, label_map(len(weights.array)), weights, rows_at_once)
+    more = adding_labels(nodes_of(batch, vectors), not weights.is_integer)
+    lines = label_map(len(weights.array))
+    scorer = TorchScorer(batch, plan, lines, weights, rows_at_once, more=more)
 
     def best(scores: Tensor) -> tuple[Tensor, ...]:
         scores = scores.reshape(*scores.shape[:2], -1)  # those of a single label are (G, N)

@@ -14,6 +14,7 @@ from gpuparse.features.plan import Plan
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.search import Search
 from gpuparse.scoring.weights import JointLabels, RowMap, Weights
+from gpuparse.scoring.word_vectors import WordVectors
 
 _NONE = np.zeros(0, np.int64)
 
@@ -30,13 +31,15 @@ class Sentences(NamedTuple):
 class Scorer(NamedTuple):
     """What parts are scored with.
 
-    joint: of labels found with the trees. table: that of `weights`, for the plain forms.
+    joint: of labels found with the trees. vectors: what adds to the scores of arcs and of joint
+    labels. table: that of `weights`, for the plain forms.
     """
 
     plan: Plan
     weights: np.ndarray
     rows: RowMap
     joint: JointLabels | None
+    vectors: Any  # WordVectors, or the struct made of it, or None
     table: Weights
 
 
@@ -59,10 +62,14 @@ class GraphHeads(NamedTuple):
 
 
 def make_scorer(
-    plan: Plan, weights: Weights, rows: RowMap, joint: JointLabels | None = None
+    plan: Plan,
+    weights: Weights,
+    rows: RowMap,
+    joint: JointLabels | None = None,
+    vectors: WordVectors | native.Struct | None = None,
 ) -> native.Struct:
     """What parts are scored with, for many batches; values of weights (R, 1) may change."""
-    scorer = Scorer(plan, weights.array.reshape(-1), rows, joint, weights)
+    scorer = Scorer(plan, weights.array.reshape(-1), rows, joint, vectors, weights)
     made: native.Struct = native.struct("Scorer", scorer)
     return made
 

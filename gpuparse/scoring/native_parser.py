@@ -26,7 +26,12 @@ class NativeParser:
     def __init__(self, scored: Scored) -> None:
         self._scored = scored
         self._decoder = DECODERS[scored.decoder]
-        self._scorer = make_scorer(scored.plan, scored.arcs, scored.features.rows, scored.joint)
+        self._vectors = None
+        if scored.vectors:
+            self._vectors = native.struct("WordVectors", scored.vectors)
+        self._scorer = make_scorer(
+            scored.plan, scored.arcs, scored.features.rows, scored.joint, self._vectors
+        )
         limits = {} if scored.limits is None else scored.limits._asdict()
         self._search = make_search(
             scored.decoder,
@@ -115,7 +120,7 @@ class NativeParser:
         assert self._scored.label_weights is not None
         native.call(
             "label_batch", sentences_of(batch), self._label_plan,
-            self._scored.label_weights.array, heads, graphs, labels,
+            self._scored.label_weights.array, self._vectors, heads, graphs, labels,
         )  # fmt: skip
 
     def _allowed(self, batch: Batch, known: np.ndarray, firsts: np.ndarray) -> ArcCells | None:

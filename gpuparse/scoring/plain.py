@@ -32,7 +32,9 @@ from gpuparse.scoring.labels import first_best, graph_labels, tree_label_scores
 from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Sentences
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import TensorBatch, as_tensors
+from gpuparse.scoring.vector_scores import adding_labels, nodes_of
 from gpuparse.scoring.weights import FeatureMap, Weights, label_map
+from gpuparse.scoring.word_vectors import WordVectors
 
 MAX_ITERATIONS = 100
 """Of dual decomposition, which does not branch in torch: more iterations certify few more trees."""
@@ -90,6 +92,9 @@ def score_batch(batch: TensorBatch, scorer: Scorer, allowed: Tensor | None = Non
     arcs = arc_scores(batch, plan.arcs, *given, backend="torch").double()
     if plan.guide:
         arcs += guide_scores(batch, plan.guide, *given, backend="torch")
+    nodes = nodes_of(batch, scorer.vectors)
+    if nodes:
+        arcs += nodes.arcs(not table.is_integer)
     is_arc = read_cells(batch.lengths, batch.n_nodes)
     if allowed is not None:
         is_arc &= allowed
@@ -97,7 +102,10 @@ def score_batch(batch: TensorBatch, scorer: Scorer, allowed: Tensor | None = Non
     scores = TreeScores(batch, {"arc": arcs})
     if joint:
         lines = label_map(len(joint.table.array))
-        of_labels = TorchScorer(batch, joint.plan, lines, joint.table, ROWS_AT_ONCE).scores()
+        more = adding_labels(nodes, not table.is_integer)
+        of_labels = TorchScorer(
+            batch, joint.plan, lines, joint.table, ROWS_AT_ONCE, more=more
+        ).scores()
         scores.labels = of_labels[..., : joint.width].double()
         if joint.higher is None:
             scores.parts["arc"] = arcs + scores.labels.amax(-1)
@@ -377,18 +385,19 @@ def k_best_of(scores: TreeScores, search: Search, k: int) -> tuple[Tensor, Tenso
 
 
 def label_batch(
-    sentences: Sentences, plan: LabelPlan, weights: np.ndarray, heads: np.ndarray,
-    graphs: GraphHeads | None, labels: np.ndarray,
+    sentences: Sentences, plan: LabelPlan, weights: np.ndarray, vectors: WordVectors | None,
+    heads: np.ndarray, graphs: GraphHeads | None, labels: np.ndarray,
 ) -> int:  # fmt: skip
     """Write the best labels of the arcs of finished trees, or of graphs."""
     batch, lines = tensors_of(sentences), Weights(weights)
     trees = by_node(batch, heads)
     if graphs is None:
-        write_by_token(batch, first_best(tree_label_scores(batch, trees, plan, lines)), labels)
+        scores = tree_label_scores(batch, trees, plan, lines, vectors)
+        write_by_token(batch, first_best(scores), labels)
         return native.OK
     numbers, arcs = arcs_of_graphs(sentences, graphs)
     permitted = torch.from_numpy(graphs.may_be_primary)
-    labels[numbers] = graph_labels(batch, trees, arcs, plan, lines, permitted).numpy()
+    labels[numbers] = graph_labels(batch, trees, arcs, plan, lines, permitted, vectors).numpy()
     return native.OK
 
 
@@ -408,12 +417,12 @@ def arcs_of_graphs(
 
 
 def find_label_marginals_batch(
-    sentences: Sentences, plan: LabelPlan, weights: np.ndarray, scale: float, heads: np.ndarray,
-    labels: np.ndarray, marginals: np.ndarray,
+    sentences: Sentences, plan: LabelPlan, weights: np.ndarray, vectors: WordVectors | None,
+    scale: float, heads: np.ndarray, labels: np.ndarray, marginals: np.ndarray,
 ) -> int:  # fmt: skip
     """Write the probabilities of labels of finished trees."""
     batch = tensors_of(sentences)
-    scores = tree_label_scores(batch, by_node(batch, heads), plan, Weights(weights))
+    scores = tree_label_scores(batch, by_node(batch, heads), plan, Weights(weights), vectors)
     asked = by_node(batch, labels)
     found = (scores.double() * scale).softmax(-1).gather(-1, asked.clamp(min=0)[..., None])
     write_by_token(batch, found[..., 0], marginals, asked >= 0)

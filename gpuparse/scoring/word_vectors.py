@@ -1,4 +1,4 @@
-"""Scores from word vectors: float weights as learned.
+"""Scores from word vectors: float weights as learned, and the whole numbers that parsing reads.
 
 The rows of a node's values are summed, and the sum makes two vectors, of the node as a head (u) and
 as a modifier (v), through a hidden layer or without one. With c the combination of direction and
@@ -8,11 +8,37 @@ distance, the score of an arc is a product of both vectors with numbers of c, an
         + arc_constants[c]
 
 Labels have further columns of the vectors, and numbers of the label in place of those of c.
+
+In frozen form all numbers are whole. The sum of rows' 8-bit numbers times their scales has 32 bits;
+hidden numbers have 7 bits, vectors 8, scores 32 again. Every rounding adds half and shifts right.
+So all engines find the same scores.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from gpuparse.data.batch import Batch, word_places
+from gpuparse.errors import ScoreError
+from gpuparse.features.word_vectors import VectorPlan
+
+BLOCK = 32  # sizes of frozen vectors are multiples of this
+GROUP = 4  # hidden numbers that one instruction multiplies
+LABEL_LANES = 16  # labels are padded to a multiple of this
+ARC_TERMS = ("arcs", "arc_heads", "arc_modifiers", "arc_constants")
+LABEL_TERMS = ("labels", "label_heads", "label_modifiers", "label_constants")
+POINTS = 1024.0  # of a score a unit of cost, where no templates are added
+
+_LARGEST_ACTIVATION, _LARGEST_NUMBER = 127, 127  # of hidden numbers; of vectors and of weights
+_LARGEST_WORD = 32767
+_LARGEST_TERM = _LARGEST_WORD - _LARGEST_NUMBER**2  # added to a product of 8 bits in 16
+_LARGEST_SCALE = 255
+_MAX_SUM = 1 << 30  # of 32 bits, with room for rounding
+MOST_POINTS = (1 << 28) - 1  # that vectors add to a score
+_MAX_SHIFT = 62
+_MOST_NODES = 20_000  # that ranges are chosen by
+_NODES_AT_ONCE = 2_000
+_PERCENTILE = 99.9  # of the numbers at nodes; larger ones are cut to the end of their range
 
 
 class VectorWeights(NamedTuple):
@@ -39,3 +65,374 @@ class VectorWeights(NamedTuple):
     def n_label(self) -> int:
         """PL."""
         return (self.labels.shape[1] - 1) // 3
+
+
+class WordVectors(NamedTuple):
+    """Word vectors as whole numbers: the struct of native/api/vectors.h.
+
+    Sizes are those of `VectorWeights`, H, P and PL rounded up to multiples of BLOCK, Q = P + PL,
+    and L to one of LABEL_LANES; numbers beyond are 0. Without labels PL and L are 0.
+    """
+
+    plan: VectorPlan
+    table: np.ndarray  # (R, W) int8
+    scales: np.ndarray  # (R,) uint8, by which the numbers of a row are multiplied
+    bias: np.ndarray  # (W,) int32
+    shift: int  # of sums to hidden numbers
+    heads: np.ndarray  # (H / GROUP, Q, GROUP) int8: [k, q, j] is of hidden number GROUP * k + j
+    modifiers: np.ndarray  # the same
+    head_shifts: np.ndarray  # (Q,) int32, of sums to the numbers of vectors
+    modifier_shifts: np.ndarray  # (Q,) int32
+    arcs: np.ndarray  # (C, P) int8
+    arc_heads: np.ndarray  # (C, P) int16
+    arc_modifiers: np.ndarray  # (C, P) int16
+    arc_constants: np.ndarray  # (C,) int32
+    labels: np.ndarray  # (PL / 2, L, 2) int8: [k, l, j] is of number 2 * k + j
+    label_heads: np.ndarray  # (PL / 2, L, 2) int16
+    label_modifiers: np.ndarray  # the same
+    label_constants: np.ndarray  # (L,) int32
+    # A score times the multiplier, shifted right, is in points of the templates' whole-number
+    # weights, cut to MOST_POINTS; a score times `unit` is in units of cost, as learned weights are.
+    arc_multiplier: int
+    arc_shift: int
+    arc_unit: float
+    label_multiplier: int
+    label_shift: int
+    label_unit: float
+
+    def with_points(self, arc_points: float, label_points: float) -> "WordVectors":
+        """The same vectors, whose scores count more or less.
+
+        Args: as in `frozen`.
+        Raises: ScoreError: scores would be too large to be added to those of templates.
+        """
+        arc_multiplier, arc_shift = _fraction(self.arc_unit * arc_points)
+        label_multiplier, label_shift = _fraction(self.label_unit * label_points)
+        return self._replace(
+            arc_multiplier=arc_multiplier, arc_shift=arc_shift,
+            label_multiplier=label_multiplier, label_shift=label_shift,
+        )  # fmt: skip
+
+    def with_units(self, arc_factor: float, label_factor: float) -> "WordVectors":
+        """The same vectors, whose scores count as many times as much beside learned weights."""
+        return self._replace(
+            arc_unit=self.arc_unit * arc_factor, label_unit=self.label_unit * label_factor
+        )
+
+
+def frozen(
+    weights: VectorWeights,
+    plan: VectorPlan,
+    batch: Batch,
+    *,
+    arc_points: float = POINTS,
+    label_points: float = POINTS,
+) -> WordVectors:
+    """Learned weights as whole numbers.
+
+    Args:
+        weights: finite. plan: with their rows.
+        batch: training sentences, by whose nodes ranges are chosen.
+        arc_points, label_points: points of the templates' whole-number weights a unit of cost.
+    Raises: ScoreError: weights are not finite, or scores are too large.
+    Cost: one pass over the weights, and over at most _MOST_NODES nodes of the batch.
+    """
+    if not all(np.isfinite(array).all() for array in weights):
+        raise ScoreError("word vectors that are not finite cannot be stored; learning diverged")
+    weights = VectorWeights(*(array.astype(np.float64) for array in weights))
+    weights = _padded(weights)
+    layer, vectors = _freeze_layer(weights, _node_sums(weights, plan, batch))
+    n_arc, scales = weights.n_arc, vectors.pop("scales")
+    arcs, arc_unit = _freeze_products(weights.arcs, *(scale[:n_arc] for scale in scales))
+    labels, label_unit = _freeze_products(weights.labels, *(scale[n_arc:] for scale in scales))
+    terms: dict[str, Any] = dict(zip(ARC_TERMS, arcs, strict=True))
+    terms |= dict(zip(LABEL_TERMS, _label_blocks(*labels), strict=True))
+    made = WordVectors(
+        plan, **layer, **vectors, **terms, arc_multiplier=0, arc_shift=0, arc_unit=arc_unit,
+        label_multiplier=0, label_shift=0, label_unit=label_unit,
+    )  # fmt: skip
+    made = made.with_points(arc_points, label_points)
+    try:
+        check_vectors(made)
+    except ValueError as error:
+        raise ScoreError(f"word vectors: {error}") from error
+    return made
+
+
+def check_vectors(vectors: WordVectors) -> None:
+    """Make sure that arrays fit each other, and that no sum of any sentence leaves its range.
+
+    Raises: ValueError, TypeError: something does not; it is named.
+    Cost: one pass over the arrays.
+    """
+    _check_shapes(vectors)
+    shifts = [*vectors.head_shifts.tolist(), *vectors.modifier_shifts.tolist(), vectors.shift]
+    if not all(0 <= shift <= 30 for shift in shifts):
+        raise ValueError("shifts are numbers from 0 to 30")
+    # Of each template one row at most is in a sum.
+    largest = np.abs(vectors.table.astype(np.int16)).max(1, initial=0).astype(np.int64)
+    largest = np.append(largest * vectors.scales, 0)
+    of_values = largest[vectors.plan.places]
+    most = int(np.abs(vectors.bias.astype(np.int64)).max(initial=0))
+    for start, size in zip(vectors.plan.starts.tolist(), vectors.plan.sizes.tolist(), strict=True):
+        most += int(of_values[start : start + size].max(initial=0))
+    if most + (1 << max(shifts) >> 1) > _MAX_SUM:
+        raise ValueError("sums of rows are too large")
+    for matrix in (vectors.heads, vectors.modifiers):
+        sums = np.abs(matrix.astype(np.int64)).sum((0, 2)) * _LARGEST_ACTIVATION
+        if sums.max(initial=0) + (1 << max(shifts) >> 1) > _MAX_SUM:
+            raise ValueError("sums of hidden numbers are too large")
+    scores = {
+        "arc": tuple(getattr(vectors, name) for name in ARC_TERMS),
+        "label": (
+            *(_by_label(getattr(vectors, name)) for name in LABEL_TERMS[:3]),
+            vectors.label_constants,
+        ),
+    }
+    for name, (products, of_heads, of_modifiers, constants) in scores.items():
+        _check_scores(products, of_heads, of_modifiers, constants)
+        multiplier, shift = (getattr(vectors, f"{name}_{part}") for part in ("multiplier", "shift"))
+        if not 0 <= multiplier <= _MAX_SUM or not 0 <= shift <= _MAX_SHIFT:
+            raise ValueError(f"{name} scores have a multiplier or shift out of range")
+        unit = getattr(vectors, f"{name}_unit")
+        if not (0.0 <= unit < np.inf):
+            raise ValueError(f"{name}_unit is not a number from 0 on")
+
+
+def _check_scores(*terms: np.ndarray) -> None:
+    """Make sure that no score has more than 32 bits, nor a number that is multiplied more than 16.
+
+    Raises: ValueError: one has.
+    """
+    products, of_heads, of_modifiers, constants = (np.abs(term.astype(np.int64)) for term in terms)
+    n = _LARGEST_NUMBER
+    if (products * n + of_modifiers).max(initial=0) > _LARGEST_WORD:
+        raise ValueError("products are too large")
+    sums = (products * n**2 + (of_heads + of_modifiers) * n).sum(1) + constants
+    if sums.max(initial=0) > _MAX_SUM:
+        raise ValueError("sums of products are too large")
+
+
+def _check_shapes(vectors: WordVectors) -> None:
+    n_rows, width = vectors.table.shape
+    groups, q, _ = vectors.heads.shape
+    n_combinations, n_arc = vectors.arcs.shape
+    pairs, n_labels, _ = vectors.labels.shape
+    of_labels = (pairs, n_labels, 2)
+    wanted: dict[str, tuple[type, tuple[int, ...]]] = {
+        "table": (np.int8, (n_rows, 2 * (groups * GROUP if groups else q))),
+        "scales": (np.uint8, (n_rows,)),
+        "bias": (np.int32, (width,)),
+        "heads": (np.int8, (groups, n_arc + 2 * pairs, GROUP)),
+        "modifiers": (np.int8, (groups, q, GROUP)),
+        "head_shifts": (np.int32, (q,)),
+        "modifier_shifts": (np.int32, (q,)),
+        "arcs": (np.int8, (2 * vectors.plan.n_buckets, n_arc)),
+        "arc_heads": (np.int16, (n_combinations, n_arc)),
+        "arc_modifiers": (np.int16, (n_combinations, n_arc)),
+        "arc_constants": (np.int32, (n_combinations,)),
+        "labels": (np.int8, of_labels),
+        "label_heads": (np.int16, of_labels),
+        "label_modifiers": (np.int16, of_labels),
+        "label_constants": (np.int32, (n_labels,)),
+    }
+    for name, (dtype, shape) in wanted.items():
+        array = getattr(vectors, name)
+        if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+            raise ValueError(f"{name} has another type or shape than {shape}")
+    sizes = (groups * GROUP, n_arc, 2 * pairs)
+    if any(size % BLOCK for size in sizes) or n_labels % LABEL_LANES or not n_arc:
+        raise ValueError("sizes are not multiples of whole blocks")
+    if bool(n_labels) != bool(pairs):
+        raise ValueError("labels without numbers, or numbers without labels")
+    if vectors.plan.places.max(initial=-1) >= n_rows or vectors.plan.places.min(initial=0) < -1:
+        raise ValueError("values have rows that there are none of")
+
+
+def _padded(weights: VectorWeights) -> VectorWeights:
+    """The same weights with zeros up to whole blocks."""
+    hidden, n_arc, n_label = len(weights.heads), weights.n_arc, weights.n_label
+    sizes = [_whole(n_arc), _whole(n_label)]
+    columns = np.r_[np.arange(n_arc), sizes[0] + np.arange(n_label)]  # of numbers of vectors
+    q = sum(sizes)
+    inner = _whole(hidden) if hidden else q
+    one = np.arange(hidden) if hidden else columns
+    of_row = np.r_[one, inner + one]
+    table, bias = np.zeros((len(weights.table), 2 * inner)), np.zeros(2 * inner)
+    table[:, of_row], bias[of_row] = weights.table, weights.bias
+    matrices = np.zeros((2, inner if hidden else 0, q))
+    for matrix, given in zip(matrices, (weights.heads, weights.modifiers), strict=True):
+        matrix[:hidden, columns] = given
+    scored = []
+    for given, size in zip((weights.arcs, weights.labels), sizes, strict=True):
+        n_given = (given.shape[1] - 1) // 3
+        padded = np.zeros((len(given), 3 * size + 1))
+        for term in range(3):
+            padded[:, term * size : term * size + n_given] = given[
+                :, term * n_given : (term + 1) * n_given
+            ]
+        padded[:, -1] = given[:, -1]
+        scored.append(padded)
+    return VectorWeights(table, bias, *matrices, *scored)
+
+
+def _whole(size: int) -> int:
+    return -(-size // BLOCK) * BLOCK
+
+
+def _node_sums(weights: VectorWeights, plan: VectorPlan, batch: Batch) -> np.ndarray:
+    """(nodes, W) sums of rows and bias at some nodes of a batch, evenly chosen."""
+    nodes = np.sort(np.concatenate([word_places(batch), batch.starts]))
+    nodes = nodes[:: -(-len(nodes) // _MOST_NODES) or 1]
+    table = np.concatenate([weights.table, np.zeros((1, weights.table.shape[1]))])
+    table = table.astype(np.float32)
+    sums = np.empty((len(nodes), table.shape[1]), np.float32)
+    for first in range(0, len(nodes), _NODES_AT_ONCE):
+        some = nodes[first : first + _NODES_AT_ONCE]
+        part = sums[first : first + len(some)]
+        part[:] = weights.bias
+        for row, offset, start, size in zip(
+            plan.rows, plan.offsets, plan.starts, plan.sizes, strict=True
+        ):
+            values = batch.values[row, some + offset]
+            known = (values >= 0) & (values < size)
+            part += table[np.where(known, plan.places[start + np.where(known, values, 0)], -1)]
+    return sums
+
+
+def _freeze_layer(
+    weights: VectorWeights, sums: np.ndarray
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Table and hidden layer as whole numbers; matrices, shifts, and what 1 of a vector is worth.
+
+    sums: (nodes, W) of `_node_sums`.
+    """
+    hidden, table, bias = len(weights.heads), weights.table, weights.bias
+    matrices = [weights.heads, weights.modifiers]
+    if hidden:
+        # A hidden number may be divided by any factor if its weights are multiplied by it.
+        factors = _evening(_most(np.maximum(sums, 0.0)))
+        halves = np.split(factors, 2)
+        matrices = [
+            matrix * factor[:, None] for matrix, factor in zip(matrices, halves, strict=True)
+        ]
+    else:
+        factors = _evening(_most(np.abs(sums)))
+    sums, table, bias = sums / factors, table / factors, bias / factors
+    least = np.abs(table).max(initial=0.0) / (_LARGEST_SCALE * _LARGEST_NUMBER)
+    least = max(least, np.abs(bias).max(initial=0.0) / (1 << 28), 1e-12)
+    if hidden:
+        most = float(_most(np.maximum(sums, 0.0)).max(initial=0.0)) or least
+        shift = max(int(np.floor(np.log2(most / (_LARGEST_ACTIVATION * least)))), 0)
+        unit = max(most / (_LARGEST_ACTIVATION * 2.0**shift), least)
+    else:
+        shift, unit = 0, least
+    largest = np.abs(table).max(1, initial=0.0)
+    scales = np.clip(np.ceil(largest / (unit * _LARGEST_NUMBER) - 1e-9), 1, _LARGEST_SCALE)
+    layer = {
+        "table": _int8(table / (unit * scales[:, None])),
+        "scales": scales.astype(np.uint8),
+        "bias": np.rint(bias / unit).astype(np.int32),
+        "shift": shift,
+    }
+    activation = unit * 2.0**shift
+    frozen_matrices, shifts, numbers = [], [], []
+    for matrix, part, factor in zip(
+        matrices, np.split(sums, 2, axis=1), np.split(factors, 2), strict=True
+    ):
+        if hidden:
+            active = np.clip(np.rint(part / activation), 0, _LARGEST_ACTIVATION) * activation
+            vectors = np.abs(
+                np.einsum("ih,hq->iq", active, matrix)
+            )  # not by a library with threads
+            step = np.abs(matrix).max(0, initial=0.0) / _LARGEST_NUMBER * activation
+        else:
+            vectors, step = np.abs(part), np.full(part.shape[1], unit)
+        step = np.maximum(step, 1e-30)
+        most = np.maximum(_most(vectors), step)
+        of_columns = np.log2(most / (_LARGEST_NUMBER * step))
+        of_columns = np.maximum(np.floor(of_columns) if hidden else np.ceil(of_columns), 0)
+        if hidden:  # matrices take smaller numbers, so that vectors use their range
+            step = np.maximum(most / (_LARGEST_NUMBER * 2.0**of_columns), step)
+        frozen_matrices.append(_by_group(_int8(matrix * activation / step)))
+        shifts.append(of_columns.astype(np.int32))
+        numbers.append(step * 2.0**of_columns * (1.0 if hidden else factor))
+    return layer, {
+        "heads": frozen_matrices[0], "modifiers": frozen_matrices[1],
+        "head_shifts": shifts[0], "modifier_shifts": shifts[1], "scales": numbers,
+    }  # fmt: skip
+
+
+def _most(numbers: np.ndarray) -> np.ndarray:
+    """The end of the range of each column."""
+    if not len(numbers):
+        return np.zeros(numbers.shape[1])
+    return np.percentile(numbers, _PERCENTILE, axis=0).astype(np.float64)
+
+
+def _evening(most: np.ndarray) -> np.ndarray:
+    """Factors that bring ranges closer to each other: rows have one scale for all columns."""
+    top = float(most.max(initial=0.0))
+    return np.sqrt(np.maximum(most, top / 16) / top) if top > 0.0 else np.ones(len(most))
+
+
+def _freeze_products(
+    scored: np.ndarray, heads: np.ndarray, modifiers: np.ndarray
+) -> tuple[tuple[np.ndarray, ...], float]:
+    """The numbers of combinations or labels as whole numbers, and what 1 of a score is worth.
+
+    scored: (rows, 3 P + 1). heads, modifiers: (P,), what 1 of a number of a vector is worth.
+    """
+    n = len(heads)
+    products = scored[:, :n] * heads * modifiers
+    of_heads, of_modifiers = scored[:, n : 2 * n] * heads, scored[:, 2 * n : 3 * n] * modifiers
+    ends = (_LARGEST_NUMBER, _LARGEST_TERM, _LARGEST_TERM, 1 << 28)
+    terms = (products, of_heads, of_modifiers, scored[:, -1])
+    unit = max(
+        float(np.abs(term).max(initial=0.0)) / end for term, end in zip(terms, ends, strict=True)
+    )
+    unit = unit or 1.0
+    whole = [np.rint(term / unit) for term in terms]
+    types = (np.int8, np.int16, np.int16, np.int32)
+    return tuple(w.astype(dtype) for w, dtype in zip(whole, types, strict=True)), unit
+
+
+def _label_blocks(*terms: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Numbers of labels (L, PL), and constants (L,), as `WordVectors` has them."""
+    *of_numbers, constants = terms
+    more = -len(constants) % LABEL_LANES
+    blocks = [
+        np.ascontiguousarray(
+            np.pad(term, ((0, more), (0, 0))).reshape(-1, term.shape[1] // 2, 2).transpose(1, 0, 2)
+        )
+        for term in of_numbers
+    ]
+    return *blocks, np.pad(constants, (0, more))
+
+
+def _by_label(blocks: np.ndarray) -> np.ndarray:
+    """(L, PL) numbers of labels as `WordVectors` has them."""
+    return blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
+
+
+def _by_group(matrix: np.ndarray) -> np.ndarray:
+    """(H / GROUP, Q, GROUP) from (H, Q)."""
+    hidden, q = matrix.shape
+    return np.ascontiguousarray(matrix.reshape(hidden // GROUP, GROUP, q).transpose(0, 2, 1))
+
+
+def _int8(numbers: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(numbers), -_LARGEST_NUMBER, _LARGEST_NUMBER).astype(np.int8)
+
+
+def _fraction(factor: float) -> tuple[int, int]:
+    """A multiplier and a shift that stand for a factor; the multiplier has 30 bits.
+
+    Raises: ScoreError: the factor is too large.
+    """
+    if not factor > 0.0:
+        return 0, 0
+    shift = min(30 - int(np.frexp(factor)[1]), _MAX_SHIFT)
+    if shift < 0:
+        raise ScoreError("word vectors: scores are too large to be added to those of templates")
+    return int(np.rint(np.ldexp(factor, shift))), shift

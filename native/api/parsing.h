@@ -55,11 +55,12 @@ struct GraphHeads {
 };
 
 // Write the best label of every arc of finished trees, the first of equals: heads, labels (tokens,);
-// or of graphs: labels (arcs,), heads the primary ones. weights: (lines, labels).
+// or of graphs: labels (arcs,), heads the primary ones. weights: (lines, labels). vectors: what adds to
+// the scores, or NULL.
 GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan, any_2 weights,
-    i64_1 heads, const GraphHeads* graphs, out_i64_1 labels);
+    const WordVectors* vectors, i64_1 heads, const GraphHeads* graphs, out_i64_1 labels);
 
 // Write the probability of the label of each token, given its head, where the label is not negative.
 // scale: nats a point of the label scores.
 GPUPARSE(int64_t) find_label_marginals_batch(const Sentences* sentences, const LabelPlan* plan,
-    any_2 weights, double scale, i64_1 heads, i64_1 labels, out_f64_1 marginals);
+    any_2 weights, const WordVectors* vectors, double scale, i64_1 heads, i64_1 labels, out_f64_1 marginals);

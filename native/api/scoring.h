@@ -65,13 +65,18 @@ struct JointLabels {
     const HigherPlan* higher;
 };
 
+// Word vectors; see vectors.h.
+struct WordVectors;
+
 // What parts are scored with. Weights are int8, int16 or float32; those of labels have the same
-// type. joint: NULL where labels are not found with the trees.
+// type. joint: NULL where labels are not found with the trees. vectors: what adds to the scores of arcs
+// and of joint labels, or NULL.
 struct Scorer {
     const Plan* plan;
     any_1 weights;
     const RowMap* rows;
     const JointLabels* joint;
+    const WordVectors* vectors;
 };
 
 // Label templates of finished trees.

@@ -16,6 +16,34 @@ struct VectorPlan {
     int64_t n_buckets;
 };
 
+// Word vectors as whole numbers; see gpuparse/scoring/word_vectors.py, which says what they mean and
+// proves that no sum has more than 32 bits. Without labels label_constants has no numbers.
+struct WordVectors {
+    const VectorPlan* plan;
+    i8_2 table;
+    u8_1 scales;
+    i32_1 bias;
+    int64_t shift;
+    i8_3 heads;
+    i8_3 modifiers;
+    i32_1 head_shifts;
+    i32_1 modifier_shifts;
+    i8_2 arcs;
+    i16_2 arc_heads;
+    i16_2 arc_modifiers;
+    i32_1 arc_constants;
+    i8_3 labels;
+    i16_3 label_heads;
+    i16_3 label_modifiers;
+    i32_1 label_constants;
+    int64_t arc_multiplier;
+    int64_t arc_shift;
+    double arc_unit;
+    int64_t label_multiplier;
+    int64_t label_shift;
+    double label_unit;
+};
+
 // Write the table rows of every node of the sentences: found (tokens, K), -1 for none.
 GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan* plan,
     out_i32_2 found);
@@ -102,3 +130,8 @@ GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan
 // Scores of the labels of the arcs of trees: heads (tokens,), labels (tokens, n_labels).
 GPUPARSE(int64_t) score_vector_labels(const Sentences* sentences, const VectorPlan* plan,
     const VectorSizes* sizes, const VectorTables* tables, i64_1 heads, out_f32_2 labels);
+
+// What word vectors add to the scores of arcs, (B, N, N), [b, h, m], as `score_arcs_batch`: in points
+// for float64, in units of cost for float32.
+GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVectors* vectors,
+    out_any_3 arcs);

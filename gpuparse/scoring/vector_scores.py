@@ -1,0 +1,198 @@
+"""What word vectors add to the scores of arcs and labels: public functions, torch forms."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse import native
+from gpuparse.inference.backends import choose_engine
+from gpuparse.scoring.native import sentences_of
+from gpuparse.scoring.tensors import (
+    EXACT_BELOW,
+    AnyBatch,
+    TensorBatch,
+    as_arrays,
+    as_tensors,
+    device_of,
+)
+from gpuparse.scoring.word_vectors import ARC_TERMS, MOST_POINTS, WordVectors
+
+_MOST_HIDDEN = EXACT_BELOW // 127**2  # numbers whose products with 8 bits float32 sums exactly
+
+
+def vector_arc_scores(
+    batch: AnyBatch, vectors: WordVectors, *, is_learned: bool = False, backend: str = "auto"
+) -> Tensor:
+    """What word vectors add to the scores of all arcs of all sentences.
+
+    Args:
+        batch: B sentences of at most N - 1 words, on the device that is to do the work.
+        vectors: whole numbers.
+        is_learned: whether they are added to learned weights, not to whole numbers.
+        backend: "cpu" (native code), "torch" (any device), or "auto".
+    Returns: (B, N, N): [b, h, m] is the arc h -> m, whole numbers of float64; or float32, in units
+        of cost, where `is_learned`. The same on every backend. Column 0, the diagonal and padding
+        hold nothing of use.
+    Cost: a row of the table for each template and word, two products with a matrix a word, and P
+        multiplications an arc.
+    Source: Lei, Xin, Zhang, Barzilay & Jaakkola (2014), section 4; differs: a product has numbers
+        of direction and distance besides, and words' vectors may come from a hidden layer.
+    """
+    if choose_engine(backend, device_of(batch)) == "torch":
+        tensors = as_tensors(batch)
+        return TorchVectors(vectors, tensors.values.device).nodes(tensors).arcs(is_learned)
+    arrays = as_arrays(batch)
+    shape = len(arrays), arrays.n_nodes, arrays.n_nodes
+    out = np.zeros(shape, np.float32 if is_learned else np.float64)
+    native.call("score_vectors_batch", sentences_of(arrays), vectors, out)
+    return torch.from_numpy(out)
+
+
+class TorchVectors:
+    """Word vectors on one device."""
+
+    def __init__(self, vectors: WordVectors, device: torch.device) -> None:
+        self.vectors, self.device = vectors, device
+        plan = vectors.plan
+        self.n_arc, self.has_labels = vectors.arcs.shape[1], len(vectors.labels) > 0
+        self._places = self.on_device(plan.places).long()
+        self._table, self._scales = self.on_device(vectors.table), self.on_device(vectors.scales)
+        self._bias = self.on_device(vectors.bias)
+        hidden = vectors.heads.shape[0] * vectors.heads.shape[2]
+        exact = torch.float32 if hidden <= _MOST_HIDDEN else torch.float64
+        self._matrices = [
+            self.on_device(matrix).permute(0, 2, 1).reshape(hidden, matrix.shape[1]).to(exact)
+            for matrix in (vectors.heads, vectors.modifiers)
+        ]
+        self._shifts = [
+            self.on_device(shifts) for shifts in (vectors.head_shifts, vectors.modifier_shifts)
+        ]
+        self.arc_terms = [self.on_device(getattr(vectors, name)).double() for name in ARC_TERMS]
+        self.label_terms = [
+            *(
+                self.on_device(term).double().permute(1, 0, 2).reshape(term.shape[1], -1)
+                for term in (vectors.labels, vectors.label_heads, vectors.label_modifiers)
+            ),
+            self.on_device(vectors.label_constants).double(),
+        ]
+
+    def on_device(self, array: np.ndarray) -> Tensor:
+        """An array as a tensor there."""
+        return torch.from_numpy(array).to(self.device)
+
+    def nodes(self, batch: TensorBatch) -> "SentenceVectors":
+        """The vectors of all nodes of a batch on the device."""
+        places, plan = batch.places(), self.vectors.plan
+        sums = self._bias.expand(*places.shape, len(self._bias)).clone()
+        numbers = (part.tolist() for part in (plan.rows, plan.offsets, plan.starts, plan.sizes))
+        for row, offset, start, size in zip(*numbers, strict=True):
+            at = (places + offset).clamp(0, batch.values.shape[1] - 1)
+            value = batch.values[row][at].long()
+            known = (value >= 0) & (value < size)
+            if not len(self._places) or not len(self._table):
+                continue
+            found = self._places[torch.where(known, start + value, 0)]
+            found = torch.where(known, found, -1)
+            rows = found.clamp(min=0)
+            scales = torch.where(found >= 0, self._scales[rows].int(), 0)
+            sums += self._table[rows].int() * scales.unsqueeze(-1)
+        halves = sums.split(sums.shape[-1] // 2, -1)
+        found_vectors = []
+        for half, matrix, shifts in zip(halves, self._matrices, self._shifts, strict=True):
+            numbers = half
+            if len(matrix):
+                active = rounded(half, self.vectors.shift).clamp(0, 127)
+                numbers = (active.to(matrix.dtype) @ matrix).int()
+            found_vectors.append(rounded(numbers, shifts).clamp(-127, 127).double())
+        return SentenceVectors(self, batch, *found_vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceVectors:
+    """The vectors of the nodes of a batch, as heads and as modifiers: (B, N, Q) float64, whole."""
+
+    of: TorchVectors
+    batch: TensorBatch
+    heads: Tensor
+    modifiers: Tensor
+
+    def arcs(self, is_learned: bool = False) -> Tensor:
+        """(B, N, N) of all arcs, as `vector_arc_scores`."""
+        n = self.of.n_arc
+        heads, modifiers = self.heads[..., :n], self.modifiers[..., :n].transpose(1, 2)
+        products, of_heads, of_modifiers, constants = self.of.arc_terms
+        scores = torch.zeros(
+            *heads.shape[:2], heads.shape[1], dtype=torch.float64, device=heads.device
+        )
+        combination = self._combinations(heads.shape[1])
+        for c in combination.unique().tolist():
+            found = (heads * products[c] + of_modifiers[c]) @ modifiers
+            found += (heads @ of_heads[c] + constants[c]).unsqueeze(2)
+            scores = torch.where(combination == c, found, scores)
+        vectors = self.of.vectors
+        if is_learned:
+            return (scores * vectors.arc_unit).float()
+        return points(scores, vectors.arc_multiplier, vectors.arc_shift)
+
+    def labels(self, b: Tensor, h: Tensor, m: Tensor, is_learned: bool = False) -> Tensor:
+        """(..., labels) of the arcs h -> m of sentences b, each (...); padded as those frozen."""
+        n = self.of.n_arc
+        head, modifier = self.heads[b, h][..., n:], self.modifiers[b, m][..., n:]
+        products, of_heads, of_modifiers, constants = self.of.label_terms
+        scores = (head * modifier) @ products.T + head @ of_heads.T + modifier @ of_modifiers.T
+        return self._as_label_scores(scores + constants, is_learned)
+
+    def labels_of_heads(self, b: Tensor, h: Tensor, is_learned: bool = False) -> Tensor:
+        """(G, N, labels) of all arcs from the heads h of sentences b, each (G,)."""
+        n = self.of.n_arc
+        head, modifiers = self.heads[b, h][:, n:], self.modifiers[b][..., n:]
+        products, of_heads, of_modifiers, constants = self.of.label_terms
+        scores = modifiers @ (head.unsqueeze(1) * products + of_modifiers).transpose(1, 2)
+        scores += (head @ of_heads.T + constants).unsqueeze(1)
+        return self._as_label_scores(scores, is_learned)
+
+    def _as_label_scores(self, scores: Tensor, is_learned: bool) -> Tensor:
+        vectors = self.of.vectors
+        if is_learned:
+            return (scores * vectors.label_unit).float()
+        return points(scores, vectors.label_multiplier, vectors.label_shift)
+
+    def _combinations(self, n_nodes: int) -> Tensor:
+        """(N, N) the combination of direction and distance bucket of every arc."""
+        plan, nodes = self.of.vectors.plan, torch.arange(n_nodes)
+        gap = nodes.unsqueeze(0) - nodes.unsqueeze(1)
+        bucket = torch.from_numpy(plan.buckets)[(gap.abs() - 1).clamp(0, len(plan.buckets) - 1)]
+        return (bucket + plan.n_buckets * (gap < 0)).to(self.heads.device)
+
+
+def adding_labels(
+    nodes: SentenceVectors | None, is_learned: bool
+) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """What `TorchScorer` of labels adds: the labels of all arcs of some heads."""
+    if nodes is None or not nodes.of.has_labels:
+        return None
+    return partial(nodes.labels_of_heads, is_learned=is_learned)
+
+
+def nodes_of(
+    batch: TensorBatch, vectors: WordVectors | SentenceVectors | None
+) -> SentenceVectors | None:
+    """The vectors of the nodes of a batch, unless they are these already; None without vectors."""
+    if vectors is None or isinstance(vectors, SentenceVectors):
+        return vectors
+    return TorchVectors(vectors, batch.values.device).nodes(batch)
+
+
+def points(scores: Tensor, multiplier: int, shift: int) -> Tensor:
+    """Whole scores times a fraction, cut to MOST_POINTS, float64."""
+    return rounded(scores.long() * multiplier, shift).clamp(-MOST_POINTS, MOST_POINTS).double()
+
+
+def rounded(numbers: Tensor, shift: Tensor | int) -> Tensor:
+    """Numbers shifted to the right, rounded to the nearest, half up."""
+    half = (1 << shift) >> 1 if isinstance(shift, int) else (torch.ones_like(shift) << shift) >> 1
+    return (numbers + half) >> shift

@@ -1,0 +1,172 @@
+// Sums of products of whole numbers by the dot instructions that the machine has; all give the same
+// sums, modulo 2^32.
+#pragma once
+#include "lanes.h"
+
+#if defined(__SSSE3__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+namespace gpuparse {
+
+using Sums = Vector<int32_t>;
+using Bytes = Vector<int8_t>;
+using Words = Vector<int16_t>;
+
+// The same 4 bytes in every lane of 32 bits.
+inline Bytes splat_bytes(const uint8_t* bytes) {
+    int32_t four;
+    memcpy(&four, bytes, sizeof(four));
+    return (Bytes)splat(four);
+}
+// The same 2 words of 16 bits.
+inline Words splat_words(const int16_t* words) {
+    int32_t two;
+    memcpy(&two, words, sizeof(two));
+    return (Words)splat(two);
+}
+
+// sums[k] + the sum over j of a[4 k + j] * b[4 k + j]. a: from 0 to 127.
+inline Sums add_byte_dots(Sums sums, Bytes a, Bytes b) {
+#if defined(__AVX512VNNI__)
+    return (Sums)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
+#elif defined(__AVX512BW__)
+    const __m512i pairs = _mm512_maddubs_epi16((__m512i)a, (__m512i)b);  // below 2^15
+    return sums + (Sums)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+#elif defined(__AVX2__)
+    const __m256i pairs = _mm256_maddubs_epi16((__m256i)a, (__m256i)b);
+    return sums + (Sums)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#elif defined(__SSSE3__) && !defined(__AVX__)
+    const __m128i pairs = _mm_maddubs_epi16((__m128i)a, (__m128i)b);
+    return sums + (Sums)_mm_madd_epi16(pairs, _mm_set1_epi16(1));
+#elif defined(__ARM_FEATURE_DOTPROD)
+    return (Sums)vdotq_s32((int32x4_t)sums, (int8x16_t)a, (int8x16_t)b);
+#else
+    for (int64_t k = 0; k < Lanes<int32_t>::count; k++)
+        for (int64_t j = 4 * k; j < 4 * k + 4; j++) sums[k] += (int32_t)a[j] * (int32_t)b[j];
+    return sums;
+#endif
+}
+
+// sums[k] + a[2 k] * b[2 k] + a[2 k + 1] * b[2 k + 1].
+inline Sums add_word_dots(Sums sums, Words a, Words b) {
+#if defined(__AVX512VNNI__)
+    return (Sums)_mm512_dpwssd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
+#elif defined(__AVX512BW__)
+    return sums + (Sums)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+    return sums + (Sums)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#elif defined(__SSSE3__) && !defined(__AVX__)
+    return sums + (Sums)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+    const int16x8_t x = (int16x8_t)a, y = (int16x8_t)b;
+    return sums + (Sums)vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y));
+#else
+    for (int64_t k = 0; k < Lanes<int32_t>::count; k++)
+        sums[k] += (int32_t)a[2 * k] * (int32_t)b[2 * k] + (int32_t)a[2 * k + 1] * (int32_t)b[2 * k + 1];
+    return sums;
+#endif
+}
+
+// The sum of all lanes.
+inline int32_t sum_of_lanes(Sums sums) {
+    typedef int32_t Four __attribute__((vector_size(16)));
+#if defined(__AVX512F__)
+    typedef int32_t Eight __attribute__((vector_size(32)));
+    const Eight both = __builtin_shufflevector(sums, sums, 0, 1, 2, 3, 4, 5, 6, 7) +
+                       __builtin_shufflevector(sums, sums, 8, 9, 10, 11, 12, 13, 14, 15);
+    Four four = __builtin_shufflevector(both, both, 0, 1, 2, 3) +
+                __builtin_shufflevector(both, both, 4, 5, 6, 7);
+#elif defined(__AVX__)
+    Four four = __builtin_shufflevector(sums, sums, 0, 1, 2, 3) +
+                __builtin_shufflevector(sums, sums, 4, 5, 6, 7);
+#else
+    Four four = sums;
+#endif
+    four += __builtin_shufflevector(four, four, 2, 3, 0, 1);
+    return four[0] + four[1];
+}
+
+// The sum of a[k] * b[k]; count: a multiple of 32.
+inline int32_t dot_words(const int16_t* a, const int16_t* b, int64_t count) {
+    Sums sums = {};
+    for (int64_t k = 0; k < count; k += Lanes<int16_t>::count)
+        sums = add_word_dots(sums, load(a + k), load(b + k));
+    return sum_of_lanes(sums);
+}
+
+// What four rows of bytes, each times its factor, add to `count` sums in order; count: a multiple of
+// 64, factors: from 0 to 255.
+inline void add_scaled_rows(const int8_t* const* rows, const uint8_t* factors, int64_t n_rows,
+                            int64_t count, const int32_t* bias, int32_t* __restrict sums) {
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+    // Bytes of four rows side by side, so that one instruction adds four products to a sum. Each of
+    // the four vectors of sums gets every fourth run of four numbers.
+    for (int64_t j = 0; j < count; j += 64) {
+        __m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
+        for (int64_t r = 0; r < n_rows; r += 4) {
+            const __m512i a = _mm512_loadu_si512(rows[r] + j), b = _mm512_loadu_si512(rows[r + 1] + j);
+            const __m512i c = _mm512_loadu_si512(rows[r + 2] + j),
+                          d = _mm512_loadu_si512(rows[r + 3] + j);
+            const __m512i f = (__m512i)splat_bytes(factors + r);
+            const __m512i ab0 = _mm512_unpacklo_epi8(a, b), ab1 = _mm512_unpackhi_epi8(a, b);
+            const __m512i cd0 = _mm512_unpacklo_epi8(c, d), cd1 = _mm512_unpackhi_epi8(c, d);
+            s0 = _mm512_dpbusd_epi32(s0, f, _mm512_unpacklo_epi16(ab0, cd0));
+            s1 = _mm512_dpbusd_epi32(s1, f, _mm512_unpackhi_epi16(ab0, cd0));
+            s2 = _mm512_dpbusd_epi32(s2, f, _mm512_unpacklo_epi16(ab1, cd1));
+            s3 = _mm512_dpbusd_epi32(s3, f, _mm512_unpackhi_epi16(ab1, cd1));
+        }
+        // Pairs of 64 bits: of lanes 0 and 1 of the four vectors, of lanes 2 and 3; then in order.
+        const __m512i low0 = __builtin_shufflevector(s0, s1, 0, 1, 8, 9, 2, 3, 10, 11);
+        const __m512i low1 = __builtin_shufflevector(s2, s3, 0, 1, 8, 9, 2, 3, 10, 11);
+        const __m512i high0 = __builtin_shufflevector(s0, s1, 4, 5, 12, 13, 6, 7, 14, 15);
+        const __m512i high1 = __builtin_shufflevector(s2, s3, 4, 5, 12, 13, 6, 7, 14, 15);
+        const __m512i in_order[4] = {
+            __builtin_shufflevector(low0, low1, 0, 1, 2, 3, 8, 9, 10, 11),
+            __builtin_shufflevector(low0, low1, 4, 5, 6, 7, 12, 13, 14, 15),
+            __builtin_shufflevector(high0, high1, 0, 1, 2, 3, 8, 9, 10, 11),
+            __builtin_shufflevector(high0, high1, 4, 5, 6, 7, 12, 13, 14, 15)};
+        for (int64_t k = 0; k < 4; k++)
+            store(sums + j + 16 * k, load(bias + j + 16 * k) + (Sums)in_order[k]);
+    }
+#elif defined(__AVX2__)
+    for (int64_t j = 0; j < count; j += 32) {
+        __m256i s[4] = {};
+        for (int64_t r = 0; r < n_rows; r += 2) {
+            const __m256i f = _mm256_set1_epi32(factors[r] | factors[r + 1] << 16);
+            for (int64_t half = 0; half < 2; half++) {
+                const int64_t at = j + 16 * half;
+                const __m256i a = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)(rows[r] + at)));
+                const __m256i b =
+                    _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)(rows[r + 1] + at)));
+                s[2 * half] = _mm256_add_epi32(
+                    s[2 * half], _mm256_madd_epi16(f, _mm256_unpacklo_epi16(a, b)));
+                s[2 * half + 1] = _mm256_add_epi32(
+                    s[2 * half + 1], _mm256_madd_epi16(f, _mm256_unpackhi_epi16(a, b)));
+            }
+        }
+        for (int64_t half = 0; half < 2; half++) {
+            const __m256i low = _mm256_permute2x128_si256(s[2 * half], s[2 * half + 1], 0x20);
+            const __m256i high = _mm256_permute2x128_si256(s[2 * half], s[2 * half + 1], 0x31);
+            const int32_t* from = bias + j + 16 * half;
+            int32_t* to = sums + j + 16 * half;
+            _mm256_storeu_si256(
+                (__m256i*)to, _mm256_add_epi32(low, _mm256_loadu_si256((const __m256i*)from)));
+            _mm256_storeu_si256(
+                (__m256i*)(to + 8),
+                _mm256_add_epi32(high, _mm256_loadu_si256((const __m256i*)(from + 8))));
+        }
+    }
+#else
+    for (int64_t j = 0; j < count; j++) sums[j] = bias[j];
+    for (int64_t r = 0; r < n_rows; r++) {
+        const int8_t* __restrict row = rows[r];
+        const int16_t factor = factors[r];
+        for (int64_t j = 0; j < count; j++) sums[j] += (int16_t)(row[j] * factor);
+    }
+#endif
+}
+
+}  // namespace gpuparse

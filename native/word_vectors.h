@@ -1,0 +1,350 @@
+// Scores of arcs and labels by products of two vectors of whole numbers, one of each word.
+//
+// gpuparse/scoring/word_vectors.py says what is computed. All sums are whole numbers of 32 bits, so that
+// their order does not matter. Lei et al. (2014) score arcs by products of such vectors; Chen & Manning
+// (2014) sum rows of features before a hidden layer.
+#pragma once
+#include "arc_scores.h"
+#include "dots.h"
+#include "vector_rows.h"
+
+namespace gpuparse {
+
+constexpr int64_t VECTOR_BLOCK = 32;  // sizes of vectors are multiples of this
+constexpr int64_t MOST_POINTS = (1 << 28) - 1;  // that vectors add to a score
+constexpr int64_t NODES_AT_ONCE = 8;  // whose hidden numbers are multiplied with a matrix together
+constexpr int64_t ROWS_AT_ONCE = 4;   // of the table, added by one instruction
+
+// What 1 is before a shift to the right that rounds to the nearest, half up.
+inline int64_t half_of(int64_t shift) { return shift > 0 ? (int64_t)1 << (shift - 1) : 0; }
+
+inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
+    const int64_t width = vectors.table.n1, hidden = 4 * vectors.heads.n0, count = vectors.heads.n1;
+    const int64_t arc = vectors.arcs.n1, pairs = vectors.labels.n0, labels = vectors.label_constants.n0;
+    const auto is_like = [](const auto& array, int64_t n0, int64_t n1, int64_t n2) {
+        return array.n0 == n0 && array.n1 == n1 && array.n2 == n2;
+    };
+    if (!vectors.plan || !fits(*vectors.plan, sentences, vectors.table.n0)) return false;
+    const int64_t combinations = 2 * vectors.plan->n_buckets;
+    if (hidden % VECTOR_BLOCK || arc % VECTOR_BLOCK || 2 * pairs % VECTOR_BLOCK || arc < 1 ||
+        labels % LINE || !labels != !pairs || count != arc + 2 * pairs ||
+        width != 2 * (hidden ? hidden : count) || vectors.scales.n0 != vectors.table.n0 ||
+        vectors.bias.n0 != width || !is_between(0, vectors.shift, 31) ||
+        vectors.head_shifts.n0 != count || vectors.modifier_shifts.n0 != count ||
+        !are_between(0, vectors.head_shifts, 31) || !are_between(0, vectors.modifier_shifts, 31))
+        return false;
+    if (!is_like(vectors.heads, hidden / 4, count, 4) || !is_like(vectors.modifiers, hidden / 4, count, 4))
+        return false;
+    if (vectors.arcs.n0 != combinations || vectors.arc_constants.n0 != combinations ||
+        vectors.arc_heads.n0 != combinations || vectors.arc_heads.n1 != arc ||
+        vectors.arc_modifiers.n0 != combinations || vectors.arc_modifiers.n1 != arc)
+        return false;
+    if (!is_like(vectors.labels, pairs, labels, 2) || !is_like(vectors.label_heads, pairs, labels, 2) ||
+        !is_like(vectors.label_modifiers, pairs, labels, 2))
+        return false;
+    return is_between(0, vectors.arc_multiplier, (int64_t)1 << 31) &&
+           is_between(0, vectors.label_multiplier, (int64_t)1 << 31) &&
+           is_between(0, vectors.arc_shift, 63) && is_between(0, vectors.label_shift, 63);
+}
+
+// Whether vectors score labels.
+inline bool has_labels(const WordVectors* vectors) { return vectors && vectors->labels.n0 > 0; }
+
+// From scores of vectors to what they add to other scores.
+struct ScoreUnit {
+    int64_t multiplier, shift, half;
+    double unit;
+
+    int32_t points(int32_t score) const {
+        const int64_t found = ((int64_t)score * multiplier + half) >> shift;
+        const int64_t high = found < MOST_POINTS ? found : MOST_POINTS;
+        return (int32_t)(high > -MOST_POINTS ? high : -MOST_POINTS);
+    }
+    void convert(int32_t score, int32_t& points_of) const { points_of = points(score); }
+    void convert(int32_t score, float& cost) const { cost = (float)((double)score * unit); }
+};
+inline ScoreUnit arc_unit(const WordVectors& of) {
+    return {of.arc_multiplier, of.arc_shift, half_of(of.arc_shift), of.arc_unit};
+}
+inline ScoreUnit label_unit(const WordVectors& of) {
+    return {of.label_multiplier, of.label_shift, half_of(of.label_shift), of.label_unit};
+}
+
+// The vectors of the nodes of one sentence, and room for those of any with as many nodes.
+struct SentenceVectors {
+    const WordVectors* of = nullptr;
+    int64_t n = 0, count = 0;     // words; numbers of a vector
+    int16_t* heads = nullptr;     // (n + 1, count)
+    int16_t* modifiers = nullptr;
+    int32_t* found = nullptr;     // (K, n + 1): rows of the table, -1 for none
+    const int8_t** rows = nullptr;  // (2, K + ROWS_AT_ONCE): of a node and the next
+    uint8_t* factors = nullptr;
+    int32_t* sums = nullptr;      // (W,) of a node
+    uint8_t* hidden = nullptr;    // (2, nodes, H)
+
+    bool allocate(const WordVectors& vectors, int64_t most_words, Arena& arena) {
+        const int64_t nodes = most_words + 1, k = vectors.plan->rows.n0, room = k + ROWS_AT_ONCE;
+        const int64_t size = hidden_size(vectors), padded = padded_nodes(nodes);
+        of = &vectors;
+        count = vectors.heads.n1;
+        heads = arena.take<int16_t>(padded * count);
+        modifiers = arena.take<int16_t>(padded * count);
+        found = arena.take<int32_t>(k * nodes);
+        rows = arena.take<const int8_t*>(2 * room);
+        factors = arena.take<uint8_t>(2 * room);
+        sums = arena.take<int32_t>(vectors.table.n1);
+        hidden = arena.take_zeros<uint8_t>(2 * padded * size);
+        return !arena.failed();
+    }
+
+    // Find the vectors of a sentence; only_labels: their numbers that score labels alone.
+    void fill(const Sentence& sentence, bool only_labels = false) {
+        n = sentence.n;
+        const WordVectors& vectors = *of;
+        const int64_t size = hidden_size(vectors), nodes = n + 1, padded = padded_nodes(nodes);
+        const int64_t first = only_labels ? vectors.arcs.n1 : 0;
+        find_rows(sentence);
+        int64_t next = gather(0, 0);
+        for (int64_t i = 0; i < nodes; ++i) {
+            const int64_t here = next, room = vectors.plan->rows.n0 + ROWS_AT_ONCE, at = i % 2 * room;
+            if (i < n) next = gather(i + 1, (i + 1) % 2);
+            add_scaled_rows(rows + at, factors + at, here, vectors.table.n1, vectors.bias.data, sums);
+            if (size) {
+                fill_hidden(sums, size, hidden + i * size);
+                fill_hidden(sums + size, size, hidden + (padded + i) * size);
+            } else {
+                finish(sums + first, vectors.head_shifts.data + first, count - first,
+                       heads + i * count + first);
+                finish(sums + count + first, vectors.modifier_shifts.data + first, count - first,
+                       modifiers + i * count + first);
+            }
+        }
+        if (!size) return;
+        multiply(vectors.heads, vectors.head_shifts.data, hidden, first, padded, heads);
+        multiply(vectors.modifiers, vectors.modifier_shifts.data, hidden + padded * size, first, padded,
+                 modifiers);
+    }
+
+private:
+    static int64_t hidden_size(const WordVectors& vectors) { return 4 * vectors.heads.n0; }
+    static int64_t padded_nodes(int64_t nodes) {
+        return (nodes + NODES_AT_ONCE - 1) / NODES_AT_ONCE * NODES_AT_ONCE;
+    }
+
+    void find_rows(const Sentence& sentence) {
+        const VectorPlan& plan = *of->plan;
+        for (int64_t k = 0; k < plan.rows.n0; ++k) {
+            const int32_t* values = sentence.row(plan.rows.data[k]) + plan.offsets.data[k];
+            const int32_t* places = plan.places.data + plan.starts.data[k];
+            const uint64_t size = (uint64_t)plan.sizes.data[k];
+            int32_t* here = found + k * (n + 1);
+            for (int64_t i = 0; i <= n; ++i)
+                here[i] = (uint64_t)(int64_t)values[i] < size ? places[values[i]] : -1;
+        }
+    }
+
+    // List the rows of a node that are there, and ask for them; returns how many, rounded up by rows
+    // that add nothing.
+    int64_t gather(int64_t i, int64_t turn) {
+        const WordVectors& vectors = *of;
+        const int64_t k = vectors.plan->rows.n0, width = vectors.table.n1;
+        const int8_t** into = rows + turn * (k + ROWS_AT_ONCE);
+        uint8_t* factor = factors + turn * (k + ROWS_AT_ONCE);
+        int64_t there = 0;
+        for (int64_t at = 0; at < k; ++at) {
+            const int64_t row = found[at * (n + 1) + i];
+            if (row < 0) continue;
+            into[there] = vectors.table.data + row * width;
+            factor[there] = vectors.scales.data[row];
+            for (int64_t j = 0; j < width; j += 64) __builtin_prefetch(into[there] + j);
+            ++there;
+        }
+        while (there % ROWS_AT_ONCE) {
+            into[there] = into[there - 1];
+            factor[there++] = 0;
+        }
+        return there;
+    }
+
+    void fill_hidden(const int32_t* __restrict from, int64_t size, uint8_t* __restrict to) const {
+        const int32_t shift = (int32_t)of->shift, half = (int32_t)half_of(of->shift);
+        for (int64_t j = 0; j < size; ++j) {
+            int32_t number = (from[j] + half) >> shift;
+            number = number < 127 ? number : 127;
+            to[j] = (uint8_t)(number > 0 ? number : 0);
+        }
+    }
+
+    static int16_t finished(int32_t sum, int32_t shift) {
+        int32_t number = (int32_t)((sum + (1 << shift >> 1)) >> shift);
+        number = number < 127 ? number : 127;
+        return (int16_t)(number > -127 ? number : -127);
+    }
+    static void finish(const int32_t* __restrict from, const int32_t* __restrict shifts, int64_t size,
+                       int16_t* __restrict to) {
+        for (int64_t q = 0; q < size; ++q) to[q] = finished(from[q], shifts[q]);
+    }
+
+    // Fill numbers first..count of the vectors of all nodes. rows: (nodes, H) hidden numbers.
+    void multiply(const i8_3& matrix, const int32_t* shifts, const uint8_t* rows, int64_t first,
+                  int64_t nodes, int16_t* to) const {
+        constexpr int64_t lanes = Lanes<int32_t>::count;
+        const int64_t groups = matrix.n0, size = 4 * groups;
+        for (int64_t i = 0; i < nodes; i += NODES_AT_ONCE) {
+            const uint8_t* of_nodes = rows + i * size;
+            for (int64_t q = first; q < count; q += 2 * lanes) {
+                Sums sum[NODES_AT_ONCE][2] = {};
+                const int8_t* numbers = matrix.data + 4 * q;
+                for (int64_t k = 0; k < groups; ++k) {
+                    const Bytes one = load(numbers + 4 * k * count);
+                    const Bytes two = load(numbers + 4 * (k * count + lanes));
+#pragma GCC unroll 8
+                    for (int64_t r = 0; r < NODES_AT_ONCE; ++r) {
+                        const Bytes hidden_of = splat_bytes(of_nodes + r * size + 4 * k);
+                        sum[r][0] = add_byte_dots(sum[r][0], hidden_of, one);
+                        sum[r][1] = add_byte_dots(sum[r][1], hidden_of, two);
+                    }
+                }
+                for (int64_t r = 0; r < NODES_AT_ONCE; ++r) {
+                    int32_t whole[2 * lanes];
+                    store(whole, sum[r][0]);
+                    store(whole + lanes, sum[r][1]);
+                    finish(whole, shifts + q, 2 * lanes, to + (i + r) * count + q);
+                }
+            }
+        }
+    }
+};
+
+// The vectors of a sentence, NULL without any. Where memory runs out, the arena has failed.
+inline SentenceVectors* find_vectors(const Sentence& sentence, const WordVectors* of, Arena& arena) {
+    if (!of) return nullptr;
+    SentenceVectors* made = arena.take<SentenceVectors>(1);
+    if (!made) return nullptr;
+    *made = {};
+    if (!made->allocate(*of, sentence.n, arena)) return nullptr;
+    made->fill(sentence);
+    return made;
+}
+
+// Add to out(0..n, 1..n) what the vectors of a sentence score its arcs; the diagonal is undefined.
+// Cost: P multiplications an arc.
+template<class S>
+void add_vector_arcs(const SentenceVectors& nodes, Arena& arena, View2<S> out) {
+    const WordVectors& of = *nodes.of;
+    const VectorPlan& plan = *of.plan;
+    const int64_t n = nodes.n, size = of.arcs.n1, combinations = of.arcs.n0, count = nodes.count;
+    ArenaMark mark(arena);
+    int16_t* products = arena.take<int16_t>(combinations * size);
+    int32_t* constants = arena.take<int32_t>(combinations);
+    int32_t* scores = arena.take<int32_t>(n + 1);
+    int64_t* bucket = arena.take<int64_t>(n + 1);  // by distance
+    if (arena.failed()) return;
+    for (int64_t d = 1; d <= n; ++d)
+        bucket[d] = plan.buckets.data[d <= plan.buckets.n0 ? d - 1 : plan.buckets.n0 - 1];
+    const ScoreUnit unit = arc_unit(of);
+    for (int64_t h = 0; h <= n; ++h) {
+        const int16_t* head = nodes.heads + h * count;
+        for (int64_t direction = 0; direction < 2; ++direction) {
+            int64_t last = -1;
+            for (int64_t d = 1; d <= (direction ? h - 1 : n - h); ++d) {
+                const int64_t m = direction ? h - d : h + d;
+                const int64_t c = direction * plan.n_buckets + bucket[d];
+                int16_t* __restrict product = products + c * size;
+                if (c != last) {
+                    const int8_t* __restrict arcs = of.arcs.data + c * size;
+                    const int16_t* __restrict linear = of.arc_modifiers.data + c * size;
+                    for (int64_t k = 0; k < size; ++k)
+                        product[k] = (int16_t)(head[k] * arcs[k] + linear[k]);
+                    constants[c] = of.arc_constants.data[c] +
+                                   dot_words(head, of.arc_heads.data + c * size, size);
+                    last = c;
+                }
+                scores[m] = constants[c] + dot_words(product, nodes.modifiers + m * count, size);
+            }
+        }
+        scores[0] = scores[h] = 0;
+        S* row = &out(h, 0);
+        for (int64_t m = 1; m <= n; ++m) {
+            S points;
+            unit.convert(scores[m], points);
+            row[m] += points;
+        }
+    }
+}
+
+// What vectors add to the labels of the arcs of one sentence; the labels of a head's arcs are scored one
+// after the other.
+struct LabelVectors {
+    SentenceVectors* nodes;
+    int64_t head;        // whose products these are, -1 for none
+    int16_t* products;   // (PL / 2, L, 2)
+    int32_t* constants;  // (L,)
+    int32_t* scores;     // (L,) of the last arc
+
+    // Where memory runs out, the arena has failed.
+    static LabelVectors* make(SentenceVectors* nodes, Arena& arena) {
+        const int64_t labels = nodes->of->label_constants.n0, pairs = nodes->of->labels.n0;
+        LabelVectors* made = arena.take<LabelVectors>(1);
+        if (!made) return nullptr;
+        *made = {nodes, -1, arena.take<int16_t>(2 * pairs * labels), arena.take<int32_t>(labels),
+                 arena.take<int32_t>(labels)};
+        return made;
+    }
+
+    // Score all labels of an arc: scores[0 .. L].
+    void score(int64_t h, int64_t m) {
+        constexpr int64_t lanes = Lanes<int32_t>::count;
+        if (head != h) turn_to(h);
+        const WordVectors& of = *nodes->of;
+        const int64_t labels = of.label_constants.n0, pairs = of.labels.n0;
+        const int16_t* modifier = nodes->modifiers + m * nodes->count + of.arcs.n1;
+        for (int64_t l = 0; l < labels; l += lanes) {
+            Sums sum = load(constants + l);
+            for (int64_t k = 0; k < pairs; ++k)
+                sum = add_word_dots(sum, load(products + 2 * (k * labels + l)),
+                                    splat_words(modifier + 2 * k));
+            store(scores + l, sum);
+        }
+    }
+
+    // Add to the first `count` of some sums what the labels of an arc score.
+    template<class S>
+    void add(int64_t h, int64_t m, int64_t count, S* __restrict sums) {
+        score(h, m);
+        const ScoreUnit unit = label_unit(*nodes->of);
+        for (int64_t l = 0; l < count; ++l) {
+            S points;
+            unit.convert(scores[l], points);
+            sums[l] += points;
+        }
+    }
+
+private:
+    void turn_to(int64_t h) {
+        constexpr int64_t lanes = Lanes<int32_t>::count;
+        const WordVectors& of = *nodes->of;
+        const int64_t labels = of.label_constants.n0, pairs = of.labels.n0;
+        const int16_t* vector = nodes->heads + h * nodes->count + of.arcs.n1;
+        for (int64_t k = 0; k < pairs; ++k) {
+            const int16_t one = vector[2 * k], two = vector[2 * k + 1];
+            const int8_t* __restrict from = of.labels.data + 2 * k * labels;
+            const int16_t* __restrict linear = of.label_modifiers.data + 2 * k * labels;
+            int16_t* __restrict to = products + 2 * k * labels;
+            for (int64_t l = 0; l < labels; ++l) {
+                to[2 * l] = (int16_t)(from[2 * l] * one + linear[2 * l]);
+                to[2 * l + 1] = (int16_t)(from[2 * l + 1] * two + linear[2 * l + 1]);
+            }
+        }
+        for (int64_t l = 0; l < labels; l += lanes) {
+            Sums sum = load(of.label_constants.data + l);
+            for (int64_t k = 0; k < pairs; ++k)
+                sum = add_word_dots(sum, load(of.label_heads.data + 2 * (k * labels + l)),
+                                    splat_words(vector + 2 * k));
+            store(constants + l, sum);
+        }
+        head = h;
+    }
+};
+
+}  // namespace gpuparse

@@ -1,0 +1,284 @@
+"""Word vectors as whole numbers: native and torch forms are the sums by definition."""
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse import native
+from gpuparse.data.batch import Batch
+from gpuparse.data.vocabulary import Encoder, Vocabularies
+from gpuparse.errors import ScoreError
+from gpuparse.features.plan import Plan, compile_arcs, compile_joint_labels, compile_labels
+from gpuparse.features.templates import parse_set
+from gpuparse.scoring.labels import best_graph_labels, best_labels
+from gpuparse.scoring.native import make_scorer, make_search, sentences_of
+from gpuparse.scoring.plain import parse_batch, score_batch, tensors_of
+from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scoring.vector_scores import vector_arc_scores
+from gpuparse.scoring.weights import Weights, hashed_map, joint_labels
+from gpuparse.scoring.word_vectors import WordVectors, check_vectors, frozen
+from tests.samples import random_sentences, template_set_text, treebank_of
+from tests.vectors import float_scores, random_plan, random_weights, whole_scores
+
+SENTENCES = [*random_sentences(3, 4, 9), [], *random_sentences(4, 3, 1)]
+SIZES = [(0, 5, 3), (0, 40, 32), (7, 18, 6), (64, 33, 40), (192, 96, 64)]  # hidden, arc, label
+LABELS = 5
+
+
+def sample_batch() -> tuple[Batch, Vocabularies]:
+    treebank = treebank_of(random_sentences(1, 9, 9))
+    vocabularies = Vocabularies.build(treebank, ["form", "pos", "lemma"], 3)
+    found = Encoder(vocabularies).encode(treebank_of([s for s in SENTENCES if s]))
+    batch = Encoder(vocabularies).encode(treebank)
+    # A sentence without words, in the margin of another one.
+    starts = np.append(found.starts, found.starts[0])
+    return Batch(found.values, starts, np.append(found.lengths, 0)), vocabularies, batch
+
+
+def sample_vectors(
+    hidden: int, arc: int, label: int, seed: int = 1, n_labels: int = LABELS
+) -> tuple[Batch, WordVectors]:
+    random = np.random.default_rng(seed)
+    batch, _, train = sample_batch()
+    plan = random_plan(random, batch, [0, -1, 2, 0, 1, -3, 0], 30)
+    weights = random_weights(random, plan, hidden, arc, label, n_labels)
+    return batch, frozen(weights, plan, train)
+
+
+def extreme_vectors(hidden: int, seed: int) -> tuple[Batch, WordVectors]:
+    """Vectors whose numbers all lie at the ends of their ranges."""
+    random = np.random.default_rng(seed)
+    batch, vectors = sample_vectors(hidden, 64, 32, seed)
+
+    def ends(array: np.ndarray, end: int) -> np.ndarray:
+        return random.choice([-end, end], array.shape).astype(array.dtype)
+
+    most = 32767 - 127 * 127
+    vectors = vectors._replace(
+        **{
+            name: ends(getattr(vectors, name), 127)
+            for name in ("table", "heads", "modifiers", "arcs")
+        },
+        scales=np.full_like(vectors.scales, 255),
+        labels=ends(vectors.labels, 127),
+        bias=ends(vectors.bias, 1 << 20),
+        shift=2,
+        head_shifts=np.zeros_like(vectors.head_shifts),
+        modifier_shifts=random.integers(0, 14, vectors.modifier_shifts.shape).astype(np.int32),
+        **{
+            name: ends(getattr(vectors, name), most)
+            for name in ("arc_heads", "arc_modifiers", "label_heads", "label_modifiers")
+        },
+    )
+    check_vectors(vectors)
+    return batch, vectors
+
+
+def assert_scores(batch: Batch, vectors: WordVectors) -> None:
+    forms = {
+        name: vector_arc_scores(batch, vectors, backend=name).numpy() for name in ("cpu", "torch")
+    }
+    for b, n in enumerate(batch.lengths.tolist()):
+        arcs, _ = whole_scores(vectors, batch, b)
+        h, m = np.nonzero(~np.eye(n + 1, dtype=bool) & (np.arange(n + 1) > 0))
+        for name, scores in forms.items():
+            assert np.array_equal(scores[b][h, m], np.array(arcs)[h, m]), name
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_arc_scores_are_those_by_definition(sizes: tuple[int, int, int]) -> None:
+    batch, vectors = sample_vectors(*sizes)
+    check_vectors(vectors)
+    assert_scores(batch, vectors)
+    learned = [
+        vector_arc_scores(batch, vectors, is_learned=True, backend=name)
+        for name in ("cpu", "torch")
+    ]
+    whole = vector_arc_scores(batch, vectors, backend="cpu")
+    for b, n in enumerate(batch.lengths.tolist()):
+        h, m = np.nonzero(~np.eye(n + 1, dtype=bool) & (np.arange(n + 1) > 0))
+        assert torch.equal(learned[0][b, h, m], learned[1][b, h, m])
+        points = learned[0][b, h, m].double() * 1024
+        assert torch.allclose(points, whole[b, h, m], rtol=1e-6, atol=0.51)
+
+
+@pytest.mark.parametrize("hidden", [0, 64])
+def test_numbers_at_the_ends_of_their_ranges_are_summed_exactly(hidden: int) -> None:
+    for seed in range(3):
+        assert_scores(*extreme_vectors(hidden, seed))
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_whole_numbers_are_near_the_learned_ones(sizes: tuple[int, int, int]) -> None:
+    random = np.random.default_rng(2)
+    *_, train = sample_batch()
+    plan = random_plan(random, train, [0, -1, 2, 0, 1], 30)
+    weights = random_weights(random, plan, *sizes, LABELS)
+    vectors = frozen(weights, plan, train, arc_points=100.0, label_points=100.0)
+    for b in range(4):
+        floats = float_scores(weights, plan, train, b)
+        wholes = (np.array(part) / 100 for part in whole_scores(vectors, train, b))
+        for exact, near in zip(floats, wholes, strict=True):
+            error = near[..., : exact.shape[-1]] - exact
+            assert np.sqrt((error**2).mean()) < (0.2 if sizes[0] else 0.05) * exact.std()
+
+
+def labelled(vectors: WordVectors, dtype: type) -> tuple[Plan, Weights, Weights, object]:
+    """Arc templates, and labels that are found with the trees."""
+    _, vocabularies, _ = sample_batch()
+    random = np.random.default_rng(5)
+    text = template_set_text(
+        arc=["h.pos m.pos distance", "m.form"], label=["m.pos", "h.form m.pos"]
+    )
+    templates = parse_set(text, "set").expanded(set())
+    features = hashed_map(1024, 0)
+    weights = Weights(random.integers(-99, 99, (features.n_rows, 1)).astype(dtype))
+    lines = Weights(random.integers(-99, 99, (64, LABELS)).astype(dtype))
+    plan = Plan(compile_arcs(templates, vocabularies))
+    joint = joint_labels(compile_joint_labels(templates, vocabularies), lines, LABELS)
+    return plan, weights, features, joint
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float32])
+def test_templates_and_vectors_are_added_for_arcs_and_joint_labels(dtype: type) -> None:
+    batch, vectors = sample_vectors(64, 33, 40)
+    plan, weights, features, joint = labelled(vectors, dtype)
+    dense = np.float32 if dtype is np.float32 else np.float64
+    nodes = batch.n_nodes
+    found = []
+    for given in (vectors, None):
+        scorer = make_scorer(plan, weights, features.rows, joint, given)
+        scores = np.zeros((len(batch), nodes, nodes, LABELS), dense)
+        native.call("score_labels_batch", sentences_of(batch), scorer, scores)
+        found.append(scores)
+    units = vectors.label_unit
+    for b, n in enumerate(batch.lengths.tolist()):
+        _, labels = whole_scores(vectors, batch, b)
+        h, m = np.nonzero(~np.eye(n + 1, dtype=bool) & (np.arange(n + 1) > 0))
+        more = found[0][b][h, m] - found[1][b][h, m]
+        expected = np.array(labels)[h, m, :LABELS]
+        if dtype is np.float32:
+            assert np.allclose(more * 1024, expected, rtol=1e-3, atol=1), units
+        else:
+            assert np.array_equal(more, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float32])
+@pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds"])
+@pytest.mark.parametrize("alone", [False, True])
+def test_native_and_plain_parsing_are_equal(dtype: type, decoder: str, alone: bool) -> None:
+    batch, vectors = sample_vectors(64, 33, 40)
+    plan, weights, features, joint = labelled(vectors, dtype)
+    if alone:
+        empty = parse_set("word_vectors: {hidden: 0, arc: 1, label: 0, templates: [w.pos]}", "set")
+        _, vocabularies, _ = sample_batch()
+        plan = Plan(compile_arcs(empty, vocabularies))
+        lines = Weights(np.zeros((16, LABELS), dtype))
+        joint = joint_labels(compile_joint_labels(empty, vocabularies), lines, LABELS)
+    struct = make_scorer(plan, weights, features.rows, joint, vectors)
+    search = make_search(decoder, single_root=True)
+    ours, theirs = (np.full((2, batch.values.shape[1]), -1, np.int64) for _ in range(2))
+    some = batch.select(np.flatnonzero(batch.lengths))
+    native.call("parse_batch", sentences_of(some), struct, search, None, *ours, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "is_available", lambda: False)
+        scorer = make_scorer(plan, weights, features.rows, joint, vectors)
+        plain = sentences_of(some), scorer, make_search(decoder, single_root=True)
+        parse_batch(*plain, None, *theirs, None)
+        scores = score_batch(tensors_of(plain[0]), scorer)
+    assert scores.labels is not None
+    assert np.array_equal(ours, theirs)
+    # One sentence at a time, in the other order.
+    again = np.full_like(ours, -1)
+    for b in reversed(range(len(some))):
+        one = sentences_of(some.select(np.array([b])))
+        native.call("parse_batch", one, struct, search, None, *again, None)
+    assert np.array_equal(ours, again)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float32])
+@pytest.mark.parametrize("n_labels", [1, 5, 16, 37])
+def test_labels_of_trees_and_graphs(dtype: type, n_labels: int) -> None:
+    batch, vectors = sample_vectors(7, 18, 6, n_labels=n_labels)
+    _, vocabularies, _ = sample_batch()
+    text = template_set_text(label=["m.pos h.pos", "g.pos m.form", "p.pos m.pos direction"])
+    plan = compile_labels(parse_set(text, "set").expanded(set()), vocabularies)
+    random = np.random.default_rng(7)
+    weights = Weights(random.integers(-99, 99, (64, n_labels)).astype(dtype))
+    heads = torch.full((len(batch), batch.n_nodes), -1)
+    arcs = torch.zeros(len(batch), batch.n_nodes, batch.n_nodes, dtype=torch.bool)
+    for b, n in enumerate(batch.lengths.tolist()):
+        for m in range(1, n + 1):
+            heads[b, m] = int(random.integers(m))
+            arcs[b, heads[b, m], m] = True
+            arcs[b, (m + 1) % n if n > 1 else 0, m] = True
+        arcs[b].fill_diagonal_(False)
+    ours, theirs = (
+        best_labels(batch, heads, plan, weights, vectors=vectors, backend=name)
+        for name in ("cpu", "torch")
+    )
+    assert torch.equal(ours, theirs)
+    without = best_labels(batch, heads, plan, weights, backend="cpu")
+    assert n_labels == 1 or not torch.equal(ours, without)
+    primary = np.ones(n_labels, bool)
+    primary[: n_labels // 2] = False
+    graphs = [
+        best_graph_labels(batch, heads, arcs, plan, weights, primary, vectors=vectors, backend=name)
+        for name in ("cpu", "torch")
+    ]
+    assert torch.equal(*graphs)
+    # Vectors alone: a table without weights.
+    zeros = Weights(np.zeros((1, n_labels), np.int8))
+    alone = best_labels(batch, heads, plan, zeros, vectors=vectors, backend="cpu")
+    for b, n in enumerate(batch.lengths.tolist()):
+        _, labels = whole_scores(vectors, batch, b)
+        for m in range(1, n + 1):
+            of_arc = labels[int(heads[b, m])][m][:n_labels]
+            assert int(alone[b, m]) == of_arc.index(max(of_arc))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("scales", lambda a: a[:-1], "scales has another type or shape"),
+        ("heads", lambda a: a.astype(np.int16), "heads has another type"),
+        ("shift", lambda _: 31, "shifts"),
+        ("bias", lambda a: np.full_like(a, 1 << 30), "sums of rows"),
+        ("arc_modifiers", lambda a: np.full_like(a, 32767), "products are too large"),
+        ("arc_constants", lambda a: np.full_like(a, 1 << 30), "sums of products"),
+        ("arc_multiplier", lambda _: (1 << 30) + 1, "arc scores have a multiplier"),
+        ("label_multiplier", lambda _: -1, "multiplier"),
+        ("arc_unit", lambda _: float("nan"), "arc_unit"),
+        (
+            "plan",
+            lambda p: p._replace(places=np.full_like(p.places, 30)),
+            "rows that there are none",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(name, change, message) -> None:
+    _, vectors = sample_vectors(64, 33, 40)
+    with pytest.raises(ValueError, match=message):
+        check_vectors(vectors._replace(**{name: change(getattr(vectors, name))}))
+
+
+def test_weights_that_are_not_finite_are_refused() -> None:
+    random = np.random.default_rng(1)
+    batch, *_ = sample_batch()
+    plan = random_plan(random, batch, [0, 1], 9)
+    weights = random_weights(random, plan, 8, 4, 2, 3)
+    weights.table[0, 0] = np.nan
+    with pytest.raises(ScoreError, match="diverged"):
+        frozen(weights, plan, batch)
+
+
+def test_points_of_scores_can_be_changed() -> None:
+    batch, vectors = sample_vectors(7, 18, 6)
+    once, twice = (
+        vector_arc_scores(batch, vectors.with_points(points, points), backend="cpu")
+        for points in (500.0, 1000.0)
+    )
+    assert (twice - 2 * once).abs().max() <= 2
+    with pytest.raises(ScoreError, match="too large"):
+        vectors.with_points(1e15, 1.0)
+    assert as_tensors(batch).n_nodes == batch.n_nodes

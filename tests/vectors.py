@@ -1,0 +1,161 @@
+"""Random word vectors, and their scores by definition, number by number."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuparse.data.batch import Batch
+from gpuparse.features.word_vectors import VectorPlan
+from gpuparse.scoring.word_vectors import MOST_POINTS, VectorWeights, WordVectors
+
+
+def random_plan(
+    random: np.random.Generator,
+    batch: Batch,
+    offsets: Sequence[int],
+    n_rows: int,
+    n_buckets: int = 3,
+) -> VectorPlan:
+    """Templates that read rows of the values in turn; a fifth of the values have no row."""
+    rows = np.arange(len(offsets)) % len(batch.values)
+    sizes = batch.values.max(1)[rows].astype(np.int64) + 1
+    sizes[0] -= 1  # the last value is one that is not known
+    places = random.integers(0, n_rows, sizes.sum())
+    places[random.random(len(places)) < 0.2] = -1
+    starts = np.cumsum(sizes) - sizes
+    places[starts] = -1
+    buckets = np.minimum(np.arange(n_buckets + 2), n_buckets - 1)
+    offsets = np.array(offsets, np.int64)
+    return VectorPlan(rows, offsets, starts, sizes, places.astype(np.int32), buckets, n_buckets)
+
+
+def random_weights(
+    random: np.random.Generator, plan: VectorPlan, hidden: int, arc: int, label: int, n_labels: int
+) -> VectorWeights:
+    """Weights as learned, some rows much larger than others."""
+    columns = arc + label
+    width, n_rows = 2 * (hidden or columns), int(plan.places.max()) + 1
+
+    def draw(*shape: int) -> np.ndarray:
+        return random.normal(size=shape).astype(np.float32)
+
+    return VectorWeights(
+        draw(n_rows, width) * random.lognormal(size=(n_rows, 1)).astype(np.float32),
+        draw(width), draw(hidden, columns), draw(hidden, columns),
+        draw(2 * plan.n_buckets, 3 * arc + 1), draw(n_labels, 3 * label + 1),
+    )  # fmt: skip
+
+
+def float_scores(
+    weights: VectorWeights, plan: VectorPlan, batch: Batch, b: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(N, N) of arcs and (N, N, labels) of one sentence by learned weights, in float64."""
+    n, start, arc = int(batch.lengths[b]), int(batch.starts[b]), weights.n_arc
+    wide = VectorWeights(*(array.astype(np.float64) for array in weights))
+    heads, modifiers = [], []
+    for i in range(n + 1):
+        x = wide.bias + sum(wide.table[row] for row in rows_of(plan, batch, start + i))
+        u, v = np.split(x, 2)
+        if len(wide.heads):
+            u, v = np.maximum(u, 0) @ wide.heads, np.maximum(v, 0) @ wide.modifiers
+        heads.append(u)
+        modifiers.append(v)
+    arcs, labels = np.zeros((n + 1, n + 1)), np.zeros((n + 1, n + 1, len(weights.labels)))
+    for h in range(n + 1):
+        for m in range(1, n + 1):
+            u, v = heads[h], modifiers[m]
+            terms = wide.arcs[combination(plan, h, m)]
+            arcs[h, m] = terms @ np.concatenate([(u * v)[:arc], u[:arc], v[:arc], [1.0]])
+            of_label = np.concatenate([(u * v)[arc:], u[arc:], v[arc:], [1.0]])
+            labels[h, m] = wide.labels @ of_label
+    return arcs, labels
+
+
+def rows_of(plan: VectorPlan, batch: Batch, token: int) -> list[int]:
+    """The rows of the table that a token has."""
+    found = []
+    for row, offset, start, size in zip(*plan[:4], strict=True):
+        value = int(batch.values[row, token + offset])
+        if 0 <= value < size and plan.places[start + value] >= 0:
+            found.append(int(plan.places[start + value]))
+    return found
+
+
+def combination(plan: VectorPlan, h: int, m: int) -> int:
+    """Of direction and distance."""
+    if h == m:
+        return 0
+    bucket = int(plan.buckets[min(abs(h - m), len(plan.buckets)) - 1])
+    return (plan.n_buckets if h > m else 0) + bucket
+
+
+def whole_scores(
+    vectors: WordVectors, batch: Batch, b: int
+) -> tuple[list[list[int]], list[list[list[int]]]]:
+    """Scores [h][m] of the arcs of one sentence, and [h][m][label], by whole numbers alone."""
+    plan, n, start = vectors.plan, int(batch.lengths[b]), int(batch.starts[b])
+    heads, modifiers = [], []
+    for i in range(n + 1):
+        sums = vectors.bias.tolist()
+        for row in rows_of(plan, batch, start + i):
+            scale = int(vectors.scales[row])
+            sums = [x + scale * y for x, y in zip(sums, vectors.table[row].tolist(), strict=True)]
+        half = len(sums) // 2
+        heads.append(vector(sums[:half], vectors.heads, vectors.head_shifts, vectors.shift))
+        modifiers.append(
+            vector(sums[half:], vectors.modifiers, vectors.modifier_shifts, vectors.shift)
+        )
+    n_arc = vectors.arcs.shape[1]
+    of_arcs = (vectors.arcs, vectors.arc_heads, vectors.arc_modifiers)
+    of_labels = [
+        blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
+        for blocks in (vectors.labels, vectors.label_heads, vectors.label_modifiers)
+    ]
+    arcs = [[0] * (n + 1) for _ in range(n + 1)]
+    labels = [[[0] * len(vectors.label_constants)] * (n + 1) for _ in range(n + 1)]
+    for h in range(n + 1):
+        for m in range(1, n + 1):
+            c = combination(plan, h, m)
+            score = product(heads[h][:n_arc], modifiers[m][:n_arc], of_arcs, c)
+            score += int(vectors.arc_constants[c])
+            arcs[h][m] = cut(shifted(score * vectors.arc_multiplier, vectors.arc_shift))
+            labels[h][m] = [
+                cut(
+                    shifted(
+                        (product(heads[h][n_arc:], modifiers[m][n_arc:], of_labels, k) + constant)
+                        * vectors.label_multiplier,
+                        vectors.label_shift,
+                    )
+                )
+                for k, constant in enumerate(vectors.label_constants.tolist())
+            ]
+    return arcs, labels
+
+
+def shifted(number: int, shift: int) -> int:
+    """To the right, rounded to the nearest, half up."""
+    return (number + ((1 << shift) >> 1)) >> shift
+
+
+def cut(score: int) -> int:
+    """Within what is added to other scores."""
+    return min(max(score, -MOST_POINTS), MOST_POINTS)
+
+
+def vector(sums: list[int], matrix: np.ndarray, shifts: np.ndarray, shift: int) -> list[int]:
+    """The vector of a node, from the sums of one of its roles."""
+    if len(matrix):
+        active = [min(max(shifted(x, shift), 0), 127) for x in sums]
+        groups, q, size = matrix.shape
+        whole = matrix.transpose(0, 2, 1).reshape(groups * size, q).tolist()
+        sums = [sum(a * row[k] for a, row in zip(active, whole, strict=True)) for k in range(q)]
+    return [min(max(shifted(x, s), -127), 127) for x, s in zip(sums, shifts.tolist(), strict=True)]
+
+
+def product(u: list[int], v: list[int], terms: Sequence[np.ndarray], at: int) -> int:
+    """A score without its constant."""
+    products, of_heads, of_modifiers = (term[at].tolist() for term in terms)
+    return sum(
+        t * x * y + a * x + z * y
+        for t, a, z, x, y in zip(products, of_heads, of_modifiers, u, v, strict=True)
+    )
