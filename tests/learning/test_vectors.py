@@ -314,3 +314,16 @@ def test_passive_aggressive_steps_in_torch_are_the_native_ones() -> None:
 def test_passive_aggressive_steps_need_scores_that_are_linear_in_factors() -> None:
     with pytest.raises(ConfigError, match="hidden: 0"):
         Sample().stage(config={"optimizer": "passive-aggressive"})
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_batches_in_which_no_value_has_a_row_are_learned_from(device: str | None) -> None:
+    sample = Sample()
+    nothing = np.full_like(sample.plan.places, -1)
+    for plan in (sample.plan, sample.plan._replace(places=nothing)):
+        sample.plan = plan
+        config = {"batch_size": 1, "dropout": 0.9}
+        stage = sample.stage(config=config, threads=2, device=device)
+        learned(stage)
+        assert all(np.isfinite(array).all() for array in stage.weights())
+        assert stage.weights().table.shape == (plan.n_rows, 40)

@@ -377,7 +377,7 @@ class NativeVectorEngine:
         scale: float,
     ) -> None:
         """A step against the gradients of a batch, rows of the table divided over the threads."""
-        runs = 4 * self._threads if self._threads > 1 else 1
+        runs = 4 * self._threads if self._threads > 1 and len(occurrences) else 1
         rows = occurrences[len(occurrences) * np.arange(1, runs) // runs] >> 32
         cuts = [0, *np.searchsorted(occurrences, rows << 32).tolist(), len(occurrences)]
         taken = native.struct("VectorStep", step)
