@@ -282,7 +282,7 @@ def _add_label_marginals(parser: Parser, batch: Batch, found: Found, marginals: 
     if parser.label_weights and parser.label_plan:
         native.call(
             "find_label_marginals_batch", sentences_of(batch), parser.label_plan,
-            parser.label_weights.array, parser.scored.vectors, parser.label_scale, found.heads,
+            parser.label_weights.array, parser.vectors, parser.label_scale, found.heads,
             found.labels, marginals,
         )  # fmt: skip
 
@@ -348,11 +348,7 @@ def _scorer_and_search(parser: Parser) -> tuple[native.Struct, native.Struct]:
     """What trees are scored and searched with, as native code takes it."""
     return (
         make_scorer(
-            parser.plan,
-            parser.arcs,
-            parser.features.rows,
-            parser.plans.joint,
-            parser.scored.vectors,
+            parser.plan, parser.arcs, parser.features.rows, parser.plans.joint, parser.vectors
         ),
         make_search(parser.search_decoder, single_root=parser.single_root),
     )

@@ -18,14 +18,22 @@ from gpuparse.data.vocabulary import Vocabularies, check_size
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
+from gpuparse.features.word_vectors import compile_vectors
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.limits import MAX_LABELS, MAX_VALUES, MAX_VOCABULARY_BYTES, MAX_YAML_BYTES
 from gpuparse.parser import Parser, are_scales
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import Weights, hashed_map
+from gpuparse.scoring.word_vectors import (
+    BLOCK,
+    GROUP,
+    LABEL_LANES,
+    WordVectors,
+    check_vectors,
+)
 
-FORMAT = 4
+FORMAT = 5
 CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "config.yaml",
     "features.yaml",
@@ -39,6 +47,11 @@ _FACTS = {
     "labels_with_trees", "table_rows", "texts",
 }  # fmt: skip
 _PRUNER = ("pruner_unit", "pruner_threshold", "pruner_heads")
+_VECTORS = "vectors_"  # what the names of arrays and facts of word vectors begin with
+_VALUES = f"{_VECTORS}values"  # the array that says which values have a row
+_KINDS = WordVectors.__annotations__
+_VECTOR_ARRAYS = [name for name, kind in _KINDS.items() if kind is np.ndarray]
+_VECTOR_NUMBERS = [name for name, kind in _KINDS.items() if kind in (int, float)]
 _WORDS = {"labels", "primary", "pos_column", "values"}
 _MAX_ROWS = 1 << 31
 
@@ -53,6 +66,8 @@ def save_parser(parser: Parser, folder: Path) -> None:
         tensors["labels"] = parser.label_weights.array
     if parser.pruner:
         tensors["pruner"] = parser.pruner.weights.array
+    if parser.vectors:
+        tensors |= _arrays_of(parser.vectors)
     label_templates = parser.label_templates
     words = {
         "labels": list(parser.labels),
@@ -82,6 +97,8 @@ def save_parser(parser: Parser, folder: Path) -> None:
             "pruner_threshold": parser.pruner.threshold,
             "pruner_heads": parser.pruner.max_heads,
         }
+    if parser.vectors:
+        facts |= {_VECTORS + name: getattr(parser.vectors, name) for name in _VECTOR_NUMBERS}
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
     for name, content in [*((n, t.encode()) for n, t in texts.items()), (WEIGHTS, packed)]:
@@ -130,7 +147,8 @@ def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
     label_templates = None
     if words["labels"]:
         label_templates = parse_set(texts[LABEL_FEATURES], LABEL_FEATURES)
-        if not label_templates.label:
+        vectors = templates.word_vectors
+        if not (label_templates.label or (vectors and vectors.label)):
             raise ValueError(f"{LABEL_FEATURES} has no label templates")
     elif texts[LABEL_FEATURES]:
         raise ValueError(f"{LABEL_FEATURES}, but no labels")
@@ -159,6 +177,7 @@ def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
         label_scale=facts["label_unit"],
         is_calibrated=facts["calibrated"],
         pruner=pruner,
+        vectors=_read_vectors(facts, tensors, templates, vocabularies, len(words["labels"])),
         config=texts[CONFIG],
     )
     # All templates are compiled now: no fault of theirs is found while parsing.
@@ -219,6 +238,9 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     labels = words["labels"]
     expected = _FACTS | (set(_PRUNER) if "pruner" in tensors else set())
     names = {"arcs"} | (tensors.keys() & {"labels", "pruner"})
+    if _VALUES in tensors:
+        expected |= {_VECTORS + name for name in _VECTOR_NUMBERS}
+        names |= {_VALUES, *(_VECTORS + name for name in _VECTOR_ARRAYS)}
     for found, wanted in (
         (set(facts), expected), (set(tensors), names), (set(facts["texts"]), set(_TEXTS))
     ):  # fmt: skip
@@ -265,6 +287,52 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         )
     if any(wrong.values()):
         raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
+
+
+def _arrays_of(vectors: WordVectors) -> dict[str, np.ndarray]:
+    """The arrays that a folder has of word vectors."""
+    arrays = {_VECTORS + name: getattr(vectors, name) for name in _VECTOR_ARRAYS}
+    return arrays | {_VALUES: (vectors.plan.places >= 0).astype(np.uint8)}
+
+
+def _read_vectors(
+    facts: dict,
+    tensors: dict[str, np.ndarray],
+    templates: TemplateSet,
+    vocabularies: Vocabularies,
+    n_labels: int,
+) -> WordVectors | None:
+    """The word vectors of a folder, all of whose facts and arrays are there.
+
+    Raises: TypeError, ValueError: they are not as they should be.
+    """
+    section = templates.word_vectors
+    if (section is None) != (_VALUES not in tensors):
+        raise ValueError("word vectors without templates, or templates without vectors")
+    if section is None:
+        return None
+    values = tensors[_VALUES]
+    if values.dtype != np.uint8 or values.max(initial=0) > 1:
+        raise ValueError(f"{_VALUES}: 0 or 1 is expected for each value")
+    plan = compile_vectors(section, vocabularies, values.astype(np.bool_))
+    numbers: dict[str, Any] = {name: facts[_VECTORS + name] for name in _VECTOR_NUMBERS}
+    wrong = [name for name, number in numbers.items() if type(number) is not _KINDS[name]]
+    if wrong:
+        raise TypeError(f"{_VECTORS}{wrong[0]} is not a number of its kind")
+    arrays: dict[str, Any] = {name: tensors[_VECTORS + name] for name in _VECTOR_ARRAYS}
+    vectors = WordVectors(plan=plan, **arrays, **numbers)
+    check_vectors(vectors)
+    label = section.label if n_labels else 0
+    sizes = (
+        (len(vectors.table), plan.n_rows, 1),
+        (len(vectors.heads) * GROUP, section.hidden, BLOCK),
+        (vectors.arcs.shape[1], section.arc, BLOCK),
+        (2 * len(vectors.labels), label, BLOCK),
+        (len(vectors.label_constants), n_labels if label else 0, LABEL_LANES),
+    )
+    if any(found != -(-wanted // block) * block for found, wanted, block in sizes):
+        raise ValueError("the word vectors come from another model")
+    return vectors
 
 
 def _is_number(value: object, most: float) -> bool:

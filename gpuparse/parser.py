@@ -43,6 +43,7 @@ from gpuparse.scoring.engines import Found, LabelLimits, Scored, found_graphs, p
 from gpuparse.scoring.native_parser import NativeParser
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights, joint_labels
+from gpuparse.scoring.word_vectors import WordVectors
 
 if TYPE_CHECKING:
     from gpuparse.scoring.device import DeviceParser, Sent
@@ -110,6 +111,7 @@ class Parser:
         arc_scale, label_scale: nats of one point of a tree's score, of a label's score.
         is_calibrated: whether the scales were fitted to trees that were not learned from.
         pruner: of a higher-order parser: which arcs are searched over; None: all of them.
+        vectors: word vectors, whose scores of arcs and labels are added; None: there are none.
         config: the YAML text of the run that made the parser, kept as a record.
         search_decoder: another decoder to search with; "" for `decoder`.
         limits: of labels, which `limit_labels` makes.
@@ -132,6 +134,7 @@ class Parser:
     label_scale: float = 1.0
     is_calibrated: bool = False
     pruner: Pruner | None = None
+    vectors: WordVectors | None = None
     config: str
     search_decoder: str = ""
     limits: LabelLimits | None = None
@@ -216,10 +219,15 @@ class Parser:
         """A parser of the first order with the arc scores of this one, or those of its pruner."""
         decoder, joint = DECODERS[self.search_decoder], self.plans.joint
         of_trees = not decoder.gives_graphs  # labels of graphs label no trees of the first order
+        is_pruners = self.pruner is not None and joint is None
+        vectors = self.vectors
+        if vectors and is_pruners:  # whose scores have another scale
+            vectors = vectors._replace(arc_multiplier=0)
         return replace(
             self,
-            arcs=self.pruner.weights if self.pruner and joint is None else self.arcs,
+            arcs=self.pruner.weights if self.pruner and is_pruners else self.arcs,
             pruner=None,
+            vectors=vectors,
             limits=None,
             search_decoder=decoder.of_arcs,
             label_weights=self.label_weights if of_trees else None,
@@ -436,7 +444,7 @@ class Parser:
         return Scored(
             self.plan, self.features, self.arcs, self.search_decoder, self.single_root,
             self.min_gain, self.label_plan, self.plans.joint, self.label_weights,
-            self.may_be_primary, self.pruner, self.limits,
+            self.may_be_primary, self.pruner, self.limits, self.vectors,
         )  # fmt: skip
 
     @cached_property

@@ -64,6 +64,16 @@ SECOND_STAGE = parse_set(
     template_set_text(label=["m.form h.pos direction", "g.pos m.pos", "p.pos q.pos m.pos"]),
     "labels",
 )
+VECTORS = """
+word_vectors:
+  hidden: 8
+  arc: 4
+  label: 4
+  distance: [1, 2]
+  templates: [w.form, w.pos, w-1.pos, w+1.form]
+"""
+ALONE = parse_set(VECTORS, "alone")
+WITH_VECTORS = parse_set(template_set_text(arc=["h.form m.form", "h.pos m.pos"]) + VECTORS, "both")
 GUIDED = parse_set(template_set_text(arc=["h.pos m.pos"], guide=["m.pos direction"]), "guided")
 PRUNING = PruningConfig(threshold=0.001, max_heads=3, epochs=1, folds=2)
 TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
@@ -102,6 +112,9 @@ BASES = {
     "grand-sibling, joint": Base(
         "eisner_grand_sibling", ALL, JOINT, {"labels_kind": "joint", "pruning": PRUNING}
     ),
+    "vectors": Base("eisner", WITH_VECTORS),
+    "vectors, joint": Base("chu_liu_edmonds", WITH_VECTORS, JOINT, {"labels_kind": "joint"}),
+    "vectors alone": Base("eisner", ALONE, ALONE),
     "dual": Base("dual_decomposition", ALL, learned_as="grand-sibling, joint"),
     "dual, unpruned": Base("dual_decomposition", ALL, learned_as="grand-sibling"),
 }  # fmt: skip
@@ -403,8 +416,8 @@ JSONS: dict[str, str] = {
 FACTS: dict[str, str] = {
     "empty": "", "{}": "{}", "a list": "[]", "a number": "7", "nothing": "null", "no JSON": "{",
     "deep": "[" * 200_000, "deep tables": '{"a":' * 100_000, "not a number": "NaN", "nul": "\0",
-    "format alone": '{"format": 4}', "format twice": '{"format": 4, "format": 4}',
-    "1 MB of blanks": " " * 1_000_000 + '{"format": 4}', "3 MB of blanks": " " * 3_000_000,
+    "format alone": '{"format": 5}', "format twice": '{"format": 5, "format": 5}',
+    "1 MB of blanks": " " * 1_000_000 + '{"format": 5}', "3 MB of blanks": " " * 3_000_000,
 }  # fmt: skip
 
 
@@ -471,7 +484,9 @@ def entries() -> Iterator[Entry]:
         yield Entry("unchanged", base, lambda parts: None)
         for name in parts_of(base).arrays:
             yield from (
-                Entry(f"{name}: {what}", base, array(name, shape)) for what, shape in SHAPES.items()
+                Entry(f"{name}: {what}", base, array(name, shape))
+                for what, shape in SHAPES.items()
+                if not name.startswith("vectors")
             )
             yield Entry(f"{name}: missing", base, lambda parts, name=name: parts.arrays.pop(name))
         for decoder in DECODERS:
@@ -497,6 +512,7 @@ def entries() -> Iterator[Entry]:
             for what, value in (TYPES | HEADERS).items():
                 yield Entry(f"{name}: {what}", base, array(name, value))
     yield from of_facts()
+    yield from of_vectors()
     yield from of_words()
     yield from of_templates()
     yield from of_files()
@@ -515,7 +531,7 @@ def of_facts() -> Iterator[Entry]:
         yield Entry(f"table_rows: {value}", "first", fact("table_rows", value))
     for name in ("author", "feature_map", "__class__", "pruner_unit", "arrays2", "\n\x1b[2J"):
         yield Entry(f"an unknown fact: {name!r}", "first", fact(name, 1))
-    for value in (0, 1, 3, 5, 4.0, 3.0, "4", None, [4], True, 1 << 64):
+    for value in (0, 1, 4, 6, 5.0, 4.0, "5", None, [5], True, 1 << 64):
         yield Entry(
             f"format: {value!r}", "first", lambda parts, value=value: setattr(parts, "form", value)
         )
@@ -539,6 +555,56 @@ def of_facts() -> Iterator[Entry]:
     yield Entry(
         "labels of the heads alone", "heads alone", array("labels", np.zeros((64, 3), np.int16))
     )
+
+
+def of_vectors() -> Iterator[Entry]:
+    """Arrays and facts of word vectors, and templates of others."""
+    of_any = ("no rows", "one row", "one row less", "one row more", "twice the rows", "one axis",
+              "no axes", "transposed", "smallest numbers", "largest numbers", "8 bits")  # fmt: skip
+    for base in ("vectors", "vectors, joint", "vectors alone"):
+        parts = parts_of(base)
+        for name in (name for name in parts.arrays if name.startswith("vectors")):
+            for what in of_any:
+                yield Entry(f"{name}: {what}", base, array(name, SHAPES[what]))
+            for kind in ("i2", "i4", "i8", "u1", "f4", "f8"):
+                yield Entry(f"{name}: {kind}", base, array(name, TYPES.get(kind, _as_words)))
+            yield Entry(f"{name}: zeros", base, array(name, np.zeros_like))
+            yield Entry(f"{name}: ones", base, array(name, np.ones_like))
+            yield Entry(f"{name}: one axis more", base, array(name, lambda a: a[..., np.newaxis]))
+            for what in ("2^40 rows, no columns", "a product that wraps", "bytes too few"):
+                yield Entry(f"{name}: {what}", base, array(name, HEADERS[what]))
+        for name in (name for name in parts.facts if name.startswith("vectors")):
+            yield Entry(f"{name}: missing", base, lambda parts, name=name: parts.facts.pop(name))
+            for what, value in VALUES.items():
+                yield Entry(f"{name}: {what}", base, fact(name, value))
+        for old, new in (
+            ("hidden: 8", "hidden: 0"), ("hidden: 8", "hidden: 33"), ("hidden: 8", "hidden: -8"),
+            ("arc: 4", "arc: 0"), ("arc: 4", "arc: 33"), ("arc: 4", "arc: 513"),
+            ("label: 4", "label: 0"), ("label: 4", "label: 33"), ("- 2\n", ""), ("- 1\n", ""),
+            ("w+1.form", "w+1.pos"), ("w-1.pos", "w-4.pos"), ("- w.pos\n", ""), ("w.pos", "w.form"),
+            ("w.pos", "w.feats.*"), ("word_vectors", "vectors"), ("w.pos", "h.pos"),
+        ):  # fmt: skip
+            yield Entry(f"{old} -> {new}", base, text(
+                FEATURES, lambda known, old=old, new=new: _in_section(known, old, new)
+            ))  # fmt: skip
+        yield Entry("no section", base, text(FEATURES, lambda known: known.partition("word_v")[0]))
+    yield Entry("word vectors without arrays", "first", text(
+        FEATURES, lambda known: known + VECTORS
+    ))  # fmt: skip
+    yield Entry("arrays without word vectors", "first", lambda parts: parts.arrays.update({
+        name: found
+        for name, found in parts_of("vectors").arrays.items() if name.startswith("vectors")
+    }))  # fmt: skip
+
+
+def _in_section(known: str, old: str, new: str) -> str:
+    """The text of a set with something else in its section of word vectors."""
+    before, start, section = known.partition("word_vectors")
+    return before + (start + section).replace(old, new, 1)
+
+
+def _as_words(found: np.ndarray) -> np.ndarray:
+    return found.astype(np.int16)
 
 
 def of_words() -> Iterator[Entry]:

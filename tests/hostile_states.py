@@ -40,7 +40,7 @@ from tests.hostile_models import (
 from tests.runs import changed
 from tests.samples import treebank_of
 
-KINDS = ("first", "joint", "grand-sibling")
+KINDS = ("first", "joint", "grand-sibling", "vectors")
 ORIGIN = Origin("seed: 1\n", "0" * 64, "1" * 64)
 
 
@@ -113,16 +113,9 @@ def entries() -> Iterator[Entry]:
                 for value in (limits.min, limits.max, 0, 1):
                     yield Entry(f"{name}: {value}", kind, array(name, _filled(value)))
         for done in (
-            [-1, 0],
-            [0, -1],
-            [0, 0],
-            [1, 1],
-            [2, 1],
-            [3, 0],
-            [0, 2],
-            [1 << 62, 0],
-            [0, 1],
-        ):
+            [0, -1, 0], [0, 0, -1], [-1, 1, 0], [0, 0, 0], [0, 1, 1], [0, 2, 1], [0, 3, 0],
+            [0, 0, 2], [0, 1 << 62, 0], [0, 0, 1], [1, 1, 0], [1 << 62, 0, 0], [1, 0],
+        ):  # fmt: skip
             yield Entry(f"done: {done}", kind, array("done", np.array(done)))
         yield Entry("no arrays", kind, lambda s: s.arrays.clear())
         yield Entry("an unknown array", kind, array("bases", np.zeros(3)))
@@ -146,11 +139,11 @@ def of_facts() -> Iterator[Entry]:
     for what, text in YAMLS.items():
         yield Entry(f"config: {what}", "first", fact("config", text))
     yield Entry("an unknown fact", "first", fact("author", "x"))
-    for value in (0, 2, 4, 3.0, "3", None, True):
+    for value in (0, 3, 5, 4.0, "4", None, True):
         yield Entry(f"format: {value!r}", "first", lambda s, value=value: setattr(s, "form", value))
     for what, text in FACTS.items():
         yield Entry(f"facts: {what}", "first", lambda s, text=text: setattr(
-            s, "packed", pack(text.replace("4", str(FORMAT)), s.arrays)
+            s, "packed", pack(text.replace("5", str(FORMAT)), s.arrays)
         ))  # fmt: skip
     for what, content in PACKED.items():
         yield Entry(what, "first", lambda s, content=content: setattr(s, "packed", content))

@@ -323,7 +323,7 @@ def test_a_large_least_gain_leaves_the_projective_trees(decoder: str, tmp_path: 
 def test_case_38_another_format(folder: Path, value: object) -> None:
     facts, tensors = facts_of(folder)
     rewrite(folder, facts, tensors, form=value)
-    assert "format 4" in refused(folder)
+    assert "format 5" in refused(folder)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from gpuparse.model_folder import WEIGHTS
 from gpuparse.plain_yaml import parse_yaml
 
 FOLDER, STATE = "last", "state.safetensors"
-FORMAT = 3
+FORMAT = 4
 _SHOWN = 20  # keys of another config that are named
 
 

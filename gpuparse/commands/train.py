@@ -50,12 +50,13 @@ from gpuparse.learning import events
 from gpuparse.learning.mixing import ALONE, Processes, check_same, joined_processes
 from gpuparse.learning.stages.pruning import Pruned
 from gpuparse.learning.temperatures import fit_temperatures
-from gpuparse.learning.trainer import Trainer
+from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.learning.updates import check_learning
 from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
 from gpuparse.self_test import device_difference, with_random_weights
 
+VECTOR_SECONDS = 30  # of learning word vectors between two states, which are large
 MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose
 _UNREACHABLE = {
     "oracle": "replaced by the nearest projective ones",
@@ -277,12 +278,13 @@ class Run:
 
     def _learn(self, trainer: Trainer, origin: Origin) -> None:
         epochs = {
+            "vectors": self.config.word_vectors.epochs,
             "pruning": self.config.pruning.folds + 1,
             "arcs": self.config.learning.epochs,
             "labels": self.config.labels.epochs,
         }
         events = self._timed(trainer.learn())
-        began = time.monotonic()
+        began = kept = time.monotonic()
         for first in events:
             each = "parser" if first.stage == "pruning" else "epoch"
             what = f"{first.stage}, {each} {first.epoch} of {epochs[first.stage]}"
@@ -301,8 +303,11 @@ class Run:
             if trainer.pruned is not None and first.stage == "arcs" and first.epoch == 1:
                 self._say_pruned(trainer.pruned)
             # Before the next event is requested, which changes the weights.
-            checkpoint = Checkpoint(trainer.state(), self.learning_seconds)
-            write_checkpoint(self.output, origin, checkpoint)
+            is_last = first.epoch == epochs[first.stage]
+            if first.stage != "vectors" or is_last or time.monotonic() - kept > VECTOR_SECONDS:
+                checkpoint = Checkpoint(trainer.state(), self.learning_seconds)
+                write_checkpoint(self.output, origin, checkpoint)
+                kept = time.monotonic()
             if self.dev is not None:
                 self._say_dev(trainer, first.stage)
             began = time.monotonic()
@@ -334,7 +339,8 @@ class Run:
     def _say_dev(self, trainer: Trainer, stage: str) -> None:
         # After every epoch: parsing the development treebank is far cheaper than an epoch.
         names, scores = self._measures, self._dev_scores(trainer.model(16))
-        with_labels = f", {names[1]} {scores[1]:.2f}" if stage == "labels" else ""
+        are_learned = stage == "labels" or (stage == "vectors" and trainer.vectors_have_labels)
+        with_labels = f", {names[1]} {scores[1]:.2f}" if are_learned else ""
         self.tell(f"dev: {names[0]} {scores[0]:.2f}{with_labels}")
 
     @property
@@ -422,23 +428,10 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
             " trees, or data.partial=false"
         )
     arcs = load_templates(config.features)
-    if not arcs.arc:
-        raise ConfigError(f"features: the set {config.features!r} has no arc templates")
-    needs = DECODERS[config.decoder].needs
-    if needs and not any(getattr(arcs, part) for part in needs):
-        raise ConfigError(
-            f"features: the set {config.features!r} has no {' or '.join(needs)} templates, which"
-            f" decoder {config.decoder} needs"
-        )
     _check_guides(config, has_templates=bool(arcs.guide))
-    if config.labels.kind == "none":
-        return arcs, None
-    labels = load_templates(config.labels.features)
-    if not labels.label:
-        raise ConfigError(
-            f"labels.features: the set {config.labels.features!r} has no label templates"
-        )
-    if config.labels.kind == "joint":
+    labels = None if config.labels.kind == "none" else load_templates(config.labels.features)
+    check_templates(arcs, labels, config)
+    if labels is not None and config.labels.kind == "joint":
         check_joint_templates(labels)
     return arcs, labels
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-STAGES = ("arcs", "labels")  # those whose epochs are counted, in their order
+STAGES = ("vectors", "arcs", "labels")  # those whose epochs are counted, in their order
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Progress:
     Cost-augmented search makes mistakes on purpose; they are counted too.
     """
 
-    stage: str  # "pruning", "arcs" or "labels"
+    stage: str  # "vectors", "pruning", "arcs" or "labels"
     epoch: int  # from 1
     done: int
     total: int

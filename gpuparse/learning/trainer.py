@@ -16,7 +16,8 @@ from gpuparse.data.vocabulary import (
 )
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.features.plan import LINE, compile_plan
-from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, TemplateSet, fields_read
+from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, PARTS, TemplateSet, fields_read
+from gpuparse.features.word_vectors import compile_vectors, frequent_values
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import STAGES, Progress
 from gpuparse.learning.gold import read_gold
@@ -38,6 +39,7 @@ from gpuparse.learning.stages.pruning import (
     learn_pruning,
     pruning_shapes,
 )
+from gpuparse.learning.stages.vectors import VectorGold, VectorStage
 from gpuparse.learning.states import Shape, check_state
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.updates import AveragedWeights, Table, check_learning
@@ -45,8 +47,10 @@ from gpuparse.limits import MAX_LABELS
 from gpuparse.parser import Parser, check_guides, compile_joint
 from gpuparse.scoring.pruning import Arcs, all_cells
 from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, quantised
+from gpuparse.scoring.word_vectors import POINTS, WordVectors, frozen
 
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
+_DRAWN_FOR = {"arcs": 0, "labels": 1, "vectors": 3}  # what orders are drawn for; 2: mixing
 
 
 class Trainer:
@@ -92,7 +96,9 @@ class Trainer:
         pairs = frequent_pairs(treebank, MAX_ATTRIBUTE_PAIRS) if has_pairs else []
         self._arcs = arcs.expanded(attributes, pairs).only(self._decoder.parts)
         self._labels = labels.expanded(attributes, pairs) if labels else None
-        self._check_needs()
+        check_templates(self._arcs, self._labels, config)
+        if self._arcs.word_vectors and processes.count > 1:
+            raise ConfigError("word vectors are learned by one process: start one alone")
         self._vocabularies = vocabularies or self._see_values()
         self.plan = compile_plan(
             self._arcs, self._vocabularies, higher=self._decoder.is_higher_order
@@ -105,9 +111,12 @@ class Trainer:
             single_root=_SINGLE_ROOT[config.data.single_root],
             guide_row=self.plan.guide.row if self.plan.guide else None,
         )  # fmt: skip
-        self.features = hashed_map(config.feature_map.rows, self.plan.dense_lines)
+        rows = config.feature_map.rows if self._has_arc_stage else LINE
+        self.features = hashed_map(rows, self.plan.dense_lines)
         self.weights = AveragedWeights.zeros(self.features.n_rows)
         self._start_labels()
+        self._vectors = self._start_vectors()
+        self._frozen: tuple[int, WordVectors] | None = None  # with the epochs of their learning
         self._epochs_done = dict.fromkeys(STAGES, 0)
         self._mixing = Mixing(
             len(treebank), config.learning.shards,
@@ -116,14 +125,6 @@ class Trainer:
         self.pruned: Pruned | None = None
         if self._is_pruned:
             check_folds(len(treebank), config.pruning.folds)
-
-    def _check_needs(self) -> None:
-        needs = self._decoder.needs
-        if needs and not any(getattr(self._arcs, part) for part in needs):
-            raise ConfigError(
-                f"decoder {self.config.decoder} needs {' or '.join(needs)} templates, and the set"
-                f" {self._arcs.name!r} has none"
-            )
 
     def _see_values(self) -> Vocabularies:
         """The values of all fields that templates read."""
@@ -141,14 +142,39 @@ class Trainer:
             return
         self._gold_labels, self.label_names = gold_labels(self._treebank, self.gold)
         self._check_labels()
-        self.label_weights = label_weights(len(self.label_names), self.config)
+        rows = self.config.labels.rows if self._labels.label else 1
+        self.label_weights = label_weights(len(self.label_names), rows, self.config.labels.kind)
         if self.config.labels.kind == "joint":
             self._joint = self._joint_labels()
-        else:
+        elif self._labels.label:
             self._label_stage = LabelStage(
                 self._labels, self._vocabularies, self.gold, self._gold_labels,
                 self.label_weights, self.config,
             )  # fmt: skip
+
+    def _start_vectors(self) -> VectorStage | None:
+        """The word vectors before anything is learned."""
+        templates, config = self._arcs.word_vectors, self.config
+        if templates is None:
+            return None
+        has_row = frequent_values(
+            templates, self._vocabularies, self.gold.batch, config.word_vectors.min_count
+        )
+        self._vector_plan = compile_vectors(templates, self._vocabularies, has_row)
+        labels = self._gold_labels
+        return VectorStage(
+            templates,
+            self._vector_plan,
+            self.gold.arc_batch,
+            VectorGold(self.gold.arc_heads, None if labels is None else labels[self.gold.moved]),
+            config.word_vectors,
+            n_labels=len(self.label_names),
+            decoder=self._decoder.of_arcs,
+            single_root=self.single_root,
+            seed=config.seed,
+            threads=self._threads,
+            device=self._device if config.backend == "torch" else None,
+        )
 
     def _check_labels(self) -> None:
         """DataError for labels that no model may have."""
@@ -174,27 +200,53 @@ class Trainer:
         return self.gold.n_unreachable
 
     @property
+    def vectors_have_labels(self) -> bool:
+        """Whether word vectors score labels."""
+        templates = self._arcs.word_vectors
+        return bool(templates and templates.label and self._labels)
+
+    @property
     def _is_pruned(self) -> bool:
         return self._decoder.is_higher_order and self.config.pruning.max_heads is not None
 
+    @property
+    def _has_arc_stage(self) -> bool:
+        """Whether there are templates of arcs, and not word vectors alone."""
+        return bool(self._arcs.arc)
+
     def learn(self) -> Iterator[Progress]:
         """Learn all that is left to learn; yields events during and at the end of every epoch."""
+        while self._epochs_done["vectors"] < self._epochs()["vectors"]:
+            yield from self._learn_vector_epoch(self._epochs_done["vectors"])
         if self._is_pruned and self.pruned is None:
             self.pruned = yield from learn_pruning(
                 self.gold.arc_batch, self.plan, self.features.rows, self.gold.arc_heads,
                 self.config.pruning, self._decoder.of_arcs, self._first_order(),
                 single_root=self.single_root,
             )  # fmt: skip
-        while self._epochs_done["arcs"] < self.config.learning.epochs:
+        while self._epochs_done["arcs"] < self._epochs()["arcs"]:
             yield from self._learn_arc_epoch(self._epochs_done["arcs"])
         if self._label_stage is None:
             return
+        self._label_stage.see(self._seen_vectors())
         if not self.gold.graphs:
             self._label_stage.complete(complete_heads(self._arc_model(), self.gold, self.config))
-        while self._epochs_done["labels"] < self.config.labels.epochs:
+        while self._epochs_done["labels"] < self._epochs()["labels"]:
             tables = [self._label_stage.weights.table]
             epoch = self._epochs_done["labels"]
             yield from self._learn_epoch("labels", epoch, tables, self._label_stage.learn)
+
+    def _learn_vector_epoch(self, epoch: int) -> Iterator[Progress]:
+        """There are no shards of word vectors."""
+        assert self._vectors is not None
+        order = self.order("vectors", epoch)
+        for counts in self._vectors.learn(order, epoch * len(order)):
+            if counts.done == len(order):
+                self._epochs_done["vectors"] = epoch + 1
+                if epoch + 1 == self._epochs()["vectors"]:
+                    self._vectors.finish()
+            done, wrong, words = counts
+            yield Progress("vectors", epoch + 1, done, len(order), wrong, words)
 
     def _first_order(self) -> "_FirstOrder":
         config = replace(
@@ -204,9 +256,9 @@ class Trainer:
             learning=replace(self.config.learning, epochs=self.config.pruning.epochs),
             labels=replace(self.config.labels, kind="none"),
         )
+        templates = replace(self._arcs.first_order(), word_vectors=None)
         return _FirstOrder(
-            self._treebank, self._arcs.first_order(), config, self._guides, self._threads,
-            self._vocabularies,
+            self._treebank, templates, config, self._guides, self._threads, self._vocabularies
         )  # fmt: skip
 
     def _learn_arc_epoch(self, epoch: int) -> Iterator[Progress]:
@@ -244,13 +296,13 @@ class Trainer:
         n = len(self._treebank)
         if not self.config.learning.shuffle:
             return np.arange(n)
-        seeds = np.random.SeedSequence([self.config.seed, STAGES.index(stage), epoch])
+        seeds = np.random.SeedSequence([self.config.seed, _DRAWN_FOR[stage], epoch])
         return np.random.Generator(np.random.PCG64(seeds)).permutation(n)
 
     def _arc_model(self) -> ArcModel:
         return ArcModel(
             self.plan, self.features, self.weights, self._joint,
-            self.label_weights if self._joint else None, self.candidates(),
+            self.label_weights if self._joint else None, self.candidates(), self._seen_vectors(),
         )  # fmt: skip
 
     def candidates(self) -> Arcs | None:
@@ -286,6 +338,13 @@ class Trainer:
             else:
                 lines, label_scale = quantised(labels, bits)
                 label_weights = Weights(lines)
+        vectors = self._added_vectors()
+        if vectors:  # where they are alone, no weight decides how fine scores are
+            is_joint, are_labels = self._joint is not None, label_weights and label_weights.largest
+            if not (whole.any() or (is_joint and are_labels)):
+                scale = POINTS
+            if not are_labels:
+                label_scale = scale if is_joint else POINTS
         return Parser(
             templates=self._arcs,
             label_templates=self._labels,
@@ -302,8 +361,26 @@ class Trainer:
             arc_scale=1.0 / scale,
             label_scale=1.0 / label_scale,
             pruner=self.pruned.pruner if self.pruned else None,
+            vectors=vectors.with_points(scale, label_scale) if vectors else None,
             config=config,
         )
+
+    def _added_vectors(self) -> WordVectors | None:
+        """The word vectors so far, with the weight that their scores have beside templates."""
+        if self._vectors is None:
+            return None
+        done = self._epochs_done["vectors"]
+        if self._frozen is None or self._frozen[0] != done:
+            keys = self.config.word_vectors
+            weight = keys.weight if self._arcs.arc else 1.0
+            label_weight = keys.label_weight if self._labels and self._labels.label else 1.0
+            made = frozen(self._vectors.weights(), self._vector_plan, self.gold.batch)
+            self._frozen = done, made.with_units(weight, label_weight)
+        return self._frozen[1]
+
+    def _seen_vectors(self) -> WordVectors | None:
+        """The word vectors whose scores templates see while they are learned."""
+        return self._added_vectors() if self.config.word_vectors.together == "after" else None
 
     def _mean(self, weights: AveragedWeights, stage: str) -> np.ndarray:
         """The mean of the weights after each sentence; or the last ones."""
@@ -323,9 +400,11 @@ class Trainer:
             state["labels_weighted"] = self.label_weights.weighted
         if self.pruned is not None:
             state |= as_state(self.pruned)
+        if self._vectors is not None:
+            state |= {f"vectors_{name}": a for name, a in self._vectors.state().items()}
         return state
 
-    def _state_shapes(self, *, pruned: bool) -> dict[str, Shape]:
+    def _state_shapes(self, *, pruned: bool, vectors_over: bool) -> dict[str, Shape]:
         """The types and shapes of all arrays of a state of this run."""
         shapes = {"done": Shape(np.int64, (len(STAGES),))}
         for name, weights in (("arcs", self.weights), ("labels", self.label_weights)):
@@ -335,21 +414,31 @@ class Trainer:
         if pruned:
             n_rows = self.features.rows.rows + self.plan.arcs.dense_lines * LINE
             shapes |= pruning_shapes(self.gold.arc_batch, n_rows)
+        if self._vectors is not None:
+            of_vectors = self._vectors.shapes(is_finished=vectors_over).items()
+            shapes |= {f"vectors_{name}": shape for name, shape in of_vectors}
         return shapes
 
     def _epochs(self) -> dict[str, int]:
         """How many epochs each stage has."""
-        of_labels = self.config.labels.epochs if self._label_stage else 0
-        return {"arcs": self.config.learning.epochs, "labels": of_labels}
+        return {
+            "vectors": self.config.word_vectors.epochs if self._vectors else 0,
+            "arcs": self.config.learning.epochs if self._has_arc_stage else 0,
+            "labels": self.config.labels.epochs if self._label_stage else 0,
+        }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Continue from the `state` of a trainer with the same arguments.
 
         Raises: ModelError: the state is of another run, or of none.
         """
-        shapes = self._state_shapes(pruned=self._is_pruned and "pruner" in state)
+        vectors_over = "vectors_counts" not in state
+        pruned = self._is_pruned and "pruner" in state
+        shapes = self._state_shapes(pruned=pruned, vectors_over=vectors_over)
         check_state(state, shapes, self._epochs())
-        if self._is_pruned and "pruner" not in state and state["done"].any():
+        if vectors_over != (state["done"][0] == self._epochs()["vectors"]):
+            raise ModelError("a damaged state: its word vectors are not those of its epochs")
+        if self._is_pruned and "pruner" not in state and state["done"][1:].any():
             raise ModelError("a damaged state: it has no candidate arcs")
         self._epochs_done = dict(zip(STAGES, state["done"].tolist(), strict=True))
         self.weights = AveragedWeights(state["arcs"], state["arcs_weighted"])
@@ -359,11 +448,62 @@ class Trainer:
                 self._joint = self._joint_labels()
             elif self._label_stage:
                 self._label_stage.weights = self.label_weights
+        if self._vectors is not None:
+            prefix = "vectors_"
+            self._vectors.restore(
+                {
+                    name.removeprefix(prefix): a
+                    for name, a in state.items()
+                    if name.startswith(prefix)
+                }
+            )
+            self._frozen = None
         if self._is_pruned and "pruner" in state:
             self.pruned = from_state(
                 state, self.config.pruning, self._decoder.of_arcs, self.gold.arc_batch,
                 self.gold.arc_heads,
             )  # fmt: skip
+
+
+def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunConfig) -> None:
+    """Make sure that sets of templates, decoder and kind of labels go together.
+
+    Raises: ConfigError: they do not.
+    """
+    decoder, vectors = DECODERS[config.decoder], arcs.word_vectors
+    which = f"the set {arcs.name!r}"
+    if decoder.needs and not any(getattr(arcs, part) for part in decoder.needs):
+        raise ConfigError(
+            f"features: {which} has no {' or '.join(decoder.needs)} templates, which decoder"
+            f" {config.decoder} needs"
+        )
+    others = [part for part in PARTS if part not in ("arc", "label") and getattr(arcs, part)]
+    if not arcs.arc and (others or not vectors):
+        raise ConfigError(f"features: {which} has no arc templates")
+    if vectors and decoder.gives_graphs:
+        raise ConfigError(
+            f"features: {which} has word vectors, which learn from trees, and decoder"
+            f" {config.decoder} finds graphs: choose a decoder of trees"
+        )
+    if vectors and config.data.partial:
+        raise ConfigError(
+            f"data.partial: word vectors, which {which} has, learn from whole trees: choose a set"
+            " without them"
+        )
+    if vectors and config.backend == "torch" and config.word_vectors.together == "after":
+        raise ConfigError(
+            "word_vectors.together after: only native code learns templates with word vectors:"
+            " choose learning.backend=cpu, or apart"
+        )
+    if labels is None:
+        return
+    if not labels.label and not (vectors and vectors.label):
+        raise ConfigError(f"labels.features: the set {labels.name!r} has no label templates")
+    if labels.label and not arcs.arc and config.labels.kind == "joint":
+        raise ConfigError(
+            f"labels.kind joint: {which} has no arc templates, so that labels can have none:"
+            " choose labels.features=vectors, or second-stage"
+        )
 
 
 @dataclass(frozen=True, eq=False)

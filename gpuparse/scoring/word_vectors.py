@@ -36,6 +36,7 @@ _LARGEST_SCALE = 255
 _MAX_SUM = 1 << 30  # of 32 bits, with room for rounding
 MOST_POINTS = (1 << 28) - 1  # that vectors add to a score
 _MAX_SHIFT = 62
+_MAX_LEARNED = 1e9  # of a learned weight
 _MOST_NODES = 20_000  # that ranges are chosen by
 _NODES_AT_ONCE = 2_000
 _PERCENTILE = 99.9  # of the numbers at nodes; larger ones are cut to the end of their range
@@ -131,14 +132,16 @@ def frozen(
     """Learned weights as whole numbers.
 
     Args:
-        weights: finite. plan: with their rows.
+        weights: finite, of at most _MAX_LEARNED. plan: with their rows.
         batch: training sentences, by whose nodes ranges are chosen.
         arc_points, label_points: points of the templates' whole-number weights a unit of cost.
     Raises: ScoreError: weights are not finite, or scores are too large.
     Cost: one pass over the weights, and over at most _MOST_NODES nodes of the batch.
     """
-    if not all(np.isfinite(array).all() for array in weights):
-        raise ScoreError("word vectors that are not finite cannot be stored; learning diverged")
+    if not all(np.abs(array).max(initial=0.0) <= _MAX_LEARNED for array in weights):
+        raise ScoreError(
+            "word vectors that are not finite, or too large, cannot be stored; learning diverged"
+        )
     weights = VectorWeights(*(array.astype(np.float64) for array in weights))
     weights = _padded(weights)
     layer, vectors = _freeze_layer(weights, _node_sums(weights, plan, batch))
@@ -403,7 +406,9 @@ def _label_blocks(*terms: np.ndarray) -> tuple[np.ndarray, ...]:
     more = -len(constants) % LABEL_LANES
     blocks = [
         np.ascontiguousarray(
-            np.pad(term, ((0, more), (0, 0))).reshape(-1, term.shape[1] // 2, 2).transpose(1, 0, 2)
+            np.pad(term, ((0, more), (0, 0)))
+            .reshape(len(constants) + more, term.shape[1] // 2, 2)
+            .transpose(1, 0, 2)
         )
         for term in of_numbers
     ]
@@ -412,7 +417,7 @@ def _label_blocks(*terms: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def _by_label(blocks: np.ndarray) -> np.ndarray:
     """(L, PL) numbers of labels as `WordVectors` has them."""
-    return blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
+    return blocks.transpose(1, 0, 2).reshape(blocks.shape[1], 2 * len(blocks))
 
 
 def _by_group(matrix: np.ndarray) -> np.ndarray:

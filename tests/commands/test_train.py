@@ -182,7 +182,7 @@ def test_faulty_sentences_stop_it_or_are_left_out(trained, train_run, tmp_path):
         (
             ["features=extendet"],
             2,
-            " or extended or extended-guided or grandchildren or graph-labels or",
+            " or extended or extended-guided or extended-vectors or grandchildren or graph-labels",
         ),
         (["features=none.yaml"], 2, "none.yaml"),
         (["labels.features=mcdonald-2005"], 2, "has no label templates"),

@@ -103,7 +103,7 @@ def test_what_is_not_learned_with_them_is_refused(decoder: str, change: dict, me
 @every_decoder
 def test_templates_must_be_there(decoder: str) -> None:
     missing = " or ".join(DECODERS[decoder].needs)
-    text = f"decoder {decoder} needs {missing} templates, and the set 'first' has none"
+    text = f"the set 'first' has no {missing} templates, which decoder {decoder} needs"
     first = replace(FIRST_ORDER, name="first")
     with pytest.raises(ConfigError, match=text):
         Trainer(

@@ -16,6 +16,7 @@ from gpuparse.learning.mixing import Counts
 from gpuparse.learning.updates import AveragedWeights, update_rule
 from gpuparse.scoring.native import GraphHeads, sentences_of
 from gpuparse.scoring.weights import stride_of
+from gpuparse.scoring.word_vectors import WordVectors
 
 SLICE = 256  # sentences between two events
 _DEPREL = 7
@@ -29,14 +30,16 @@ def gold_labels(treebank: Treebank, gold: GoldTrees) -> tuple[np.ndarray, list[s
     return gold.by_token(np.where(treebank.heads < 0, -1, ids)), names
 
 
-def label_weights(n_labels: int, config: RunConfig) -> AveragedWeights:
+def label_weights(n_labels: int, rows: int, kind: str) -> AveragedWeights:
     """The weights of labels before anything is learned: lines of one weight a label.
 
     Where labels are found with the trees, there is a whole number of blocks of LINE lines, and
     lines are padded with zeros for vector instructions.
+
+    rows: weights of all lines, where there is room. kind: "second-stage" or "joint".
     """
-    n_lines = max(1, config.labels.rows // n_labels)
-    if config.labels.kind != "joint":
+    n_lines = max(1, rows // n_labels)
+    if kind != "joint":
         return AveragedWeights.zeros(n_lines, n_labels)
     return AveragedWeights.zeros(max(1, n_lines // LINE) * LINE, stride_of(n_labels))
 
@@ -64,11 +67,16 @@ class LabelStage:
         self.weights = weights
         self._rule = native.struct("UpdateRule", update_rule(config))
         self._plan = native.struct("LabelPlan", plan)
+        self._vectors = None
 
     def complete(self, heads: np.ndarray) -> None:
         """Take heads (T,) for words that lack one; nothing is learned of their labels."""
         self._labels = np.where(self._heads != heads, -1, self._labels)
         self._heads = heads
+
+    def see(self, vectors: WordVectors | None) -> None:
+        """Learn labels with the scores of word vectors added to theirs."""
+        self._vectors = native.struct("WordVectors", vectors) if vectors else None
 
     def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
         """Learn from sentences in their order; `seen` came before."""
@@ -88,7 +96,7 @@ class LabelStage:
             arcs = GraphHeads(graphs.arc_starts, graphs.arc_heads, graphs.may_be_primary)
             labels = graphs.relations
         wrong: int = native.call(
-            "learn_labels", sentences_of(part), self._plan, None, self._rule, self._heads, arcs,
-            labels, seen, self.weights.array, self.weights.weighted,
+            "learn_labels", sentences_of(part), self._plan, self._vectors, self._rule, self._heads,
+            arcs, labels, seen, self.weights.array, self.weights.weighted,
         )  # fmt: skip
         return wrong

@@ -18,6 +18,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.errors import ConfigError, NoTreeError
 from gpuparse.features.word_vectors import VectorPlan, VectorTemplates
 from gpuparse.learning.mixing import Counts
+from gpuparse.learning.states import Shape
 from gpuparse.scoring.native import make_search, sentences_of
 from gpuparse.scoring.word_vectors import VectorWeights
 
@@ -205,17 +206,22 @@ class VectorStage:
         )  # fmt: skip
         if not label:
             gold = gold._replace(labels=None)
-        task = VectorTask(batch, plan, self.sizes, gold, decoder, single_root)
+        self._task = VectorTask(batch, plan, self.sizes, gold, decoder, single_root)
         self._config, self._batch, self._seed = config, batch, seed
+        self._threads, self._device = threads, device
         self._loss = LOSSES.index(config.loss)
         self._steps, self._snapshots = 0, 0
-        weights = initial_weights(self.sizes, seed)
-        if device is None and native.is_available():
-            self._engine: VectorEngine = NativeVectorEngine(task, weights, threads)
-        else:
-            from gpuparse.learning.vectors_on_device import TorchVectorEngine
+        self._engine: VectorEngine | None = self._new_engine()
+        self._result: VectorTables | None = None
 
-            self._engine = TorchVectorEngine(task, weights, device or "cpu")
+    def _new_engine(self) -> VectorEngine:
+        """An engine with the weights before anything is learned."""
+        weights = initial_weights(self.sizes, self._seed)
+        if self._device is None and native.is_available():
+            return NativeVectorEngine(self._task, weights, self._threads)
+        from gpuparse.learning.vectors_on_device import TorchVectorEngine
+
+        return TorchVectorEngine(self._task, weights, self._device or "cpu")
 
     def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
         """Learn from sentences in their order; `seen` came before.
@@ -235,18 +241,44 @@ class VectorStage:
 
     def weights(self) -> VectorWeights:
         """The mean of the weights of the second half of training; before it, those of now."""
-        state = self._engine.state()
-        kind = "mean" if self._snapshots else "weights"
+        state = self.state()
+        kind = "mean" if self._result or self._snapshots else "weights"
         table, dense = state[f"table_{kind}"], state[f"dense_{kind}"]
         return VectorWeights(table, *self.sizes.parts(dense))
 
+    def finish(self) -> None:
+        """Keep the result alone, in memory and in states; nothing more is learned."""
+        state = self.state()
+        self._result = VectorTables(state["table_mean"], state["dense_mean"])
+        self._engine = None
+
     def state(self) -> dict[str, np.ndarray]:
-        """All that learning goes on from between two epochs."""
+        """All that learning goes on from between two epochs; the result, where it is finished."""
+        if self._result:
+            return {"table_mean": self._result.table, "dense_mean": self._result.dense}
+        assert self._engine is not None
         counts = np.array([self._steps, self._snapshots])
         return {**self._engine.state(), "counts": counts}
 
+    def shapes(self, *, is_finished: bool) -> dict[str, Shape]:
+        """The types and shapes of the arrays of a state."""
+        shapes: dict[str, Shape] = {}
+        for part, sizes in (
+            ("table", (self.sizes.n_rows, self.sizes.width)), ("dense", (self.sizes.n_dense,))
+        ):  # fmt: skip
+            shapes[f"{part}_mean"] = Shape(np.float32, sizes)
+            if not is_finished:
+                shapes[f"{part}_weights"] = Shape(np.float32, sizes)
+                shapes[f"{part}_moments"] = Shape(np.float32, (2, *sizes))
+        return shapes if is_finished else shapes | {"counts": Shape(np.int64, (2,))}
+
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a state of the same task."""
+        if "counts" not in state:
+            self._result = VectorTables(state["table_mean"], state["dense_mean"])
+            self._engine = None
+            return
+        self._engine, self._result = self._engine or self._new_engine(), None
         self._steps, self._snapshots = map(int, state["counts"])
         self._engine.restore(state)
 
@@ -261,6 +293,7 @@ class VectorStage:
         )  # fmt: skip
         optimizer = OPTIMIZERS.index(config.optimizer)
         step = VectorStep(optimizer, rate, FIRST_DECAY, SECOND_DECAY, self._steps)
+        assert self._engine is not None
         wrong = self._engine.step(mini, learning, step)
         if wrong < 0:
             raise NoTreeError(
@@ -275,6 +308,7 @@ class VectorStage:
         ended = SNAPSHOTS * now // n
         if ended > SNAPSHOTS * before // n and ended >= half:
             self._snapshots += 1
+            assert self._engine is not None
             self._engine.average(self._snapshots)
 
 

@@ -1,0 +1,250 @@
+"""Models with word vectors: learned, added to templates, stored, and continued after a stop."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuparse.commands.checkpoint import Checkpoint, Origin, read_checkpoint, write_checkpoint
+from gpuparse.confidence import parse_with_confidence
+from gpuparse.config import RunConfig, WordVectorsConfig
+from gpuparse.errors import ConfigError, ModelError
+from gpuparse.features.templates import TemplateSet, parse_set
+from gpuparse.learning.trainer import Trainer, check_templates
+from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
+from gpuparse.parser import Parser
+from tests.runs import changed, run_config
+from tests.samples import random_sentences, template_set_text, treebank_of
+
+SECTION = """
+word_vectors:
+  hidden: 8
+  arc: 4
+  label: 4
+  distance: [1, 2]
+  templates: [w.form, w.pos, w.feats.*, w-1.pos, w+1.lemma]
+"""
+ALONE = parse_set(SECTION, "alone")
+ARCS = ["h.form m.form", "h.pos m.pos direction distance"]
+BOTH = parse_set(template_set_text(arc=ARCS) + SECTION, "both")
+LABELS = parse_set(template_set_text(label=["m.form h.pos direction"]), "labels")
+KEYS = WordVectorsConfig(epochs=3, batch_size=4, learning_rate=0.02, min_count=1, dropout=0.1)
+TRAIN = treebank_of(random_sentences(5, 30, 8))
+TEST = treebank_of(random_sentences(6, 20, 10))
+
+
+def config_of(keys: WordVectorsConfig = KEYS, **change: object) -> RunConfig:
+    small = {"map_rows": 1 << 12, "label_rows": 1 << 8, "epochs": 2, "label_epochs": 2}
+    return replace(run_config(**small | change), word_vectors=keys)
+
+
+def trainer_of(
+    templates: TemplateSet = ALONE, labels: TemplateSet | None = ALONE, **change: object
+) -> Trainer:
+    return Trainer(TRAIN, templates, labels, config_of(**change))
+
+
+def learned(trainer: Trainer) -> Trainer:
+    for _ in trainer.learn():
+        pass
+    return trainer
+
+
+def right(model: Parser, *, labels: bool = False) -> float:
+    """The share of words of the training treebank with the right head, or label."""
+    found = model.parse(TRAIN)
+    if not labels:
+        return float((found.heads == TRAIN.heads).mean())
+    gold = [sentence.labels for sentence in TRAIN]
+    named = [name for names in gold for name in names]
+    assert found.labels is not None
+    return float(
+        np.mean([model.labels[k] == name for k, name in zip(found.labels, named, strict=True)])
+    )
+
+
+def assert_same(one: Parser, other: Parser) -> None:
+    first, second = one.parse(TEST), other.parse(TEST)
+    assert np.array_equal(first.heads, second.heads)
+    assert first.labels is not None
+    assert second.labels is not None
+    assert np.array_equal(first.labels, second.labels)
+
+
+@pytest.mark.parametrize("kind", ["second-stage", "joint"])
+@pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds"])
+def test_vectors_alone_learn_heads_and_labels(decoder: str, kind: str) -> None:
+    keys = replace(KEYS, epochs=20)
+    trainer = trainer_of(decoder=decoder, labels_kind=kind, keys=keys)
+    before = trainer.model(16)
+    stages = {event.stage for event in trainer.learn()}
+    assert stages == {"vectors"}
+    model = trainer.model(16)
+    assert not model.arcs.array.any()
+    assert right(model) > right(before) + 0.2
+    assert right(model, labels=True) > 0.5
+
+
+def test_templates_are_learned_apart_unless_they_see_vectors() -> None:
+    alone = learned(trainer_of(replace(BOTH, word_vectors=None), LABELS)).model(16)
+    apart = learned(trainer_of(BOTH, LABELS)).model(16)
+    after = learned(trainer_of(BOTH, LABELS, keys=replace(KEYS, together="after"))).model(16)
+    assert np.array_equal(apart.arcs.array, alone.arcs.array)
+    assert not np.array_equal(after.arcs.array, alone.arcs.array)
+    assert not np.array_equal(after.label_weights.array, alone.label_weights.array)
+    assert not np.array_equal(apart.parse(TEST).heads, alone.parse(TEST).heads)
+    assert_same(replace(apart, vectors=None), alone)
+
+
+def test_weights_say_how_much_vectors_count() -> None:
+    heavy = replace(KEYS, weight=100.0, label_weight=100.0)
+    alone = learned(trainer_of(ALONE, ALONE)).model(16)
+    both = learned(trainer_of(BOTH, LABELS, keys=heavy)).model(16)
+    light = learned(trainer_of(BOTH, LABELS)).model(16)
+    same = [(m.parse(TEST).heads == alone.parse(TEST).heads).mean() for m in (light, both)]
+    assert same[0] < same[1]
+    assert same[1] > 0.95
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_no_bit(threads: int) -> None:
+    one, several = (
+        learned(Trainer(TRAIN, BOTH, LABELS, config_of(), threads=n)).model(16)
+        for n in (1, threads)
+    )
+    assert one.vectors is not None
+    assert several.vectors is not None
+    for name in one.vectors._fields[1:]:
+        assert np.array_equal(getattr(one.vectors, name), getattr(several.vectors, name)), name
+    assert_same(one, several)
+
+
+@pytest.mark.parametrize("stop", [("vectors", 1), ("vectors", 3), ("arcs", 1), ("labels", 1)])
+def test_a_run_goes_on_from_a_stop_to_the_same_bytes(stop: tuple[str, int], tmp_path: Path):
+    origin = Origin("", "", "")
+    whole, first = learned(trainer_of(BOTH, LABELS)).model(16), trainer_of(BOTH, LABELS)
+    for event in first.learn():
+        if event.epoch_is_over and (event.stage, event.epoch) == stop:
+            write_checkpoint(tmp_path, origin, Checkpoint(first.state(), 0.0))
+            break
+    again = trainer_of(BOTH, LABELS)
+    again.restore(read_checkpoint(tmp_path, origin).state)
+    model = learned(again).model(16)
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder, each in zip(folders, (whole, model), strict=True):
+        folder.mkdir()
+        save_parser(each, folder)
+    assert (folders[0] / WEIGHTS).read_bytes() == (folders[1] / WEIGHTS).read_bytes()
+
+
+def test_a_state_of_other_vectors_is_refused() -> None:
+    state = learned(trainer_of(BOTH, LABELS)).state()
+    other = parse_set(template_set_text(arc=ARCS) + SECTION.replace("arc: 4", "arc: 5"), "both")
+    with pytest.raises(ModelError, match="vectors_"):
+        trainer_of(other, LABELS).restore(state)
+    with pytest.raises(ModelError, match="missing or unknown"):
+        trainer_of(replace(BOTH, word_vectors=None), LABELS).restore(state)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize(
+    ("templates", "labels", "keys"),
+    [
+        (ALONE, ALONE, {}),
+        (ALONE, None, {}),
+        (ALONE, LABELS, {}),
+        (BOTH, LABELS, {"decoder": "chu_liu_edmonds"}),
+        (BOTH, LABELS, {"labels_kind": "joint"}),
+        (BOTH, ALONE, {"labels_kind": "joint"}),
+    ],
+)
+def test_saved_and_loaded(
+    templates: TemplateSet, labels: TemplateSet | None, keys: dict, bits: int, tmp_path: Path
+) -> None:
+    model = learned(trainer_of(templates, labels, **keys)).model(bits)
+    save_parser(model, tmp_path)
+    again = load_parser(tmp_path)
+    assert again.vectors is not None
+    for name, found in again.vectors._asdict().items():
+        if name != "plan":
+            assert np.array_equal(found, getattr(model.vectors, name)), name
+    for name, found in again.vectors.plan._asdict().items():
+        assert np.array_equal(found, getattr(model.vectors.plan, name)), name
+    for one, other in (
+        (model.parse(TEST), again.parse(TEST)),
+        (parse_with_confidence(model, TEST), parse_with_confidence(again, TEST)),
+    ):
+        assert np.array_equal(one.heads, other.heads)
+        assert (labels is None) == (one.labels is None)
+        if labels is not None:
+            assert np.array_equal(one.labels, other.labels)
+    assert np.array_equal(
+        parse_with_confidence(model, TEST).head_probabilities,
+        parse_with_confidence(again, TEST).head_probabilities,
+    )
+
+
+def test_probabilities_are_those_of_vectors_too() -> None:
+    model = learned(trainer_of(BOTH, LABELS)).model(16)
+    without = replace(model, vectors=None)
+    with_vectors, other = (parse_with_confidence(each, TRAIN) for each in (model, without))
+    assert not np.array_equal(with_vectors.head_probabilities, other.head_probabilities)
+    assert not np.array_equal(with_vectors.label_probabilities, other.label_probabilities)
+
+
+def test_long_sentences_of_a_pruned_parser_have_the_scores_of_its_pruner() -> None:
+    text = template_set_text(arc=ARCS, sibling=["s.pos m.pos"])
+    text += "grandparent:\n  - templates: [g.pos h.pos m.pos]\n" + SECTION
+    config = config_of(decoder="eisner_grand_sibling", pruning_epochs=1, folds=2)
+    config = changed(config, max_heads=3)
+    model = learned(Trainer(TRAIN, parse_set(text, "all"), LABELS, config)).model(16)
+    lower = model.lower_order()
+    assert model.pruner is not None
+    assert np.array_equal(lower.arcs.array, model.pruner.weights.array)
+    assert lower.vectors is not None
+    assert lower.vectors.arc_multiplier == 0
+    assert lower.vectors.label_multiplier == model.vectors.label_multiplier
+    found = model.parse(TEST, max_cells=1200)
+    assert (found.orders > 0).any()
+
+
+@pytest.mark.parametrize(
+    ("templates", "labels", "keys", "message"),
+    [
+        (ALONE, None, {"decoder": "eisner_sibling"}, "has no sibling templates"),
+        (
+            parse_set(template_set_text(sibling=["s.pos m.pos"], label=["m.pos"]) + SECTION, "x"),
+            None, {"decoder": "eisner_sibling"}, "'x' has no arc templates",
+        ),
+        (LABELS, None, {}, "'labels' has no arc templates"),
+        (
+            parse_set(template_set_text(arc=ARCS, sibling=["s.pos m.pos"]) + SECTION, "x"),
+            None, {"decoder": "multi_parent"}, "learn from trees, and decoder multi_parent",
+        ),
+        (replace(BOTH, word_vectors=None), ALONE, {}, "'alone' has no label templates"),
+        (ALONE, LABELS, {"labels_kind": "joint"}, "choose labels.features=vectors"),
+        (
+            BOTH, None, {"backend": "torch", "keys": replace(KEYS, together="after")},
+            "only native code learns templates with word vectors",
+        ),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together(
+    templates: TemplateSet, labels: TemplateSet | None, keys: dict, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_templates(templates, labels, config_of(**keys))
+
+
+def test_words_without_heads_are_refused() -> None:
+    config = config_of()
+    config = replace(config, data=replace(config.data, partial=True))
+    with pytest.raises(ConfigError, match="learn from whole trees"):
+        check_templates(ALONE, None, config)
+
+
+def test_shards_leave_vectors_as_they_are() -> None:
+    one, several = (learned(trainer_of(BOTH, LABELS, shards=n)).model(16) for n in (1, 3))
+    assert not np.array_equal(one.arcs.array, several.arcs.array)
+    assert np.array_equal(one.vectors.table, several.vectors.table)
