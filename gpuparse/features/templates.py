@@ -64,6 +64,7 @@ SETS = Path(__file__).parent / "sets"
 MAX_ATTRIBUTE_PAIRS = 64  # that `feats.*` with `feats.**` stands for
 SUFFIXES = ("direction", "distance")
 PARTS = {kind.name: kind.roles for kind in PART_KINDS}
+_KEYS_OF_BLOCKS = "a block of templates has the keys suffixes and templates"
 _ONE_AND_ANOTHER = frozenset(("feats.*", "feats.**"))
 _KEYS = ("name", "distance", *PARTS, SECTION)
 
@@ -328,15 +329,21 @@ def _parse_part(content: object, part: str) -> tuple[Template, ...]:
     """Blocks, or the name of a shipped set whose templates of that part are taken."""
     if not isinstance(content, str):
         return _parse_blocks(content, part)
-    found: tuple[Template, ...] = ()
-    if content in shipped_sets():
-        found = getattr(load_templates(content), part)
+    found = _shipped(content, part)
     if not found:
-        raise ConfigError(
-            f"{part}: a list of blocks is expected, or one of {', '.join(shipped_sets())} that"
-            f" has {part} templates"
-        )
+        raise ConfigError(f"{part}: a list of blocks is expected, or {_one_with(part)}")
     return found
+
+
+def _shipped(name: str, part: str) -> tuple[Template, ...]:
+    found: tuple[Template, ...] = ()
+    if name in shipped_sets():
+        found = getattr(load_templates(name), part)
+    return found
+
+
+def _one_with(part: str) -> str:
+    return f"one of {', '.join(shipped_sets())} that has {part} templates"
 
 
 def _parse_section(content: object) -> VectorTemplates | None:
@@ -350,21 +357,27 @@ def _parse_section(content: object) -> VectorTemplates | None:
 
 
 def _parse_blocks(blocks: object, part: str) -> tuple[Template, ...]:
-    """Blocks are {suffixes: [...], templates: [...]}: every template with every suffix."""
+    """Templates of blocks and of shipped sets that are named between them, each once."""
     templates: dict[tuple[frozenset[Atom], str | None, frozenset[str]], Template] = {}
     if not isinstance(blocks, list | None):
         raise ConfigError(f"{', '.join(PARTS)}: a list of blocks is expected")
     for block in blocks or []:
-        if not isinstance(block, dict) or set(block) - {"suffixes", "templates"}:
-            raise ConfigError("a block of templates has the keys suffixes and templates")
-        suffixes, texts = block.get("suffixes", [""]), block.get("templates", [])
-        if not (isinstance(suffixes, list) and isinstance(texts, list)):
-            raise ConfigError("suffixes and templates: lists are expected")
-        for text in texts:
-            for suffix in suffixes:
-                template = parse_template(f"{text} {suffix}", part)
-                meaning = frozenset(template.atoms), template.between, template.suffix
-                if meaning in templates:
-                    raise ConfigError(f"template '{template}' appears twice")
-                templates[meaning] = template
+        found = _shipped(block, part) if isinstance(block, str) else _parse_block(block, part)
+        if isinstance(block, str) and not found:
+            raise ConfigError(f"{_KEYS_OF_BLOCKS}, or is {_one_with(part)}")
+        for template in found:
+            meaning = frozenset(template.atoms), template.between, template.suffix
+            if meaning in templates:
+                raise ConfigError(f"template '{template}' appears twice")
+            templates[meaning] = template
     return tuple(templates.values())
+
+
+def _parse_block(block: object, part: str) -> tuple[Template, ...]:
+    """A block is {suffixes: [...], templates: [...]}: every template with every suffix."""
+    if not isinstance(block, dict) or set(block) - {"suffixes", "templates"}:
+        raise ConfigError(_KEYS_OF_BLOCKS)
+    suffixes, texts = block.get("suffixes", [""]), block.get("templates", [])
+    if not (isinstance(suffixes, list) and isinstance(texts, list)):
+        raise ConfigError("suffixes and templates: lists are expected")
+    return tuple(parse_template(f"{text} {suffix}", part) for text in texts for suffix in suffixes)

@@ -235,6 +235,10 @@ def test_faulty_templates(text: str, message: str) -> None:
             "has the keys name, distance, arc, sibling, end, guide",
         ),
         ("arc: {\n", "a.yaml"),
+        ("arc: [extended, extended]\n", "'h.form h.pos direction' appears twice"),
+        ("arc: [extended, {templates: [h.form direction]}]\n", "appears twice"),
+        ("arc: [labels]\n", "suffixes and templates, or is one of"),
+        ("label: [extended]\n", "that has label templates"),
         ("arc: []\narc: []\n", "is already in line 1"),
     ],
 )
@@ -363,6 +367,13 @@ def test_every_attribute_in_turn() -> None:
         "g.feats.Number m.feats.Case",
     ]
     assert [str(t) for t in templates.expanded([]).arc] == [str(t) for t in templates.arc]
+
+
+def test_shipped_sets_are_taken_between_blocks() -> None:
+    text = "arc:\n  - extended\n  - {templates: [h.feats.Case m.pos]}\nsibling: [extended]\n"
+    templates, extended = parse_set(text, "a"), load_templates("extended")
+    assert templates.arc == (*extended.arc, parse_template("h.feats.Case m.pos"))
+    assert templates.sibling == extended.sibling
 
 
 def test_pairs_of_attributes() -> None:
