@@ -183,8 +183,8 @@ def test_a_template_set_that_is_not_shipped_is_told_with_all_other_errors(config
     assert errors[0] == (
         "command line: features: expected carreras-2007 or carreras-2007-h or carreras-2007-h-mo or"
         " extended or extended-guided or extended-vectors or grandchildren or graph-labels or"
-        " guided or joint-labels or labels or mcdonald-2005 or mcdonald-pereira-2006 or third-order or"
-        " vectors or a YAML file's path, not 'extendet'"
+        " guided or joint-labels or labels or mcdonald-2005 or mcdonald-pereira-2006 or"
+        " third-order or vectors or a YAML file's path, not 'extendet'"
     )
     assert [error.split(":")[1] for error in errors] == [" features", " labels.features", " sead"]
 

@@ -101,6 +101,40 @@ def test_case_46_the_same_bytes_again_wherever_and_with_any_threads(trained, tra
     assert contents(tmp_path / "model") == contents(trained.model)
 
 
+def test_word_vectors_are_learned_first_and_go_on_after_a_stop(train_run, tmp_path, monkeypatch):
+    words = [
+        "features=extended-vectors",
+        "word_vectors.epochs=2",
+        "learning.epochs=1",
+        "data.dev=null",
+    ]
+    code, out, lines = train_run(*words)
+    assert code == 0
+    said = [line.split()[1] for line in lines if " epoch " in line]
+    assert said == ["vectors,"] * 2 + ["arcs,"] + ["labels,"] * 2
+    assert any("vectors, epoch 2 of 2: 300 sentences in " in line for line in lines)
+    whole = contents(tmp_path / "model")
+
+    class StopError(Exception):
+        pass
+
+    def stop(*_):
+        write_checkpoint(*_)
+        raise StopError
+
+    write_checkpoint = train.write_checkpoint
+    monkeypatch.setattr(train, "write_checkpoint", stop)
+    monkeypatch.setattr(train, "VECTOR_SECONDS", 0)
+    with pytest.raises(StopError):
+        train_run(*words, "--force", "--quiet")
+    monkeypatch.setattr(train, "write_checkpoint", write_checkpoint)
+    again = train_run(*words, "--resume")
+    assert again[:2] == (0, out)
+    assert "vectors, epoch 2 of 2" in "".join(again[2])
+    assert "vectors, epoch 1 of 2" not in "".join(again[2])
+    assert contents(tmp_path / "model") == whole
+
+
 def test_another_seed_gives_another_model(trained, train_run, tmp_path):
     assert train_run("seed=2", "--quiet", "data.dev=null")[0] == 0
     weights = "weights.safetensors"
