@@ -498,6 +498,7 @@ def test_the_model_is_not_written_to_by_parsing(saved: Path, tmp_path: Path) -> 
     [
         ("mcdonald-2005", "eisner"),
         ("extended", "eisner"),
+        ("morphology", "eisner_sibling"),
         ("mcdonald-pereira-2006", "eisner_sibling"),
         ("extended", "hill_climb"),
         ("extended", "multi_parent"),

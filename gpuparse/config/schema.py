@@ -383,7 +383,7 @@ class LabelsConfig:
     features: str = _key(
         "labels",
         "template set",
-        "Template set of the labels: `labels`, `joint-labels` or your own file.",
+        "Template set of the labels: `labels`, `wide-labels`, `joint-labels` or your own file.",
     )
     rows: int = _key(
         1 << 22, "integer", "Rows of the table of label weights.", low=16, high=MAX_INT32
