@@ -70,23 +70,37 @@ inline Sums add_word_dots(Sums sums, Words a, Words b) {
 #endif
 }
 
-// The sum of all lanes.
-inline int32_t sum_of_lanes(Sums sums) {
-    typedef int32_t Four __attribute__((vector_size(16)));
+typedef int32_t Four __attribute__((vector_size(16)));
+
+// Sums of every fourth lane.
+inline Four fold_lanes(Sums sums) {
 #if defined(__AVX512F__)
     typedef int32_t Eight __attribute__((vector_size(32)));
     const Eight both = __builtin_shufflevector(sums, sums, 0, 1, 2, 3, 4, 5, 6, 7) +
                        __builtin_shufflevector(sums, sums, 8, 9, 10, 11, 12, 13, 14, 15);
-    Four four = __builtin_shufflevector(both, both, 0, 1, 2, 3) +
-                __builtin_shufflevector(both, both, 4, 5, 6, 7);
+    return __builtin_shufflevector(both, both, 0, 1, 2, 3) +
+           __builtin_shufflevector(both, both, 4, 5, 6, 7);
 #elif defined(__AVX__)
-    Four four = __builtin_shufflevector(sums, sums, 0, 1, 2, 3) +
-                __builtin_shufflevector(sums, sums, 4, 5, 6, 7);
+    return __builtin_shufflevector(sums, sums, 0, 1, 2, 3) +
+           __builtin_shufflevector(sums, sums, 4, 5, 6, 7);
 #else
-    Four four = sums;
+    return sums;
 #endif
+}
+
+// The sum of all lanes.
+inline int32_t sum_of_lanes(Sums sums) {
+    Four four = fold_lanes(sums);
     four += __builtin_shufflevector(four, four, 2, 3, 0, 1);
     return four[0] + four[1];
+}
+
+// The sums of all lanes of four vectors.
+inline Four sums_of_lanes(Sums a, Sums b, Sums c, Sums d) {
+    const Four w = fold_lanes(a), x = fold_lanes(b), y = fold_lanes(c), z = fold_lanes(d);
+    const Four wx = __builtin_shufflevector(w, x, 0, 4, 1, 5) + __builtin_shufflevector(w, x, 2, 6, 3, 7);
+    const Four yz = __builtin_shufflevector(y, z, 0, 4, 1, 5) + __builtin_shufflevector(y, z, 2, 6, 3, 7);
+    return __builtin_shufflevector(wx, yz, 0, 1, 4, 5) + __builtin_shufflevector(wx, yz, 2, 3, 6, 7);
 }
 
 // The sum of a[k] * b[k]; count: a multiple of 32.
@@ -95,6 +109,54 @@ inline int32_t dot_words(const int16_t* a, const int16_t* b, int64_t count) {
     for (int64_t k = 0; k < count; k += Lanes<int16_t>::count)
         sums = add_word_dots(sums, load(a + k), load(b + k));
     return sum_of_lanes(sums);
+}
+
+// The bytes from an address on, as many as a vector has words.
+inline Words widen(const int8_t* from) {
+    typedef int8_t Half __attribute__((vector_size(VECTOR_BYTES / 2)));
+    Half half;
+    memcpy(&half, from, sizeof(half));
+    return __builtin_convertvector(half, Words);
+}
+
+// Fill sums[r] with `start` + the sum of a[k] * rows[r * stride + k]; count: a multiple of 32.
+inline void add_row_dots(const int16_t* a, const int16_t* rows, int64_t stride, int64_t n_rows,
+                         int64_t count, int32_t start, int32_t* sums) {
+    int64_t r = 0;
+    for (; r + 4 <= n_rows; r += 4) {
+        Sums sum[4] = {};
+        for (int64_t k = 0; k < count; k += Lanes<int16_t>::count) {
+            const Words one = load(a + k);
+#pragma GCC unroll 4
+            for (int64_t j = 0; j < 4; j++)
+                sum[j] = add_word_dots(sum[j], one, load(rows + (r + j) * stride + k));
+        }
+        const Four four = sums_of_lanes(sum[0], sum[1], sum[2], sum[3]) + (start - Four{});
+        memcpy(sums + r, &four, sizeof(four));
+    }
+    for (; r < n_rows; r++) sums[r] = start + dot_words(a, rows + r * stride, count);
+}
+
+// (score * multiplier + half) >> shift of every lane, in 64 bits, cut to +-most. multiplier: from 0 on.
+inline Sums scaled(Sums scores, int32_t multiplier, int64_t half, int64_t shift, int64_t most) {
+#if defined(__AVX512F__)
+    const __m512i factor = _mm512_set1_epi64(multiplier);
+    const auto finish = [=](__m512i product) {  // of every other lane
+        Vector<int64_t> score = ((Vector<int64_t>)product + splat(half)) >> splat(shift);
+        score = score < splat(most) ? score : splat(most);
+        return (Vector<uint64_t>)(score > splat(-most) ? score : splat(-most));
+    };
+    const __m512i odd = (__m512i)((Vector<uint64_t>)scores >> 32);
+    const Vector<uint64_t> low = finish(_mm512_maskz_mul_epi32(255, (__m512i)scores, factor));
+    return (Sums)((low & 0xFFFFFFFFu) | finish(_mm512_maskz_mul_epi32(255, odd, factor)) << 32);
+#else
+    for (int64_t k = 0; k < Lanes<int32_t>::count; k++) {
+        int64_t score = ((int64_t)scores[k] * multiplier + half) >> shift;
+        score = score < most ? score : most;
+        scores[k] = (int32_t)(score > -most ? score : -most);
+    }
+    return scores;
+#endif
 }
 
 // What four rows of bytes, each times its factor, add to `count` sums in order; count: a multiple of

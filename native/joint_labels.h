@@ -29,6 +29,7 @@ struct LabelSums {
     Sum<W>* sums;     // (stride,) of one arc
     int64_t most;
     LabelVectors* vectors;  // NULL: none
+    Sum<W>* of_vectors;     // (n + 1, stride): what vectors add to the arcs of one head
 
     Sum<W>* of_word(int64_t role, int64_t direction, int64_t i) const {
         return words + ((role * 2 + direction) * (keys.n + 1) + i) * joint->stride;
@@ -42,12 +43,14 @@ LabelSums<W> sum_label_words(const JointLabels& joint, const ArcKeys& keys, Sent
                              Arena& arena) {
     const ArcPlan& plan = *joint.plan;
     const int64_t nodes = keys.n + 1, stride = joint.stride, most = 2 * plan.pair.n0 + 1;
-    const LabelSums<W> labels{&joint, (const W*)joint.weights.data, keys,
+    LabelSums<W> labels{&joint, (const W*)joint.weights.data, keys,
                               arena.take_zeros<Sum<W>>(4 * nodes * stride),
                               arena.take<int64_t>(nodes * most), arena.take<int64_t>(nodes),
                               arena.take<Sum<W>>(stride), most,
-                              vectors && has_labels(vectors->of) ? LabelVectors::make(vectors, arena)
-                                                                 : nullptr};
+                              vectors && has_labels(vectors->of) ? LabelVectors::make(vectors, true, arena)
+                                                                 : nullptr,
+                        nullptr};
+    if (labels.vectors) labels.of_vectors = arena.take<Sum<W>>(nodes * stride);
     if (arena.failed()) return labels;
     for (int64_t at = 0; at < 2 * nodes; ++at)
         for (int64_t k = joint.width; k < stride; ++k) labels.words[at * stride + k] = (Sum<W>)LITTLE;
@@ -133,10 +136,6 @@ Sum<W> largest_sum(int64_t h, int64_t m, const LabelSums<W>& labels, const int64
     const Sum<W>* of_modifier = labels.of_word(1, direction, m);
     Lanes best;
     for (int64_t k = 0; k < LABEL_LANES; ++k) best[k] = (Sum<W>)LITTLE * 2;
-    if (labels.vectors) {
-        for (int64_t k = 0; k < stride; ++k) labels.sums[k] = 0;
-        labels.vectors->add(h, m, stride, labels.sums);
-    }
     for (int64_t k = 0; k < stride; k += LABEL_LANES) {
         Lanes total, other;
         memcpy(&total, of_head + k, sizeof(total));
@@ -144,14 +143,20 @@ Sum<W> largest_sum(int64_t h, int64_t m, const LabelSums<W>& labels, const int64
         total += other;
         add_lines(labels.weights + k, lines, count, total);
         if (labels.vectors) {
-            memcpy(&other, labels.sums + k, sizeof(other));
+            memcpy(&other, labels.of_vectors + m * stride + k, sizeof(other));
             total += other;
         }
         best = total > best ? total : best;
     }
-    Sum<W> most = best[0];
-    for (int64_t k = 1; k < LABEL_LANES; ++k) most = best[k] > most ? best[k] : most;
-    return most;
+    typedef Sum<W> Four __attribute__((vector_size(16)));
+    Four four[4];
+    memcpy(four, &best, sizeof(four));
+    four[0] = four[0] > four[1] ? four[0] : four[1];
+    four[2] = four[2] > four[3] ? four[2] : four[3];
+    four[0] = four[0] > four[2] ? four[0] : four[2];
+    const Sum<W> one = four[0][0] > four[0][1] ? four[0][0] : four[0][1];
+    const Sum<W> other = four[0][2] > four[0][3] ? four[0][2] : four[0][3];
+    return one > other ? one : other;
 }
 
 // Add to scores(h, m) of every arc of one sentence what its best label scores; keep it in
@@ -163,6 +168,7 @@ void add_best_labels(LabelSums<W>& labels, View2<Sum<W>> best, View2<double> sco
     const int64_t n = labels.keys.n, stride = labels.joint->stride;
     const int64_t per_cache_line = CACHE_LINE / (int64_t)sizeof(W);
     for (int64_t h = 0; h <= n; ++h) {
+        if (labels.vectors) labels.vectors->fill_row(h, labels.of_vectors);
         for (int64_t m = 1; m <= n; ++m) {
             if (h == m) continue;
             int64_t* lines = labels.lines + m * labels.most;

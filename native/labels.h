@@ -180,7 +180,7 @@ struct LabelScorer {
         *nodes = {};
         of_vectors = arena.take_zeros<Sum<W>>(width);
         next_vectors = arena.take_zeros<Sum<W>>(width);
-        if (nodes->allocate(*from, most, arena)) vectors = LabelVectors::make(nodes, arena);
+        if (nodes->allocate(*from, most, arena)) vectors = LabelVectors::make(nodes, false, arena);
     }
 
     // Find the lines of an arc and prefetch them, to be summed after `turn`.
@@ -228,7 +228,6 @@ private:
     void score_vectors(const Sentence& sentence, const int64_t* nodes) {
         if (b != sentence.b) {
             vectors->nodes->fill(sentence, true);
-            vectors->head = -1;
             b = sentence.b;
         }
         for (int64_t label = 0; label < width; ++label) next_vectors[label] = 0;

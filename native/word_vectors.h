@@ -13,7 +13,13 @@ namespace gpuparse {
 constexpr int64_t VECTOR_BLOCK = 32;  // sizes of vectors are multiples of this
 constexpr int64_t MOST_POINTS = (1 << 28) - 1;  // that vectors add to a score
 constexpr int64_t NODES_AT_ONCE = 8;  // whose hidden numbers are multiplied with a matrix together
+constexpr int64_t ARCS_AT_ONCE = VECTOR_BYTES == 64 ? 8 : 4;  // of a head, whose labels are scored
 constexpr int64_t ROWS_AT_ONCE = 4;   // of the table, added by one instruction
+
+// Nodes that there is room for.
+inline int64_t padded_nodes(int64_t nodes) {
+    return (nodes + NODES_AT_ONCE - 1) / NODES_AT_ONCE * NODES_AT_ONCE;
+}
 
 // What 1 is before a shift to the right that rounds to the nearest, half up.
 inline int64_t half_of(int64_t shift) { return shift > 0 ? (int64_t)1 << (shift - 1) : 0; }
@@ -62,6 +68,15 @@ struct ScoreUnit {
     }
     void convert(int32_t score, int32_t& points_of) const { points_of = points(score); }
     void convert(int32_t score, float& cost) const { cost = (float)((double)score * unit); }
+
+    template<class S>
+    void convert_all(const int32_t* __restrict scores, int64_t count, S* __restrict converted) const {
+        int64_t k = 0;
+        if constexpr (sizeof(converted[0]) == sizeof(int32_t) && (S)0.5 == 0)
+            for (; k + Lanes<int32_t>::count <= count; k += Lanes<int32_t>::count)
+                store(converted + k, scaled(load(scores + k), (int32_t)multiplier, half, shift, MOST_POINTS));
+        for (; k < count; ++k) convert(scores[k], converted[k]);
+    }
 };
 inline ScoreUnit arc_unit(const WordVectors& of) {
     return {of.arc_multiplier, of.arc_shift, half_of(of.arc_shift), of.arc_unit};
@@ -87,8 +102,8 @@ struct SentenceVectors {
         const int64_t size = hidden_size(vectors), padded = padded_nodes(nodes);
         of = &vectors;
         count = vectors.heads.n1;
-        heads = arena.take<int16_t>(padded * count);
-        modifiers = arena.take<int16_t>(padded * count);
+        heads = arena.take_zeros<int16_t>(padded * count);
+        modifiers = arena.take_zeros<int16_t>(padded * count);
         found = arena.take<int32_t>(k * nodes);
         rows = arena.take<const int8_t*>(2 * room);
         factors = arena.take<uint8_t>(2 * room);
@@ -127,10 +142,6 @@ struct SentenceVectors {
 
 private:
     static int64_t hidden_size(const WordVectors& vectors) { return 4 * vectors.heads.n0; }
-    static int64_t padded_nodes(int64_t nodes) {
-        return (nodes + NODES_AT_ONCE - 1) / NODES_AT_ONCE * NODES_AT_ONCE;
-    }
-
     void find_rows(const Sentence& sentence) {
         const VectorPlan& plan = *of->plan;
         for (int64_t k = 0; k < plan.rows.n0; ++k) {
@@ -233,11 +244,11 @@ template<class S>
 void add_vector_arcs(const SentenceVectors& nodes, Arena& arena, View2<S> out) {
     const WordVectors& of = *nodes.of;
     const VectorPlan& plan = *of.plan;
-    const int64_t n = nodes.n, size = of.arcs.n1, combinations = of.arcs.n0, count = nodes.count;
+    const int64_t n = nodes.n, size = of.arcs.n1, count = nodes.count;
     ArenaMark mark(arena);
-    int16_t* products = arena.take<int16_t>(combinations * size);
-    int32_t* constants = arena.take<int32_t>(combinations);
+    int16_t* products = arena.take<int16_t>(size);
     int32_t* scores = arena.take<int32_t>(n + 1);
+    S* points = arena.take<S>(n + 1);
     int64_t* bucket = arena.take<int64_t>(n + 1);  // by distance
     if (arena.failed()) return;
     for (int64_t d = 1; d <= n; ++d)
@@ -246,73 +257,83 @@ void add_vector_arcs(const SentenceVectors& nodes, Arena& arena, View2<S> out) {
     for (int64_t h = 0; h <= n; ++h) {
         const int16_t* head = nodes.heads + h * count;
         for (int64_t direction = 0; direction < 2; ++direction) {
-            int64_t last = -1;
-            for (int64_t d = 1; d <= (direction ? h - 1 : n - h); ++d) {
-                const int64_t m = direction ? h - d : h + d;
+            const int64_t furthest = direction ? h - 1 : n - h;
+            for (int64_t d = 1, end; d <= furthest; d = end) {
                 const int64_t c = direction * plan.n_buckets + bucket[d];
-                int16_t* __restrict product = products + c * size;
-                if (c != last) {
-                    const int8_t* __restrict arcs = of.arcs.data + c * size;
-                    const int16_t* __restrict linear = of.arc_modifiers.data + c * size;
-                    for (int64_t k = 0; k < size; ++k)
-                        product[k] = (int16_t)(head[k] * arcs[k] + linear[k]);
-                    constants[c] = of.arc_constants.data[c] +
-                                   dot_words(head, of.arc_heads.data + c * size, size);
-                    last = c;
-                }
-                scores[m] = constants[c] + dot_words(product, nodes.modifiers + m * count, size);
+                for (end = d + 1; end <= furthest && bucket[end] == bucket[d];) ++end;
+                const int8_t* arcs = of.arcs.data + c * size;
+                const int16_t* linear = of.arc_modifiers.data + c * size;
+                for (int64_t k = 0; k < size; k += Lanes<int16_t>::count)
+                    store(products + k, widen(arcs + k) * load(head + k) + load(linear + k));
+                const int32_t constant =
+                    of.arc_constants.data[c] + dot_words(head, of.arc_heads.data + c * size, size);
+                const int64_t first = direction ? h - end + 1 : h + d;
+                add_row_dots(products, nodes.modifiers + first * count, count, end - d, size, constant,
+                             scores + first);
             }
         }
         scores[0] = scores[h] = 0;
-        S* row = &out(h, 0);
-        for (int64_t m = 1; m <= n; ++m) {
-            S points;
-            unit.convert(scores[m], points);
-            row[m] += points;
-        }
+        unit.convert_all(scores, n + 1, points);
+        S* __restrict row = &out(h, 0);
+        for (int64_t m = 1; m <= n; ++m) row[m] += points[m];
     }
 }
 
-// What vectors add to the labels of the arcs of one sentence; the labels of a head's arcs are scored one
-// after the other.
+// What vectors add to the labels of the arcs of one sentence.
 struct LabelVectors {
     SentenceVectors* nodes;
-    int64_t head;        // whose products these are, -1 for none
-    int16_t* products;   // (PL / 2, L, 2)
-    int32_t* constants;  // (L,)
-    int32_t* scores;     // (L,) of the last arc
+    int16_t* products;    // (PL / 2, L, 2) of a head, or of an arc (PL,)
+    int32_t* constants;   // (L,) of a head
+    int32_t* scores;      // (nodes, L) of the arcs of a head; or (L,) of an arc
 
-    // Where memory runs out, the arena has failed.
-    static LabelVectors* make(SentenceVectors* nodes, Arena& arena) {
-        const int64_t labels = nodes->of->label_constants.n0, pairs = nodes->of->labels.n0;
+    // Room for the arcs of one head, or for one arc at a time. Where memory runs out, the arena has failed.
+    static LabelVectors* make(SentenceVectors* nodes, bool of_heads, Arena& arena) {
+        const int64_t labels = nodes->of->label_constants.n0, size = 2 * nodes->of->labels.n0;
         LabelVectors* made = arena.take<LabelVectors>(1);
         if (!made) return nullptr;
-        *made = {nodes, -1, arena.take<int16_t>(2 * pairs * labels), arena.take<int32_t>(labels),
-                 arena.take<int32_t>(labels)};
+        const int64_t rows = of_heads ? padded_nodes(nodes->n + 1) : 1;
+        *made = {nodes, arena.take<int16_t>(of_heads ? size * labels : size),
+                 arena.take<int32_t>(labels), arena.take<int32_t>(rows * labels)};
         return made;
     }
 
-    // Score all labels of an arc: scores[0 .. L].
-    void score(int64_t h, int64_t m) {
-        constexpr int64_t lanes = Lanes<int32_t>::count;
-        if (head != h) turn_to(h);
+    // Fill sums (n + 1, L) with what the labels of all arcs from a head score.
+    template<class S>
+    void fill_row(int64_t h, S* sums) {
         const WordVectors& of = *nodes->of;
-        const int64_t labels = of.label_constants.n0, pairs = of.labels.n0;
-        const int16_t* modifier = nodes->modifiers + m * nodes->count + of.arcs.n1;
-        for (int64_t l = 0; l < labels; l += lanes) {
-            Sums sum = load(constants + l);
-            for (int64_t k = 0; k < pairs; ++k)
-                sum = add_word_dots(sum, load(products + 2 * (k * labels + l)),
-                                    splat_words(modifier + 2 * k));
-            store(scores + l, sum);
+        const int64_t labels = of.label_constants.n0, pairs = of.labels.n0, count = nodes->count;
+        turn_to(h);
+        for (int64_t m = 0; m <= nodes->n; m += ARCS_AT_ONCE) {
+            const int16_t* modifiers = nodes->modifiers + m * count + of.arcs.n1;
+            int64_t l = 0;
+            for (; l + 2 * Lanes<int32_t>::count <= labels; l += 2 * Lanes<int32_t>::count)
+                score_arcs<2>(modifiers, l, pairs, scores + m * labels + l);
+            for (; l < labels; l += Lanes<int32_t>::count)
+                score_arcs<1>(modifiers, l, pairs, scores + m * labels + l);
         }
+        label_unit(of).convert_all(scores, (nodes->n + 1) * labels, sums);
     }
 
     // Add to the first `count` of some sums what the labels of an arc score.
     template<class S>
     void add(int64_t h, int64_t m, int64_t count, S* __restrict sums) {
-        score(h, m);
-        const ScoreUnit unit = label_unit(*nodes->of);
+        const WordVectors& of = *nodes->of;
+        const int64_t labels = of.label_constants.n0, pairs = of.labels.n0;
+        const int16_t* head = nodes->heads + h * nodes->count + of.arcs.n1;
+        const int16_t* modifier = nodes->modifiers + m * nodes->count + of.arcs.n1;
+        for (int64_t k = 0; k < 2 * pairs; ++k) products[k] = (int16_t)(head[k] * modifier[k]);
+        for (int64_t l = 0; l < labels; l += Lanes<int32_t>::count) {
+            Sums of_both = load(of.label_constants.data + l), of_head = {}, of_modifier = {};
+            for (int64_t k = 0; k < pairs; ++k) {
+                const int64_t at = 2 * (k * labels + l);
+                of_both = add_word_dots(of_both, widen(of.labels.data + at), splat_words(products + 2 * k));
+                of_head = add_word_dots(of_head, load(of.label_heads.data + at), splat_words(head + 2 * k));
+                of_modifier = add_word_dots(of_modifier, load(of.label_modifiers.data + at),
+                                            splat_words(modifier + 2 * k));
+            }
+            store(scores + l, of_both + of_head + of_modifier);
+        }
+        const ScoreUnit unit = label_unit(of);
         for (int64_t l = 0; l < count; ++l) {
             S points;
             unit.convert(scores[l], points);
@@ -321,29 +342,47 @@ struct LabelVectors {
     }
 
 private:
-    void turn_to(int64_t h) {
+    // Score `w` vectors of labels, from l on, of ARCS_AT_ONCE arcs of a head.
+    template<int64_t w>
+    void score_arcs(const int16_t* modifiers, int64_t l, int64_t pairs, int32_t* to) const {
         constexpr int64_t lanes = Lanes<int32_t>::count;
+        const int64_t labels = nodes->of->label_constants.n0;
+        Sums sum[ARCS_AT_ONCE][w];
+#pragma GCC unroll 8
+        for (int64_t r = 0; r < ARCS_AT_ONCE; ++r)
+            for (int64_t j = 0; j < w; ++j) sum[r][j] = load(constants + l + j * lanes);
+        for (int64_t k = 0; k < pairs; ++k) {
+            Words product[w];
+            for (int64_t j = 0; j < w; ++j) product[j] = load(products + 2 * (k * labels + l + j * lanes));
+#pragma GCC unroll 8
+            for (int64_t r = 0; r < ARCS_AT_ONCE; ++r) {
+                const Words modifier = splat_words(modifiers + r * nodes->count + 2 * k);
+                for (int64_t j = 0; j < w; ++j) sum[r][j] = add_word_dots(sum[r][j], product[j], modifier);
+            }
+        }
+#pragma GCC unroll 8
+        for (int64_t r = 0; r < ARCS_AT_ONCE; ++r)
+            for (int64_t j = 0; j < w; ++j) store(to + r * labels + j * lanes, sum[r][j]);
+    }
+
+    // Fill the products and constants of a head.
+    void turn_to(int64_t h) {
         const WordVectors& of = *nodes->of;
         const int64_t labels = of.label_constants.n0, pairs = of.labels.n0;
         const int16_t* vector = nodes->heads + h * nodes->count + of.arcs.n1;
         for (int64_t k = 0; k < pairs; ++k) {
-            const int16_t one = vector[2 * k], two = vector[2 * k + 1];
-            const int8_t* __restrict from = of.labels.data + 2 * k * labels;
-            const int16_t* __restrict linear = of.label_modifiers.data + 2 * k * labels;
-            int16_t* __restrict to = products + 2 * k * labels;
-            for (int64_t l = 0; l < labels; ++l) {
-                to[2 * l] = (int16_t)(from[2 * l] * one + linear[2 * l]);
-                to[2 * l + 1] = (int16_t)(from[2 * l + 1] * two + linear[2 * l + 1]);
-            }
+            const Words two = splat_words(vector + 2 * k);
+            for (int64_t at = 2 * k * labels; at < 2 * (k + 1) * labels; at += Lanes<int16_t>::count)
+                store(products + at,
+                      widen(of.labels.data + at) * two + load(of.label_modifiers.data + at));
         }
-        for (int64_t l = 0; l < labels; l += lanes) {
+        for (int64_t l = 0; l < labels; l += Lanes<int32_t>::count) {
             Sums sum = load(of.label_constants.data + l);
             for (int64_t k = 0; k < pairs; ++k)
                 sum = add_word_dots(sum, load(of.label_heads.data + 2 * (k * labels + l)),
                                     splat_words(vector + 2 * k));
             store(constants + l, sum);
         }
-        head = h;
     }
 };
 
