@@ -296,7 +296,7 @@ class WordVectorsConfig:
         10, "integer", "Passes over the training treebank for word vectors.", low=1, high=10_000
     )
     batch_size: int = _key(
-        32, "integer", "Sentences of one step of the optimizer.", low=1, high=1 << 16
+        8, "integer", "Sentences of one step of the optimizer.", low=1, high=1 << 16
     )
     optimizer: str = _choice(
         "adam",

@@ -1,8 +1,8 @@
 """The stage of word vectors: float32 weights, learned by gradients of a loss of trees and labels.
 
-Native code on the CPU does the work, or torch on any device. Sentences of a batch are dealt to
-GROUPS groups whose gradients are added in order, and each row of the table has the gradients of its
-nodes added in order, so the number of threads changes no bit.
+Native code on the CPU does the work, or torch on any device. A batch is cut into groups of sentences
+whose gradients are added in order, and each row of the table has the gradients of its nodes added in
+order, so the number of threads changes no bit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from gpuparse.learning.states import Shape
 from gpuparse.scoring.native import make_search, sentences_of
 from gpuparse.scoring.word_vectors import VectorWeights
 
-GROUPS = 8  # of the sentences of a batch
+GROUP, MOST_GROUPS = 4, 8  # sentences of a group where a batch is not too large for so many groups
 SLICE = 256  # sentences between two events
 PASSIVE_AGGRESSIVE = "passive-aggressive"
 LOSSES = ("hinge", "conditional", "heads")  # by their numbers in native/learn_vectors.h
@@ -352,7 +352,7 @@ class NativeVectorEngine:
         self._tables = native.struct("VectorTables", weights)
         self._gold = native.struct("VectorGold", task.gold)
         self._search = make_search(task.decoder, single_root=task.single_root, min_gain=0.0)
-        self._dense = np.zeros((GROUPS, task.sizes.n_dense), np.float32)
+        self._dense = np.zeros((MOST_GROUPS, task.sizes.n_dense), np.float32)
         self._nodes = np.zeros((0, task.sizes.width), np.float32)
         self._occurrences = np.zeros(0, np.int64)
 
@@ -363,7 +363,8 @@ class NativeVectorEngine:
         if len(self._nodes) < n_nodes:
             self._nodes = np.empty((n_nodes, self._task.sizes.width), np.float32)
             self._occurrences = np.empty(n_nodes * n_templates, np.int64)
-        cuts = np.searchsorted(ends, n_nodes * np.arange(1, GROUPS) / GROUPS)
+        n_groups = min(-(-len(mini) // GROUP), MOST_GROUPS)
+        cuts = np.searchsorted(ends, n_nodes * np.arange(1, n_groups) / n_groups)
         groups = list(pairwise(np.unique([0, *cuts, len(mini)]).tolist()))
         counts = np.zeros((len(groups), 3))
         learned = native.struct("VectorLearning", learning)
