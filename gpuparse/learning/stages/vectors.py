@@ -1,8 +1,8 @@
 """The stage of word vectors: float32 weights, learned by gradients of a loss of trees and labels.
 
-Native code on the CPU does the work, or torch on any device. A batch is cut into groups of sentences
-whose gradients are added in order, and each row of the table has the gradients of its nodes added in
-order, so the number of threads changes no bit.
+Native code on the CPU does the work, or torch on any device. A batch is cut into groups of
+sentences whose gradients are added in order, and each row of the table has the gradients of its
+nodes added in order, so the number of threads changes no bit.
 """
 
 from collections.abc import Iterator, Mapping
