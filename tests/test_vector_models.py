@@ -86,13 +86,10 @@ def test_vectors_alone_learn_heads_and_labels(decoder: str, kind: str) -> None:
     assert right(model, labels=True) > 0.5
 
 
-def test_templates_are_learned_apart_unless_they_see_vectors() -> None:
+def test_templates_are_learned_apart() -> None:
     alone = learned(trainer_of(replace(BOTH, word_vectors=None), LABELS)).model(16)
     apart = learned(trainer_of(BOTH, LABELS)).model(16)
-    after = learned(trainer_of(BOTH, LABELS, keys=replace(KEYS, together="after"))).model(16)
     assert np.array_equal(apart.arcs.array, alone.arcs.array)
-    assert not np.array_equal(after.arcs.array, alone.arcs.array)
-    assert not np.array_equal(after.label_weights.array, alone.label_weights.array)
     assert not np.array_equal(apart.parse(TEST).heads, alone.parse(TEST).heads)
     assert_same(replace(apart, vectors=None), alone)
 
@@ -224,10 +221,6 @@ def test_long_sentences_of_a_pruned_parser_have_the_scores_of_its_pruner() -> No
         ),
         (replace(BOTH, word_vectors=None), ALONE, {}, "'alone' has no label templates"),
         (ALONE, LABELS, {"labels_kind": "joint"}, "choose labels.features=vectors"),
-        (
-            BOTH, None, {"backend": "torch", "keys": replace(KEYS, together="after")},
-            "only native code learns templates with word vectors",
-        ),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together(

@@ -362,12 +362,6 @@ class WordVectorsConfig:
         above=0,
         high=100,
     )
-    together: str = _choice(
-        "apart",
-        ("apart", "after"),
-        "Whether templates are learned as if there were no vectors (`apart`), or after them with"
-        " their scores added (`after`).",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

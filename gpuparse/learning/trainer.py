@@ -228,7 +228,6 @@ class Trainer:
             yield from self._learn_arc_epoch(self._epochs_done["arcs"])
         if self._label_stage is None:
             return
-        self._label_stage.see(self._seen_vectors())
         if not self.gold.graphs:
             self._label_stage.complete(complete_heads(self._arc_model(), self.gold, self.config))
         while self._epochs_done["labels"] < self._epochs()["labels"]:
@@ -302,7 +301,7 @@ class Trainer:
     def _arc_model(self) -> ArcModel:
         return ArcModel(
             self.plan, self.features, self.weights, self._joint,
-            self.label_weights if self._joint else None, self.candidates(), self._seen_vectors(),
+            self.label_weights if self._joint else None, self.candidates(),
         )  # fmt: skip
 
     def candidates(self) -> Arcs | None:
@@ -377,10 +376,6 @@ class Trainer:
             made = frozen(self._vectors.weights(), self._vector_plan, self.gold.batch)
             self._frozen = done, made.with_units(weight, label_weight)
         return self._frozen[1]
-
-    def _seen_vectors(self) -> WordVectors | None:
-        """The word vectors whose scores templates see while they are learned."""
-        return self._added_vectors() if self.config.word_vectors.together == "after" else None
 
     def _mean(self, weights: AveragedWeights, stage: str) -> np.ndarray:
         """The mean of the weights after each sentence; or the last ones."""
@@ -489,11 +484,6 @@ def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunCo
         raise ConfigError(
             f"data.partial: word vectors, which {which} has, learn from whole trees: choose a set"
             " without them"
-        )
-    if vectors and config.backend == "torch" and config.word_vectors.together == "after":
-        raise ConfigError(
-            "word_vectors.together after: only native code learns templates with word vectors:"
-            " choose learning.backend=cpu, or apart"
         )
     if labels is None:
         return

@@ -22,7 +22,6 @@ from gpuparse.learning.updates import AveragedWeights, update_rule
 from gpuparse.scoring.native import make_scorer, make_search, sentences_of
 from gpuparse.scoring.pruning import Arcs
 from gpuparse.scoring.weights import FeatureMap, JointLabels
-from gpuparse.scoring.word_vectors import WordVectors
 
 SLICE = 256  # sentences between two events
 
@@ -34,7 +33,6 @@ class ArcModel:
     labels: the weights of labels that are found with the trees, and `joint`, which scores with
     these very weights; None where labels are learned later.
     candidates: the arcs that higher-order parts are searched over; None: all.
-    vectors: word vectors, whose scores are added while templates are learned; None: none.
     """
 
     plan: Plan
@@ -43,12 +41,11 @@ class ArcModel:
     joint: JointLabels | None = None
     labels: AveragedWeights | None = None
     candidates: Arcs | None = None
-    vectors: WordVectors | None = None
 
     def scorer(self, *, with_labels: bool) -> native.Struct:
         """What native code scores with; it sees all changes of the weights."""
         joint = self.joint if with_labels else None
-        return make_scorer(self.plan, self.weights.weights, self.features.rows, joint, self.vectors)
+        return make_scorer(self.plan, self.weights.weights, self.features.rows, joint)
 
     def allowed(self) -> native.Struct | None:
         """The candidate arcs for native code."""

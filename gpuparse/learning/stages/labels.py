@@ -16,7 +16,6 @@ from gpuparse.learning.mixing import Counts
 from gpuparse.learning.updates import AveragedWeights, update_rule
 from gpuparse.scoring.native import GraphHeads, sentences_of
 from gpuparse.scoring.weights import stride_of
-from gpuparse.scoring.word_vectors import WordVectors
 
 SLICE = 256  # sentences between two events
 _DEPREL = 7
@@ -67,16 +66,11 @@ class LabelStage:
         self.weights = weights
         self._rule = native.struct("UpdateRule", update_rule(config))
         self._plan = native.struct("LabelPlan", plan)
-        self._vectors = None
 
     def complete(self, heads: np.ndarray) -> None:
         """Take heads (T,) for words that lack one; nothing is learned of their labels."""
         self._labels = np.where(self._heads != heads, -1, self._labels)
         self._heads = heads
-
-    def see(self, vectors: WordVectors | None) -> None:
-        """Learn labels with the scores of word vectors added to theirs."""
-        self._vectors = native.struct("WordVectors", vectors) if vectors else None
 
     def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
         """Learn from sentences in their order; `seen` came before."""
@@ -96,7 +90,7 @@ class LabelStage:
             arcs = GraphHeads(graphs.arc_starts, graphs.arc_heads, graphs.may_be_primary)
             labels = graphs.relations
         wrong: int = native.call(
-            "learn_labels", sentences_of(part), self._plan, self._vectors, self._rule, self._heads,
+            "learn_labels", sentences_of(part), self._plan, None, self._rule, self._heads,
             arcs, labels, seen, self.weights.array, self.weights.weighted,
         )  # fmt: skip
         return wrong
