@@ -115,6 +115,10 @@ struct VectorScorer {
     }
     const float* label_row(int64_t l) const { return dense(layout.of_labels + l * layout.label_row); }
 
+    int64_t row_of(int64_t k, int64_t token) const {
+        return vector_row(plan, sentences.values, k, token, tables.table.n0);
+    }
+
     int64_t count_nodes() const {
         int64_t nodes = 0;
         for (int64_t b = 0; b < sentences.starts.n0; b++) nodes += sentences.lengths.data[b] + 1;
@@ -127,7 +131,7 @@ struct VectorScorer {
         const int64_t width = layout.width;
         memset(sum, 0, (size_t)width * sizeof(float));
         for (int64_t k = 0; k < plan.rows.n0; k++) {
-            const int32_t row = vector_row(plan, sentences.values, k, token);
+            const int64_t row = row_of(k, token);
             if (row < 0 || (kept && !kept[k])) continue;
             const float* __restrict vector = tables.table.data + row * width;
             for (int64_t j = 0; j < width; j++) sum[j] += vector[j];
@@ -258,7 +262,7 @@ private:
                 Random random(learning.seed, start + i);
                 int64_t* occurrences = gradients.occurrences.data + node * count;
                 for (int64_t k = 0; k < count; k++) {
-                    const int64_t row = vector_row(plan, sentences.values, k, start + i);
+                    const int64_t row = scorer.row_of(k, start + i);
                     kept[k] = !(random.next() < learning.dropout);
                     const int64_t found = gradients.first_node + node;
                     occurrences[k] = row >= 0 && kept[k] ? (row << 32) + found : -1;

@@ -9,13 +9,14 @@ using namespace gpuparse;
 GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan* plan,
                                    out_i32_2 found) {
     const int64_t count = plan->rows.n0;
-    if (!fits(*plan, *sentences, INT32_MAX) || found.n0 != sentences->values.n1 || found.n1 != count)
+    if (!fits(*plan, *sentences) || found.n0 != sentences->values.n1 || found.n1 != count)
         return BAD_SHAPE;
     for (int64_t b = 0; b < sentences->starts.n0; ++b) {
         for (int64_t i = 0; i <= sentences->lengths.data[b]; ++i) {
             const int64_t token = sentences->starts.data[b] + i;
             for (int64_t k = 0; k < count; ++k)
-                found.data[token * count + k] = vector_row(*plan, sentences->values, k, token);
+                found.data[token * count + k] =
+                    (int32_t)vector_row(*plan, sentences->values, k, token, INT32_MAX);
         }
     }
     return OK;
@@ -35,7 +36,17 @@ static bool fit_tables(const VectorPlan& plan, const VectorSizes& sizes, const V
 
 static bool fits(const VectorScorer& scorer, const VectorSizes& sizes) {
     return fit_tables(scorer.plan, sizes, scorer.tables) &&
-           fits(scorer.plan, scorer.sentences, scorer.tables.table.n0);
+           fits(scorer.plan, scorer.sentences);
+}
+
+// Whether the labels of all words are below `count`, or -1.
+static bool fit_labels(const Sentences& sentences, const i64_1& labels, int64_t count) {
+    if (labels.n0 == 0) return true;
+    if (!are_by_token(sentences, labels.n0)) return false;
+    for (int64_t b = 0; b < sentences.starts.n0; b++)
+        for (int64_t m = 1; m <= sentences.lengths.data[b]; m++)
+            if (!is_between(-1, labels.data[sentences.starts.data[b] + m], count)) return false;
+    return true;
 }
 
 GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const VectorPlan* plan,
@@ -53,9 +64,7 @@ GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const Vector
         !is_between(0, gradients->first_node, INT32_MAX) ||
         (search->decoder != BY_EISNER && search->decoder != BY_CHU_LIU_EDMONDS))
         return BAD_SHAPE;
-    if (gold->labels.n0 != 0 && (!are_by_token(*sentences, gold->labels.n0) ||
-                                 !are_between(-1, gold->labels, layout.labels)))
-        return BAD_SHAPE;
+    if (!fit_labels(*sentences, gold->labels, layout.labels)) return BAD_SHAPE;
     const int64_t nodes = learner.scorer.count_nodes();
     if (nodes > INT32_MAX || gradients->nodes.n0 != nodes || gradients->nodes.n1 != layout.width ||
         gradients->dense.n0 != layout.size || gradients->occurrences.n0 != nodes * plan->rows.n0)

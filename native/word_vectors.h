@@ -30,7 +30,7 @@ inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
     const auto is_like = [](const auto& array, int64_t n0, int64_t n1, int64_t n2) {
         return array.n0 == n0 && array.n1 == n1 && array.n2 == n2;
     };
-    if (!vectors.plan || !fits(*vectors.plan, sentences, vectors.table.n0)) return false;
+    if (!vectors.plan || !fits(*vectors.plan, sentences)) return false;
     const int64_t combinations = 2 * vectors.plan->n_buckets;
     if (hidden % VECTOR_BLOCK || arc % VECTOR_BLOCK || 2 * pairs % VECTOR_BLOCK || arc < 1 ||
         labels % LINE || !labels != !pairs || count != arc + 2 * pairs ||
@@ -164,7 +164,7 @@ private:
         int64_t there = 0;
         for (int64_t at = 0; at < k; ++at) {
             const int64_t row = found[at * (n + 1) + i];
-            if (row < 0) continue;
+            if (row < 0 || row >= vectors.table.n0) continue;
             into[there] = vectors.table.data + row * width;
             factor[there] = vectors.scales.data[row];
             for (int64_t j = 0; j < width; j += 64) __builtin_prefetch(into[there] + j);
