@@ -21,16 +21,18 @@ from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import TorchScorer, arc_scores
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scoring.vector_scores import vector_arc_scores
 from gpuparse.scoring.weights import label_map
 from tests.oracles import brute_force
 from tests.samples import any_heads, random_sentences, template_set_text, treebank_of
-from tests.test_model import TEST, TRAIN, trained
+from tests.test_model import TEST, TRAIN, WITH_VECTORS, trained
 
 JOINT = parse_set(
     template_set_text(label=["m.form h.pos direction", "h.pos m.pos", "m.pos distance"]), "labels"
 )
 KINDS = {
     "eisner": {},
+    "word vectors": {"templates": WITH_VECTORS, "decoder": "chu_liu_edmonds"},
     "matrix tree": {"decoder": "chu_liu_edmonds", "single_root": True},
     "siblings": {"decoder": "eisner_sibling"},
     "joint": {"labels_kind": "joint", "label_templates": JOINT},
@@ -56,6 +58,9 @@ def dense(model: Parser, treebank):
     batch = model.encode(treebank)
     given = model.features, model.arcs
     arcs = arc_scores(batch, model.plan.arcs, *given, backend="torch").double() * model.arc_scale
+    if model.vectors:
+        added = vector_arc_scores(batch, model.vectors, backend="torch")
+        arcs = arcs + added.double() * model.arc_scale
     labels = None
     if model.joint_plan:
         weights = model.label_weights

@@ -7,6 +7,7 @@ import random
 import shutil
 import stat
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,12 @@ ARCS = parse_set(
     ),
     "arcs",
 )  # fmt: skip
+WITH_VECTORS = replace(
+    ARCS,
+    word_vectors=parse_set(
+        "word_vectors: {hidden: 8, arc: 4, label: 4, templates: [w.form, w.pos, w+1.pos]}", "set"
+    ).word_vectors,
+)
 LABELS = parse_set(template_set_text(label=["m.form h.pos direction", "g.pos m.pos"]), "labels")
 TRAIN = [
     with_deps(sentence, acyclic_graph(random.Random(seed), sentence))
@@ -62,6 +69,7 @@ KINDS = {
     "hashed": {},
     "any size": {"map_rows": 100_003},
     "non-projective": {"decoder": "chu_liu_edmonds", "single_root": True},
+    "word vectors": {"templates": WITH_VECTORS},
     "second order": {"decoder": "eisner_sibling"},
     "second order, non-projective": {"decoder": "hill_climb", "map_rows": 100_003},
     "graphs": {"decoder": "multi_parent"},
