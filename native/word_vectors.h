@@ -311,6 +311,7 @@ struct LabelVectors {
             for (; l < labels; l += Lanes<int32_t>::count)
                 score_arcs<1>(modifiers, l, pairs, scores + m * labels + l);
         }
+        for (int64_t m = 0; m <= nodes->n; ++m) subtract_best(scores + m * labels, labels);
         label_unit(of).convert_all(scores, (nodes->n + 1) * labels, sums);
     }
 
@@ -333,6 +334,7 @@ struct LabelVectors {
             }
             store(scores + l, of_both + of_head + of_modifier);
         }
+        subtract_best(scores, labels);
         const ScoreUnit unit = label_unit(of);
         for (int64_t l = 0; l < count; ++l) {
             S points;
@@ -342,6 +344,18 @@ struct LabelVectors {
     }
 
 private:
+    // Labels that pad their number repeat the first one.
+    static void subtract_best(int32_t* scores, int64_t labels) {
+        Sums best = load(scores);
+        for (int64_t l = Lanes<int32_t>::count; l < labels; l += Lanes<int32_t>::count) {
+            const Sums some = load(scores + l);
+            best = some > best ? some : best;
+        }
+        int32_t most = best[0];
+        for (int64_t k = 1; k < Lanes<int32_t>::count; ++k) most = best[k] > most ? best[k] : most;
+        for (int64_t l = 0; l < labels; ++l) scores[l] -= most;
+    }
+
     // Score `w` vectors of labels, from l on, of ARCS_AT_ONCE arcs of a head.
     template<int64_t w>
     void score_arcs(const int16_t* modifiers, int64_t l, int64_t pairs, int32_t* to) const {

@@ -67,7 +67,8 @@ def float_scores(
             terms = wide.arcs[combination(plan, h, m)]
             arcs[h, m] = terms @ np.concatenate([(u * v)[:arc], u[:arc], v[:arc], [1.0]])
             of_label = np.concatenate([(u * v)[arc:], u[arc:], v[arc:], [1.0]])
-            labels[h, m] = wide.labels @ of_label
+            of_labels = wide.labels @ of_label
+            labels[h, m] = of_labels - of_labels.max(initial=-np.inf)
     return arcs, labels
 
 
@@ -119,15 +120,13 @@ def whole_scores(
             score = product(heads[h][:n_arc], modifiers[m][:n_arc], of_arcs, c)
             score += int(vectors.arc_constants[c])
             arcs[h][m] = cut(shifted(score * vectors.arc_multiplier, vectors.arc_shift))
-            labels[h][m] = [
-                cut(
-                    shifted(
-                        (product(heads[h][n_arc:], modifiers[m][n_arc:], of_labels, k) + constant)
-                        * vectors.label_multiplier,
-                        vectors.label_shift,
-                    )
-                )
+            of_arc = [
+                product(heads[h][n_arc:], modifiers[m][n_arc:], of_labels, k) + constant
                 for k, constant in enumerate(vectors.label_constants.tolist())
+            ]
+            labels[h][m] = [
+                cut(shifted((score - max(of_arc)) * vectors.label_multiplier, vectors.label_shift))
+                for score in of_arc
             ]
     return arcs, labels
 

@@ -157,6 +157,7 @@ class SentenceVectors:
 
     def _as_label_scores(self, scores: Tensor, is_learned: bool) -> Tensor:
         vectors = self.of.vectors
+        scores = scores - scores.amax(-1, keepdim=True)
         if is_learned:
             return (scores * vectors.label_unit).float()
         return points(scores, vectors.label_multiplier, vectors.label_shift)

@@ -7,7 +7,9 @@ distance, the score of an arc is a product of both vectors with numbers of c, an
     sum_k arcs[c, k] u_k v_k + sum_k arc_heads[c, k] u_k + sum_k arc_modifiers[c, k] v_k
         + arc_constants[c]
 
-Labels have further columns of the vectors, and numbers of the label in place of those of c.
+Labels have further columns of the vectors, and numbers of the label in place of those of c. The
+score of the arc's best label is subtracted from those of all: labels are learned for gold arcs
+alone, so that only differences between labels of one arc mean anything.
 
 In frozen form all numbers are whole. The sum of rows' 8-bit numbers times their scales has 32 bits;
 hidden numbers have 7 bits, vectors 8, scores 32 again. Every rounding adds half and shifts right.
@@ -72,7 +74,8 @@ class WordVectors(NamedTuple):
     """Word vectors as whole numbers: the struct of native/api/vectors.h.
 
     Sizes are those of `VectorWeights`, H, P and PL rounded up to multiples of BLOCK, Q = P + PL,
-    and L to one of LABEL_LANES; numbers beyond are 0. Without labels PL and L are 0.
+    and L to one of LABEL_LANES; numbers beyond are 0, and labels beyond repeat the first. Without
+    labels PL and L are 0.
     """
 
     plan: VectorPlan
@@ -404,15 +407,14 @@ def _label_blocks(*terms: np.ndarray) -> tuple[np.ndarray, ...]:
     """Numbers of labels (L, PL), and constants (L,), as `WordVectors` has them."""
     *of_numbers, constants = terms
     more = -len(constants) % LABEL_LANES
+    given = np.concatenate([np.arange(len(constants)), np.zeros(more, np.int64)])
     blocks = [
         np.ascontiguousarray(
-            np.pad(term, ((0, more), (0, 0)))
-            .reshape(len(constants) + more, term.shape[1] // 2, 2)
-            .transpose(1, 0, 2)
+            term[given].reshape(len(given), term.shape[1] // 2, 2).transpose(1, 0, 2)
         )
         for term in of_numbers
     ]
-    return *blocks, np.pad(constants, (0, more))
+    return *blocks, constants[given]
 
 
 def _by_label(blocks: np.ndarray) -> np.ndarray:
