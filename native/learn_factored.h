@@ -24,8 +24,9 @@ struct ConstraintSet {
     GrowingArray<double> missing;       // 1 less the margin before the sentence
     GrowingArray<double> steps;
 
-    // Append the constraint of a gold arc and another arc, given the rows of both.
-    bool append(const RowList& of_gold, const RowList& of_other, const float* weights) {
+    // Append the constraint of a gold arc and another arc, given the rows of both and what else scores
+    // the gold arc above the other.
+    bool append(const RowList& of_gold, const RowList& of_other, double margin, const float* weights) {
         const int64_t most = of_gold.count() + of_other.count();
         const int32_t plus = 1, minus = -1;
         if (!rows.add(of_gold, &plus) || !rows.add(of_other, &minus)) return arena.fail();
@@ -42,7 +43,6 @@ struct ConstraintSet {
         const int64_t first = entry_rows.count;
         append_entries(of_gold);
         append_entries(of_other);
-        double margin = 0.0;
         for (int64_t e = first; e < entry_rows.count; e++)
             margin += entry_counts.data[e] * (double)before.data[entry_rows.data[e]];
         missing.append(1.0 - margin);
@@ -99,7 +99,10 @@ inline bool append_violated(Learner& learner, const Sentence& sentence, uint8_t*
                 add_rows_of_part(sentence, arc_part(right, m), scorer, keys, of_gold);
             RowList of_other{room + most};
             add_rows_of_part(sentence, arc_part(h, m), scorer, keys, of_other);
-            if (!constraints.append(of_gold, of_other, learner.weights.arcs.weights)) return false;
+            const double more = vectors ? (double)learned_arc_score(*vectors, right, m) -
+                                              (double)learned_arc_score(*vectors, h, m)
+                                        : 0.0;
+            if (!constraints.append(of_gold, of_other, more, learner.weights.arcs.weights)) return false;
             is_listed[h * nodes + m] = 1;
         }
     }

@@ -64,6 +64,7 @@ struct SentenceScores {
     LabelSums<W> labels;
     View2<const Sum<W>> best_labels;    // what the best label of each arc scores, without children
     SentenceKeys keys;
+    SentenceVectors* vectors = nullptr;  // NULL: none
 };
 
 // Fill scores(0..n, 1..n) of arcs without labels, guide features and word vectors included. vectors: of
@@ -91,6 +92,7 @@ SentenceScores<W> score_sentence(const Sentence& sentence, const Scorer& scorer,
     found.n = n;
     found.keys = fill_sentence_keys(sentence, scorer, arena);
     SentenceVectors* const vectors = find_vectors(sentence, scorer.vectors, arena);
+    found.vectors = vectors;
     found.arcs = {arena.take<double>(nodes * nodes), nodes};
     View2<Sum<W>> sums{arena.take<Sum<W>>(nodes * nodes), nodes};
     if (arena.failed()) return found;

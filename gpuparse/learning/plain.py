@@ -187,7 +187,8 @@ def learn_batch(
         wrong[0] += found.costs[0]
         if found.signs:
             rows, counts = _rows_of(batch, scorer, found)
-            _take_steps(rows, counts, found.costs, rule, tables, seen + b)
+            margins = _vector_margins(batch, scorer, found)
+            _take_steps(rows, counts, found.costs, margins, rule, tables, seen + b)
     return ALL_HAVE_TREES
 
 
@@ -339,6 +340,21 @@ def _rows_of(
     return _added_up(np.concatenate(all_rows), np.concatenate(all_signs))
 
 
+def _vector_margins(batch: TensorBatch, scorer: Scorer, found: Differences) -> np.ndarray:
+    """(k,) what word vectors score gold above the structures."""
+    margins, nodes = np.zeros(len(found.costs)), nodes_of(batch, scorer.vectors)
+    if nodes is None:
+        return margins
+    arcs = nodes.arcs(is_learned=True)[0].double()
+    for (kind, *words), signs in found.signs.items():
+        if kind == "arc":
+            margins += signs * float(arcs[words[0], words[1]])
+        elif kind == "label" and nodes.of.has_labels:
+            b, h, m = (torch.tensor([i]) for i in (0, *words[:2]))
+            margins += signs * float(nodes.labels(b, h, m, is_learned=True)[0, words[2]])
+    return margins
+
+
 def _added_up(rows: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The different rows, in the order in which they come, and the sums of their signs (R, k)."""
     different, first, number = np.unique(rows, return_index=True, return_inverse=True)
@@ -351,10 +367,13 @@ def _added_up(rows: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _take_steps(
-    rows: np.ndarray, counts: np.ndarray, costs: np.ndarray, rule: UpdateRule, tables: Any,
-    seen: int,
+    rows: np.ndarray, counts: np.ndarray, costs: np.ndarray, margins: np.ndarray, rule: UpdateRule,
+    tables: Any, seen: int,
 ) -> None:  # fmt: skip
-    """Move the weights along the differences of one sentence."""
+    """Move the weights along the differences of one sentence.
+
+    margins: (k,) what else than weights scores gold above the structures.
+    """
     n_arcs = len(tables.weights)
     parts = [(tables.weights, tables.sums, rows < n_arcs, 0)]
     if tables.label_weights is not None:
@@ -362,7 +381,8 @@ def _take_steps(
     weights = np.zeros(len(rows))
     for table, _, which, first in parts:
         weights[which] = table[rows[which] - first]
-    steps = steps_together(rule, costs, counts.T @ weights, (counts.T @ counts).astype(np.float64))
+    gram = (counts.T @ counts).astype(np.float64)
+    steps = steps_together(rule, costs, margins + counts.T @ weights, gram)
     changes = counts @ steps
     for table, sums, which, first in parts:
         _change(table, sums, rows[which] - first, changes[which], seen)
@@ -386,6 +406,8 @@ def _learn_factored(
     listed = np.zeros((batch.n_nodes, batch.n_nodes), np.bool_)
     rows, before = np.zeros(0, np.int64), np.zeros(0)  # of the sentence
     constraints: list[_Constraint] = []
+    nodes = nodes_of(batch, scorer.vectors)
+    of_vectors = nodes.arcs(is_learned=True)[0].double().numpy() if nodes else None
     while True:
         scores = score_batch(batch, scorer).parts["arc"][0].numpy()
         margins = scores[heads[words], words] - scores[:, words]
@@ -397,11 +419,16 @@ def _learn_factored(
             break
         m = words[column]
         listed[h, m] = True
-        for row, counts in _arc_differences(of_parts, heads[m], h, m):
+        more = (
+            np.zeros(len(m)) if of_vectors is None else of_vectors[heads[m], m] - of_vectors[h, m]
+        )
+        for (row, counts), margin in zip(
+            _arc_differences(of_parts, heads[m], h, m), more.tolist(), strict=True
+        ):
             new = np.setdiff1d(row, rows)
             rows = np.concatenate([rows, new])
             before = np.concatenate([before, tables.weights[new].astype(np.float64)])
-            constraints.append(_Constraint(row, counts))
+            constraints.append(_Constraint(row, counts, margin))
         tables.weights[rows] = before + _meet(constraints, rows, before, rule.max_step)
     moved = tables.weights[rows] - before.astype(np.float32)
     tables.sums[rows] = tables.sums[rows] + float(seen) * moved.astype(np.float64)
@@ -410,10 +437,14 @@ def _learn_factored(
 
 @dataclass
 class _Constraint:
-    """Gold is to score at least 1 more: the rows (E,) of the difference, how often; the step."""
+    """Gold is to score at least 1 more: the rows (E,) of the difference, how often; the step.
+
+    margin: what else than weights scores gold above the other arc.
+    """
 
     rows: np.ndarray
     counts: np.ndarray
+    margin: float
     step: float = 0.0
 
 
@@ -442,7 +473,7 @@ def _meet(
     places = [order[np.searchsorted(rows, each.rows, sorter=order)] for each in constraints]
     missing = []
     for each, place in zip(constraints, places, strict=True):
-        missing.append(1.0 - float(each.counts @ before[place]))
+        missing.append(1.0 - each.margin - float(each.counts @ before[place]))
         change[place] += each.step * each.counts
     for _ in range(MAX_HILDRETH_STEPS):
         most = 0.0
