@@ -40,7 +40,7 @@ MOST_POINTS = (1 << 28) - 1  # that vectors add to a score
 _MAX_SHIFT = 62
 _MAX_LEARNED = 1e9  # of a learned weight
 _MOST_NODES = 20_000  # that ranges are chosen by
-_NODES_AT_ONCE = 2_000
+_NODES_AT_ONCE, _ROWS_AT_ONCE = 2_000, 512
 _PERCENTILE = 99.9  # of the numbers at nodes; larger ones are cut to the end of their range
 
 
@@ -145,7 +145,6 @@ def frozen(
         raise ScoreError(
             "word vectors that are not finite, or too large, cannot be stored; learning diverged"
         )
-    weights = VectorWeights(*(array.astype(np.float64) for array in weights))
     weights = _padded(weights)
     layer, vectors = _freeze_layer(weights, _node_sums(weights, plan, batch))
     n_arc, scales = weights.n_arc, vectors.pop("scales")
@@ -256,7 +255,7 @@ def _check_shapes(vectors: WordVectors) -> None:
 
 
 def _padded(weights: VectorWeights) -> VectorWeights:
-    """The same weights with zeros up to whole blocks."""
+    """The same weights with zeros up to whole blocks; the table float32, all others float64."""
     hidden, n_arc, n_label = len(weights.heads), weights.n_arc, weights.n_label
     sizes = [_whole(n_arc), _whole(n_label)]
     columns = np.r_[np.arange(n_arc), sizes[0] + np.arange(n_label)]  # of numbers of vectors
@@ -264,8 +263,11 @@ def _padded(weights: VectorWeights) -> VectorWeights:
     inner = _whole(hidden) if hidden else q
     one = np.arange(hidden) if hidden else columns
     of_row = np.r_[one, inner + one]
-    table, bias = np.zeros((len(weights.table), 2 * inner)), np.zeros(2 * inner)
-    table[:, of_row], bias[of_row] = weights.table, weights.bias
+    table, bias = weights.table, np.zeros(2 * inner)
+    bias[of_row] = weights.bias
+    if len(of_row) < 2 * inner:
+        table = np.zeros((len(table), 2 * inner), np.float32)
+        table[:, of_row] = weights.table
     matrices = np.zeros((2, inner if hidden else 0, q))
     for matrix, given in zip(matrices, (weights.heads, weights.modifiers), strict=True):
         matrix[:hidden, columns] = given
@@ -290,8 +292,7 @@ def _node_sums(weights: VectorWeights, plan: VectorPlan, batch: Batch) -> np.nda
     """(nodes, W) sums of rows and bias at some nodes of a batch, evenly chosen."""
     nodes = np.sort(np.concatenate([word_places(batch), batch.starts]))
     nodes = nodes[:: -(-len(nodes) // _MOST_NODES) or 1]
-    table = np.concatenate([weights.table, np.zeros((1, weights.table.shape[1]))])
-    table = table.astype(np.float32)
+    table = np.concatenate([weights.table, np.zeros((1, weights.table.shape[1]), np.float32)])
     sums = np.empty((len(nodes), table.shape[1]), np.float32)
     for first in range(0, len(nodes), _NODES_AT_ONCE):
         some = nodes[first : first + _NODES_AT_ONCE]
@@ -324,8 +325,12 @@ def _freeze_layer(
         ]
     else:
         factors = _evening(_most(np.abs(sums)))
-    sums, table, bias = sums / factors, table / factors, bias / factors
-    least = np.abs(table).max(initial=0.0) / (_LARGEST_SCALE * _LARGEST_NUMBER)
+    sums, bias = sums / factors, bias / factors
+    blocks = [slice(i, i + _ROWS_AT_ONCE) for i in range(0, len(table), _ROWS_AT_ONCE)]
+    largest = np.zeros(len(table))
+    for block in blocks:
+        largest[block] = np.abs(table[block] / factors).max(1, initial=0.0)
+    least = largest.max(initial=0.0) / (_LARGEST_SCALE * _LARGEST_NUMBER)
     least = max(least, np.abs(bias).max(initial=0.0) / (1 << 28), 1e-12)
     if hidden:
         most = float(_most(np.maximum(sums, 0.0)).max(initial=0.0)) or least
@@ -333,10 +338,12 @@ def _freeze_layer(
         unit = max(most / (_LARGEST_ACTIVATION * 2.0**shift), least)
     else:
         shift, unit = 0, least
-    largest = np.abs(table).max(1, initial=0.0)
     scales = np.clip(np.ceil(largest / (unit * _LARGEST_NUMBER) - 1e-9), 1, _LARGEST_SCALE)
+    whole = np.empty(table.shape, np.int8)
+    for block in blocks:
+        whole[block] = _int8(table[block] / factors / (unit * scales[block, None]))
     layer = {
-        "table": _int8(table / (unit * scales[:, None])),
+        "table": whole,
         "scales": scales.astype(np.uint8),
         "bias": np.rint(bias / unit).astype(np.int32),
         "shift": shift,
