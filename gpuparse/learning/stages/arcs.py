@@ -245,7 +245,7 @@ class TorchEngine:
 
         self._learner = DeviceLearner(
             gold.arc_batch, gold.arc_heads, model.plan, model.features, model.weights,
-            config=config, single_root=gold.single_root, device=device, vectors=model.vectors,
+            config=config, single_root=gold.single_root, device=device,
         )  # fmt: skip
 
     def learn(self, part: Batch, seen: int) -> int:
