@@ -5,8 +5,9 @@ sentences whose gradients are added in order, and each row of the table has the 
 nodes added in order, so the number of threads changes no bit.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -346,7 +347,9 @@ class NativeVectorEngine:
         self._task, self._weights, self._threads = task, weights, threads
         self._moments = VectorTables(*(np.zeros((2, *a.shape), np.float32) for a in weights))
         self._mean = VectorTables(*map(np.zeros_like, weights))
-        self._pool = ThreadPoolExecutor(threads)
+        self._map: Callable[..., Iterable[Any]] = (
+            ThreadPoolExecutor(threads).map if threads > 1 else map
+        )
         self._plan = native.struct("VectorPlan", task.plan)
         self._sizes = native.struct("VectorSizes", task.sizes)
         self._tables = native.struct("VectorTables", weights)
@@ -385,7 +388,7 @@ class NativeVectorEngine:
             )  # fmt: skip
             return failed
 
-        if any(failed >= 0 for failed in list(self._pool.map(find_gradients, range(len(groups))))):
+        if any(failed >= 0 for failed in list(self._map(find_gradients, range(len(groups))))):
             return -1
         occurrences = np.sort(self._occurrences[: n_nodes * n_templates])
         occurrences = occurrences[np.searchsorted(occurrences, 0) :]
@@ -429,9 +432,8 @@ class NativeVectorEngine:
                 self._weights.table, self._moments.table,
             )  # fmt: skip
 
-        changing = self._pool.submit(change_dense)
-        list(self._pool.map(change_rows, pairwise(cuts)))
-        changing.result()
+        tasks = [change_dense, *(partial(change_rows, run) for run in pairwise(cuts))]
+        list(self._map(lambda task: task(), tasks))
 
     def average(self, count: int) -> None:
         """Make the weights of the moment one of `count` whose mean is kept."""
@@ -444,7 +446,7 @@ class NativeVectorEngine:
         for mean, weights in zip(self._mean, self._weights, strict=True):
             blocks = range(0, len(mean), 64 if mean.ndim > 1 else 1 << 14)
             size = blocks.step
-            list(self._pool.map(add, ((mean[i : i + size], weights[i : i + size]) for i in blocks)))
+            list(self._map(add, ((mean[i : i + size], weights[i : i + size]) for i in blocks)))
 
     def state(self) -> dict[str, np.ndarray]:
         """Weights, moments and means, the arrays themselves."""
