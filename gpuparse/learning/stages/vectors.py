@@ -16,7 +16,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.config.schema import WordVectorsConfig
 from gpuparse.data.batch import Batch
-from gpuparse.errors import ConfigError, NoTreeError
+from gpuparse.errors import ConfigError, ModelError, NoTreeError
 from gpuparse.features.word_vectors import VectorPlan, VectorTemplates
 from gpuparse.learning.mixing import Counts
 from gpuparse.learning.states import Shape
@@ -274,13 +274,19 @@ class VectorStage:
         return shapes if is_finished else shapes | {"counts": Shape(np.int64, (2,))}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a state of the same task."""
+        """Go on from a state of the same task.
+
+        Raises: ModelError: it says that there were more steps than there can be.
+        """
         if "counts" not in state:
             self._result = VectorTables(state["table_mean"], state["dense_mean"])
             self._engine = None
             return
+        steps, snapshots = map(int, state["counts"])
+        if not 0 <= snapshots <= steps <= self._config.epochs * len(self._batch):
+            raise ModelError(f"a damaged state: {steps} steps of word vectors are done")
         self._engine, self._result = self._engine or self._new_engine(), None
-        self._steps, self._snapshots = map(int, state["counts"])
+        self._steps, self._snapshots = steps, snapshots
         self._engine.restore(state)
 
     def _step(self, mini: Batch, seen: int) -> int:
