@@ -356,7 +356,7 @@ class WordVectorsConfig:
         high=100,
     )
     label_weight: float = _key(
-        0.67,
+        0.25,
         "number",
         "Factor of the vectors' scores of labels in the sum with those of label templates.",
         above=0,
