@@ -27,6 +27,7 @@ from safetensors import safe_open
 SUMS = (["--probabilities"], ["--mbr"], ["--kbest", "3"], ["--kbest", "3", "--probabilities"])
 JOINT = ["labels.kind=joint", "labels.features=joint-labels"]
 SMALL_PRUNING = ["pruning.max_heads=4", "pruning.epochs=1", "pruning.folds=2"]
+FEW_EPOCHS = ["word_vectors.epochs=2"]
 AUGMENTED = "learning.cost_augmented=true"
 
 # Name -> overrides of BASE, and lists of options to parse with besides none at all.
@@ -88,6 +89,18 @@ CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
     "dual-decomposition-sibling": (
         ["decoder=dual_decomposition", "features=extended", "pruning.max_heads=null"],
         (),
+    ),
+    "vectors": (
+        ["decoder=chu_liu_edmonds", "features=vectors", "labels.features=vectors", *FEW_EPOCHS],
+        (*SUMS, ["--keep-heads"]),
+    ),
+    "vectors-conditional": (
+        ["features=vectors", "labels.kind=none", "word_vectors.loss=conditional", *FEW_EPOCHS],
+        (),
+    ),
+    "vectors-sibling-joint": (
+        ["decoder=eisner_sibling", "features=extended-vectors", *JOINT, *FEW_EPOCHS],
+        (["--probabilities"],),
     ),
 }
 BASE = """\
