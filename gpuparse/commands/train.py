@@ -278,7 +278,7 @@ class Run:
 
     def _learn(self, trainer: Trainer, origin: Origin) -> None:
         epochs = {
-            "vectors": self.config.word_vectors.epochs,
+            "vectors": self.config.word_vectors.all_epochs,
             "pruning": self.config.pruning.folds + 1,
             "arcs": self.config.learning.epochs,
             "labels": self.config.labels.epochs,

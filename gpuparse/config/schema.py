@@ -295,6 +295,14 @@ class WordVectorsConfig:
     epochs: int = _key(
         10, "integer", "Passes over the training treebank for word vectors.", low=1, high=10_000
     )
+    networks: int = _key(
+        1,
+        "integer",
+        "Networks of word vectors, learned one after the other from different random numbers; a"
+        " score is the mean of theirs.",
+        low=1,
+        high=64,
+    )
     batch_size: int = _key(
         8, "integer", "Sentences of one step of the optimizer.", low=1, high=1 << 16
     )
@@ -349,7 +357,7 @@ class WordVectorsConfig:
         high=1000,
     )
     weight: float = _key(
-        0.67,
+        0.5,
         "number",
         "Factor of the vectors' scores of arcs in the sum with those of templates.",
         above=0,
@@ -362,6 +370,11 @@ class WordVectorsConfig:
         above=0,
         high=100,
     )
+
+    @property
+    def all_epochs(self) -> int:
+        """Epochs of all networks."""
+        return self.networks * self.epochs
 
 
 @dataclass(frozen=True, kw_only=True)

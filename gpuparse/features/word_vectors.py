@@ -55,6 +55,21 @@ class VectorTemplates:
         """The fields that are looked at."""
         return {atom.field for atom in self.templates}
 
+    def times(self, networks: int) -> "VectorTemplates":
+        """The sizes of several such networks in one.
+
+        Raises: ConfigError: one is too large.
+        """
+        sizes = {name: networks * getattr(self, name) for name in _SIZES}
+        for name, size in sizes.items():
+            most = _SIZES[name][1]
+            if size > most:
+                raise ConfigError(
+                    f"word_vectors.networks: {networks} of {name} {size // networks:,} make"
+                    f" {size:,}, more than {most:,}: learn fewer, or smaller ones"
+                )
+        return replace(self, **sizes)
+
     def expanded(self, attributes: Sequence[str]) -> "VectorTemplates":
         """These with each of the attributes in place of `feats.*`, each template once.
 

@@ -17,7 +17,7 @@ from gpuparse.data.vocabulary import (
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.features.plan import LINE, compile_plan
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, PARTS, TemplateSet, fields_read
-from gpuparse.features.word_vectors import compile_vectors, frequent_values
+from gpuparse.features.word_vectors import VectorTemplates, compile_vectors, frequent_values
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import STAGES, Progress
 from gpuparse.learning.gold import read_gold
@@ -116,7 +116,8 @@ class Trainer:
         self.weights = AveragedWeights.zeros(self.features.n_rows)
         self._start_labels()
         self._vectors = self._start_vectors()
-        self._frozen: tuple[int, WordVectors] | None = None  # with the epochs of their learning
+        # The word vectors after some epochs, and their sizes.
+        self._frozen: tuple[int, VectorTemplates, WordVectors] | None = None
         self._epochs_done = dict.fromkeys(STAGES, 0)
         self._mixing = Mixing(
             len(treebank), config.learning.shards,
@@ -242,8 +243,6 @@ class Trainer:
         for counts in self._vectors.learn(order, epoch * len(order)):
             if counts.done == len(order):
                 self._epochs_done["vectors"] = epoch + 1
-                if epoch + 1 == self._epochs()["vectors"]:
-                    self._vectors.finish()
             done, wrong, words = counts
             yield Progress("vectors", epoch + 1, done, len(order), wrong, words)
 
@@ -337,7 +336,9 @@ class Trainer:
             else:
                 lines, label_scale = quantised(labels, bits)
                 label_weights = Weights(lines)
-        vectors = self._added_vectors()
+        templates, vectors = self._arcs, None
+        if added := self._added_vectors():
+            templates, vectors = replace(templates, word_vectors=added[0]), added[1]
         if vectors:  # where they are alone, no weight decides how fine scores are
             is_joint, are_labels = self._joint is not None, label_weights and label_weights.largest
             if not (whole.any() or (is_joint and are_labels)):
@@ -345,7 +346,7 @@ class Trainer:
             if not are_labels:
                 label_scale = scale if is_joint else POINTS
         return Parser(
-            templates=self._arcs,
+            templates=templates,
             label_templates=self._labels,
             vocabularies=self._vocabularies,
             features=self.features,
@@ -364,8 +365,8 @@ class Trainer:
             config=config,
         )
 
-    def _added_vectors(self) -> WordVectors | None:
-        """The word vectors so far, with the weight that their scores have beside templates."""
+    def _added_vectors(self) -> tuple[VectorTemplates, WordVectors] | None:
+        """The word vectors so far with their sizes, and with the weight of their scores."""
         if self._vectors is None:
             return None
         done = self._epochs_done["vectors"]
@@ -373,9 +374,10 @@ class Trainer:
             keys = self.config.word_vectors
             weight = keys.weight if self._arcs.arc else 1.0
             label_weight = keys.label_weight if self._labels and self._labels.label else 1.0
-            made = frozen(self._vectors.weights(), self._vector_plan, self.gold.batch)
-            self._frozen = done, made.with_units(weight, label_weight)
-        return self._frozen[1]
+            templates, weights = self._vectors.result()
+            made = frozen(weights, self._vector_plan, self.gold.batch)
+            self._frozen = done, templates, made.with_units(weight, label_weight)
+        return self._frozen[1:]
 
     def _mean(self, weights: AveragedWeights, stage: str) -> np.ndarray:
         """The mean of the weights after each sentence; or the last ones."""
@@ -399,7 +401,7 @@ class Trainer:
             state |= {f"vectors_{name}": a for name, a in self._vectors.state().items()}
         return state
 
-    def _state_shapes(self, *, pruned: bool, vectors_over: bool) -> dict[str, Shape]:
+    def _state_shapes(self, *, pruned: bool, vector_epochs: int) -> dict[str, Shape]:
         """The types and shapes of all arrays of a state of this run."""
         shapes = {"done": Shape(np.int64, (len(STAGES),))}
         for name, weights in (("arcs", self.weights), ("labels", self.label_weights)):
@@ -410,14 +412,14 @@ class Trainer:
             n_rows = self.features.rows.rows + self.plan.arcs.dense_lines * LINE
             shapes |= pruning_shapes(self.gold.arc_batch, n_rows)
         if self._vectors is not None:
-            of_vectors = self._vectors.shapes(is_finished=vectors_over).items()
+            of_vectors = self._vectors.shapes(vector_epochs).items()
             shapes |= {f"vectors_{name}": shape for name, shape in of_vectors}
         return shapes
 
     def _epochs(self) -> dict[str, int]:
         """How many epochs each stage has."""
         return {
-            "vectors": self.config.word_vectors.epochs if self._vectors else 0,
+            "vectors": self.config.word_vectors.all_epochs if self._vectors else 0,
             "arcs": self.config.learning.epochs if self._has_arc_stage else 0,
             "labels": self.config.labels.epochs if self._label_stage else 0,
         }
@@ -427,12 +429,13 @@ class Trainer:
 
         Raises: ModelError: the state is of another run, or of none.
         """
-        vectors_over = "vectors_counts" not in state
+        done = state.get("done")
+        vector_epochs = 0
+        if done is not None and done.dtype == np.int64 and done.shape == (len(STAGES),):
+            vector_epochs = max(int(done[0]), 0)
         pruned = self._is_pruned and "pruner" in state
-        shapes = self._state_shapes(pruned=pruned, vectors_over=vectors_over)
+        shapes = self._state_shapes(pruned=pruned, vector_epochs=vector_epochs)
         check_state(state, shapes, self._epochs())
-        if vectors_over != (state["done"][0] == self._epochs()["vectors"]):
-            raise ModelError("a damaged state: its word vectors are not those of its epochs")
         if self._is_pruned and "pruner" not in state and state["done"][1:].any():
             raise ModelError("a damaged state: it has no candidate arcs")
         self._epochs_done = dict(zip(STAGES, state["done"].tolist(), strict=True))

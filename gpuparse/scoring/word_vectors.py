@@ -16,6 +16,7 @@ hidden numbers have 7 bits, vectors 8, scores 32 again. Every rounding adds half
 So all engines find the same scores.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +69,46 @@ class VectorWeights(NamedTuple):
     def n_label(self) -> int:
         """PL."""
         return (self.labels.shape[1] - 1) // 3
+
+
+def merged(networks: Sequence[VectorWeights]) -> VectorWeights:
+    """One network whose scores are the means of those of several with the same sizes and rows."""
+    if len(networks) == 1:
+        return networks[0]
+    n_arc = networks[0].n_arc
+
+    def joined(arrays: Sequence[np.ndarray], cut: int) -> np.ndarray:
+        """(..., columns): those before the cut of all arrays, and then the others."""
+        parts = [*(a[..., :cut] for a in arrays), *(a[..., cut:] for a in arrays)]
+        return np.concatenate(parts, -1)
+
+    def of_nodes(arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """Tables or biases: what a node has as head, and then as modifier."""
+        half = arrays[0].shape[-1] // 2
+        if len(networks[0].heads):
+            return joined(arrays, half)
+        roles = ([a[..., :half] for a in arrays], [a[..., half:] for a in arrays])
+        return np.concatenate([joined(role, n_arc) for role in roles], -1)
+
+    def of_matrices(arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """(k H, k Q), zero between hidden numbers and vectors of different networks."""
+        hidden, q = arrays[0].shape
+        apart = [np.zeros((hidden * len(arrays), q), a.dtype) for a in arrays]
+        for i, (matrix, array) in enumerate(zip(apart, arrays, strict=True)):
+            matrix[i * hidden : (i + 1) * hidden] = array
+        return joined(apart, n_arc)
+
+    def of_terms(arrays: Sequence[np.ndarray]) -> np.ndarray:
+        size = (arrays[0].shape[1] - 1) // 3
+        terms = [a[:, k * size : (k + 1) * size] for k in range(3) for a in arrays]
+        constants = sum(a[:, -1:] for a in arrays)
+        return np.concatenate([*terms, constants], 1) / np.float32(len(arrays))
+
+    table, bias, heads, modifiers, arcs, labels = zip(*networks, strict=True)
+    return VectorWeights(
+        of_nodes(table), of_nodes(bias), of_matrices(heads), of_matrices(modifiers),
+        of_terms(arcs), of_terms(labels),
+    )  # fmt: skip
 
 
 class WordVectors(NamedTuple):

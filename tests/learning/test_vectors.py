@@ -185,7 +185,7 @@ def test_training_learns_the_treebank_and_torch_learns_as_native_code_does() -> 
     native_stage, in_torch = sample.stage(), sample.stage(device="cpu")
     wrong = learned(native_stage, 2)
     assert learned(in_torch, 2) == pytest.approx(wrong, abs=2)
-    for ours, theirs in zip(native_stage.weights(), in_torch.weights(), strict=True):
+    for ours, theirs in zip(native_stage.result()[1], in_torch.result()[1], strict=True):
         # A gradient that is 0 but for rounding moves a weight by a whole step of Adam.
         assert (np.abs(ours - theirs) < 1e-3).mean() > 0.99
     longer = sample.stage(config={"epochs": 30, "dropout": 0.0, "learning_rate": 0.03})
@@ -206,18 +206,38 @@ def test_threads_change_no_byte(optimizer: str) -> None:
         assert one[name].tobytes() == other[name].tobytes(), name
 
 
+@pytest.mark.parametrize("done", [2, 3, 4])
 @pytest.mark.parametrize("device", [None, "cpu"])
-def test_a_state_between_two_epochs_goes_on_to_the_same_bytes(device: str | None) -> None:
+def test_a_state_between_two_epochs_goes_on_to_the_same_bytes(
+    device: str | None, done: int
+) -> None:
+    """Of two networks of three epochs each."""
     sample = Sample(partial=True)
-    config = {"epochs": 3, "loss": "conditional"}
+    config = {"epochs": 3, "loss": "conditional", "networks": 2}
     whole = sample.stage(config=config, device=device)
-    learned(whole, 3)
+    learned(whole, 6)
     first, second = (sample.stage(config=config, device=device) for _ in range(2))
-    learned(first, 2)
-    second.restore({name: array.copy() for name, array in first.state().items()})
-    learned(second, 3, first=2)
-    for ours, theirs in zip(second.weights(), whole.weights(), strict=True):
+    learned(first, done)
+    state = first.state()
+    shapes = first.shapes(done)
+    assert {name: (a.dtype, a.shape) for name, a in state.items()} == {
+        name: (np.dtype(shape.dtype), shape.sizes) for name, shape in shapes.items()
+    }
+    second.restore({name: array.copy() for name, array in state.items()})
+    learned(second, 6, first=done)
+    for ours, theirs in zip(second.result()[1], whole.result()[1], strict=True):
         assert ours.tobytes() == theirs.tobytes()
+
+
+def test_the_first_of_two_networks_is_the_one_that_is_learned_alone() -> None:
+    sample = Sample()
+    alone, both = (sample.stage(config={"networks": networks}) for networks in (1, 2))
+    learned(alone)
+    learned(both)
+    for ours, theirs in zip(alone.result()[1], both.result()[1], strict=True):
+        assert ours.tobytes() == theirs.tobytes()
+    with pytest.raises(ConfigError, match="networks: 64 of"):
+        sample.stage(config={"networks": 64})
 
 
 def test_the_result_is_the_mean_of_weights_of_the_second_half() -> None:
@@ -257,8 +277,8 @@ def test_labels_are_left_out_where_there_are_none() -> None:
         sample.labels = []
         stage = sample.stage()
         learned(stage)
-        assert stage.weights().labels.shape == (0, 1)
-        assert stage.weights().heads.shape == (20, 18)
+        assert stage.result()[1].labels.shape == (0, 1)
+        assert stage.result()[1].heads.shape == (20, 18)
 
 
 def test_a_passive_aggressive_step_makes_the_margin_that_is_missed() -> None:
@@ -307,7 +327,7 @@ def test_passive_aggressive_steps_in_torch_are_the_native_ones() -> None:
     config = {"optimizer": "passive-aggressive", "learning_rate": 0.05}
     native_stage, in_torch = (sample.stage(config=config, device=d) for d in (None, "cpu"))
     assert learned(native_stage) == learned(in_torch)
-    for ours, theirs in zip(native_stage.weights(), in_torch.weights(), strict=True):
+    for ours, theirs in zip(native_stage.result()[1], in_torch.result()[1], strict=True):
         assert ours == pytest.approx(theirs, abs=1e-4)
 
 
@@ -325,5 +345,5 @@ def test_batches_in_which_no_value_has_a_row_are_learned_from(device: str | None
         config = {"batch_size": 1, "dropout": 0.9}
         stage = sample.stage(config=config, threads=2, device=device)
         learned(stage)
-        assert all(np.isfinite(array).all() for array in stage.weights())
-        assert stage.weights().table.shape == (plan.n_rows, 40)
+        assert all(np.isfinite(array).all() for array in stage.result()[1])
+        assert stage.result()[1].table.shape == (plan.n_rows, 40)

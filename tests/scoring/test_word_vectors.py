@@ -16,7 +16,7 @@ from gpuparse.scoring.plain import parse_batch, score_batch, tensors_of
 from gpuparse.scoring.tensors import as_tensors
 from gpuparse.scoring.vector_scores import vector_arc_scores
 from gpuparse.scoring.weights import Weights, hashed_map, joint_labels
-from gpuparse.scoring.word_vectors import WordVectors, check_vectors, frozen
+from gpuparse.scoring.word_vectors import WordVectors, check_vectors, frozen, merged
 from tests.samples import random_sentences, template_set_text, treebank_of
 from tests.vectors import float_scores, random_plan, random_weights, whole_scores
 
@@ -282,3 +282,18 @@ def test_points_of_scores_can_be_changed() -> None:
     with pytest.raises(ScoreError, match="too large"):
         vectors.with_points(1e15, 1.0)
     assert as_tensors(batch).n_nodes == batch.n_nodes
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_scores_of_merged_networks_are_the_means_of_theirs(sizes: tuple[int, int, int]) -> None:
+    random = np.random.default_rng(8)
+    *_, batch = sample_batch()
+    plan = random_plan(random, batch, [0, -1, 2], 20)
+    networks = [random_weights(random, plan, *sizes, LABELS) for _ in range(3)]
+    for b in range(3):
+        arcs, labels = float_scores(merged(networks), plan, batch, b)
+        found = [float_scores(network, plan, batch, b) for network in networks]
+        np.testing.assert_allclose(arcs, sum(each[0] for each in found) / 3, rtol=1e-4, atol=1e-3)
+        # Labels are relative to the best one, which differs between networks.
+        mean = sum(each[1] - each[1][..., :1] for each in found) / 3
+        np.testing.assert_allclose(labels - labels[..., :1], mean, rtol=1e-4, atol=1e-3)

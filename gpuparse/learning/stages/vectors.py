@@ -7,6 +7,7 @@ nodes added in order, so the number of threads changes no bit.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
@@ -21,7 +22,7 @@ from gpuparse.features.word_vectors import VectorPlan, VectorTemplates
 from gpuparse.learning.mixing import Counts
 from gpuparse.learning.states import Shape
 from gpuparse.scoring.native import make_search, sentences_of
-from gpuparse.scoring.word_vectors import VectorWeights
+from gpuparse.scoring.word_vectors import VectorWeights, merged
 
 GROUP, MOST_GROUPS = 4, 8  # sentences of a group where a batch is not too large for so many groups
 SLICE = 256  # sentences between two events
@@ -95,6 +96,9 @@ class VectorTables(NamedTuple):
 
     table: np.ndarray  # (n_rows, width)
     dense: np.ndarray  # (n_dense,)
+
+
+PARTS = VectorTables._fields
 
 
 class VectorLearning(NamedTuple):
@@ -200,6 +204,7 @@ class VectorStage:
                 f"word_vectors.optimizer {PASSIVE_AGGRESSIVE}: scores must be linear in factors:"
                 " choose a template set with hidden: 0, or another optimizer"
             )
+        templates.times(config.networks)  # refuses too many
         label = templates.label if n_labels else 0
         self.sizes = VectorSizes(
             templates.hidden, templates.arc, label, n_labels if label else 0, plan.n_buckets,
@@ -207,17 +212,27 @@ class VectorStage:
         )  # fmt: skip
         if not label:
             gold = gold._replace(labels=None)
+        self._templates = templates if label else replace(templates, label=0)
         self._task = VectorTask(batch, plan, self.sizes, gold, decoder, single_root)
         self._config, self._batch, self._seed = config, batch, seed
         self._threads, self._device = threads, device
         self._loss = LOSSES.index(config.loss)
+        self._finished: list[VectorTables] = []  # the networks that are learned
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start on the next network, if there is one."""
         self._steps, self._snapshots = 0, 0
-        self._engine: VectorEngine | None = self._new_engine()
-        self._result: VectorTables | None = None
+        is_over = len(self._finished) == self._config.networks
+        self._engine = None if is_over else self._new_engine()
+
+    @property
+    def _network_seed(self) -> int:
+        return self._seed + len(self._finished)
 
     def _new_engine(self) -> VectorEngine:
         """An engine with the weights before anything is learned."""
-        weights = initial_weights(self.sizes, self._seed)
+        weights = initial_weights(self.sizes, self._network_seed)
         if self._device is None and native.is_available():
             return NativeVectorEngine(self._task, weights, self._threads)
         from gpuparse.learning.vectors_on_device import TorchVectorEngine
@@ -237,66 +252,90 @@ class VectorStage:
             words += int(mini.lengths.sum())
             before, done = done, done + len(mini)
             self._average(seen + before, seen + done)
+            if seen + done == (len(self._finished) + 1) * self._sentences:
+                self._finish()
             if done == len(order) or before // SLICE != done // SLICE:
                 yield Counts(done, wrong, words)
 
-    def weights(self) -> VectorWeights:
-        """The mean of the weights of the second half of training; before it, those of now."""
-        state = self.state()
-        kind = "mean" if self._result or self._snapshots else "weights"
-        table, dense = state[f"table_{kind}"], state[f"dense_{kind}"]
-        return VectorWeights(table, *self.sizes.parts(dense))
+    @property
+    def _sentences(self) -> int:
+        """How many sentences a network is learned from, in all epochs."""
+        return self._config.epochs * len(self._batch)
 
-    def finish(self) -> None:
-        """Keep the result alone, in memory and in states; nothing more is learned."""
-        state = self.state()
-        self._result = VectorTables(state["table_mean"], state["dense_mean"])
-        self._engine = None
+    def result(self) -> tuple[VectorTemplates, VectorWeights]:
+        """One network that scores as the mean of those learned so far, and its sizes.
+
+        The weights of each are the mean of those of the second half of its training; before that,
+        those of now.
+        """
+        tables = list(self._finished)
+        if self._engine is not None and (self._steps or not tables):
+            state = self._engine.state()
+            kind = "mean" if self._snapshots else "weights"
+            tables.append(VectorTables(state[f"table_{kind}"], state[f"dense_{kind}"]))
+        weights = [VectorWeights(t.table, *self.sizes.parts(t.dense)) for t in tables]
+        return self._templates.times(len(weights)), merged(weights)
+
+    def _finish(self) -> None:
+        """Keep the result of a network alone, in memory and in states, and begin the next one."""
+        assert self._engine is not None
+        state = self._engine.state()
+        self._finished.append(VectorTables(state["table_mean"], state["dense_mean"]))
+        self._begin()
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that learning goes on from between two epochs; the result, where it is finished."""
-        if self._result:
-            return {"table_mean": self._result.table, "dense_mean": self._result.dense}
-        assert self._engine is not None
-        counts = np.array([self._steps, self._snapshots])
-        return {**self._engine.state(), "counts": counts}
+        """All that learning goes on from between two epochs: results, and the network at hand."""
+        kept = {
+            f"{part}_{i}": getattr(tables, part)
+            for i, tables in enumerate(self._finished)
+            for part in PARTS
+        }
+        if self._engine is None:
+            return kept
+        return kept | self._engine.state() | {"counts": np.array([self._steps, self._snapshots])}
 
-    def shapes(self, *, is_finished: bool) -> dict[str, Shape]:
-        """The types and shapes of the arrays of a state."""
+    def shapes(self, epochs_done: int) -> dict[str, Shape]:
+        """The types and shapes of the arrays of a state after some epochs."""
+        finished = min(epochs_done // self._config.epochs, self._config.networks)
         shapes: dict[str, Shape] = {}
         for part, sizes in (
             ("table", (self.sizes.n_rows, self.sizes.width)), ("dense", (self.sizes.n_dense,))
         ):  # fmt: skip
-            shapes[f"{part}_mean"] = Shape(np.float32, sizes)
-            if not is_finished:
+            shapes |= {f"{part}_{i}": Shape(np.float32, sizes) for i in range(finished)}
+            if finished < self._config.networks:
+                shapes[f"{part}_mean"] = Shape(np.float32, sizes)
                 shapes[f"{part}_weights"] = Shape(np.float32, sizes)
                 shapes[f"{part}_moments"] = Shape(np.float32, (2, *sizes))
-        return shapes if is_finished else shapes | {"counts": Shape(np.int64, (2,))}
+        if finished == self._config.networks:
+            return shapes
+        return shapes | {"counts": Shape(np.int64, (2,))}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a state of the same task.
 
         Raises: ModelError: it says that there were more steps than there can be.
         """
-        if "counts" not in state:
-            self._result = VectorTables(state["table_mean"], state["dense_mean"])
-            self._engine = None
+        count = sum(f"table_{i}" in state for i in range(self._config.networks))
+        self._finished = [
+            VectorTables(*(state[f"{part}_{i}"] for part in PARTS)) for i in range(count)
+        ]
+        self._begin()
+        if self._engine is None:
             return
         steps, snapshots = map(int, state["counts"])
-        if not 0 <= snapshots <= steps <= self._config.epochs * len(self._batch):
+        if not 0 <= snapshots <= steps <= self._sentences:
             raise ModelError(f"a damaged state: {steps} steps of word vectors are done")
-        self._engine, self._result = self._engine or self._new_engine(), None
         self._steps, self._snapshots = steps, snapshots
         self._engine.restore(state)
 
     def _step(self, mini: Batch, seen: int) -> int:
         config = self._config
-        progress = seen / (config.epochs * len(self._batch))
+        progress = seen / self._sentences - len(self._finished)
         rate = config.learning_rate * (1.0 - (1.0 - LAST_RATE) * progress)
         self._steps += 1
         learning = VectorLearning(
             self._loss, config.cost, config.label_loss, config.dropout,
-            _drop_seed(self._seed, seen),
+            _drop_seed(self._network_seed, seen),
         )  # fmt: skip
         optimizer = OPTIMIZERS.index(config.optimizer)
         step = VectorStep(optimizer, rate, FIRST_DECAY, SECOND_DECAY, self._steps)
@@ -312,6 +351,7 @@ class VectorStage:
     def _average(self, before: int, now: int) -> None:
         """Keep the weights if a part of an epoch in the second half has ended."""
         n, half = len(self._batch), SNAPSHOTS * self._config.epochs // 2
+        half += len(self._finished) * SNAPSHOTS * self._config.epochs
         ended = SNAPSHOTS * now // n
         if ended > SNAPSHOTS * before // n and ended >= half:
             self._snapshots += 1
