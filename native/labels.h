@@ -81,7 +81,7 @@ template<class Weights>
 bool arcs_fit(const Sentences& sentences, const LabelPlan& plan, const Weights& weights,
               const WordVectors* vectors, const i64_1& heads, const GraphHeads* graphs, int64_t size) {
     const int64_t width = weights.n1;
-    if (!vectors_fit(vectors, sentences, nullptr) ||
+    if (!vectors_fit(vectors, sentences, nullptr) || !kept_fit(vectors, sentences) ||
         (has_labels(vectors) && vectors->label_constants.n0 < width))
         return false;
     if (!label_plan_fits(plan, sentences) || !are_by_token(sentences, heads.n0) ||
@@ -160,9 +160,11 @@ struct LabelScorer {
     int64_t* next;     // (templates,): of the arc that is scored after it
     Sum<W>* sums;      // (width,)
     LabelVectors* vectors = nullptr;  // of the sentence that is read; NULL: none
-    int64_t b = -1;                   // its number
+    int64_t b = 0, node = 0;          // its number, and that of its root among all nodes
+    bool is_read = false;             // whether one is
     Sum<W>* of_vectors = nullptr;     // (width,): what vectors add to the arc's sums
     Sum<W>* next_vectors = nullptr;   // of the arc that is scored after it
+    Sentences kept{};                 // whose vectors may be there already
 
     LabelScorer(const LabelPlan& plan, const W* weights, int64_t n_lines, int64_t width, Arena& arena)
         : plan(plan), weights(weights), n_lines(n_lines), width(width),
@@ -172,6 +174,7 @@ struct LabelScorer {
     // Add what word vectors score, if they score labels. Where memory runs out, the arena has failed.
     void add_vectors(const WordVectors* from, const Sentences& sentences, Arena& arena) {
         if (!has_labels(from)) return;
+        kept = sentences;
         int64_t most = 0;
         for (int64_t s = 0; s < sentences.lengths.n0; ++s)
             if (sentences.lengths.data[s] > most) most = sentences.lengths.data[s];
@@ -226,9 +229,13 @@ struct LabelScorer {
 
 private:
     void score_vectors(const Sentence& sentence, const int64_t* nodes) {
-        if (b != sentence.b) {
-            vectors->nodes->fill(sentence, true);
-            b = sentence.b;
+        if (!is_read || b != sentence.b) {
+            for (; b < sentence.b; ++b) node += kept.lengths.data[b] + 1;
+            if (kept.vectors.n0)
+                vectors->nodes->take_labels(sentence, kept.vectors.data + node * kept.vectors.n1);
+            else
+                vectors->nodes->fill(sentence, true);
+            is_read = true;
         }
         for (int64_t label = 0; label < width; ++label) next_vectors[label] = 0;
         if (nodes[OF_HEAD] >= 0)

@@ -14,11 +14,16 @@ GPUPARSE(int64_t) parse_batch(const Sentences* sentences, const Scorer* scorer, 
     if (search->decoder == BY_MULTI_PARENT || !cells_fit(*sentences, allowed)) return BAD_SHAPE;
     if (labels.n0 && !are_by_token(*sentences, labels.n0)) return BAD_SHAPE;
     if (marks.n1 && (marks.n0 != 2 || !are_by_token(*sentences, marks.n1))) return BAD_SHAPE;
+    if (!kept_fit(scorer->vectors, *sentences)) return BAD_SHAPE;
+    int64_t node = 0;
     return for_scored(*sentences, *scorer, allowed,
                       [&](auto& scores, const Sentence& sentence, Arena& arena) {
         const int64_t start = sentence.start;
         int64_t* scratch = arena.take<int64_t>(sentence.n + 1);
         if (!scratch) return false;
+        if (sentences->vectors.n0)
+            scores.vectors->keep_labels(sentences->vectors.data + node * sentences->vectors.n1);
+        node += sentence.n + 1;
         int64_t* own_labels = labels.n0 ? labels.data + start : scratch;
         // Labels are written only where they are found with the trees.
         const Certificate result =

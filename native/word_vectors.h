@@ -56,6 +56,15 @@ inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
 // Whether vectors score labels.
 inline bool has_labels(const WordVectors* vectors) { return vectors && vectors->labels.n0 > 0; }
 
+// Whether numbers of vectors that are kept, if any, are those of all nodes.
+inline bool kept_fit(const WordVectors* vectors, const Sentences& sentences) {
+    if (sentences.vectors.n0 == 0) return true;
+    if (!has_labels(vectors)) return false;
+    int64_t nodes = 0;
+    for (int64_t b = 0; b < sentences.lengths.n0; ++b) nodes += sentences.lengths.data[b] + 1;
+    return sentences.vectors.n0 == nodes && sentences.vectors.n1 == 4 * vectors->labels.n0;
+}
+
 // From scores of vectors to what they add to other scores.
 struct ScoreUnit {
     int64_t multiplier, shift, half;
@@ -138,6 +147,23 @@ struct SentenceVectors {
         multiply(vectors.heads, vectors.head_shifts.data, hidden, first, padded, heads);
         multiply(vectors.modifiers, vectors.modifier_shifts.data, hidden + padded * size, first, padded,
                  modifiers);
+    }
+
+    // Write the numbers that score labels to (n + 1, 2 PL), or read them from there.
+    void keep_labels(int16_t* kept) const {
+        const int64_t first = of->arcs.n1, size = count - first;
+        for (int64_t i = 0; i <= n; ++i, kept += 2 * size) {
+            memcpy(kept, heads + i * count + first, (size_t)size * sizeof(int16_t));
+            memcpy(kept + size, modifiers + i * count + first, (size_t)size * sizeof(int16_t));
+        }
+    }
+    void take_labels(const Sentence& sentence, const int16_t* kept) {
+        const int64_t first = of->arcs.n1, size = count - first;
+        n = sentence.n;
+        for (int64_t i = 0; i <= n; ++i, kept += 2 * size) {
+            memcpy(heads + i * count + first, kept, (size_t)size * sizeof(int16_t));
+            memcpy(modifiers + i * count + first, kept + size, (size_t)size * sizeof(int16_t));
+        }
     }
 
 private:

@@ -92,6 +92,12 @@ class Model:
         weights = random_weights(self.random, plan, hidden, 40, 7, N_LABELS)
         return frozen(weights, plan, self.batch)
 
+    def kept_vectors(self) -> np.ndarray | None:
+        if self.scorer.vectors is None or self.random.random() < 0.5:
+            return None
+        nodes, size = int((self.batch.lengths + 1).sum()), 4 * len(self.scorer.vectors.labels)
+        return self.random.integers(-127, 128, (nodes, size)).astype(np.int16)
+
     def draw_weights(self, *shape: int) -> np.ndarray:
         return self.random.integers(-9, 9, shape).astype(self.dtype)
 
@@ -197,7 +203,8 @@ def of_vectors(random: np.random.Generator) -> dict[str, Any]:
 
     return {
         "sentences": SimpleNamespace(
-            values=values, starts=model.batch.starts, lengths=model.batch.lengths, known=None
+            values=values, starts=model.batch.starts, lengths=model.batch.lengths, known=None,
+            vectors=None,
         ),
         "plan": plan,
         "found": np.zeros((model.tokens, n_templates), np.int32),
@@ -304,6 +311,7 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
             starts=batch.starts[:1] if one else batch.starts,
             lengths=batch.lengths[:1] if one else batch.lengths,
             known=model.heads(-1) if random.random() < 0.3 else None,
+            vectors=model.kept_vectors() if name in ("parse_batch", "label_batch") else None,
         ),
         "scorer": model.scorer,
         "search": SimpleNamespace(

@@ -20,12 +20,16 @@ _NONE = np.zeros(0, np.int64)
 
 
 class Sentences(NamedTuple):
-    """Sentences of a batch; known: (tokens,) int64 heads that trees shall have, -1 for none."""
+    """Sentences of a batch; known: (tokens,) int64 heads that trees shall have, -1 for none.
+
+    vectors: numbers of word vectors that parsing keeps for labels, as native/api/scoring.h says.
+    """
 
     values: np.ndarray
     starts: np.ndarray
     lengths: np.ndarray
     known: np.ndarray
+    vectors: np.ndarray | None = None
 
 
 class Scorer(NamedTuple):
@@ -79,9 +83,12 @@ def make_search(decoder: str, **options: Any) -> native.Struct:
     return native.struct("Search", Search(DECODERS[decoder].number, **options))
 
 
-def sentences_of(batch: Batch, known: np.ndarray = _NONE) -> native.Struct:
+def sentences_of(
+    batch: Batch, known: np.ndarray = _NONE, vectors: np.ndarray | None = None
+) -> native.Struct:
     """The sentences of a batch, as compiled functions take them."""
-    return native.struct("Sentences", Sentences(batch.values, batch.starts, batch.lengths, known))
+    given = Sentences(batch.values, batch.starts, batch.lengths, known, vectors)
+    return native.struct("Sentences", given)
 
 
 def require_all(failed: int) -> None:

@@ -66,8 +66,9 @@ class NativeParser:
 
         def work(part: np.ndarray) -> int:
             some = batch.select(part)
-            self.find_trees(some, known, found, firsts)
-            self.label_trees(some, found)
+            vectors = self._kept_vectors(some)
+            self.find_trees(some, known, found, firsts, vectors)
+            self.label_trees(some, found, vectors)
             return len(part)
 
         run_in_parts(work, batch, batch_size, threads, progress)
@@ -84,12 +85,27 @@ class NativeParser:
         """Room for where the arcs begin that pruning leaves, by token; none without pruning."""
         return np.zeros(batch.values.shape[1] if self._scored.pruner else 0, np.int64)
 
-    def find_trees(self, batch: Batch, known: np.ndarray, found: Found, firsts: np.ndarray) -> None:
+    def _kept_vectors(self, batch: Batch) -> np.ndarray | None:
+        """Room for the numbers of vectors that labels of finished trees are scored with."""
+        vectors = self._scored.vectors
+        if self._label_plan is None or vectors is None or not len(vectors.labels):
+            return None
+        nodes = int((batch.lengths + 1).sum())
+        return np.empty((nodes, 4 * len(vectors.labels)), np.int16)
+
+    def find_trees(
+        self,
+        batch: Batch,
+        known: np.ndarray,
+        found: Found,
+        firsts: np.ndarray,
+        vectors: np.ndarray | None = None,
+    ) -> None:
         """Fill in the best trees, and their labels if these are found with the trees.
 
-        firsts: of `empty_firsts`.
+        firsts: of `empty_firsts`. vectors: filled for `label_trees`.
         """
-        sentences = sentences_of(batch, known)
+        sentences = sentences_of(batch, known, vectors)
         require_all(
             native.call(
                 "parse_batch", sentences, self._scorer, self._search,
@@ -98,9 +114,12 @@ class NativeParser:
             )
         )  # fmt: skip
 
-    def label_trees(self, batch: Batch, found: Found) -> None:
-        """Fill in the labels of finished trees, if that is when they are found."""
-        self._label(batch, found.heads, None, found.labels)
+    def label_trees(self, batch: Batch, found: Found, vectors: np.ndarray | None = None) -> None:
+        """Fill in the labels of finished trees, if that is when they are found.
+
+        vectors: of `find_trees` with the same batch.
+        """
+        self._label(batch, found.heads, None, found.labels, vectors)
 
     def label_graphs(
         self, batch: Batch, heads: np.ndarray, arcs: GraphArcs, starts: np.ndarray
@@ -113,13 +132,18 @@ class NativeParser:
         self._label(batch, heads, graphs, arcs.labels)
 
     def _label(
-        self, batch: Batch, heads: np.ndarray, graphs: GraphHeads | None, labels: np.ndarray
+        self,
+        batch: Batch,
+        heads: np.ndarray,
+        graphs: GraphHeads | None,
+        labels: np.ndarray,
+        vectors: np.ndarray | None = None,
     ) -> None:
         if self._label_plan is None:
             return
         assert self._scored.label_weights is not None
         native.call(
-            "label_batch", sentences_of(batch), self._label_plan,
+            "label_batch", sentences_of(batch, vectors=vectors), self._label_plan,
             self._scored.label_weights.array, self._vectors, heads, graphs, labels,
         )  # fmt: skip
 

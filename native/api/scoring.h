@@ -91,12 +91,15 @@ struct LabelPlan {
 };
 
 // Sentences of a batch: the root of sentence b is the token starts[b] of `values`, which has one row
-// a field. known: heads by token that trees shall have, -1 for those to be found; or empty.
+// a field. known: heads by token that trees shall have, -1 for those to be found; or empty. vectors:
+// (nodes, 2 PL), of all nodes sentence by sentence, numbers of their vectors as heads and as modifiers
+// that score labels: parse_batch writes them, label_batch reads them and finds none itself; or empty.
 struct Sentences {
     i32_2 values;
     i64_1 starts;
     i64_1 lengths;
     i64_1 known;
+    out_i16_2 vectors;
 };
 
 // Dense scores, float64 for integer weights and float32 for float32 weights; N nodes. The diagonal,

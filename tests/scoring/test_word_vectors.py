@@ -297,3 +297,34 @@ def test_the_scores_of_merged_networks_are_the_means_of_theirs(sizes: tuple[int,
         # Labels are relative to the best one, which differs between networks.
         mean = sum(each[1] - each[1][..., :1] for each in found) / 3
         np.testing.assert_allclose(labels - labels[..., :1], mean, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("hidden", [0, 64])
+def test_vectors_that_parsing_keeps_are_those_that_labels_are_scored_with(hidden: int) -> None:
+    batch, vectors = sample_vectors(hidden, 33, 40)
+    plan, weights, features, _ = labelled(vectors, np.int8)
+    _, vocabularies, _ = sample_batch()
+    templates = parse_set(template_set_text(label=["m.pos h.pos", "g.pos m.form"]), "set")
+    of_trees = compile_labels(templates.expanded(set()), vocabularies)
+    lines = np.random.default_rng(1).integers(-99, 99, (64, LABELS)).astype(np.int8)
+    order = np.array([2, 0, len(batch) - 1, 4, 1])  # one of them without words
+    some = batch.select(order)
+    kept = np.zeros((int((some.lengths + 1).sum()), 4 * len(vectors.labels)), np.int16)
+    heads, labels, again = (np.full(batch.values.shape[1], -1, np.int64) for _ in range(3))
+    scorer = make_scorer(plan, weights, features.rows, None, vectors)
+    search = make_search("eisner", single_root=False)
+    sentences = sentences_of(some, vectors=kept)
+    native.call("parse_batch", sentences, scorer, search, None, heads, None, None)
+    assert kept.any()
+    native.call("label_batch", sentences, of_trees, lines, vectors, heads, None, labels)
+    native.call("label_batch", sentences_of(some), of_trees, lines, vectors, heads, None, again)
+    assert np.array_equal(labels, again)
+    kept[:] = 0
+    native.call("label_batch", sentences, of_trees, lines, vectors, heads, None, again)
+    assert not np.array_equal(labels, again)
+    for wrong in (kept[1:], kept[:, 1:].copy()):
+        with pytest.raises(ValueError, match="sizes of arrays"):
+            native.call(
+                "label_batch", sentences_of(some, vectors=wrong), of_trees, lines, vectors, heads,
+                None, again,
+            )  # fmt: skip
