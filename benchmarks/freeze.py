@@ -27,7 +27,10 @@ from safetensors import safe_open
 SUMS = (["--probabilities"], ["--mbr"], ["--kbest", "3"], ["--kbest", "3", "--probabilities"])
 JOINT = ["labels.kind=joint", "labels.features=joint-labels"]
 SMALL_PRUNING = ["pruning.max_heads=4", "pruning.epochs=1", "pruning.folds=2"]
-FEW_EPOCHS = ["word_vectors.epochs=2"]
+FEW_EPOCHS = [  # and what may get other defaults
+    "word_vectors.epochs=2", "word_vectors.batch_size=8", "word_vectors.weight=0.5",
+    "word_vectors.label_weight=0.25",
+]  # fmt: skip
 AUGMENTED = "learning.cost_augmented=true"
 
 # Name -> overrides of BASE, and lists of options to parse with besides none at all.
