@@ -39,6 +39,10 @@ inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
         vectors.head_shifts.n0 != count || vectors.modifier_shifts.n0 != count ||
         !are_between(0, vectors.head_shifts, 31) || !are_between(0, vectors.modifier_shifts, 31))
         return false;
+    const int64_t networks = vectors.networks;
+    if (networks < 1 || networks > 64 || hidden % (4 * networks) || arc % (VECTOR_BLOCK * networks) ||
+        2 * pairs % (VECTOR_BLOCK * networks))
+        return false;
     if (!is_like(vectors.heads, hidden / 4, count, 4) || !is_like(vectors.modifiers, hidden / 4, count, 4))
         return false;
     if (vectors.arcs.n0 != combinations || vectors.arc_constants.n0 != combinations ||
@@ -222,6 +226,12 @@ private:
         for (int64_t q = 0; q < size; ++q) to[q] = finished(from[q], shifts[q]);
     }
 
+    // The network that a block of columns from q on is of: those of arcs come first, then of labels.
+    int64_t network_of(int64_t q) const {
+        const int64_t arc = of->arcs.n1, label = count - arc;
+        return q < arc ? q * of->networks / arc : (q - arc) * of->networks / label;
+    }
+
     // Fill numbers first..count of the vectors of all nodes. rows: (nodes, H) hidden numbers.
     void multiply(const i8_3& matrix, const int32_t* shifts, const uint8_t* rows, int64_t first,
                   int64_t nodes, int16_t* to) const {
@@ -232,7 +242,8 @@ private:
             for (int64_t q = first; q < count; q += 2 * lanes) {
                 Sums sum[NODES_AT_ONCE][2] = {};
                 const int8_t* numbers = matrix.data + 4 * q;
-                for (int64_t k = 0; k < groups; ++k) {
+                const int64_t network = network_of(q), of_each = groups / of->networks;
+                for (int64_t k = network * of_each; k < (network + 1) * of_each; ++k) {
                     const Bytes one = load(numbers + 4 * k * count);
                     const Bytes two = load(numbers + 4 * (k * count + lanes));
 #pragma GCC unroll 8

@@ -27,6 +27,7 @@ from gpuparse.features.word_vectors import VectorPlan
 
 BLOCK = 32  # sizes of frozen vectors are multiples of this
 GROUP = 4  # hidden numbers that one instruction multiplies
+MOST_NETWORKS = 64
 LABEL_LANES = 16  # labels are padded to a multiple of this
 ARC_TERMS = ("arcs", "arc_heads", "arc_modifiers", "arc_constants")
 LABEL_TERMS = ("labels", "label_heads", "label_modifiers", "label_constants")
@@ -126,6 +127,7 @@ class WordVectors(NamedTuple):
     shift: int  # of sums to hidden numbers
     heads: np.ndarray  # (H / GROUP, Q, GROUP) int8: [k, q, j] is of hidden number GROUP * k + j
     modifiers: np.ndarray  # the same
+    networks: int  # with numbers of their own: both matrices have that many blocks, and zeros
     head_shifts: np.ndarray  # (Q,) int32, of sums to the numbers of vectors
     modifier_shifts: np.ndarray  # (Q,) int32
     arcs: np.ndarray  # (C, P) int8
@@ -193,9 +195,12 @@ def frozen(
     labels, label_unit = _freeze_products(weights.labels, *(scale[n_arc:] for scale in scales))
     terms: dict[str, Any] = dict(zip(ARC_TERMS, arcs, strict=True))
     terms |= dict(zip(LABEL_TERMS, _label_blocks(*labels), strict=True))
+    matrices = vectors["heads"], vectors["modifiers"]
+    counts = range(MOST_NETWORKS, 1, -1)
+    networks = next((n for n in counts if _are_apart(n, matrices, n_arc)), 1)
     made = WordVectors(
-        plan, **layer, **vectors, **terms, arc_multiplier=0, arc_shift=0, arc_unit=arc_unit,
-        label_multiplier=0, label_shift=0, label_unit=label_unit,
+        plan, **layer, **vectors, **terms, networks=networks, arc_multiplier=0, arc_shift=0,
+        arc_unit=arc_unit, label_multiplier=0, label_shift=0, label_unit=label_unit,
     )  # fmt: skip
     made = made.with_points(arc_points, label_points)
     try:
@@ -224,7 +229,12 @@ def check_vectors(vectors: WordVectors) -> None:
         most += int(of_values[start : start + size].max(initial=0))
     if most + (1 << max(shifts) >> 1) > _MAX_SUM:
         raise ValueError("sums of rows are too large")
-    for matrix in (vectors.heads, vectors.modifiers):
+    matrices, networks = (vectors.heads, vectors.modifiers), vectors.networks
+    if networks != 1 and not (
+        1 < networks <= MOST_NETWORKS and _are_apart(networks, matrices, vectors.arcs.shape[1])
+    ):
+        raise ValueError("networks are not apart")
+    for matrix in matrices:
         sums = np.abs(matrix.astype(np.int64)).sum((0, 2)) * _LARGEST_ACTIVATION
         if sums.max(initial=0) + (1 << max(shifts) >> 1) > _MAX_SUM:
             raise ValueError("sums of hidden numbers are too large")
@@ -243,6 +253,23 @@ def check_vectors(vectors: WordVectors) -> None:
         unit = getattr(vectors, f"{name}_unit")
         if not (0.0 <= unit < np.inf):
             raise ValueError(f"{name}_unit is not a number from 0 on")
+
+
+def _are_apart(networks: int, matrices: Sequence[np.ndarray], n_arc: int) -> bool:
+    """Whether matrices are zero between the hidden numbers and the vectors of different networks.
+
+    All networks have the same sizes, of whole blocks. matrices: (H / GROUP, Q, GROUP).
+    """
+    groups, q, _ = matrices[0].shape
+    if groups % networks or not groups or n_arc % (BLOCK * networks):
+        return False
+    if (q - n_arc) % (BLOCK * networks):
+        return False
+    of_row = np.arange(groups) // (groups // networks)
+    sizes = n_arc // networks, (q - n_arc) // networks
+    of_column = np.repeat(np.r_[:networks, :networks], np.repeat(sizes, networks))
+    is_between = of_row[:, None] != of_column
+    return not any(matrix[is_between].any() for matrix in matrices)
 
 
 def _check_scores(*terms: np.ndarray) -> None:

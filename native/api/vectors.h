@@ -26,6 +26,7 @@ struct WordVectors {
     int64_t shift;
     i8_3 heads;
     i8_3 modifiers;
+    int64_t networks;
     i32_1 head_shifts;
     i32_1 modifier_shifts;
     i8_2 arcs;

@@ -328,3 +328,22 @@ def test_vectors_that_parsing_keeps_are_those_that_labels_are_scored_with(hidden
                 "label_batch", sentences_of(some, vectors=wrong), of_trees, lines, vectors, heads,
                 None, again,
             )  # fmt: skip
+
+
+def test_numbers_between_networks_are_left_out() -> None:
+    """Of networks with sizes of whole blocks; the scores are those by definition."""
+    random = np.random.default_rng(9)
+    *_, batch = sample_batch()
+    plan = random_plan(random, batch, [0, -1, 2], 20)
+    networks = [random_weights(random, plan, 32, 64, 32, LABELS) for _ in range(3)]
+    vectors = frozen(merged(networks), plan, batch)
+    assert vectors.networks == 3
+    assert_scores(batch, vectors)
+    whole = vectors._replace(networks=1)
+    check_vectors(whole)
+    assert_scores(batch, whole)
+    mixed = vectors.heads.copy()
+    mixed[0, -1, 0] = 1
+    for wrong in (vectors._replace(heads=mixed), vectors._replace(networks=2)):
+        with pytest.raises(ValueError, match="apart"):
+            check_vectors(wrong)
