@@ -264,7 +264,7 @@ def label_lines(
             key = fold(key, bucket)
         line = (mix(key, f + 1) * n_lines) >> 32
         rows.append(torch.where(fires, line, n_lines))
-    return torch.stack(rows, -1)
+    return torch.stack(rows, -1) if rows else h.new_zeros(*h.shape, 0)
 
 
 def first_best(scores: Tensor) -> Tensor:

@@ -149,7 +149,9 @@ def table_of(weights: Weights, device: torch.device) -> Tensor:
 
 
 def sum_bags(bag: nn.EmbeddingBag, rows: Tensor) -> Tensor:
-    """Sum bags of rows: (..., F) int64 to (..., D)."""
+    """Sum bags of rows: (..., F) int64 to (..., D); 0 for bags without any."""
+    if rows.shape[-1] == 0:
+        return bag.weight.new_zeros(*rows.shape[:-1], bag.embedding_dim)
     return bag(rows.reshape(-1, rows.shape[-1])).reshape(*rows.shape[:-1], bag.embedding_dim)
 
 

@@ -128,8 +128,9 @@ class SentenceVectors:
         scores = torch.zeros(
             *heads.shape[:2], heads.shape[1], dtype=torch.float64, device=heads.device
         )
-        combination = self._combinations(heads.shape[1])
-        for c in combination.unique().tolist():
+        in_memory = self._combinations(heads.shape[1])
+        combination = in_memory.to(heads.device)
+        for c in in_memory.unique().tolist():  # nothing waits for the device
             found = (heads * products[c] + of_modifiers[c]) @ modifiers
             found += (heads @ of_heads[c] + constants[c]).unsqueeze(2)
             scores = torch.where(combination == c, found, scores)
@@ -163,11 +164,11 @@ class SentenceVectors:
         return points(scores, vectors.label_multiplier, vectors.label_shift)
 
     def _combinations(self, n_nodes: int) -> Tensor:
-        """(N, N) the combination of direction and distance bucket of every arc."""
+        """(N, N) in main memory: the combination of direction and distance bucket of every arc."""
         plan, nodes = self.of.vectors.plan, torch.arange(n_nodes)
         gap = nodes.unsqueeze(0) - nodes.unsqueeze(1)
         bucket = torch.from_numpy(plan.buckets)[(gap.abs() - 1).clamp(0, len(plan.buckets) - 1)]
-        return (bucket + plan.n_buckets * (gap < 0)).to(self.heads.device)
+        return bucket + plan.n_buckets * (gap < 0)
 
 
 def adding_labels(

@@ -227,9 +227,14 @@ def test_labels_of_trees_and_graphs(dtype: type, n_labels: int) -> None:
         for name in ("cpu", "torch")
     ]
     assert torch.equal(*graphs)
-    # Vectors alone: a table without weights.
+    # Vectors alone: no templates.
     zeros = Weights(np.zeros((1, n_labels), np.int8))
-    alone = best_labels(batch, heads, plan, zeros, vectors=vectors, backend="cpu")
+    empty = compile_labels(parse_set(template_set_text(arc=["h.pos"]), "set"), vocabularies)
+    alone, same = (
+        best_labels(batch, heads, empty, zeros, vectors=vectors, backend=name)
+        for name in ("cpu", "torch")
+    )
+    assert torch.equal(alone, same)
     for b, n in enumerate(batch.lengths.tolist()):
         _, labels = whole_scores(vectors, batch, b)
         for m in range(1, n + 1):
