@@ -34,9 +34,7 @@ from gpuparse.scoring.device import DeviceParser, or_no_memory
 from gpuparse.scoring.engines import Scored
 from gpuparse.scoring.rows import PartRows
 from gpuparse.scoring.tensors import TensorBatch, bag_of, tensors_over
-from gpuparse.scoring.vector_scores import TorchVectors
 from gpuparse.scoring.weights import FeatureMap
-from gpuparse.scoring.word_vectors import WordVectors
 
 
 class Parts(NamedTuple):
@@ -230,7 +228,6 @@ class DeviceLearner:
         backend: str = "auto",
         max_cells: int = LEARNING_BUDGET,
         rows_at_once: int = DIFFERING_ROWS_AT_ONCE,
-        vectors: WordVectors | None = None,
     ) -> None:
         self._values = torch.from_numpy(batch.values).to(device)
         self._gold = torch.from_numpy(gold).to(device)
@@ -252,23 +249,21 @@ class DeviceLearner:
             plan, features, weights.weights, config.decoder, single_root, config.min_gain
         )
         self._parser = DeviceParser(scored, where, engine)
-        self._vectors = TorchVectors(vectors, where) if vectors else None
 
     @torch.no_grad()
     def learn(self, mini: Batch, seen: int) -> int:
         """Learn from a mini-batch; `seen` sentences came before. Returns wrong words."""
-        costs, more, features = self._compared_in_parts(mini)
-        self._move(coalesced(features, self._features.n_rows), costs, more, seen)
+        costs, features = self._compared_in_parts(mini)
+        self._move(coalesced(features, self._features.n_rows), costs, seen)
         return int(costs.sum())
 
-    def _compared_in_parts(self, mini: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def _compared_in_parts(self, mini: Batch) -> tuple[Tensor, Tensor]:
         """`_compare` for a whole mini-batch, in pieces that fit into memory."""
         device = self._values.device
         admission = Admission(
             mini.lengths, len(mini), self._max_cells, PartSize(2 + self._decoder.reads_siblings)
         )
         costs = torch.zeros(len(mini), dtype=torch.int64, device=device)
-        more = torch.zeros(len(mini), dtype=torch.float64, device=device)
         found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
         compare = or_no_memory(lambda part: self._compare(*self._taken(mini, part)))
         for part, compared in admission.run(compare):
@@ -278,11 +273,11 @@ class DeviceLearner:
                     " words: leave it out, or learn with learning.backend=cpu"
                 )
             sentences = torch.from_numpy(part).to(device)
-            costs[sentences], more[sentences], features = compared
+            costs[sentences], features = compared
             features[0] = sentences[features[0]]
             found.append(features)
         self._max_cells = admission.budget
-        return costs, more, torch.cat(found, 1)
+        return costs, torch.cat(found, 1)
 
     def _taken(self, mini: Batch, part: np.ndarray) -> tuple[TensorBatch, Tensor]:
         """Some sentences on the device, with no values but their own, and their gold heads (B, N).
@@ -293,30 +288,19 @@ class DeviceLearner:
         places = batch.own_places()
         return batch.alone(), self._gold[places[:, MARGIN : MARGIN + batch.n_nodes]]
 
-    def _compare(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _compare(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """Search the trees of a batch, and list the features in which they differ from gold.
 
-        Returns: (B,) int64 wrong words; (B,) float64 what word vectors score gold above what was
-            found; (3, F) int64: sentence, row of the weights, sign.
+        Returns: (B,) int64 wrong words; (3, F) int64: sentence, row of the weights, sign.
         """
-        of_vectors = self._vectors.nodes(batch).arcs(is_learned=True) if self._vectors else None
-        found, target = self._search(batch, gold, of_vectors)
+        found, target = self._search(batch, gold)
         costs = ((gold >= 0) & (gold != found)).sum(1)
         found = torch.where((costs > 0).unsqueeze(1), found, target)
-        more = torch.zeros(len(costs), dtype=torch.float64, device=costs.device)
-        if of_vectors is not None:
-            for heads, sign in ((target, 1), (found, -1)):
-                of_arcs = of_vectors.gather(1, heads.clamp(min=0).unsqueeze(1)).squeeze(1)
-                more += sign * of_arcs.double().masked_fill(heads < 0, 0.0).sum(1)
-        return costs, more, self._rows_of(batch, target, found)
+        return costs, self._rows_of(batch, target, found)
 
-    def _search(
-        self, batch: TensorBatch, gold: Tensor, of_vectors: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def _search(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) heads of the tree found, and of the tree that is learned towards."""
         arcs, *others = self._parser.scores(batch, self._parser.sums(batch.values))
-        if of_vectors is not None:
-            arcs += of_vectors
         target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
         if self._rule.cost > 0.0:
             # The cost of a wrong head; without a gold head, all heads have it.
@@ -367,10 +351,10 @@ class DeviceLearner:
             add(ends_that_differ(target, found), lambda p: rows.of_ends(*p[:4]))
         return torch.cat(features, 1)
 
-    def _move(self, differences: Differences, costs: Tensor, more: Tensor, seen: int) -> None:
-        """Take the steps of all sentences of a mini-batch; more: (B,) of their margins."""
+    def _move(self, differences: Differences, costs: Tensor, seen: int) -> None:
+        """Take the steps of all sentences of a mini-batch."""
         n, column = len(costs), by_row(differences)
-        before = margins(differences, self._table[:, 0], n) + more
+        before = margins(differences, self._table[:, 0], n)
         with_each_other = products(differences, column, n)
         # The steps follow from one another, and from B^2 numbers: in main memory.
         small = torch.cat([with_each_other, before.unsqueeze(0), costs.double().unsqueeze(0)])
