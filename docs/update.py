@@ -5,6 +5,7 @@ from typing import get_args
 
 from gpuparse.commands.config import schema_table
 from gpuparse.config import load_config
+from gpuparse.decoder_choice import AUTO, fitting_decoders
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS, Quantity
 
@@ -44,11 +45,16 @@ def configs_table() -> str:
     for path in (PAGES.parent / "configs").glob("*.yaml"):
         if path.stem != "quickstart":
             config = load_config(path, ["data.train=train.conllu"])
-            decoder, templates = DECODERS[config.decoder], load_templates(config.features)
+            is_auto, templates = config.decoder == AUTO, load_templates(config.features)
+            name = fitting_decoders(templates)[0] if is_auto else config.decoder
+            decoder = DECODERS[name]
             parts = [part.replace("_", " ") for part in decoder.parts if getattr(templates, part)]
-            facts = [TREES[decoder.trees], ", ".join(parts), config.labels.kind]
-            found.append((decoder.number, config.labels.kind == "joint", path.name, facts))
-    rows = ["| file in `configs/` | finds | parts besides arcs | labels |", "| --- " * 4 + "|"]
+            parts += ["word vectors"] if templates.word_vectors else []
+            trees = "projective or all trees, by `data.train`" if is_auto else TREES[decoder.trees]
+            facts = [trees, ", ".join(parts), config.labels.kind]
+            order = (not is_auto, decoder.number, config.labels.kind == "joint")
+            found.append((order, path.name, facts))
+    rows = ["| file in `configs/` | finds | besides arcs | labels |", "| --- " * 4 + "|"]
     rows += [f"| `{name}` | {' | '.join(facts)} |" for *_, name, facts in sorted(found)]
     return "\n".join(rows) + "\n"
 

@@ -23,8 +23,17 @@ _FITTING = (
 _MOST_CROSSING = 0.005
 
 
+def fitting_decoders(templates: TemplateSet) -> tuple[str, str]:
+    """The decoders of the highest order that templates allow: of projective and of all trees."""
+    for names in _FITTING:
+        needs = DECODERS[names[0]].needs
+        if not needs or any(getattr(templates, part) for part in needs):
+            break
+    return names
+
+
 def fitting_decoder(templates: TemplateSet, treebank: Treebank) -> str:
-    """The decoder of the highest order that a set has templates for.
+    """The one of `fitting_decoders` for a treebank.
 
     Its trees are projective if at most 0.5 % of the arcs of the gold trees are non-projective:
     English and Spanish have 0.1 to 0.2 %, where projective parsers are better, Danish has 1 %,
@@ -35,11 +44,7 @@ def fitting_decoder(templates: TemplateSet, treebank: Treebank) -> str:
     """
     crossing = nonprojective_arcs(treebank.heads, treebank.word_starts)
     is_crossing = bool(crossing.sum() > _MOST_CROSSING * len(crossing))
-    for names in _FITTING:
-        needs = DECODERS[names[0]].needs
-        if not needs or any(getattr(templates, part) for part in needs):
-            break
-    return names[is_crossing]
+    return fitting_decoders(templates)[is_crossing]
 
 
 def with_decoder(parser: Parser, name: str, *, force: bool = False) -> Parser:
