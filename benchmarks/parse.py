@@ -73,15 +73,16 @@ def _file_to_file(model: Parser, treebank: Treebank, copies: int) -> float:
                 file.write(treebank.data.tobytes())
         short = folder / "short.conllu"
         short.write_bytes(treebank.data.tobytes())
-        _parse(folder, short, out)  # loads the kernels
+        parse_file(folder, short, out)  # loads the kernels
         begin = time.process_time()
-        _parse(folder, text, out)
+        parse_file(folder, text, out)
         return time.process_time() - begin
 
 
-def _parse(model: Path, text: Path, output: Path) -> None:
-    options = ["--output", str(output), "--threads", "1", "--device", "cpu", "--quiet"]
-    parse.main([str(model), str(text), *options])
+def parse_file(model: Path, text: Path, output: Path, threads: int = 1) -> None:
+    """Parse a file by the command, on the CPU."""
+    options = ["--output", str(output), "--threads", str(threads), "--device", "cpu", "--quiet"]
+    parse.main([str(model), str(text), *options, "--force"])
 
 
 def _stages(model: Parser, treebank: Treebank) -> Iterator[tuple[str, float, float | None]]:
