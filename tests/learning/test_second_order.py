@@ -328,7 +328,7 @@ def test_arcs_that_close_a_cycle_are_left_out_and_counted() -> None:
 def test_a_set_without_sibling_templates_is_refused(decoder: str) -> None:
     sentences = treebank_for(decoder, 97, 3, 4)
     for templates in (SECOND_ORDER.first_order(), load_templates("mcdonald-2005")):
-        with pytest.raises(ConfigError, match=f"no sibling templates, which decoder {decoder} needs"):
+        with pytest.raises(ConfigError, match=f"no sibling templates, which decoder {decoder}"):
             Trainer(treebank_of(sentences), templates, None, changed(OPTIONS, decoder=decoder))
 
 
