@@ -21,7 +21,7 @@ from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_rea
 from gpuparse.features.word_vectors import compile_vectors
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, Decoder
-from gpuparse.limits import MAX_LABELS, MAX_VALUES, MAX_VOCABULARY_BYTES, MAX_YAML_BYTES
+from gpuparse.limits import MAX_FIELDS, MAX_LABELS, MAX_VALUES, MAX_VOCABULARY_BYTES, MAX_YAML_BYTES
 from gpuparse.parser import Parser, are_scales
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import Weights, hashed_map
@@ -204,7 +204,9 @@ def _read_words(text: str) -> dict[str, Any]:
     if not isinstance(words, dict) or set(words) != _WORDS:
         raise ValueError(f"{VOCABULARY} has other keys than {', '.join(sorted(_WORDS))}")
     values = words["values"]
-    if not isinstance(values, dict) or not all(map(_are_values, values.values())):
+    if not isinstance(values, dict) or len(values) > MAX_FIELDS:
+        raise ValueError(f"{VOCABULARY}: values: up to {MAX_FIELDS:,} fields are expected")
+    if not all(map(_are_values, values.values())):
         raise ValueError(f"{VOCABULARY}: values: lists of different texts are expected")
     check_size(values)
     # Halves of characters come from escapes alone, which the writer has no use for.

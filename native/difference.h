@@ -120,15 +120,15 @@ private:
 };
 
 // Move the weights along the differences. costs: (k,) what the mistakes of each found structure
-// cost; margins: (k,) what else than weights scores gold above them, changed; seen: sentences before
-// this one. False: out of memory.
-inline bool take_step(const Difference& difference, const double* costs, double* margins,
-                      const UpdateRule& rule, int64_t seen, LearnedWeights& weights, Arena& arena) {
+// cost; seen: sentences before this one. False: out of memory.
+inline bool take_step(const Difference& difference, const double* costs, const UpdateRule& rule,
+                      int64_t seen, LearnedWeights& weights, Arena& arena) {
     const int64_t k = difference.k;
+    double* margins = arena.take_zeros<double>(k);
     double* gram = arena.take_zeros<double>(k * k);
     double* steps = arena.take<double>(k);
     double* missing = arena.take<double>(k);
-    if (!gram || !steps || !missing) return false;
+    if (!margins || !gram || !steps || !missing) return false;
     for (int64_t e = 0; e < difference.count; e++) {
         const double weight = weights.of(difference.rows[e]);
         const int32_t* counts = difference.counts + e * k;

@@ -174,47 +174,19 @@ struct Learner {
         if (arena.failed()) return false;
         wrong += list.costs[0];
         if (list.parts.count == 0) return true;
-        if (is_predicted) {
-            scores.keys = fill_sentence_keys(sentence, scorer, arena);
-            scores.vectors = find_vectors(sentence, scorer.vectors, arena);
-        }
+        if (is_predicted) scores.keys = fill_sentence_keys(sentence, scorer, arena);
         int64_t* room = arena.take<int64_t>(max_rows_of_part(scorer, sentence.n));
-        double* margins = arena.take_zeros<double>(list.k);
         if (arena.failed()) return false;
-        if (scores.vectors && !add_vector_margins(list, *scores.vectors, arena, margins)) return false;
         difference.clear();
         for (int64_t p = 0; p < list.parts.count; p++) {
             RowList found{room};
             add_rows_of_part(sentence, list.parts.data[p], scorer, scores.keys, found);
             if (!difference.add(found, list.signs.data + p * list.k)) return arena.fail();
         }
-        return take_step(difference, list.costs, margins, rule, seen + sentence.b, weights, arena);
+        return take_step(difference, list.costs, rule, seen + sentence.b, weights, arena);
     }
 
 private:
-    // Add what word vectors score gold above the found structures. False: no memory.
-    bool add_vector_margins(const PartList& list, SentenceVectors& vectors, Arena& arena,
-                            double* margins) const {
-        const int64_t width = scorer.joint ? scorer.joint->width : 0;
-        float* sums = arena.take<float>(width);
-        LabelVectors* of_labels =
-            has_labels(vectors.of) ? LabelVectors::make(&vectors, false, arena) : nullptr;
-        if (arena.failed()) return false;
-        for (int64_t p = 0; p < list.parts.count; p++) {
-            const Part& part = list.parts.data[p];
-            float score = 0.0f;
-            if (part.kind == ARC_PART) {
-                score = learned_arc_score(vectors, part.h, part.m);
-            } else if (part.kind == LABEL_PART && of_labels && part.label < width) {
-                memset(sums, 0, (size_t)width * sizeof(float));
-                of_labels->add(part.h, part.m, width, sums);
-                score = sums[part.label];
-            }
-            for (int64_t j = 0; j < list.k; j++) margins[j] += list.signs.data[p * list.k + j] * (double)score;
-        }
-        return true;
-    }
-
     // Find the best trees under the scores plus the costs of mistakes, and complete gold.
     bool predict_trees(const Sentence& sentence, SentenceScores<float>& scores, Arena& arena) const {
         const SentenceTrees of{*trees, sentence};

@@ -24,9 +24,8 @@ struct ConstraintSet {
     GrowingArray<double> missing;       // 1 less the margin before the sentence
     GrowingArray<double> steps;
 
-    // Append the constraint of a gold arc and another arc, given the rows of both and what else scores
-    // the gold arc above the other.
-    bool append(const RowList& of_gold, const RowList& of_other, double margin, const float* weights) {
+    // Append the constraint of a gold arc and another arc, given the rows of both.
+    bool append(const RowList& of_gold, const RowList& of_other, const float* weights) {
         const int64_t most = of_gold.count() + of_other.count();
         const int32_t plus = 1, minus = -1;
         if (!rows.add(of_gold, &plus) || !rows.add(of_other, &minus)) return arena.fail();
@@ -43,6 +42,7 @@ struct ConstraintSet {
         const int64_t first = entry_rows.count;
         append_entries(of_gold);
         append_entries(of_other);
+        double margin = 0.0;
         for (int64_t e = first; e < entry_rows.count; e++)
             margin += entry_counts.data[e] * (double)before.data[entry_rows.data[e]];
         missing.append(1.0 - margin);
@@ -83,9 +83,8 @@ inline bool append_violated(Learner& learner, const Sentence& sentence, uint8_t*
     View2<float> scores{arena.take<float>(nodes * nodes), nodes};
     const int64_t most = max_rows_of_part(scorer, n);
     int64_t* room = arena.take<int64_t>(2 * most);
-    const SentenceVectors* vectors = find_vectors(sentence, scorer.vectors, arena);
     if (arena.failed()) return false;
-    score_sentence_arcs<float>(sentence, scorer, keys, vectors, arena, scores);
+    score_sentence_arcs<float>(sentence, scorer, keys, nullptr, arena, scores);
     if (arena.failed()) return false;
     for (int64_t m = 1; m <= n; m++) {
         const int64_t right = gold[m];
@@ -99,10 +98,7 @@ inline bool append_violated(Learner& learner, const Sentence& sentence, uint8_t*
                 add_rows_of_part(sentence, arc_part(right, m), scorer, keys, of_gold);
             RowList of_other{room + most};
             add_rows_of_part(sentence, arc_part(h, m), scorer, keys, of_other);
-            const double more = vectors ? (double)learned_arc_score(*vectors, right, m) -
-                                              (double)learned_arc_score(*vectors, h, m)
-                                        : 0.0;
-            if (!constraints.append(of_gold, of_other, more, learner.weights.arcs.weights)) return false;
+            if (!constraints.append(of_gold, of_other, learner.weights.arcs.weights)) return false;
             is_listed[h * nodes + m] = 1;
         }
     }

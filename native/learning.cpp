@@ -32,6 +32,7 @@ static bool fit_trees(const Sentences& sentences, const Scorer& scorer, const Go
 static int64_t check_learner(const Learner& learner) {
     const Sentences& sentences = learner.sentences;
     if (learner.scorer.weights.dtype != DT_F32) return BAD_TYPE;
+    if (learner.scorer.vectors) return BAD_SHAPE;
     const int64_t status = check_batch(sentences, learner.scorer);
     if (status != OK) return status;
     const bool finds_graphs = learner.search.decoder == BY_MULTI_PARENT;
@@ -89,16 +90,15 @@ GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
 }
 
 GPUPARSE(int64_t) learn_labels(const Sentences* sentences, const LabelPlan* plan,
-                               const WordVectors* vectors, const UpdateRule* rule, i64_1 heads, const GraphHeads* graphs,
+                               const UpdateRule* rule, i64_1 heads, const GraphHeads* graphs,
                                i64_1 gold, int64_t seen, out_f32_2 weights, out_f32_1 sums) {
     const int64_t width = weights.n1;
-    if (!arcs_fit(*sentences, *plan, weights, vectors, heads, graphs, gold.n0) || !are_between(-1, gold, width) ||
+    if (!arcs_fit(*sentences, *plan, weights, nullptr, heads, graphs, gold.n0) || !are_between(-1, gold, width) ||
         sums.n0 != weights.n0 * width)
         return BAD_SHAPE;
     Arena arena;
     LabelLearner learner{{*plan, weights.data, weights.n0, width, arena}, *rule,
                          {weights.data, sums.data}};
-    learner.scorer.add_vectors(vectors, *sentences, arena);
     if (arena.failed()) return NO_MEMORY;
     int64_t wrong = 0;
     const int64_t status = for_arcs(*sentences, heads, graphs, [&](const Sentence& sentence, int64_t a,

@@ -316,24 +316,6 @@ void add_vector_arcs(const SentenceVectors& nodes, Arena& arena, View2<S> out) {
     }
 }
 
-// What vectors add to the score of one arc, beside learned weights.
-inline float learned_arc_score(const SentenceVectors& nodes, int64_t h, int64_t m) {
-    const WordVectors& of = *nodes.of;
-    const VectorPlan& plan = *of.plan;
-    const int64_t size = of.arcs.n1, distance = h < m ? m - h : h - m, last = plan.buckets.n0;
-    const int64_t bucket = plan.buckets.data[distance <= last ? distance - 1 : last - 1];
-    const int64_t c = (h < m ? 0 : plan.n_buckets) + bucket;
-    const int16_t* head = nodes.heads + h * nodes.count;
-    const int16_t* modifier = nodes.modifiers + m * nodes.count;
-    const int8_t* arcs = of.arcs.data + c * size;
-    const int16_t* linear = of.arc_modifiers.data + c * size;
-    int32_t score = of.arc_constants.data[c] + dot_words(head, of.arc_heads.data + c * size, size);
-    for (int64_t k = 0; k < size; ++k) score += (head[k] * arcs[k] + linear[k]) * modifier[k];
-    float found;
-    arc_unit(of).convert(score, found);
-    return found;
-}
-
 // What vectors add to the labels of the arcs of one sentence.
 struct LabelVectors {
     SentenceVectors* nodes;

@@ -360,6 +360,8 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
         by_name["arcs"] = np.array([[0, 1], [0, 1]])
     if name == "score_labels_batch":
         by_name["labels"] = np.zeros((n_sentences, nodes, nodes, N_LABELS), dense)
+    if name in LEARNING:
+        model.scorer.vectors = None
     if name in LEARNING and finds_graphs:
         by_name["trees"] = None
         by_name["graphs"] = SimpleNamespace(

@@ -3,7 +3,7 @@
     python -m tests.hostile_models [WORD ...]        # entries whose names have all the words
 
 Each entry is a small model of which one thing is changed as no training writes it. It must be
-refused with ModelError, in one line, within a second of CPU time and 100 MB; or it parses.
+refused with ModelError, in one line, within 5 seconds of CPU time and 100 MB; or it parses.
 `python -m tests.sanitize` runs the catalogue with the sanitizers. Printed are the numbers of
 entries refused and parsed; the exit code is 1 if any is neither.
 """
@@ -57,7 +57,8 @@ from tests.learning.literal import ALL, FIRST_ORDER, JOINT, OPTIONS, SECOND_ORDE
 from tests.runs import changed
 from tests.samples import random_sentences, template_set_text, treebank_of
 
-SECONDS, MEGABYTES, PATIENCE = 1.0, 100, 60
+# CPU seconds: most entries take a hundredth of one; a slow and busy machine must not fail here.
+SECONDS, MEGABYTES, PATIENCE = 5.0, 100, 60
 SENTENCES = random_sentences(80, 8, 6)
 TEST = treebank_of([*random_sentences(81, 3, 6), random_sentences(3, 1, 40)[0]])
 SECOND_STAGE = parse_set(

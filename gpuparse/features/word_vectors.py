@@ -38,8 +38,7 @@ class VectorTemplates:
 
     templates: atoms of role `w`.
     hidden: numbers of the hidden layer for each role; 0: none, rows are the vectors themselves.
-    arc, label, sibling, grandparent: numbers of the vectors that score pairs of words: arcs, labels
-        of arcs, a modifier with its inner sibling, and with the head of its head; 0: not scored.
+    arc, label: numbers of the vectors that score arcs, and labels of arcs; label 0: not scored.
     distance: the upper ends, in words, of the distance buckets.
     """
 
@@ -47,8 +46,6 @@ class VectorTemplates:
     hidden: int
     arc: int
     label: int
-    sibling: int = 0
-    grandparent: int = 0
     distance: tuple[int, ...] = DISTANCE
 
     def fields(self) -> set[str]:

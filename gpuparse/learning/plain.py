@@ -29,13 +29,7 @@ from gpuparse.learning.updates import (
 )
 from gpuparse.parts import HIGHER_ORDER
 from gpuparse.scoring.higher_order import ABSENT_WORD, higher_rows
-from gpuparse.scoring.labels import (
-    LABEL_ROLES,
-    arc_positions,
-    first_best,
-    label_lines,
-    tree_positions,
-)
+from gpuparse.scoring.labels import arc_positions, first_best, label_lines, tree_positions
 from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Sentences
 from gpuparse.scoring.plain import (
     TreeScores,
@@ -52,9 +46,7 @@ from gpuparse.scoring.plain import (
 )
 from gpuparse.scoring.rows import PartRows
 from gpuparse.scoring.tensors import TensorBatch
-from gpuparse.scoring.vector_scores import nodes_of
 from gpuparse.scoring.weights import FeatureMap, label_map
-from gpuparse.scoring.word_vectors import WordVectors
 
 ALL_HAVE_TREES = -1
 MARGIN_TOLERANCE = 1e-5  # single precision weights allow no smaller one
@@ -187,8 +179,7 @@ def learn_batch(
         wrong[0] += found.costs[0]
         if found.signs:
             rows, counts = _rows_of(batch, scorer, found)
-            margins = _vector_margins(batch, scorer, found)
-            _take_steps(rows, counts, found.costs, margins, rule, tables, seen + b)
+            _take_steps(rows, counts, found.costs, rule, tables, seen + b)
     return ALL_HAVE_TREES
 
 
@@ -340,21 +331,6 @@ def _rows_of(
     return _added_up(np.concatenate(all_rows), np.concatenate(all_signs))
 
 
-def _vector_margins(batch: TensorBatch, scorer: Scorer, found: Differences) -> np.ndarray:
-    """(k,) what word vectors score gold above the structures."""
-    margins, nodes = np.zeros(len(found.costs)), nodes_of(batch, scorer.vectors)
-    if nodes is None:
-        return margins
-    arcs = nodes.arcs(is_learned=True)[0].double()
-    for (kind, *words), signs in found.signs.items():
-        if kind == "arc":
-            margins += signs * float(arcs[words[0], words[1]])
-        elif kind == "label" and nodes.of.has_labels:
-            b, h, m = (torch.tensor([i]) for i in (0, *words[:2]))
-            margins += signs * float(nodes.labels(b, h, m, is_learned=True)[0, words[2]])
-    return margins
-
-
 def _added_up(rows: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The different rows, in the order in which they come, and the sums of their signs (R, k)."""
     different, first, number = np.unique(rows, return_index=True, return_inverse=True)
@@ -367,13 +343,10 @@ def _added_up(rows: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _take_steps(
-    rows: np.ndarray, counts: np.ndarray, costs: np.ndarray, margins: np.ndarray, rule: UpdateRule,
-    tables: Any, seen: int,
+    rows: np.ndarray, counts: np.ndarray, costs: np.ndarray, rule: UpdateRule, tables: Any,
+    seen: int,
 ) -> None:  # fmt: skip
-    """Move the weights along the differences of one sentence.
-
-    margins: (k,) what else than weights scores gold above the structures.
-    """
+    """Move the weights along the differences of one sentence."""
     n_arcs = len(tables.weights)
     parts = [(tables.weights, tables.sums, rows < n_arcs, 0)]
     if tables.label_weights is not None:
@@ -381,8 +354,7 @@ def _take_steps(
     weights = np.zeros(len(rows))
     for table, _, which, first in parts:
         weights[which] = table[rows[which] - first]
-    gram = (counts.T @ counts).astype(np.float64)
-    steps = steps_together(rule, costs, margins + counts.T @ weights, gram)
+    steps = steps_together(rule, costs, counts.T @ weights, (counts.T @ counts).astype(np.float64))
     changes = counts @ steps
     for table, sums, which, first in parts:
         _change(table, sums, rows[which] - first, changes[which], seen)
@@ -406,8 +378,6 @@ def _learn_factored(
     listed = np.zeros((batch.n_nodes, batch.n_nodes), np.bool_)
     rows, before = np.zeros(0, np.int64), np.zeros(0)  # of the sentence
     constraints: list[_Constraint] = []
-    nodes = nodes_of(batch, scorer.vectors)
-    of_vectors = nodes.arcs(is_learned=True)[0].double().numpy() if nodes else None
     while True:
         scores = score_batch(batch, scorer).parts["arc"][0].numpy()
         margins = scores[heads[words], words] - scores[:, words]
@@ -419,16 +389,11 @@ def _learn_factored(
             break
         m = words[column]
         listed[h, m] = True
-        more = (
-            np.zeros(len(m)) if of_vectors is None else of_vectors[heads[m], m] - of_vectors[h, m]
-        )
-        for (row, counts), margin in zip(
-            _arc_differences(of_parts, heads[m], h, m), more.tolist(), strict=True
-        ):
+        for row, counts in _arc_differences(of_parts, heads[m], h, m):
             new = np.setdiff1d(row, rows)
             rows = np.concatenate([rows, new])
             before = np.concatenate([before, tables.weights[new].astype(np.float64)])
-            constraints.append(_Constraint(row, counts, margin))
+            constraints.append(_Constraint(row, counts))
         tables.weights[rows] = before + _meet(constraints, rows, before, rule.max_step)
     moved = tables.weights[rows] - before.astype(np.float32)
     tables.sums[rows] = tables.sums[rows] + float(seen) * moved.astype(np.float64)
@@ -437,14 +402,10 @@ def _learn_factored(
 
 @dataclass
 class _Constraint:
-    """Gold is to score at least 1 more: the rows (E,) of the difference, how often; the step.
-
-    margin: what else than weights scores gold above the other arc.
-    """
+    """Gold is to score at least 1 more: the rows (E,) of the difference, how often; the step."""
 
     rows: np.ndarray
     counts: np.ndarray
-    margin: float
     step: float = 0.0
 
 
@@ -473,7 +434,7 @@ def _meet(
     places = [order[np.searchsorted(rows, each.rows, sorter=order)] for each in constraints]
     missing = []
     for each, place in zip(constraints, places, strict=True):
-        missing.append(1.0 - each.margin - float(each.counts @ before[place]))
+        missing.append(1.0 - float(each.counts @ before[place]))
         change[place] += each.step * each.counts
     for _ in range(MAX_HILDRETH_STEPS):
         most = 0.0
@@ -519,9 +480,8 @@ def _learn_conditional(
 
 
 def learn_labels(
-    sentences: Sentences, plan: LabelPlan, vectors: WordVectors | None, rule: UpdateRule,
-    heads: np.ndarray, graphs: GraphHeads | None, gold: np.ndarray, seen: int,
-    weights: np.ndarray, sums: np.ndarray,
+    sentences: Sentences, plan: LabelPlan, rule: UpdateRule, heads: np.ndarray,
+    graphs: GraphHeads | None, gold: np.ndarray, seen: int, weights: np.ndarray, sums: np.ndarray,
 ) -> int:  # fmt: skip
     """Learn second-stage labels from finished trees, or from every arc of gold graphs."""
     n_wrong, learner = 0, _LabelLearner(rule, weights, sums.reshape(weights.shape))
@@ -540,17 +500,10 @@ def learn_labels(
             is_primary = (trees[0, arcs[2]] == arcs[1]).numpy()
         everywhere = torch.ones(len(numbers), dtype=torch.bool)
         lines = label_lines(batch, batch.starts, positions, everywhere, plan, len(weights)).numpy()
-        nodes, more = nodes_of(batch, vectors), np.zeros((len(numbers), 1), np.float32)
-        if nodes and nodes.of.has_labels:
-            h, m = (positions[LABEL_ROLES.index(role)] for role in "hm")
-            of_labels = nodes.labels(torch.zeros_like(h), h.clamp(min=0), m, is_learned=True)
-            more = of_labels[:, : weights.shape[1]].numpy()
         for arc, right in enumerate(gold[numbers].tolist()):
             if right >= 0:
                 permitted = graphs.may_be_primary if graphs and is_primary[arc] else None
-                n_wrong += learner.learn(
-                    lines[arc], right, seen + b, permitted, more[arc % len(more)]
-                )
+                n_wrong += learner.learn(lines[arc], right, seen + b, permitted)
     return n_wrong
 
 
@@ -561,16 +514,14 @@ class _LabelLearner:
         self._rule, self._weights, self._sums = rule, weights, sums
 
     def learn(
-        self, lines: np.ndarray, right: int, seen: int, permitted: np.ndarray | None,
-        more: np.ndarray,
-    ) -> bool:  # fmt: skip
+        self, lines: np.ndarray, right: int, seen: int, permitted: np.ndarray | None = None
+    ) -> bool:
         """Learn from one arc; whether a wrong label, of those permitted, scored as high as gold's.
 
-        lines: (F,) of its features, the number of lines for one that does not fire. more: what
-        word vectors add to the scores.
+        lines: (F,) of its features, the number of lines for one that does not fire.
         """
         lines = lines[lines < len(self._weights)]
-        scores = self._weights[lines].sum(0, dtype=np.float32) + more
+        scores = self._weights[lines].sum(0, dtype=np.float32)
         others = scores.copy()
         others[right] = -np.inf
         if permitted is not None:

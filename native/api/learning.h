@@ -42,8 +42,8 @@ struct LearnedTables {
 };
 
 // Find the trees or graphs of all sentences, mistakes costing rule->cost; one of trees and graphs is
-// NULL. The scorer's weights are float32. Returns as `parse_batch`: a sentence has no tree where its
-// scores are not finite.
+// NULL. The scorer's weights are float32, and it has no word vectors. Returns as `parse_batch`: a
+// sentence has no tree where its scores are not finite.
 GPUPARSE(int64_t) predict_batch(const Sentences* sentences, const Scorer* scorer,
     const Search* search, const UpdateRule* rule, const GoldTrees* trees,
     const GoldGraphs* graphs, const ArcCells* allowed);
@@ -62,11 +62,10 @@ GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
 
 // Learn second-stage labels from finished trees, or from every arc of gold graphs, whose primary heads
 // are `heads`, sentence by sentence. gold: the label of each token, or arc; -1 is passed over.
-// vectors: what adds to the scores, or NULL. weights: (lines, labels), sums: (lines * labels,).
-// Returns how many had another label first.
+// weights: (lines, labels), sums: (lines * labels,). Returns how many had another label first.
 GPUPARSE(int64_t) learn_labels(const Sentences* sentences, const LabelPlan* plan,
-    const WordVectors* vectors, const UpdateRule* rule, i64_1 heads, const GraphHeads* graphs,
-    i64_1 gold, int64_t seen, out_f32_2 weights, out_f32_1 sums);
+    const UpdateRule* rule, i64_1 heads, const GraphHeads* graphs, i64_1 gold, int64_t seen,
+    out_f32_2 weights, out_f32_1 sums);
 
 // Hildreth's method, of one problem of k constraints: fill steps (k,). See native/hildreth.h.
 GPUPARSE(int64_t) hildreth(f64_2 gram, f64_1 missing, double cap, double ridge, out_f64_1 steps);

@@ -80,7 +80,7 @@ def learned_from_graphs(
     wrong = 0
     for part in np.array_split(np.arange(len(batch)), runs):
         wrong += native.call(
-            "learn_labels", sentences_of(batch.select(part)), plan, None,
+            "learn_labels", sentences_of(batch.select(part)), plan,
             rule_of(rule, cap), heads, arcs, gold, int(part[0]), weights,
             weighted.reshape(-1),
         )  # fmt: skip
@@ -94,7 +94,7 @@ def learned_from_trees(graphs: list[Graph], gold: np.ndarray, rule: str, cap: fl
     labels[np.diff(arc_starts) == 1] = gold
     weights, weighted = np.zeros((2, N_LINES, N_LABELS), np.float32)
     wrong = native.call(
-        "learn_labels", sentences_of(batch), plan, None, rule_of(rule, cap), heads,
+        "learn_labels", sentences_of(batch), plan, rule_of(rule, cap), heads,
         None, labels, 0, weights, weighted.reshape(-1),
     )  # fmt: skip
     return Learned(weights, weighted, wrong)

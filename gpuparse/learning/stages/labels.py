@@ -90,7 +90,7 @@ class LabelStage:
             arcs = GraphHeads(graphs.arc_starts, graphs.arc_heads, graphs.may_be_primary)
             labels = graphs.relations
         wrong: int = native.call(
-            "learn_labels", sentences_of(part), self._plan, None, self._rule, self._heads,
-            arcs, labels, seen, self.weights.array, self.weights.weighted,
+            "learn_labels", sentences_of(part), self._plan, self._rule, self._heads, arcs,
+            labels, seen, self.weights.array, self.weights.weighted,
         )  # fmt: skip
         return wrong
