@@ -58,12 +58,21 @@ def fits_as_text(before: Fit, after: Fit) -> str:
 def _check_output(target: Path, *, is_other: bool) -> None:
     if not is_other:
         raise ConfigError(f"{target}: give --force to change the model, or --output DIR to copy it")
+    check_new_folder(target, "another --output")
+
+
+def check_new_folder(target: Path, other: str) -> None:
+    """Make sure that no folder of a model is written over.
+
+    Args: other: what to name instead.
+    Raises: ConfigError: it is a file, or holds files.
+    """
     if target.exists() and not target.is_dir():
-        raise ConfigError(f"{target}: is not a folder; name another --output")
+        raise ConfigError(f"{target}: is not a folder; name {other}")
     if (target / WEIGHTS).exists():
         raise ConfigError(f"{target}: holds a model; give --force to replace it")
     if target.exists() and os.listdir(target):
-        raise ConfigError(f"{target}: holds other files; name another --output, or give --force")
+        raise ConfigError(f"{target}: holds other files; name {other}, or give --force")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -67,6 +67,17 @@ class VectorTemplates:
                 )
         return replace(self, **sizes)
 
+    def of_sizes(self, *, hidden: int, arc: int, label: int) -> "VectorTemplates":
+        """The same templates with other sizes.
+
+        Raises: ConfigError: one is too large.
+        """
+        for name, size in (("hidden", hidden), ("arc", arc), ("label", label)):
+            most = _SIZES[name][1]
+            if size > most:
+                raise ConfigError(f"{SECTION}: {name} {size:,}, more than {most:,}: use fewer")
+        return replace(self, hidden=hidden, arc=arc, label=label)
+
     def expanded(self, attributes: Sequence[str]) -> "VectorTemplates":
         """These with each of the attributes in place of `feats.*`, each template once.
 

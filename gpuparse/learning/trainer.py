@@ -46,7 +46,7 @@ from gpuparse.learning.updates import AveragedWeights, Table, check_learning
 from gpuparse.limits import MAX_LABELS
 from gpuparse.parser import Parser, check_guides, compile_joint
 from gpuparse.scoring.pruning import Arcs, all_cells
-from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, quantised
+from gpuparse.scoring.weights import JointLabels, hashed_map, whole_weights
 from gpuparse.scoring.word_vectors import POINTS, WordVectors, frozen
 
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
@@ -323,25 +323,19 @@ class Trainer:
 
         Only between two epochs: sentences are counted by the epoch.
         """
-        arcs = self._mean(self.weights, "arcs")[:, 0]
-        whole, scale = quantised(arcs, bits)
-        label_weights, label_scale = None, 1.0
+        labels, is_joint = None, self._joint is not None
         if self.label_weights is not None:
-            stage = "arcs" if self._joint else "labels"
+            stage = "arcs" if is_joint else "labels"
             labels = self._mean(self.label_weights, stage)[:, : len(self.label_names)]
-            if self._joint:  # one scale for all that is added up
-                both, scale = quantised(np.concatenate([arcs, labels.reshape(-1)]), bits)
-                whole, label_scale = both[: len(arcs)], scale
-                label_weights = Weights(both[len(arcs) :].reshape(labels.shape))
-            else:
-                lines, label_scale = quantised(labels, bits)
-                label_weights = Weights(lines)
+        arcs, label_weights, scale, label_scale = whole_weights(
+            self._mean(self.weights, "arcs")[:, 0], labels, bits, is_joint=is_joint
+        )
         templates, vectors = self._arcs, None
         if added := self._added_vectors():
             templates, vectors = replace(templates, word_vectors=added[0]), added[1]
         if vectors:  # where they are alone, no weight decides how fine scores are
-            is_joint, are_labels = self._joint is not None, label_weights and label_weights.largest
-            if not (whole.any() or (is_joint and are_labels)):
+            are_labels = label_weights and label_weights.largest
+            if not (arcs.largest or (is_joint and are_labels)):
                 scale = POINTS
             if not are_labels:
                 label_scale = scale if is_joint else POINTS
@@ -350,11 +344,11 @@ class Trainer:
             label_templates=self._labels,
             vocabularies=self._vocabularies,
             features=self.features,
-            arcs=Weights(whole[:, np.newaxis]),
+            arcs=arcs,
             labels=self.label_names,
             primary=self.gold.graphs.primary if self.gold.graphs and label_weights else None,
             label_weights=label_weights,
-            labels_with_trees=self._joint is not None,
+            labels_with_trees=is_joint,
             decoder=self.config.decoder,
             min_gain=self.config.min_gain * scale,
             single_root=self.single_root,

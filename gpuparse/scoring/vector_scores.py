@@ -74,7 +74,7 @@ class TorchVectors:
         self.arc_terms = [self.on_device(getattr(vectors, name)).double() for name in ARC_TERMS]
         self.label_terms = [
             *(
-                self.on_device(term).double().permute(1, 0, 2).reshape(term.shape[1], -1)
+                self.on_device(term).double().permute(1, 0, 2).reshape(term.shape[1], 2 * len(term))
                 for term in (vectors.labels, vectors.label_heads, vectors.label_modifiers)
             ),
             self.on_device(vectors.label_constants).double(),

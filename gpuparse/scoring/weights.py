@@ -55,6 +55,40 @@ def quantised(averages: np.ndarray, bits: int) -> tuple[np.ndarray, float]:
     return whole.astype(np.int8 if bits == 8 else np.int16), scale
 
 
+class WholeWeights(NamedTuple):
+    """Averages of arcs and labels as whole numbers, with their scales.
+
+    arcs: (R, 1). labels: (lines, L), None for a parser of heads.
+    """
+
+    arcs: Weights
+    labels: Weights | None
+    scale: float
+    label_scale: float
+
+
+def whole_weights(
+    arcs: np.ndarray, labels: np.ndarray | None, bits: int, *, is_joint: bool
+) -> WholeWeights:
+    """What parsing needs of learned weights.
+
+    Args:
+        arcs: (R,) averages; labels: (lines, L), None for a parser of heads.
+        is_joint: whether both are added up, and so have one scale.
+    Raises: ScoreError: as `quantised`.
+    """
+    if labels is not None and is_joint:
+        both, scale = quantised(np.concatenate([arcs, labels.reshape(-1)]), bits)
+        of_labels = Weights(both[len(arcs) :].reshape(labels.shape))
+        return WholeWeights(Weights(both[: len(arcs), np.newaxis]), of_labels, scale, scale)
+    whole, scale = quantised(arcs, bits)
+    weights = Weights(whole[:, np.newaxis])
+    if labels is None:
+        return WholeWeights(weights, None, scale, 1.0)
+    lines, label_scale = quantised(labels, bits)
+    return WholeWeights(weights, Weights(lines), scale, label_scale)
+
+
 class RowMap(NamedTuple):
     """From keys to base rows.
 

@@ -202,12 +202,160 @@ def frozen(
         plan, **layer, **vectors, **terms, networks=networks, arc_multiplier=0, arc_shift=0,
         arc_unit=arc_unit, label_multiplier=0, label_shift=0, label_unit=label_unit,
     )  # fmt: skip
-    made = made.with_points(arc_points, label_points)
+    return _checked(made.with_points(arc_points, label_points))
+
+
+def _checked(vectors: WordVectors) -> WordVectors:
+    """The vectors, if they pass `check_vectors`; else ScoreError."""
     try:
-        check_vectors(made)
+        check_vectors(vectors)
     except ValueError as error:
         raise ScoreError(f"word vectors: {error}") from error
-    return made
+    return vectors
+
+
+class Addend(NamedTuple):
+    """Word vectors that are added to others, and what their scores count in the sum.
+
+    arc_value, label_value: of a point of their scores.
+    label_order: (L,) the number of each label of the sum among theirs; empty if they have none.
+    """
+
+    vectors: WordVectors
+    arc_value: float
+    label_value: float
+    label_order: np.ndarray
+
+
+def added(
+    addends: Sequence[Addend], plan: VectorPlan, *, arc_points: float, label_points: float
+) -> WordVectors:
+    """One network whose scores are sums of those of several.
+
+    Networks lie side by side, and keep the whole numbers of their hidden layers and vectors. Rows
+    have one scale for all of them, and combinations and labels one unit: these numbers are rounded
+    once more.
+
+    Args:
+        addends: with hidden layers all, or none with one. Their plans have the templates, values
+            and distances of `plan`, made by `compile_vectors`.
+        plan: every value with a row in one of them has a row.
+        arc_points, label_points: points of the templates' whole-number weights for 1 of the sum.
+    Raises: ScoreError: they are too many, or scores are too large.
+    Cost: one pass over the arrays.
+    """
+    networks = sum(each.vectors.networks for each in addends)
+    if networks > MOST_NETWORKS:
+        raise ScoreError(f"word vectors: {networks} networks, more than {MOST_NETWORKS}")
+    of_each = zip(*(_network_sizes(each.vectors) for each in addends), strict=True)
+    sizes = [_whole(max(given)) for given in of_each]
+    hidden, n_arc, n_label = (networks * size for size in sizes)
+    firsts = np.cumsum([0, *(each.vectors.networks for each in addends)])
+    places = [
+        _places(each.vectors, first, sizes, n_arc)
+        for each, first in zip(addends, firsts[:-1].tolist(), strict=True)
+    ]
+    matrices = np.zeros((2, hidden, n_arc + n_label), np.int8)
+    shifts = np.zeros((2, n_arc + n_label), np.int32)
+    for each, at in zip(addends, places, strict=True):
+        for k, name in enumerate(("head", "modifier")):
+            of_networks = _by_hidden(getattr(each.vectors, f"{name}s"))
+            matrices[k][np.ix_(at.hidden, at.columns)] = of_networks
+            shifts[k, at.columns] = getattr(each.vectors, f"{name}_shifts")
+    arcs = np.zeros((2 * plan.n_buckets, 3 * n_arc + 1))
+    labels = np.zeros((max(len(each.label_order) for each in addends), 3 * n_label + 1))
+    for each, at in zip(addends, places, strict=True):
+        of, order = each.vectors, each.label_order
+        value = each.arc_value * of.arc_multiplier / 2.0**of.arc_shift
+        _add_terms(arcs, [getattr(of, name) * value for name in ARC_TERMS], at.arcs)
+        if len(order) and len(of.label_constants):
+            value = each.label_value * of.label_multiplier / 2.0**of.label_shift
+            scored = *(_by_label(getattr(of, name)) for name in LABEL_TERMS[:3]), of.label_constants
+            _add_terms(labels, [term[order] * value for term in scored], at.labels)
+    whole_arcs, arc_unit = _freeze_products(arcs, np.ones(n_arc), np.ones(n_arc))
+    whole_labels, label_unit = _freeze_products(labels, np.ones(n_label), np.ones(n_label))
+    terms: dict[str, Any] = dict(zip(ARC_TERMS, whole_arcs, strict=True))
+    terms |= dict(zip(LABEL_TERMS, _label_blocks(*whole_labels), strict=True))
+    made = WordVectors(
+        plan, **_add_layers(addends, places, plan, hidden or n_arc + n_label),
+        heads=_by_group(matrices[0]), modifiers=_by_group(matrices[1]),
+        networks=networks if hidden else 1, head_shifts=shifts[0], modifier_shifts=shifts[1],
+        **terms, arc_multiplier=0, arc_shift=0, arc_unit=arc_unit, label_multiplier=0,
+        label_shift=0, label_unit=label_unit,
+    ).with_points(arc_points, label_points)  # fmt: skip
+    return _checked(made)
+
+
+def _network_sizes(vectors: WordVectors) -> tuple[int, int, int]:
+    """Hidden numbers, and numbers that score arcs and labels, of each network."""
+    sizes = len(vectors.heads) * GROUP, vectors.arcs.shape[1], 2 * len(vectors.labels)
+    hidden, arc, label = (size // vectors.networks for size in sizes)
+    return hidden, arc, label
+
+
+class _Places(NamedTuple):
+    """Where the numbers of an addend are among those of the sum."""
+
+    hidden: np.ndarray  # (H,)
+    arcs: np.ndarray  # (P,), of numbers that score arcs
+    labels: np.ndarray  # (PL,), of numbers that score labels
+    columns: np.ndarray  # (Q,), of both
+
+
+def _places(vectors: WordVectors, first: int, sizes: Sequence[int], n_arc: int) -> _Places:
+    """Args: first: network of the sum; sizes: of its networks; n_arc: its P."""
+    found = []
+    for given, size in zip(_network_sizes(vectors), sizes, strict=True):
+        network, number = np.divmod(np.arange(given * vectors.networks), max(given, 1))
+        found.append((first + network) * size + number)
+    hidden, arcs, labels = found
+    return _Places(hidden, arcs, labels, np.concatenate([arcs, n_arc + labels]))
+
+
+def _add_terms(scored: np.ndarray, terms: Sequence[np.ndarray], places: np.ndarray) -> None:
+    """Add the terms of an addend to those of all: (rows, 3 P + 1)."""
+    *of_numbers, constants = terms
+    size = scored.shape[1] // 3
+    for k, term in enumerate(of_numbers):
+        scored[:, k * size + places] += term
+    scored[:, -1] += constants
+
+
+def _add_layers(
+    addends: Sequence[Addend], places: Sequence[_Places], plan: VectorPlan, half: int
+) -> dict[str, Any]:
+    """Tables and biases side by side, with one shift. half: numbers of a row for each role."""
+    shift = max(each.vectors.shift for each in addends)
+    factors = [2.0 ** (shift - each.vectors.shift) for each in addends]
+    rows, scales = [], np.ones(plan.n_rows)
+    for each, factor in zip(addends, factors, strict=True):
+        of = each.vectors
+        has_row = of.plan.places >= 0
+        at = np.zeros(len(of.table), np.int64)
+        at[of.plan.places[has_row]] = plan.places[has_row]
+        np.maximum.at(scales, at, of.scales * factor)
+        rows.append(at)
+    # Where shifts differ, a scale may be too large: then all numbers are halved.
+    halvings = max(int(np.ceil(np.log2(scales.max(initial=1.0) / _LARGEST_SCALE))), 0)
+    factors = [factor / 2.0**halvings for factor in factors]
+    scales = np.ceil(scales / 2.0**halvings)
+    table, bias = np.zeros((plan.n_rows, 2 * half), np.int8), np.zeros(2 * half)
+    for each, factor, at, place in zip(addends, factors, rows, places, strict=True):
+        of, of_role = each.vectors, place.hidden if len(place.hidden) else place.columns
+        columns = np.concatenate([of_role, half + of_role])
+        bias[columns] = of.bias * factor
+        for first in range(0, len(at), _ROWS_AT_ONCE):
+            some = slice(first, first + _ROWS_AT_ONCE)
+            numbers = of.table[some] * (of.scales[some] * factor / scales[at[some]])[:, None]
+            table[np.ix_(at[some], columns)] = _int8(numbers)
+    if np.abs(bias).max(initial=0.0) > _MAX_SUM:
+        raise ScoreError("word vectors: sums of rows are too large")
+    return {
+        "table": table,
+        "scales": scales.astype(np.uint8),
+        "bias": np.rint(bias).astype(np.int32),
+        "shift": shift - halvings,
+    }
 
 
 def check_vectors(vectors: WordVectors) -> None:
@@ -501,6 +649,12 @@ def _by_group(matrix: np.ndarray) -> np.ndarray:
     """(H / GROUP, Q, GROUP) from (H, Q)."""
     hidden, q = matrix.shape
     return np.ascontiguousarray(matrix.reshape(hidden // GROUP, GROUP, q).transpose(0, 2, 1))
+
+
+def _by_hidden(matrix: np.ndarray) -> np.ndarray:
+    """(H, Q) from (H / GROUP, Q, GROUP)."""
+    groups, q, _ = matrix.shape
+    return matrix.transpose(0, 2, 1).reshape(groups * GROUP, q)
 
 
 def _int8(numbers: np.ndarray) -> np.ndarray:

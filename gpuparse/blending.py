@@ -1,0 +1,317 @@
+"""One parser of several: its scores are the weighted sum of theirs, so that it costs one search.
+
+Tables of template weights can be summed row by row where all keys are the same: the same templates,
+values of fields and rows. Templates that one table alone was learned with would read rows of the
+others that have weights of other features, so sets must be equal, or empty. Networks of word
+vectors lie side by side. Scores are summed in the nats that each parser states, which without
+calibration are the units of cost that it was learned in.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuparse.data.vocabulary import Vocabularies
+from gpuparse.errors import ConfigError, one_line
+from gpuparse.features.templates import PARTS, TemplateSet, fields_read
+from gpuparse.features.word_vectors import VectorTemplates, compile_vectors
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.parser import Parser
+from gpuparse.scoring.pruning import Pruner
+from gpuparse.scoring.weights import Weights, quantised, whole_weights
+from gpuparse.scoring.word_vectors import GROUP, Addend, WordVectors, added
+
+_OF_TREES = tuple(part for part in PARTS if part != "label")
+
+
+class Share(NamedTuple):
+    """A parser, its name in messages, and what its scores of trees and labels are multiplied by."""
+
+    name: str
+    parser: Parser
+    weight: float
+    label_weight: float
+
+    @property
+    def value(self) -> float:
+        """Of a point of a tree's score in the sum."""
+        return self.weight * self.parser.arc_scale
+
+    @property
+    def label_value(self) -> float:
+        """Of a point of a label's score in the sum."""
+        parser = self.parser
+        scale = parser.arc_scale if parser.labels_with_trees else parser.label_scale
+        return self.label_weight * scale
+
+    @property
+    def has_templates(self) -> bool:
+        """Whether trees are scored by templates, and not by word vectors alone."""
+        return any(getattr(self.parser.templates, part) for part in _OF_TREES)
+
+    @property
+    def has_label_templates(self) -> bool:
+        """Whether labels are scored by templates, and not by word vectors alone."""
+        templates = self.parser.label_templates
+        return templates is not None and bool(templates.label)
+
+
+def blend(shares: Sequence[Share]) -> Parser:
+    """The parser whose scores are the weighted sum of those of several.
+
+    The first one with templates says what else it has: decoder, pruning, record. Labels are
+    compared for one arc, so word vectors add to each the difference from the best in their sum.
+
+    Args: shares: one at least, of loaded models, with weights above 0.
+    Returns: It is not calibrated. Its weights have as many bits as the widest of theirs.
+    Raises:
+        ConfigError: no sum of them can be made; it says what differs. ScoreError: scores of word
+            vectors are too large.
+    Cost: a few passes over the weights.
+    """
+    first = next((share for share in shares if share.has_templates), shares[0])
+    of_labels = next((share for share in shares if share.has_label_templates), None)
+    of_labels = of_labels or next((share for share in shares if share.parser.labels), first)
+    for share in shares:
+        _check(share, first)
+        if share.parser.labels:
+            _check_labels(share, of_labels)
+    arcs, labels = _sum_of_arcs(shares, first), _sum_of_labels(shares, of_labels)
+    is_joint = of_labels.parser.labels_with_trees
+    whole = whole_weights(arcs, labels, _bits(shares), is_joint=is_joint)
+    scale, label_scale = whole.scale, whole.label_scale
+    are_labels = whole.labels is not None and whole.labels.largest > 0
+    if not (whole.arcs.largest or (is_joint and are_labels)):
+        scale = 1.0 / first.parser.arc_scale  # no weight decides how fine scores are
+    if not are_labels:
+        label_scale = scale if is_joint else 1.0 / of_labels.parser.label_scale
+    section = _section(shares)
+    templates = replace(first.parser.templates, word_vectors=section)
+    label_templates = of_labels.parser.label_templates
+    vocabularies = _vocabularies(shares, templates, label_templates)
+    vectors = None
+    if section is not None:
+        points = scale, label_scale
+        templates, vectors = _vectors(shares, of_labels, templates, section, vocabularies, points)
+    gains = (each.value * each.parser.min_gain for each in shares if _searches_as(each, first))
+    return Parser(
+        templates=templates,
+        label_templates=label_templates,
+        vocabularies=vocabularies,
+        features=first.parser.features,
+        arcs=whole.arcs,
+        labels=of_labels.parser.labels,
+        primary=of_labels.parser.primary,
+        label_weights=whole.labels,
+        labels_with_trees=is_joint,
+        decoder=first.parser.decoder,
+        min_gain=float(sum(gains)) * scale,
+        single_root=first.parser.single_root,
+        arc_scale=1.0 / scale,
+        label_scale=1.0 / label_scale,
+        pruner=_pruner([share for share in shares if share.has_templates]),
+        vectors=vectors,
+        config=first.parser.config,
+    )
+
+
+def _searches_as(share: Share, first: Share) -> bool:
+    return share.parser.decoder == first.parser.decoder
+
+
+def _check(share: Share, first: Share) -> None:
+    """ConfigError unless trees are searched for alike, with the same templates or none."""
+    one, other = first.parser, share.parser
+    decoders = {one.decoder}
+    if not share.has_templates:
+        decoders.add(DECODERS[one.decoder].of_arcs)
+    if other.decoder not in decoders or (DECODERS[one.decoder].gives_graphs and other.vectors):
+        _refuse(first, share, f"the decoders are {one.decoder} and {other.decoder}")
+    if one.single_root != other.single_root:
+        _refuse(first, share, "one has trees with one root, the other with any number of roots")
+    if one.is_calibrated != other.is_calibrated:
+        _refuse(
+            first, share, "one is calibrated and the other is not, so that a point has no common"
+            " unit", "calibrate both, or train both without data.dev",
+        )  # fmt: skip
+    if share.has_templates:
+        _check_templates(first, share, one.templates, other.templates, _OF_TREES)
+        rows = one.features.rows.rows, other.features.rows.rows
+        if rows[0] != rows[1]:
+            _refuse(first, share, f"the tables have {rows[0]:,} and {rows[1]:,} rows")
+
+
+def _check_labels(share: Share, of_labels: Share) -> None:
+    """ConfigError unless the labels are the same, with the same templates or none."""
+    one, other = of_labels.parser, share.parser
+    for here, there, name in ((one, other, of_labels.name), (other, one, share.name)):
+        alone = [label for label in here.labels if label not in set(there.labels)]
+        if alone:
+            _refuse(of_labels, share, one_line(f"relation {alone[0]!r} is in {name} alone"))
+    primary = [dict(zip(each.labels, each.primary or (), strict=False)) for each in (one, other)]
+    if primary[0] != primary[1]:
+        _refuse(of_labels, share, "relations of DEPS have other relations in DEPREL")
+    if not share.has_label_templates:
+        return
+    assert one.label_templates is not None
+    assert other.label_templates is not None
+    assert one.label_weights is not None
+    assert other.label_weights is not None
+    if one.labels_with_trees != other.labels_with_trees:
+        _refuse(of_labels, share, "one finds labels with the trees (joint), the other afterwards")
+    _check_templates(of_labels, share, one.label_templates, other.label_templates, tuple(PARTS))
+    lines = len(one.label_weights.array), len(other.label_weights.array)
+    if lines[0] != lines[1]:
+        _refuse(of_labels, share, f"label tables have {lines[0]:,} and {lines[1]:,} lines")
+
+
+def _check_templates(
+    first: Share, share: Share, one: TemplateSet, other: TemplateSet, parts: Iterable[str]
+) -> None:
+    if one.distance != other.distance:
+        ends = f"{list(one.distance)} and {list(other.distance)}"
+        _refuse(first, share, f"the distance buckets of templates end at {ends}")
+    for part in parts:
+        here, there = getattr(one, part), getattr(other, part)
+        for some, others, name in ((here, there, first.name), (there, here, share.name)):
+            alone = [template for template in some if template not in set(others)]
+            if alone:
+                what = f"{part} template '{alone[0]}' is in {name} alone, and the rows of a table"
+                _refuse(first, share, one_line(f"{what} depend on all of its templates"))
+        if here != there:
+            _refuse(first, share, f"the {part} templates are in another order")
+
+
+def _refuse(
+    first: Share,
+    share: Share,
+    what: str,
+    hint: str = "train them from one treebank with the same config but for its seed",
+) -> None:
+    raise ConfigError(f"{first.name} and {share.name} cannot be blended: {what}: {hint}")
+
+
+def _bits(shares: Sequence[Share]) -> int:
+    """Of the widest weights of templates."""
+    tables = [share.parser.arcs if share.has_templates else None for share in shares]
+    tables += [share.parser.label_weights for share in shares if share.has_label_templates]
+    there = [table for table in tables if table is not None]
+    return max((8 * table.array.dtype.itemsize for table in there), default=16)
+
+
+def _sum_of_arcs(shares: Sequence[Share], first: Share) -> np.ndarray:
+    """(R,) float64."""
+    total = np.zeros(len(first.parser.arcs.array))
+    for share in shares:
+        if share.has_templates:
+            total += share.parser.arcs.array[:, 0] * share.value
+    return total
+
+
+def _sum_of_labels(shares: Sequence[Share], of_labels: Share) -> np.ndarray | None:
+    """(lines, L) float64; None without labels."""
+    if of_labels.parser.label_weights is None:
+        return None
+    total = np.zeros(of_labels.parser.label_weights.array.shape)
+    for share in shares:
+        if share.has_label_templates and share.parser.label_weights is not None:
+            order = _label_order(share, of_labels)
+            total += share.parser.label_weights.array[:, order] * share.label_value
+    return total
+
+
+def _label_order(share: Share, of_labels: Share) -> np.ndarray:
+    """(L,) the number of each label of the sum among those of a parser; empty if it has none."""
+    numbers = {label: number for number, label in enumerate(share.parser.labels)}
+    if not numbers:
+        return np.zeros(0, np.int64)
+    return np.array([numbers[label] for label in of_labels.parser.labels], np.int64)
+
+
+def _pruner(shares: Sequence[Share]) -> Pruner | None:
+    """The mean of the pruning parsers; it leaves what the most generous one leaves."""
+    pruners = [share.parser.pruner for share in shares]
+    there = [pruner for pruner in pruners if pruner is not None]
+    if not there:
+        return None
+    without = next((s for s, pruner in zip(shares, pruners, strict=True) if pruner is None), None)
+    if without is not None:
+        _refuse(shares[0], without, "one prunes the arcs of its trees, the other does not")
+    total, bits = np.zeros(len(there[0].weights.array)), 8
+    for share, pruner in zip(shares, there, strict=True):
+        total += pruner.weights.array[:, 0] * (pruner.scale * share.weight)
+        bits = max(bits, 8 * pruner.weights.array.dtype.itemsize)
+    whole, scale = quantised(total / sum(share.weight for share in shares), bits)
+    return there[0]._replace(
+        weights=Weights(whole[:, np.newaxis]),
+        scale=1.0 / scale,
+        threshold=min(pruner.threshold for pruner in there),
+        max_heads=max(pruner.max_heads for pruner in there),
+    )
+
+
+def _vocabularies(
+    shares: Sequence[Share], templates: TemplateSet, labels: TemplateSet | None
+) -> Vocabularies:
+    """All fields that are read; ConfigError where one has other values in two parsers."""
+    values: dict[str, list[str]] = {}
+    sources: dict[str, Share] = {}
+    for share in shares:
+        known = share.parser.vocabularies
+        if known.pos_column != shares[0].parser.vocabularies.pos_column:
+            _refuse(shares[0], share, "pos is the coarse tag in one, the fine tag in the other")
+        for field, found in known.values.items():
+            source = sources.setdefault(field, share)
+            if values.setdefault(field, found) != found:
+                what = f"they have other values of the field {field}"
+                _refuse(source, share, one_line(f"{what}, as from different treebanks"))
+    read = fields_read(templates, labels)
+    pos_column = shares[0].parser.vocabularies.pos_column
+    return Vocabularies({field: values[field] for field in read}, pos_column)
+
+
+def _section(shares: Sequence[Share]) -> VectorTemplates | None:
+    """That of the first parser with word vectors; ConfigError if others have other templates."""
+    first, section = None, None
+    for share in shares:
+        found = share.parser.templates.word_vectors
+        if found is None:
+            continue
+        if first is None or section is None:
+            first, section = share, found
+            continue
+        for atoms, others, name in (
+            (section.templates, found.templates, first.name),
+            (found.templates, section.templates, share.name),
+        ):
+            alone = [atom for atom in atoms if atom not in others]
+            if alone:
+                what = f"template '{alone[0]}' of word vectors is in {name} alone"
+                _refuse(first, share, one_line(what))
+        if section.templates != found.templates:
+            _refuse(first, share, "the templates of word vectors are in another order")
+        if section.distance != found.distance:
+            _refuse(first, share, "word vectors have other distance buckets")
+        if bool(section.hidden) != bool(found.hidden):
+            _refuse(first, share, "one has a hidden layer of word vectors, the other has none")
+    return section
+
+
+def _vectors(
+    shares: Sequence[Share], of_labels: Share, templates: TemplateSet, section: VectorTemplates,
+    vocabularies: Vocabularies, points: tuple[float, float],
+) -> tuple[TemplateSet, WordVectors]:  # fmt: skip
+    """All networks as one, and the templates with its sizes."""
+    addends = [
+        Addend(each.parser.vectors, each.value, each.label_value, _label_order(each, of_labels))
+        for each in shares
+        if each.parser.vectors is not None
+    ]
+    has_row = np.any([each.vectors.plan.places >= 0 for each in addends], axis=0)
+    plan = compile_vectors(section, vocabularies, has_row)
+    vectors = added(addends, plan, arc_points=points[0], label_points=points[1])
+    hidden, arc, label = GROUP * len(vectors.heads), vectors.arcs.shape[1], 2 * len(vectors.labels)
+    section = section.of_sizes(hidden=hidden, arc=arc, label=label)
+    return replace(templates, word_vectors=section), vectors

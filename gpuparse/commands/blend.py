@@ -1,0 +1,112 @@
+"""`blend`: one model of several, whose scores are the weighted sum of theirs."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpuparse.blending import Share, blend
+from gpuparse.commands.calibrate import check_new_folder
+from gpuparse.commands.console import exit_codes, say, silent
+from gpuparse.errors import ConfigError
+from gpuparse.files import lock_folder
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.model_folder import load_parser, save_parser, sum_of_folder
+from gpuparse.parser import Parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write one model of several.
+
+    Args:
+        arguments: `OUTPUT MODEL MODEL ... [--weights W W ...] [--label-weights W W ...] [--force]
+            [--quiet]`.
+    Returns: 0.
+    Raises:
+        ConfigError: the output exists, or no sum of the models can be made. ModelError: a model
+            cannot be used. ScoreError: scores of word vectors are too large.
+    Cost: a few passes over the models; all are in memory at once.
+    """
+    options = _parser().parse_args(arguments)
+    target, tell = Path(options.output), silent if options.quiet else say
+    if len(options.models) < 2:
+        raise ConfigError("two models are needed at least: OUTPUT MODEL MODEL ...")
+    weights = _weights("--weights", options.weights, options.models)
+    label_weights = weights
+    if options.label_weights is not None:
+        label_weights = _weights("--label-weights", options.label_weights, options.models)
+    if not options.force:
+        check_new_folder(target, "another OUTPUT")
+    shares, record = [], []
+    for name, weight, label_weight in zip(options.models, weights, label_weights, strict=True):
+        shares.append(Share(name, load_parser(Path(name)), weight, label_weight))
+        what = f"weight {weight:g}, of labels {label_weight:g}"
+        tell(f"{name}: {what}, {_content(shares[-1].parser)}")
+        record.append(f"# blended: {what}, of the model {sum_of_folder(Path(name))}\n")
+    parser = blend(shares)
+    parser = replace(parser, config="".join(record) + parser.config)
+    with lock_folder(target):
+        save_parser(parser, target)
+    tell(f"{target}: one model of {len(shares)}, {_content(parser)}")
+    if DECODERS[parser.decoder].has("marginals", "native"):
+        tell(
+            f"{target}: its probabilities are not calibrated: python -m gpuparse calibrate {target}"
+            " GOLD --force, with gold trees that no model was trained on"
+        )
+    return 0
+
+
+def _weights(option: str, given: list[float] | None, models: list[str]) -> list[float]:
+    if given is None:
+        return [1.0 / len(models)] * len(models)
+    if len(given) != len(models):
+        raise ConfigError(f"{option}: {len(given)} weights for {len(models)} models: give as many")
+    return given
+
+
+def _weight(text: str) -> float:
+    """A weight, in range; ValueError for any other text."""
+    if not 1e-3 <= (weight := float(text)) <= 1e3:
+        raise ValueError
+    return weight
+
+
+_weight.__name__ = "number from 0.001 to 1000"  # argparse: "invalid NAME value"
+
+
+def _content(parser: Parser) -> str:
+    """What scores trees, such as "first-order templates of 16 bits, 2 networks of word vectors"."""
+    bits, vectors = 8 * parser.arcs.array.dtype.itemsize, parser.vectors
+    parts = [f"templates of {bits} bits"] if parser.templates.arc else []
+    if vectors is not None:
+        parts.append(f"word vectors of {vectors.networks} networks")
+    return f"{parser.decoder}, {' and '.join(parts)}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m gpuparse blend",
+        description="Make one model whose scores are the weighted sum of those of several, trained"
+        " from one treebank: with other seeds, or by templates and by word vectors alone. It is"
+        " parsed with like any other, by one search. See docs/blending.md.",
+        epilog=exit_codes(0, 2, 3, 4, 5),
+    )
+    parser.add_argument("output", metavar="OUTPUT", help="the folder to write the model to")
+    parser.add_argument("models", metavar="MODEL", nargs="+", help="folders that train.py wrote")
+    parser.add_argument(
+        "--weights",
+        type=_weight,
+        nargs="+",
+        metavar="W",
+        help="what the scores of each model are multiplied by; without it, the mean is taken",
+    )
+    parser.add_argument(
+        "--label-weights",
+        type=_weight,
+        nargs="+",
+        metavar="W",
+        help="the same for scores of labels; without it, those of --weights",
+    )
+    parser.add_argument("--force", action="store_true", help="replace an existing model")
+    parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
+    return parser

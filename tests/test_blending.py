@@ -1,0 +1,347 @@
+"""Blended models: scores are weighted sums of those of the models, or it is said what differs."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.blending import Share, blend
+from gpuparse.config import WordVectorsConfig
+from gpuparse.errors import ConfigError
+from gpuparse.features.templates import TemplateSet, parse_set
+from gpuparse.learning.trainer import Trainer
+from gpuparse.model_folder import load_parser, save_parser
+from gpuparse.parser import Parser
+from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.labels import best_arc_labels, tree_label_scores
+from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scoring.vector_scores import vector_arc_scores
+from gpuparse.scoring.word_vectors import GROUP, check_vectors
+from tests.runs import changed, run_config
+from tests.samples import random_sentences, template_set_text, treebank_of
+
+SECTION = """
+word_vectors:
+  hidden: {hidden}
+  arc: {arc}
+  label: {label}
+  distance: [1, 2]
+  templates: [w.form, w.pos, w.feats.*, w-1.pos, w+1.lemma]
+"""
+TRAIN = treebank_of(random_sentences(5, 30, 8, projective=False))
+TEST = treebank_of(random_sentences(6, 20, 10))
+ARCS = ["h.form m.form", "h.pos m.pos direction distance", "h.pos between.pos m.pos"]
+TEMPLATES = template_set_text(arc=ARCS)
+LABELS = parse_set(template_set_text(label=["m.form h.pos direction", "m.pos"]), "labels")
+
+
+def vectors(hidden: int = 40, arc: int = 33, label: int = 20) -> TemplateSet:
+    return parse_set(SECTION.format(hidden=hidden, arc=arc, label=label), "vectors")
+
+
+def both(arcs: str = TEMPLATES, **sizes: int) -> TemplateSet:
+    section = vectors(**sizes).word_vectors
+    return replace(parse_set(arcs, "both"), word_vectors=section)
+
+
+@cache
+def parser(
+    templates: TemplateSet, labels: TemplateSet | None = LABELS, *, bits: int = 16,
+    train: Any = TRAIN, **keys: Any,
+) -> Parser:  # fmt: skip
+    """A trained parser, as it is loaded."""
+    small = {"map_rows": 1 << 12, "label_rows": 1 << 8, "epochs": 2, "label_epochs": 2}
+    config = changed(run_config(**small), **{"decoder": "chu_liu_edmonds"} | keys)
+    of_vectors = WordVectorsConfig(epochs=2, batch_size=4, learning_rate=0.02, min_count=1)
+    trainer = Trainer(train, templates, labels, replace(config, word_vectors=of_vectors))
+    for _ in trainer.learn():
+        pass
+    return trainer.model(bits)
+
+
+def shares(*parsers: Parser, weights: tuple[float, ...] = ()) -> list[Share]:
+    weights = weights or (1.0 / len(parsers),) * len(parsers)
+    pairs = enumerate(zip(parsers, weights, strict=True))
+    return [Share(f"model {i}", each, weight, 2 * weight) for i, (each, weight) in pairs]
+
+
+def arcs_of(parser: Parser) -> np.ndarray:
+    """(B, N, N) scores of arcs in nats."""
+    batch = parser.encode(TEST)
+    scores = arc_scores(batch, parser.plan.arcs, parser.features, parser.arcs)
+    if parser.vectors is not None:
+        scores = scores + vector_arc_scores(batch, parser.vectors)
+    return cells(scores, batch) * parser.arc_scale
+
+
+def labels_of(parser: Parser, names: list[str]) -> np.ndarray:
+    """(B, N, labels) scores in nats of labels of the gold trees, less those of the first one."""
+    batch, heads = as_tensors(parser.encode(TEST)), gold_heads()
+    assert parser.label_plan is not None
+    found = tree_label_scores(batch, heads, parser.label_plan, parser.label_weights, parser.vectors)
+    order = [parser.labels.index(name) for name in names]
+    scores = found.double().numpy()[..., order] * parser.label_scale
+    return scores - scores[..., :1]
+
+
+def gold_heads() -> torch.Tensor:
+    heads = torch.full((len(TEST), 1 + max(map(len, TEST))), -1)
+    for b, sentence in enumerate(TEST):
+        heads[b, 1 : len(sentence) + 1] = torch.from_numpy(np.array(sentence.heads))
+    return heads
+
+
+def cells(scores: torch.Tensor, batch: Any) -> np.ndarray:
+    """The scores that are read, in one row."""
+    kept = []
+    for sentence, n in zip(scores.numpy(), batch.lengths.tolist(), strict=True):
+        is_read = ~np.eye(n + 1, dtype=bool)
+        is_read[:, 0] = False
+        kept.append(sentence[: n + 1, : n + 1][is_read])
+    return np.concatenate(kept)
+
+
+def assert_sums(found: np.ndarray, parts: list[np.ndarray], within: float) -> None:
+    """Rounding is `within` of the standard deviation of the sum."""
+    wanted = sum(parts)
+    assert np.abs(found - wanted).max() <= within * wanted.std()
+    assert any(np.abs(found - part).max() > 4 * within * wanted.std() for part in parts)
+
+
+SEEDS = (1, 2, 3)
+SUMS = {
+    "templates": ([(both(), {"seed": seed, "strip": True}) for seed in SEEDS], 1e-3),
+    "8 bits": ([(both(), {"seed": seed, "strip": True, "bits": 8}) for seed in SEEDS], 0.1),
+    "vectors": ([(vectors(), {"seed": seed}) for seed in SEEDS], 0.1),
+    "no hidden layer": ([(vectors(hidden=0), {"seed": seed}) for seed in SEEDS], 0.1),
+    "sizes": ([(vectors(), {}), (vectors(90, 70, 3), {"seed": 2})], 0.1),
+    "arcs alone": ([(vectors(), {}), (vectors(40, 20, 0), {"labels": LABELS})], 0.1),
+    "both kinds": ([(both(), {"strip": True}), (vectors(), {"seed": 3})], 0.1),
+    "all": ([(both(), {"seed": seed}) for seed in SEEDS] + [(vectors(), {"seed": 4})], 0.1),
+}
+
+
+def made(templates: TemplateSet, keys: dict[str, Any]) -> Parser:
+    keys = dict(keys)
+    strip = keys.pop("strip", False)
+    if strip:
+        templates = replace(templates, word_vectors=None)
+    labels = keys.pop("labels", LABELS if templates.arc else vectors())
+    return parser(templates, labels, **keys)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_scores_are_the_weighted_sum(name: str, tmp_path: Path) -> None:
+    given, within = SUMS[name]
+    parsers = [made(templates, keys) for templates, keys in given]
+    parts = shares(*parsers, weights=(0.5, 0.3, 0.2, 0.4)[: len(parsers)])
+    save_parser(blend(parts), tmp_path)
+    found = load_parser(tmp_path)
+    assert_sums(arcs_of(found), [each.weight * arcs_of(each.parser) for each in parts], within)
+    names = list(found.labels)
+    of_labels = [each.label_weight * labels_of(each.parser, names) for each in parts]
+    assert_sums(labels_of(found, names), of_labels, within)
+    assert not found.is_calibrated
+
+
+@pytest.mark.parametrize("templates", [vectors(), vectors(hidden=0), both()])
+def test_a_model_with_itself_is_the_model(templates: TemplateSet) -> None:
+    model = parser(templates, LABELS if templates.arc else vectors())
+    found = blend(shares(model, model))
+    assert np.array_equal(found.arcs.array, model.arcs.array)
+    assert np.array_equal(found.label_weights.array, model.label_weights.array)
+    np.testing.assert_allclose(arcs_of(found), arcs_of(model), rtol=0, atol=3 * found.arc_scale)
+    one, other = model.parse(TEST), found.parse(TEST)
+    assert np.array_equal(one.heads, other.heads)
+    assert np.array_equal(one.labels, other.labels)
+
+
+@pytest.mark.parametrize("kind", ["second-stage", "joint"])
+def test_templates_and_vectors_are_what_training_makes_of_both(kind: str) -> None:
+    whole = parser(both(), labels_kind=kind)
+    templates = parser(replace(both(), word_vectors=None), labels_kind=kind)
+    alone = parser(vectors(), vectors())
+    keys = WordVectorsConfig()
+    found = blend(
+        [
+            Share("templates", templates, 1.0, 1.0),
+            Share("vectors", alone, keys.weight, keys.label_weight),
+        ]
+    )
+    assert np.array_equal(found.arcs.array, whole.arcs.array)
+    assert found.labels_with_trees == (kind == "joint")
+    assert found.decoder == whole.decoder
+    np.testing.assert_allclose(arcs_of(found), arcs_of(whole), rtol=0, atol=3 * found.arc_scale)
+    one, other = whole.parse(TEST), found.parse(TEST)
+    assert np.array_equal(one.heads, other.heads)
+    assert np.array_equal(one.labels, other.labels)
+
+
+@pytest.mark.parametrize("given", [both(), vectors(), vectors(hidden=0)])
+def test_engines_find_the_same_trees(given: TemplateSet) -> None:
+    labels = LABELS if given.arc else vectors()
+    found = blend(shares(*(parser(given, labels, seed=seed) for seed in SEEDS)))
+    one, other = found.parse(TEST), found.parse(TEST, backend="torch")
+    assert np.array_equal(one.heads, other.heads)
+    assert np.array_equal(one.labels, other.labels)
+
+
+def test_joint_labels_are_summed() -> None:
+    parsers = [parser(both(), labels_kind="joint", seed=seed) for seed in SEEDS]
+    parsers = [replace(each, vectors=None, templates=bare(each)) for each in parsers]
+    parts = shares(*parsers)
+    found = blend(parts)
+    assert found.labels_with_trees
+    weights = [each.parser.label_weights.array * each.label_value for each in parts]
+    exact = sum(weights)
+    assert np.abs(found.label_weights.array * found.arc_scale - exact).max() <= found.arc_scale
+    batch = as_tensors(found.encode(TEST))
+    most, _ = best_arc_labels(batch, found.joint_plan, found.label_weights)
+    assert most.shape[0] == len(TEST)
+
+
+def bare(parser: Parser) -> TemplateSet:
+    return replace(parser.templates, word_vectors=None)
+
+
+def test_labels_may_be_in_another_order() -> None:
+    one, two = (parser(both(), seed=seed) for seed in (1, 2))
+    turned = [*two.labels[1:], two.labels[0]]
+    order = [*range(1, len(turned)), 0]
+    again = replace(
+        two,
+        labels=turned,
+        label_weights=type(two.label_weights)(two.label_weights.array[:, order]),
+        vectors=turned_labels(two, order),
+    )
+    straight, other = blend(shares(one, two)), blend(shares(one, again))
+    assert list(other.labels) == list(one.labels)
+    assert np.array_equal(straight.label_weights.array, other.label_weights.array)
+    for name in straight.vectors._fields[1:]:
+        found = getattr(other.vectors, name)
+        assert np.array_equal(getattr(straight.vectors, name), found), name
+
+
+def turned_labels(parser: Parser, order: list[int]) -> Any:
+    of = parser.vectors
+    padded = order + [order[0]] * (len(of.label_constants) - len(order))
+    arrays = {
+        name: np.ascontiguousarray(getattr(of, name)[:, padded])
+        for name in ("labels", "label_heads", "label_modifiers")
+    }
+    return of._replace(**arrays, label_constants=of.label_constants[padded])
+
+
+def test_networks_lie_side_by_side() -> None:
+    parsers = [parser(vectors(), vectors(), seed=seed) for seed in SEEDS]
+    found = blend(shares(*parsers))
+    check_vectors(found.vectors)
+    assert found.vectors.networks == 3
+    assert GROUP * len(found.vectors.heads) == 3 * 64
+    again = blend(shares(found, parsers[0]))
+    assert again.vectors.networks == 4
+
+
+def test_pruners_are_summed() -> None:
+    text = template_set_text(arc=ARCS, sibling=["s.pos m.pos"])
+    text += "grandparent:\n  - templates: [g.pos h.pos m.pos]\n"
+    keys = {"decoder": "eisner_grand_sibling", "pruning_epochs": 1, "folds": 2}
+    one, two = (parser(parse_set(text, "all"), max_heads=3, seed=s, **keys) for s in (1, 2))
+    wide = replace(two, pruner=two.pruner._replace(max_heads=4, threshold=0.5))
+    parts = shares(one, wide, weights=(0.75, 0.5))
+    found = blend(parts).pruner
+    exact = sum(
+        share.weight / 1.25 * share.parser.pruner.scale * share.parser.pruner.weights.array
+        for share in parts
+    )
+    assert np.abs(found.weights.array * found.scale - exact).max() <= found.scale
+    assert (found.max_heads, found.threshold) == (4, min(0.5, one.pruner.threshold))
+    with pytest.raises(ConfigError, match="prunes the arcs"):
+        blend(shares(one, replace(two, pruner=None)))
+
+
+def test_the_smallest_gain_is_in_nats() -> None:
+    templates = parse_set(template_set_text(arc=ARCS, sibling=["s.pos m.pos"]), "siblings")
+    one, two = (parser(templates, seed=seed, decoder="hill_climb") for seed in (1, 2))
+    found = blend(shares(one, two, weights=(1.0, 3.0)))
+    nats = one.min_gain * one.arc_scale + 3 * two.min_gain * two.arc_scale
+    assert found.min_gain * found.arc_scale == pytest.approx(nats)
+    assert nats == pytest.approx(2.0)  # four times the 0.5 of the config
+
+
+BARE = replace(both(), word_vectors=None)
+OTHER = treebank_of(random_sentences(7, 30, 8, projective=False))
+ONE_ROOT = treebank_of(random_sentences(5, 30, 8))
+MANY = vectors(hidden=1000)
+REFUSED: dict[str, tuple[tuple[TemplateSet, dict], tuple[TemplateSet, dict], str]] = {
+    "treebank": ((BARE, {}), (BARE, {"train": OTHER}), "other values of the field form"),
+    "arc templates": (
+        (BARE, {}),
+        (parse_set(template_set_text(arc=[*ARCS, "h.pos"]), "more"), {}),
+        "arc template 'h.pos' is in model 1 alone",
+    ),
+    "order": (
+        (BARE, {}), (parse_set(template_set_text(arc=ARCS[::-1]), "x"), {}),
+        "the arc templates are in another order",
+    ),
+    "distance": (
+        (BARE, {}), (parse_set(template_set_text(arc=ARCS, distance=(1, 3)), "x"), {}),
+        r"end at \[1, 2, 5\] and \[1, 3\]",
+    ),
+    "rows": ((BARE, {}), (BARE, {"map_rows": 1 << 11}), "tables have 4,096 and 2,048 rows"),
+    "label lines": ((BARE, {}), (BARE, {"label_rows": 64}), "label tables have 85 and 21 lines"),
+    "decoder": (
+        (BARE, {}), (BARE, {"decoder": "eisner"}), "decoders are chu_liu_edmonds and eisner",
+    ),
+    "decoder of vectors": (
+        (BARE, {}), (vectors(), {"decoder": "eisner"}), "decoders are chu_liu_edmonds and eisner",
+    ),
+    "roots": ((BARE, {"train": ONE_ROOT, "single_root": False}),
+        (BARE, {"train": ONE_ROOT, "single_root": True}), "one root"),
+    "labels with trees": ((BARE, {}), (BARE, {"labels_kind": "joint"}), "with the trees"),
+    "label templates": (
+        (BARE, {}), (BARE, {"labels": parse_set(template_set_text(label=["m.form"]), "x")}),
+        "label template 'm.form h.pos direction' is in model 0 alone",
+    ),
+    "vector templates": (
+        (vectors(), {}),
+        (parse_set(SECTION.format(hidden=40, arc=33, label=20).replace("w.pos, ", ""), "x"), {}),
+        "template 'w.pos' of word vectors is in model 0 alone",
+    ),
+    "vector buckets": (
+        (vectors(), {}),
+        (parse_set(SECTION.format(hidden=40, arc=33, label=20).replace("1, 2", "1"), "x"), {}),
+        "word vectors have other distance buckets",
+    ),
+    "hidden layer": ((vectors(), {}), (vectors(hidden=0), {}), "hidden layer"),
+    "sizes": ((MANY, {}), (MANY, {"seed": 2}), "hidden 2,048, more than 1,024"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_summed(name: str) -> None:
+    *given, message = REFUSED[name]
+    parsers = [made(templates, keys) for templates, keys in given]
+    with pytest.raises(ConfigError, match=message):
+        blend(shares(*parsers))
+
+
+def test_relations_must_be_the_same() -> None:
+    one, two = (parser(both(), seed=seed) for seed in (1, 2))
+    other = replace(two, labels=["strange", *two.labels[1:]])
+    with pytest.raises(ConfigError, match=f"relation '{two.labels[0]}' is in model 0 alone"):
+        blend(shares(one, other))
+    heads = parser(replace(both(), word_vectors=None), None, seed=2)
+    assert list(blend(shares(heads, one)).labels) == list(one.labels)
+
+
+def test_calibration_is_dropped_and_not_mixed() -> None:
+    one, two = (parser(both(), seed=seed) for seed in (1, 2))
+    scaled = [each.with_scales(3 * each.arc_scale, each.label_scale) for each in (one, two)]
+    assert not blend(shares(*scaled)).is_calibrated
+    with pytest.raises(ConfigError, match="calibrated"):
+        blend(shares(one, scaled[1]))
