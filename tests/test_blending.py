@@ -148,6 +148,16 @@ def test_scores_are_the_weighted_sum(name: str, tmp_path: Path) -> None:
     assert not found.is_calibrated
 
 
+@pytest.mark.parametrize("steps", [1, 3])
+def test_networks_of_other_ranges(steps: int) -> None:
+    one, two = (parser(vectors(), vectors(), seed=seed) for seed in (1, 2))
+    fine = replace(two, vectors=two.vectors._replace(shift=two.vectors.shift + steps))
+    parts = shares(one, fine, weights=(1.0, 2.0**steps))
+    found = blend(parts)
+    assert found.vectors.shift < fine.vectors.shift  # scales of rows have 8 bits
+    assert_sums(arcs_of(found), [each.weight * arcs_of(each.parser) for each in parts], 0.3)
+
+
 @pytest.mark.parametrize("templates", [vectors(), vectors(hidden=0), both()])
 def test_a_model_with_itself_is_the_model(templates: TemplateSet) -> None:
     model = parser(templates, LABELS if templates.arc else vectors())

@@ -247,78 +247,91 @@ def added(
     networks = sum(each.vectors.networks for each in addends)
     if networks > MOST_NETWORKS:
         raise ScoreError(f"word vectors: {networks} networks, more than {MOST_NETWORKS}")
+    firsts = np.cumsum([0, *(each.vectors.networks for each in addends)])[:-1].tolist()
     of_each = zip(*(_network_sizes(each.vectors) for each in addends), strict=True)
     sizes = [_whole(max(given)) for given in of_each]
-    hidden, n_arc, n_label = (networks * size for size in sizes)
-    firsts = np.cumsum([0, *(each.vectors.networks for each in addends)])
     places = [
-        _places(each.vectors, first, sizes, n_arc)
-        for each, first in zip(addends, firsts[:-1].tolist(), strict=True)
+        _places(each.vectors, first, networks, sizes)
+        for each, first in zip(addends, firsts, strict=True)
     ]
-    matrices = np.zeros((2, hidden, n_arc + n_label), np.int8)
-    shifts = np.zeros((2, n_arc + n_label), np.int32)
+    hidden, *runs = (networks * size for size in sizes)
+    matrices = np.zeros((2, hidden, sum(runs)), np.int8)
+    shifts = np.zeros((2, sum(runs)), np.int32)
     for each, at in zip(addends, places, strict=True):
         for k, name in enumerate(("head", "modifier")):
             of_networks = _by_hidden(getattr(each.vectors, f"{name}s"))
             matrices[k][np.ix_(at.hidden, at.columns)] = of_networks
             shifts[k, at.columns] = getattr(each.vectors, f"{name}_shifts")
-    arcs = np.zeros((2 * plan.n_buckets, 3 * n_arc + 1))
-    labels = np.zeros((max(len(each.label_order) for each in addends), 3 * n_label + 1))
-    for each, at in zip(addends, places, strict=True):
-        of, order = each.vectors, each.label_order
-        value = each.arc_value * of.arc_multiplier / 2.0**of.arc_shift
-        _add_terms(arcs, [getattr(of, name) * value for name in ARC_TERMS], at.arcs)
-        if len(order) and len(of.label_constants):
-            value = each.label_value * of.label_multiplier / 2.0**of.label_shift
-            scored = *(_by_label(getattr(of, name)) for name in LABEL_TERMS[:3]), of.label_constants
-            _add_terms(labels, [term[order] * value for term in scored], at.labels)
-    whole_arcs, arc_unit = _freeze_products(arcs, np.ones(n_arc), np.ones(n_arc))
-    whole_labels, label_unit = _freeze_products(labels, np.ones(n_label), np.ones(n_label))
+    arcs, labels = (
+        [(_scored(each, name), at.runs[run]) for each, at in zip(addends, places, strict=True)]
+        for run, name in enumerate(("arc", "label"))
+    )
+    whole_arcs, arc_unit = _add_terms(arcs, (2 * plan.n_buckets, runs[0]))
+    n_labels = max(len(each.label_order) for each in addends)
+    whole_labels, label_unit = _add_terms(labels, (n_labels, runs[1]))
     terms: dict[str, Any] = dict(zip(ARC_TERMS, whole_arcs, strict=True))
     terms |= dict(zip(LABEL_TERMS, _label_blocks(*whole_labels), strict=True))
     made = WordVectors(
-        plan, **_add_layers(addends, places, plan, hidden or n_arc + n_label),
+        plan, **_add_layers(addends, places, plan, hidden or sum(runs)),
         heads=_by_group(matrices[0]), modifiers=_by_group(matrices[1]),
         networks=networks if hidden else 1, head_shifts=shifts[0], modifier_shifts=shifts[1],
         **terms, arc_multiplier=0, arc_shift=0, arc_unit=arc_unit, label_multiplier=0,
         label_shift=0, label_unit=label_unit,
-    ).with_points(arc_points, label_points)  # fmt: skip
-    return _checked(made)
+    )  # fmt: skip
+    return _checked(made.with_points(arc_points, label_points))
 
 
-def _network_sizes(vectors: WordVectors) -> tuple[int, int, int]:
-    """Hidden numbers, and numbers that score arcs and labels, of each network."""
+def _network_sizes(vectors: WordVectors) -> list[int]:
+    """Hidden numbers of each network, and its numbers of vectors by what they score."""
     sizes = len(vectors.heads) * GROUP, vectors.arcs.shape[1], 2 * len(vectors.labels)
-    hidden, arc, label = (size // vectors.networks for size in sizes)
-    return hidden, arc, label
+    return [size // vectors.networks for size in sizes]
 
 
 class _Places(NamedTuple):
     """Where the numbers of an addend are among those of the sum."""
 
     hidden: np.ndarray  # (H,)
-    arcs: np.ndarray  # (P,), of numbers that score arcs
-    labels: np.ndarray  # (PL,), of numbers that score labels
-    columns: np.ndarray  # (Q,), of both
+    runs: list[np.ndarray]  # of numbers of vectors by what they score, each from 0 on
+    columns: np.ndarray  # (Q,), of all of them
 
 
-def _places(vectors: WordVectors, first: int, sizes: Sequence[int], n_arc: int) -> _Places:
-    """Args: first: network of the sum; sizes: of its networks; n_arc: its P."""
+def _places(vectors: WordVectors, first: int, networks: int, sizes: Sequence[int]) -> _Places:
+    """Args: first: network of the sum; sizes: of each of its `networks`."""
     found = []
     for given, size in zip(_network_sizes(vectors), sizes, strict=True):
         network, number = np.divmod(np.arange(given * vectors.networks), max(given, 1))
         found.append((first + network) * size + number)
-    hidden, arcs, labels = found
-    return _Places(hidden, arcs, labels, np.concatenate([arcs, n_arc + labels]))
+    hidden, *runs = found
+    begins = np.cumsum([0, *(networks * size for size in sizes[1:])])[:-1].tolist()
+    columns = [begin + run for begin, run in zip(begins, runs, strict=True)]
+    return _Places(hidden, runs, np.concatenate(columns))
 
 
-def _add_terms(scored: np.ndarray, terms: Sequence[np.ndarray], places: np.ndarray) -> None:
-    """Add the terms of an addend to those of all: (rows, 3 P + 1)."""
-    *of_numbers, constants = terms
-    size = scored.shape[1] // 3
-    for k, term in enumerate(of_numbers):
-        scored[:, k * size + places] += term
-    scored[:, -1] += constants
+def _scored(addend: Addend, kind: str) -> list[np.ndarray]:
+    """What an addend adds to the terms of "arc" or "label" scores; nothing without labels."""
+    of, names = addend.vectors, ARC_TERMS if kind == "arc" else LABEL_TERMS
+    value = addend.arc_value if kind == "arc" else addend.label_value
+    value *= getattr(of, f"{kind}_multiplier") / 2.0 ** getattr(of, f"{kind}_shift")
+    *of_numbers, constants = (getattr(of, name) for name in names)
+    if kind == "label":
+        order = addend.label_order if len(constants) else np.zeros(0, np.int64)
+        of_numbers = [_by_label(term)[order] for term in of_numbers]
+        constants = constants[order]
+    return [term * value for term in (*of_numbers, constants)] if len(constants) else []
+
+
+def _add_terms(
+    scored: Sequence[tuple[Sequence[np.ndarray], np.ndarray]], shape: tuple[int, int]
+) -> tuple[tuple[np.ndarray, ...], float]:
+    """The sum of what addends add, each at its places, as whole numbers; what 1 is worth."""
+    rows, size = shape
+    total = np.zeros((rows, 3 * size + 1))
+    for terms, places in scored:
+        for k, term in enumerate(terms[:3]):
+            total[:, k * size + places] += term
+        for constants in terms[3:]:
+            total[:, -1] += constants
+    return _freeze_products(total, np.ones(size), np.ones(size))
 
 
 def _add_layers(
