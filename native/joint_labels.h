@@ -47,7 +47,7 @@ LabelSums<W> sum_label_words(const JointLabels& joint, const ArcKeys& keys, Sent
                               arena.take_zeros<Sum<W>>(4 * nodes * stride),
                               arena.take<int64_t>(nodes * most), arena.take<int64_t>(nodes),
                               arena.take<Sum<W>>(stride), most,
-                              vectors && has_labels(vectors->of) ? LabelVectors::make(vectors, true, arena)
+                              vectors && has_labels(vectors->of) ? LabelVectors::make(vectors, arena)
                                                                  : nullptr,
                         nullptr};
     if (labels.vectors) labels.of_vectors = arena.take<Sum<W>>(nodes * stride);

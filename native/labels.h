@@ -159,10 +159,10 @@ struct LabelScorer {
     int64_t* lines;    // (templates,): of the arc, -1 for a template that does not fire
     int64_t* next;     // (templates,): of the arc that is scored after it
     Sum<W>* sums;      // (width,)
-    LabelVectors* vectors = nullptr;  // of the sentence that is read; NULL: none
+    ArcLabelVectors* vectors = nullptr;  // of the sentence that is read; NULL: none
     int64_t b = 0, node = 0;          // its number, and that of its root among all nodes
     bool is_read = false;             // whether one is
-    Sum<W>* of_vectors = nullptr;     // (width,): what vectors add to the arc's sums
+    Sum<W>* of_vectors = nullptr;     // (width,) and more: what vectors add to the arc's sums
     Sum<W>* next_vectors = nullptr;   // of the arc that is scored after it
     Sentences kept{};                 // whose vectors may be there already
 
@@ -181,9 +181,9 @@ struct LabelScorer {
         SentenceVectors* nodes = arena.take<SentenceVectors>(1);
         if (!nodes) return;
         *nodes = {};
-        of_vectors = arena.take_zeros<Sum<W>>(width);
-        next_vectors = arena.take_zeros<Sum<W>>(width);
-        if (nodes->allocate(*from, most, arena)) vectors = LabelVectors::make(nodes, false, arena);
+        of_vectors = arena.take_zeros<Sum<W>>(from->label_constants.n0);
+        next_vectors = arena.take_zeros<Sum<W>>(from->label_constants.n0);
+        if (nodes->allocate(*from, most, arena)) vectors = ArcLabelVectors::make(nodes, most, arena);
     }
 
     // Find the lines of an arc and prefetch them, to be summed after `turn`.
@@ -235,11 +235,14 @@ private:
                 vectors->nodes->take_labels(sentence, kept.vectors.data + node * kept.vectors.n1);
             else
                 vectors->nodes->fill(sentence, true);
+            vectors->begin();
             is_read = true;
         }
+        if (nodes[OF_HEAD] >= 0) {
+            vectors->fill(nodes[OF_HEAD], nodes[OF_MODIFIER], next_vectors);
+            return;
+        }
         for (int64_t label = 0; label < width; ++label) next_vectors[label] = 0;
-        if (nodes[OF_HEAD] >= 0)
-            vectors->add(nodes[OF_HEAD], nodes[OF_MODIFIER], width, next_vectors);
     }
 };
 
@@ -270,10 +273,11 @@ int64_t for_scored_arcs(const Sentences& sentences, const i64_1& heads, const Gr
 // The first of the labels with the highest sum.
 template<class S>
 int64_t first_best(const S* sums, int64_t width) {
-    int64_t best = 0;
-    for (int64_t label = 1; label < width; ++label)
-        if (sums[label] > sums[best]) best = label;
-    return best;
+    S most = sums[0];
+    for (int64_t label = 1; label < width; ++label) most = sums[label] > most ? sums[label] : most;
+    for (int64_t label = 0; label < width; ++label)
+        if (sums[label] == most) return label;
+    return 0;
 }
 
 // The permitted label with the highest sum, the first of equals, `left_out` not counted; -1 for none.

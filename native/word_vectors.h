@@ -316,21 +316,71 @@ void add_vector_arcs(const SentenceVectors& nodes, Arena& arena, View2<S> out) {
     }
 }
 
-// What vectors add to the labels of the arcs of one sentence.
+// Fill to[r, l..] of NODES rows with what `start` has and the sums over k of matrix (pairs, L, 2) times
+// numbers of the row: of w vectors of labels from l on.
+template<int64_t NODES, int64_t w>
+inline void add_node_dots(const int16_t* matrix, const int32_t* start, const int16_t* rows, int64_t stride,
+                          int64_t pairs, int64_t labels, int64_t l, int32_t* to) {
+    constexpr int64_t lanes = Lanes<int32_t>::count;
+    Sums sum[NODES][w];
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < NODES; ++r)
+        for (int64_t j = 0; j < w; ++j) sum[r][j] = load(start + l + j * lanes);
+    for (int64_t k = 0; k < pairs; ++k) {
+        Words of_labels[w];
+        for (int64_t j = 0; j < w; ++j) of_labels[j] = load(matrix + 2 * (k * labels + l + j * lanes));
+#pragma GCC unroll 8
+        for (int64_t r = 0; r < NODES; ++r) {
+            const Words two = splat_words(rows + r * stride + 2 * k);
+            for (int64_t j = 0; j < w; ++j) sum[r][j] = add_word_dots(sum[r][j], of_labels[j], two);
+        }
+    }
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < NODES; ++r)
+        for (int64_t j = 0; j < w; ++j) store(to + r * labels + l + j * lanes, sum[r][j]);
+}
+
+// The same for all labels and whole blocks of ARCS_AT_ONCE rows, at least n_rows: to (n_rows, L).
+inline void add_node_dots(const int16_t* matrix, const int32_t* start, const int16_t* rows, int64_t stride,
+                          int64_t n_rows, int64_t pairs, int64_t labels, int32_t* to) {
+    constexpr int64_t lanes = Lanes<int32_t>::count;
+    for (int64_t r = 0; r < n_rows; r += ARCS_AT_ONCE) {
+        const int16_t* here = rows + r * stride;
+        int64_t l = 0;
+        for (; l + 2 * lanes <= labels; l += 2 * lanes)
+            add_node_dots<ARCS_AT_ONCE, 2>(matrix, start, here, stride, pairs, labels, l, to + r * labels);
+        for (; l < labels; l += lanes)
+            add_node_dots<ARCS_AT_ONCE, 1>(matrix, start, here, stride, pairs, labels, l, to + r * labels);
+    }
+}
+
+// Subtract the best label's score of an arc from those of all. Labels that pad their number repeat the
+// first one.
+inline void subtract_best(int32_t* scores, int64_t labels) {
+    Sums best = load(scores);
+    for (int64_t l = Lanes<int32_t>::count; l < labels; l += Lanes<int32_t>::count) {
+        const Sums some = load(scores + l);
+        best = some > best ? some : best;
+    }
+    int32_t most = best[0];
+    for (int64_t k = 1; k < Lanes<int32_t>::count; ++k) most = best[k] > most ? best[k] : most;
+    for (int64_t l = 0; l < labels; ++l) scores[l] -= most;
+}
+
+// What vectors add to the labels of all arcs of one sentence, by head.
 struct LabelVectors {
     SentenceVectors* nodes;
     int16_t* products;    // (PL / 2, L, 2) of a head, or of an arc (PL,)
     int32_t* constants;   // (L,) of a head
     int32_t* scores;      // (nodes, L) of the arcs of a head; or (L,) of an arc
 
-    // Room for the arcs of one head, or for one arc at a time. Where memory runs out, the arena has failed.
-    static LabelVectors* make(SentenceVectors* nodes, bool of_heads, Arena& arena) {
+    // Where memory runs out, the arena has failed.
+    static LabelVectors* make(SentenceVectors* nodes, Arena& arena) {
         const int64_t labels = nodes->of->label_constants.n0, size = 2 * nodes->of->labels.n0;
         LabelVectors* made = arena.take<LabelVectors>(1);
         if (!made) return nullptr;
-        const int64_t rows = of_heads ? padded_nodes(nodes->n + 1) : 1;
-        *made = {nodes, arena.take<int16_t>(of_heads ? size * labels : size),
-                 arena.take<int32_t>(labels), arena.take<int32_t>(rows * labels)};
+        *made = {nodes, arena.take<int16_t>(size * labels), arena.take<int32_t>(labels),
+                 arena.take<int32_t>(padded_nodes(nodes->n + 1) * labels)};
         return made;
     }
 
@@ -338,18 +388,12 @@ struct LabelVectors {
     template<class S>
     void fill_row(int64_t h, S* sums) {
         const WordVectors& of = *nodes->of;
-        const int64_t labels = of.label_constants.n0, pairs = of.labels.n0, count = nodes->count;
+        const int64_t labels = of.label_constants.n0, n_nodes = nodes->n + 1;
         turn_to(h);
-        for (int64_t m = 0; m <= nodes->n; m += ARCS_AT_ONCE) {
-            const int16_t* modifiers = nodes->modifiers + m * count + of.arcs.n1;
-            int64_t l = 0;
-            for (; l + 2 * Lanes<int32_t>::count <= labels; l += 2 * Lanes<int32_t>::count)
-                score_arcs<2>(modifiers, l, pairs, scores + m * labels + l);
-            for (; l < labels; l += Lanes<int32_t>::count)
-                score_arcs<1>(modifiers, l, pairs, scores + m * labels + l);
-        }
-        for (int64_t m = 0; m <= nodes->n; ++m) subtract_best(scores + m * labels, labels);
-        label_unit(of).convert_all(scores, (nodes->n + 1) * labels, sums);
+        add_node_dots(products, constants, nodes->modifiers + of.arcs.n1, nodes->count, n_nodes,
+                      of.labels.n0, labels, scores);
+        for (int64_t m = 0; m < n_nodes; ++m) subtract_best(scores + m * labels, labels);
+        label_unit(of).convert_all(scores, n_nodes * labels, sums);
     }
 
     // Add to the first `count` of some sums what the labels of an arc score.
@@ -381,41 +425,6 @@ struct LabelVectors {
     }
 
 private:
-    // Labels that pad their number repeat the first one.
-    static void subtract_best(int32_t* scores, int64_t labels) {
-        Sums best = load(scores);
-        for (int64_t l = Lanes<int32_t>::count; l < labels; l += Lanes<int32_t>::count) {
-            const Sums some = load(scores + l);
-            best = some > best ? some : best;
-        }
-        int32_t most = best[0];
-        for (int64_t k = 1; k < Lanes<int32_t>::count; ++k) most = best[k] > most ? best[k] : most;
-        for (int64_t l = 0; l < labels; ++l) scores[l] -= most;
-    }
-
-    // Score `w` vectors of labels, from l on, of ARCS_AT_ONCE arcs of a head.
-    template<int64_t w>
-    void score_arcs(const int16_t* modifiers, int64_t l, int64_t pairs, int32_t* to) const {
-        constexpr int64_t lanes = Lanes<int32_t>::count;
-        const int64_t labels = nodes->of->label_constants.n0;
-        Sums sum[ARCS_AT_ONCE][w];
-#pragma GCC unroll 8
-        for (int64_t r = 0; r < ARCS_AT_ONCE; ++r)
-            for (int64_t j = 0; j < w; ++j) sum[r][j] = load(constants + l + j * lanes);
-        for (int64_t k = 0; k < pairs; ++k) {
-            Words product[w];
-            for (int64_t j = 0; j < w; ++j) product[j] = load(products + 2 * (k * labels + l + j * lanes));
-#pragma GCC unroll 8
-            for (int64_t r = 0; r < ARCS_AT_ONCE; ++r) {
-                const Words modifier = splat_words(modifiers + r * nodes->count + 2 * k);
-                for (int64_t j = 0; j < w; ++j) sum[r][j] = add_word_dots(sum[r][j], product[j], modifier);
-            }
-        }
-#pragma GCC unroll 8
-        for (int64_t r = 0; r < ARCS_AT_ONCE; ++r)
-            for (int64_t j = 0; j < w; ++j) store(to + r * labels + j * lanes, sum[r][j]);
-    }
-
     // Fill the products and constants of a head.
     void turn_to(int64_t h) {
         const WordVectors& of = *nodes->of;
@@ -433,6 +442,81 @@ private:
                 sum = add_word_dots(sum, load(of.label_heads.data + 2 * (k * labels + l)),
                                     splat_words(vector + 2 * k));
             store(constants + l, sum);
+        }
+    }
+};
+
+// What vectors add to the labels of single arcs of one sentence after the other.
+struct ArcLabelVectors {
+    SentenceVectors* nodes;
+    int16_t* labels;        // (PL / 2, L, 2): those of the vectors, in 16 bits
+    int16_t* products;      // (PL,) of an arc
+    int32_t* scores;        // (L,) of an arc
+    int32_t* of_heads;      // (nodes, L): what a node scores as the head of an arc, constants included
+    int32_t* of_modifiers;  // (nodes, L): as its modifier
+    int32_t* zeros;         // (L,)
+
+    // nodes: with room for `most_words`. Where memory runs out, the arena has failed.
+    static ArcLabelVectors* make(SentenceVectors* nodes, int64_t most_words, Arena& arena) {
+        const WordVectors& of = *nodes->of;
+        const int64_t labels = of.label_constants.n0, size = 2 * of.labels.n0;
+        const int64_t padded = padded_nodes(most_words + 1);
+        ArcLabelVectors* made = arena.take<ArcLabelVectors>(1);
+        if (!made) return nullptr;
+        *made = {nodes, arena.take<int16_t>(size * labels), arena.take<int16_t>(size),
+                 arena.take<int32_t>(labels), arena.take<int32_t>(padded * labels),
+                 arena.take<int32_t>(padded * labels), arena.take_zeros<int32_t>(labels)};
+        if (arena.failed()) return nullptr;
+        for (int64_t k = 0; k < size * labels; ++k) made->labels[k] = of.labels.data[k];
+        return made;
+    }
+
+    // Begin a sentence: its nodes are filled. Cost: as 2 (n + 1) arcs.
+    void begin() {
+        const WordVectors& of = *nodes->of;
+        const int64_t count = nodes->count, n_nodes = nodes->n + 1, width = of.label_constants.n0;
+        add_node_dots(of.label_heads.data, of.label_constants.data, nodes->heads + of.arcs.n1, count,
+                      n_nodes, of.labels.n0, width, of_heads);
+        add_node_dots(of.label_modifiers.data, zeros, nodes->modifiers + of.arcs.n1, count, n_nodes,
+                      of.labels.n0, width, of_modifiers);
+    }
+
+    // Fill sums (L,) with what the labels of an arc score.
+    template<class S>
+    void fill(int64_t h, int64_t m, S* sums) {
+        const WordVectors& of = *nodes->of;
+        const int64_t width = of.label_constants.n0, pairs = of.labels.n0;
+        const int16_t* head = nodes->heads + h * nodes->count + of.arcs.n1;
+        const int16_t* modifier = nodes->modifiers + m * nodes->count + of.arcs.n1;
+        for (int64_t k = 0; k < 2 * pairs; ++k) products[k] = (int16_t)(head[k] * modifier[k]);
+        constexpr int64_t lanes = Lanes<int32_t>::count;
+        int64_t l = 0;
+        for (; l + 4 * lanes <= width; l += 4 * lanes) add_products<4>(h, m, pairs, width, l);
+        for (; l + 2 * lanes <= width; l += 2 * lanes) add_products<2>(h, m, pairs, width, l);
+        for (; l < width; l += lanes) add_products<1>(h, m, pairs, width, l);
+        subtract_best(scores, width);
+        label_unit(of).convert_all(scores, width, sums);
+    }
+
+private:
+    // Score w vectors of labels from l on. Sums of several pairs are apart, so that none waits for another.
+    template<int64_t w>
+    void add_products(int64_t h, int64_t m, int64_t pairs, int64_t width, int64_t l) {
+        constexpr int64_t lanes = Lanes<int32_t>::count, apart = 8 / w;
+        Sums sum[apart][w] = {};
+        for (int64_t k = 0; k < pairs; k += apart)
+#pragma GCC unroll 8
+            for (int64_t r = 0; r < apart; ++r) {
+                const Words two = splat_words(products + 2 * (k + r));
+                const int16_t* of_pair = labels + 2 * ((k + r) * width + l);
+                for (int64_t j = 0; j < w; ++j)
+                    sum[r][j] = add_word_dots(sum[r][j], load(of_pair + 2 * j * lanes), two);
+            }
+        for (int64_t j = 0; j < w; ++j) {
+            const int64_t at = l + j * lanes;
+            Sums whole = load(of_heads + h * width + at) + load(of_modifiers + m * width + at);
+            for (int64_t r = 0; r < apart; ++r) whole += sum[r][j];
+            store(scores + at, whole);
         }
     }
 };
