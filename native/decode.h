@@ -82,7 +82,12 @@ template<class Visit>
 int64_t for_scored(const Sentences& sentences, const Scorer& scorer, const ArcCells* allowed,
                    Visit visit) {
     return with_weights(scorer.weights.dtype, [&](auto weight) {
-        return for_sentences(sentences, [&](const Sentence& sentence, Arena& arena) {
+        Arena of_vectors;
+        SentenceVectors* const vectors = make_vectors(sentences, scorer.vectors, of_vectors);
+        if (of_vectors.failed()) return (int64_t)NO_MEMORY;
+        return for_sentences(sentences, [&](Sentence sentence, Arena& arena) {
+            if (vectors) vectors->fill(sentence);
+            sentence.vectors = vectors;
             auto scores = score_sentence<decltype(weight)>(
                 sentence, scorer, allowed_cells(allowed, sentence), arena);
             if (arena.failed()) return false;

@@ -159,50 +159,66 @@ inline Sums scaled(Sums scores, int32_t multiplier, int64_t half, int64_t shift,
 #endif
 }
 
-// What four rows of bytes, each times its factor, add to `count` sums in order; count: a multiple of
-// 64, factors: from 0 to 255.
-inline void add_scaled_rows(const int8_t* const* rows, const uint8_t* factors, int64_t n_rows,
-                            int64_t count, const int32_t* bias, int32_t* __restrict sums) {
+constexpr int64_t LINE_OF_ROW = 64;  // numbers of a row that are summed together
+
+// A line of some rows, and their factors: from 0 to 255. n_rows: a multiple of 4.
+struct ScaledRows {
+    const int8_t* const* rows;
+    int64_t j;  // first number of the line
+    const uint8_t* factors;
+    int64_t n_rows;
+
+    const int8_t* row(int64_t r) const { return rows[r] + j; }
+};
+
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-    // Bytes of four rows side by side, so that one instruction adds four products to a sum. Each of
-    // the four vectors of sums gets every fourth run of four numbers.
-    for (int64_t j = 0; j < count; j += 64) {
-        __m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
-        for (int64_t r = 0; r < n_rows; r += 4) {
-            const __m512i a = _mm512_loadu_si512(rows[r] + j), b = _mm512_loadu_si512(rows[r + 1] + j);
-            const __m512i c = _mm512_loadu_si512(rows[r + 2] + j),
-                          d = _mm512_loadu_si512(rows[r + 3] + j);
-            const __m512i f = (__m512i)splat_bytes(factors + r);
-            const __m512i ab0 = _mm512_unpacklo_epi8(a, b), ab1 = _mm512_unpackhi_epi8(a, b);
-            const __m512i cd0 = _mm512_unpacklo_epi8(c, d), cd1 = _mm512_unpackhi_epi8(c, d);
-            s0 = _mm512_dpbusd_epi32(s0, f, _mm512_unpacklo_epi16(ab0, cd0));
-            s1 = _mm512_dpbusd_epi32(s1, f, _mm512_unpackhi_epi16(ab0, cd0));
-            s2 = _mm512_dpbusd_epi32(s2, f, _mm512_unpacklo_epi16(ab1, cd1));
-            s3 = _mm512_dpbusd_epi32(s3, f, _mm512_unpackhi_epi16(ab1, cd1));
-        }
-        // Pairs of 64 bits: of lanes 0 and 1 of the four vectors, of lanes 2 and 3; then in order.
-        const __m512i low0 = __builtin_shufflevector(s0, s1, 0, 1, 8, 9, 2, 3, 10, 11);
-        const __m512i low1 = __builtin_shufflevector(s2, s3, 0, 1, 8, 9, 2, 3, 10, 11);
-        const __m512i high0 = __builtin_shufflevector(s0, s1, 4, 5, 12, 13, 6, 7, 14, 15);
-        const __m512i high1 = __builtin_shufflevector(s2, s3, 4, 5, 12, 13, 6, 7, 14, 15);
-        const __m512i in_order[4] = {
-            __builtin_shufflevector(low0, low1, 0, 1, 2, 3, 8, 9, 10, 11),
-            __builtin_shufflevector(low0, low1, 4, 5, 6, 7, 12, 13, 14, 15),
-            __builtin_shufflevector(high0, high1, 0, 1, 2, 3, 8, 9, 10, 11),
-            __builtin_shufflevector(high0, high1, 4, 5, 6, 7, 12, 13, 14, 15)};
-        for (int64_t k = 0; k < 4; k++)
-            store(sums + j + 16 * k, load(bias + j + 16 * k) + (Sums)in_order[k]);
+// Sums of a line: each of the four vectors has every fourth run of four numbers.
+struct LineSums {
+    __m512i s0, s1, s2, s3;
+};
+
+// Bytes of four rows side by side, so that one instruction adds four products to a sum.
+inline LineSums sum_line(const ScaledRows& of) {
+    __m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
+    for (int64_t r = 0; r < of.n_rows; r += 4) {
+        const __m512i a = _mm512_loadu_si512(of.row(r)), b = _mm512_loadu_si512(of.row(r + 1));
+        const __m512i c = _mm512_loadu_si512(of.row(r + 2)), d = _mm512_loadu_si512(of.row(r + 3));
+        const __m512i f = (__m512i)splat_bytes(of.factors + r);
+        const __m512i ab0 = _mm512_unpacklo_epi8(a, b), ab1 = _mm512_unpackhi_epi8(a, b);
+        const __m512i cd0 = _mm512_unpacklo_epi8(c, d), cd1 = _mm512_unpackhi_epi8(c, d);
+        s0 = _mm512_dpbusd_epi32(s0, f, _mm512_unpacklo_epi16(ab0, cd0));
+        s1 = _mm512_dpbusd_epi32(s1, f, _mm512_unpackhi_epi16(ab0, cd0));
+        s2 = _mm512_dpbusd_epi32(s2, f, _mm512_unpacklo_epi16(ab1, cd1));
+        s3 = _mm512_dpbusd_epi32(s3, f, _mm512_unpackhi_epi16(ab1, cd1));
     }
+    return {s0, s1, s2, s3};
+}
+#endif
+
+// Fill a line of sums with numbers of a bias, and those of all rows times their factors.
+inline void add_scaled_rows(const ScaledRows& of, const int32_t* bias, int32_t* __restrict sums) {
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+    const auto [s0, s1, s2, s3] = sum_line(of);
+    // Pairs of 64 bits: of lanes 0 and 1 of the four vectors, of lanes 2 and 3; then in order.
+    const __m512i low0 = __builtin_shufflevector(s0, s1, 0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i low1 = __builtin_shufflevector(s2, s3, 0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i high0 = __builtin_shufflevector(s0, s1, 4, 5, 12, 13, 6, 7, 14, 15);
+    const __m512i high1 = __builtin_shufflevector(s2, s3, 4, 5, 12, 13, 6, 7, 14, 15);
+    const __m512i in_order[4] = {__builtin_shufflevector(low0, low1, 0, 1, 2, 3, 8, 9, 10, 11),
+                                 __builtin_shufflevector(low0, low1, 4, 5, 6, 7, 12, 13, 14, 15),
+                                 __builtin_shufflevector(high0, high1, 0, 1, 2, 3, 8, 9, 10, 11),
+                                 __builtin_shufflevector(high0, high1, 4, 5, 6, 7, 12, 13, 14, 15)};
+    for (int64_t k = 0; k < 4; k++) store(sums + 16 * k, load(bias + 16 * k) + (Sums)in_order[k]);
 #elif defined(__AVX2__)
-    for (int64_t j = 0; j < count; j += 32) {
+    for (int64_t j = 0; j < LINE_OF_ROW; j += 32) {
         __m256i s[4] = {};
-        for (int64_t r = 0; r < n_rows; r += 2) {
-            const __m256i f = _mm256_set1_epi32(factors[r] | factors[r + 1] << 16);
+        for (int64_t r = 0; r < of.n_rows; r += 2) {
+            const __m256i f = _mm256_set1_epi32(of.factors[r] | of.factors[r + 1] << 16);
             for (int64_t half = 0; half < 2; half++) {
                 const int64_t at = j + 16 * half;
-                const __m256i a = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)(rows[r] + at)));
+                const __m256i a = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)(of.row(r) + at)));
                 const __m256i b =
-                    _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)(rows[r + 1] + at)));
+                    _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)(of.row(r + 1) + at)));
                 s[2 * half] = _mm256_add_epi32(
                     s[2 * half], _mm256_madd_epi16(f, _mm256_unpacklo_epi16(a, b)));
                 s[2 * half + 1] = _mm256_add_epi32(
@@ -222,11 +238,46 @@ inline void add_scaled_rows(const int8_t* const* rows, const uint8_t* factors, i
         }
     }
 #else
-    for (int64_t j = 0; j < count; j++) sums[j] = bias[j];
-    for (int64_t r = 0; r < n_rows; r++) {
-        const int8_t* __restrict row = rows[r];
-        const int16_t factor = factors[r];
-        for (int64_t j = 0; j < count; j++) sums[j] += (int16_t)(row[j] * factor);
+    for (int64_t j = 0; j < LINE_OF_ROW; j++) sums[j] = bias[j];
+    for (int64_t r = 0; r < of.n_rows; r++) {
+        const int8_t* __restrict row = of.row(r);
+        const int16_t factor = of.factors[r];
+        for (int64_t j = 0; j < LINE_OF_ROW; j++) sums[j] += (int16_t)(row[j] * factor);
+    }
+#endif
+}
+
+// Write `count` numbers, a multiple of 4, each with `more` added, in the order in which `cut_sums` adds them.
+inline void lay_out_sums(const int32_t* numbers, int32_t more, int64_t count, int32_t* to) {
+    for (int64_t j = 0; j < count; j += 4) {
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+        const int64_t run = j % LINE_OF_ROW / 4, at = j - j % LINE_OF_ROW + run % 4 * 16 + run / 4 * 4;
+#else
+        const int64_t at = j;
+#endif
+        for (int64_t k = 0; k < 4; k++) to[at + k] = numbers[j + k] + more;
+    }
+}
+
+// Fill a line of bytes with (numbers of a bias + those of all rows times their factors) >> shift, cut to
+// 0 .. 127. bias: of `lay_out_sums`.
+inline void cut_sums(const ScaledRows& of, const int32_t* bias, int32_t shift, uint8_t* __restrict to) {
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+    const LineSums line = sum_line(of);
+    const __m128i by = _mm_cvtsi32_si128(shift);
+    const auto shifted = [&](__m512i sums, int64_t k) {
+        return _mm512_maskz_sra_epi32(0xFFFF, _mm512_add_epi32(sums, _mm512_loadu_si512(bias + 16 * k)), by);
+    };
+    const __m512i low = _mm512_packs_epi32(shifted(line.s0, 0), shifted(line.s1, 1));
+    const __m512i high = _mm512_packs_epi32(shifted(line.s2, 2), shifted(line.s3, 3));
+    _mm512_storeu_si512(to, _mm512_min_epu8(_mm512_packus_epi16(low, high), _mm512_set1_epi8(127)));
+#else
+    int32_t sums[LINE_OF_ROW];
+    add_scaled_rows(of, bias, sums);
+    for (int64_t j = 0; j < LINE_OF_ROW; j++) {
+        int32_t number = sums[j] >> shift;
+        number = number < 127 ? number : 127;
+        to[j] = (uint8_t)(number > 0 ? number : 0);
     }
 #endif
 }

@@ -26,10 +26,13 @@ inline uint32_t mix(uint32_t key, uint32_t seed) {
     return key ^ (key >> 16);
 }
 
+struct SentenceVectors;
+
 // A sentence of a batch: its number, the token of its root, and its words.
 struct Sentence {
     const i32_2& values;
     int64_t b, start, n;
+    SentenceVectors* vectors = nullptr;  // if they are found already
 
     // A field's values by node.
     const int32_t* row(int64_t r) const { return values.data + r * values.n1 + start; }

@@ -175,15 +175,11 @@ struct LabelScorer {
     void add_vectors(const WordVectors* from, const Sentences& sentences, Arena& arena) {
         if (!has_labels(from)) return;
         kept = sentences;
-        int64_t most = 0;
-        for (int64_t s = 0; s < sentences.lengths.n0; ++s)
-            if (sentences.lengths.data[s] > most) most = sentences.lengths.data[s];
-        SentenceVectors* nodes = arena.take<SentenceVectors>(1);
+        SentenceVectors* nodes = make_vectors(sentences, from, arena);
         if (!nodes) return;
-        *nodes = {};
         of_vectors = arena.take_zeros<Sum<W>>(from->label_constants.n0);
         next_vectors = arena.take_zeros<Sum<W>>(from->label_constants.n0);
-        if (nodes->allocate(*from, most, arena)) vectors = ArcLabelVectors::make(nodes, most, arena);
+        vectors = ArcLabelVectors::make(nodes, arena);
     }
 
     // Find the lines of an arc and prefetch them, to be summed after `turn`.

@@ -91,7 +91,8 @@ SentenceScores<W> score_sentence(const Sentence& sentence, const Scorer& scorer,
     SentenceScores<W> found;
     found.n = n;
     found.keys = fill_sentence_keys(sentence, scorer, arena);
-    SentenceVectors* const vectors = find_vectors(sentence, scorer.vectors, arena);
+    SentenceVectors* const vectors =
+        sentence.vectors ? sentence.vectors : find_vectors(sentence, scorer.vectors, arena);
     found.vectors = vectors;
     found.arcs = {arena.take<double>(nodes * nodes), nodes};
     View2<Sum<W>> sums{arena.take<Sum<W>>(nodes * nodes), nodes};

@@ -102,55 +102,55 @@ inline ScoreUnit label_unit(const WordVectors& of) {
 struct SentenceVectors {
     const WordVectors* of = nullptr;
     int64_t n = 0, count = 0;     // words; numbers of a vector
+    int64_t most_words = 0;       // that there is room for
     int16_t* heads = nullptr;     // (n + 1, count)
     int16_t* modifiers = nullptr;
     int32_t* found = nullptr;     // (K, n + 1): rows of the table, -1 for none
     const int8_t** rows = nullptr;  // (2, K + ROWS_AT_ONCE): of a node and the next
     uint8_t* factors = nullptr;
-    int32_t* sums = nullptr;      // (W,) of a node
-    uint8_t* hidden = nullptr;    // (2, nodes, H)
+    int32_t* bias = nullptr;      // (W,) as `cut_sums` adds it
+    uint8_t* hidden = nullptr;    // (nodes, W)
 
-    bool allocate(const WordVectors& vectors, int64_t most_words, Arena& arena) {
-        const int64_t nodes = most_words + 1, k = vectors.plan->rows.n0, room = k + ROWS_AT_ONCE;
+    bool allocate(const WordVectors& vectors, int64_t most, Arena& arena) {
+        const int64_t nodes = most + 1, k = vectors.plan->rows.n0, room = k + ROWS_AT_ONCE;
         const int64_t size = hidden_size(vectors), padded = padded_nodes(nodes);
         of = &vectors;
+        most_words = most;
         count = vectors.heads.n1;
         heads = arena.take_zeros<int16_t>(padded * count);
         modifiers = arena.take_zeros<int16_t>(padded * count);
         found = arena.take<int32_t>(k * nodes);
         rows = arena.take<const int8_t*>(2 * room);
         factors = arena.take<uint8_t>(2 * room);
-        sums = arena.take<int32_t>(vectors.table.n1);
+        bias = arena.take<int32_t>(vectors.table.n1);
         hidden = arena.take_zeros<uint8_t>(2 * padded * size);
-        return !arena.failed();
+        if (arena.failed()) return false;
+        if (size) lay_out_sums(vectors.bias.data, (int32_t)half_of(vectors.shift), vectors.table.n1, bias);
+        return true;
     }
 
     // Find the vectors of a sentence; only_labels: their numbers that score labels alone.
     void fill(const Sentence& sentence, bool only_labels = false) {
         n = sentence.n;
         const WordVectors& vectors = *of;
-        const int64_t size = hidden_size(vectors), nodes = n + 1, padded = padded_nodes(nodes);
+        const int64_t size = hidden_size(vectors), nodes = n + 1, width = vectors.table.n1;
         const int64_t first = only_labels ? vectors.arcs.n1 : 0;
         find_rows(sentence);
         int64_t next = gather(0, 0);
         for (int64_t i = 0; i < nodes; ++i) {
             const int64_t here = next, room = vectors.plan->rows.n0 + ROWS_AT_ONCE, at = i % 2 * room;
             if (i < n) next = gather(i + 1, (i + 1) % 2);
-            add_scaled_rows(rows + at, factors + at, here, vectors.table.n1, vectors.bias.data, sums);
-            if (size) {
-                fill_hidden(sums, size, hidden + i * size);
-                fill_hidden(sums + size, size, hidden + (padded + i) * size);
-            } else {
-                finish(sums + first, vectors.head_shifts.data + first, count - first,
-                       heads + i * count + first);
-                finish(sums + count + first, vectors.modifier_shifts.data + first, count - first,
-                       modifiers + i * count + first);
+            for (int64_t j = 0; j < width; j += LINE_OF_ROW) {
+                const ScaledRows line{rows + at, j, factors + at, here};
+                if (size)
+                    cut_sums(line, bias + j, (int32_t)vectors.shift, hidden + i * width + j);
+                else
+                    finish_sums(line, i, first);
             }
         }
         if (!size) return;
-        multiply(vectors.heads, vectors.head_shifts.data, hidden, first, padded, heads);
-        multiply(vectors.modifiers, vectors.modifier_shifts.data, hidden + padded * size, first, padded,
-                 modifiers);
+        multiply(vectors.heads, vectors.head_shifts.data, hidden, first, nodes, heads);
+        multiply(vectors.modifiers, vectors.modifier_shifts.data, hidden + size, first, nodes, modifiers);
     }
 
     // Write the numbers that score labels to (n + 1, 2 PL), or read them from there.
@@ -207,15 +207,6 @@ private:
         return there;
     }
 
-    void fill_hidden(const int32_t* __restrict from, int64_t size, uint8_t* __restrict to) const {
-        const int32_t shift = (int32_t)of->shift, half = (int32_t)half_of(of->shift);
-        for (int64_t j = 0; j < size; ++j) {
-            int32_t number = (from[j] + half) >> shift;
-            number = number < 127 ? number : 127;
-            to[j] = (uint8_t)(number > 0 ? number : 0);
-        }
-    }
-
     static int16_t finished(int32_t sum, int32_t shift) {
         int32_t number = (int32_t)((sum + (1 << shift >> 1)) >> shift);
         number = number < 127 ? number : 127;
@@ -226,17 +217,30 @@ private:
         for (int64_t q = 0; q < size; ++q) to[q] = finished(from[q], shifts[q]);
     }
 
+    // Without a hidden layer: fill a line of numbers of node i, of its vector as a head, then as a modifier.
+    void finish_sums(const ScaledRows& line, int64_t i, int64_t first) {
+        int32_t sums[LINE_OF_ROW];
+        add_scaled_rows(line, of->bias.data + line.j, sums);
+        for (int64_t at = 0; at < LINE_OF_ROW; at += VECTOR_BLOCK) {  // of one role
+            const bool is_head = line.j + at < count;
+            const int64_t q = is_head ? line.j + at : line.j + at - count;
+            const int32_t* shifts = (is_head ? of->head_shifts : of->modifier_shifts).data;
+            if (q >= first)
+                finish(sums + at, shifts + q, VECTOR_BLOCK, (is_head ? heads : modifiers) + i * count + q);
+        }
+    }
+
     // The network that a block of columns from q on is of: those of arcs come first, then of labels.
     int64_t network_of(int64_t q) const {
         const int64_t arc = of->arcs.n1, label = count - arc;
         return q < arc ? q * of->networks / arc : (q - arc) * of->networks / label;
     }
 
-    // Fill numbers first..count of the vectors of all nodes. rows: (nodes, H) hidden numbers.
+    // Fill numbers first..count of the vectors of all nodes. rows: hidden numbers of a role, W apart.
     void multiply(const i8_3& matrix, const int32_t* shifts, const uint8_t* rows, int64_t first,
                   int64_t nodes, int16_t* to) const {
         constexpr int64_t lanes = Lanes<int32_t>::count;
-        const int64_t groups = matrix.n0, size = 4 * groups;
+        const int64_t groups = matrix.n0, size = of->table.n1;
         for (int64_t i = 0; i < nodes; i += NODES_AT_ONCE) {
             const uint8_t* of_nodes = rows + i * size;
             for (int64_t q = first; q < count; q += 2 * lanes) {
@@ -263,6 +267,19 @@ private:
         }
     }
 };
+
+// Room for the vectors of the sentences of a batch, one after the other; NULL without any. Where memory
+// runs out, the arena has failed.
+inline SentenceVectors* make_vectors(const Sentences& sentences, const WordVectors* of, Arena& arena) {
+    if (!of) return nullptr;
+    int64_t most = 0;
+    for (int64_t b = 0; b < sentences.lengths.n0; ++b)
+        if (sentences.lengths.data[b] > most) most = sentences.lengths.data[b];
+    SentenceVectors* made = arena.take<SentenceVectors>(1);
+    if (!made) return nullptr;
+    *made = {};
+    return made->allocate(*of, most, arena) ? made : nullptr;
+}
 
 // The vectors of a sentence, NULL without any. Where memory runs out, the arena has failed.
 inline SentenceVectors* find_vectors(const Sentence& sentence, const WordVectors* of, Arena& arena) {
@@ -456,11 +473,11 @@ struct ArcLabelVectors {
     int32_t* of_modifiers;  // (nodes, L): as its modifier
     int32_t* zeros;         // (L,)
 
-    // nodes: with room for `most_words`. Where memory runs out, the arena has failed.
-    static ArcLabelVectors* make(SentenceVectors* nodes, int64_t most_words, Arena& arena) {
+    // nodes: with room for the longest sentence. Where memory runs out, the arena has failed.
+    static ArcLabelVectors* make(SentenceVectors* nodes, Arena& arena) {
         const WordVectors& of = *nodes->of;
         const int64_t labels = of.label_constants.n0, size = 2 * of.labels.n0;
-        const int64_t padded = padded_nodes(most_words + 1);
+        const int64_t padded = padded_nodes(nodes->most_words + 1);
         ArcLabelVectors* made = arena.take<ArcLabelVectors>(1);
         if (!made) return nullptr;
         *made = {nodes, arena.take<int16_t>(size * labels), arena.take<int16_t>(size),
