@@ -299,9 +299,12 @@ void add_vector_arcs(const SentenceVectors& nodes, Arena& arena, View2<S> out) {
     const WordVectors& of = *nodes.of;
     const VectorPlan& plan = *of.plan;
     const int64_t n = nodes.n, size = of.arcs.n1, count = nodes.count;
+    constexpr int64_t lanes = Lanes<int32_t>::count;
+    const int64_t cells = (n + 4) / 4 * 4;
     ArenaMark mark(arena);
     int16_t* products = arena.take<int16_t>(size);
-    int32_t* scores = arena.take<int32_t>(n + 1);
+    int32_t* sums = arena.take_zeros<int32_t>(cells * lanes);  // whose lanes are the score of an arc together
+    int32_t* scores = arena.take<int32_t>(cells);
     S* points = arena.take<S>(n + 1);
     int64_t* bucket = arena.take<int64_t>(n + 1);  // by distance
     if (arena.failed()) return;
@@ -316,15 +319,27 @@ void add_vector_arcs(const SentenceVectors& nodes, Arena& arena, View2<S> out) {
                 const int64_t c = direction * plan.n_buckets + bucket[d];
                 for (end = d + 1; end <= furthest && bucket[end] == bucket[d];) ++end;
                 const int8_t* arcs = of.arcs.data + c * size;
-                const int16_t* linear = of.arc_modifiers.data + c * size;
-                for (int64_t k = 0; k < size; k += Lanes<int16_t>::count)
-                    store(products + k, widen(arcs + k) * load(head + k) + load(linear + k));
-                const int32_t constant =
-                    of.arc_constants.data[c] + dot_words(head, of.arc_heads.data + c * size, size);
+                const int16_t *of_heads = of.arc_heads.data + c * size, *linear = of.arc_modifiers.data + c * size;
+                Sums start = {of.arc_constants.data[c]};  // of all arcs of the run
+                for (int64_t k = 0; k < size; k += Lanes<int16_t>::count) {
+                    const Words given = load(head + k);
+                    start = add_word_dots(start, given, load(of_heads + k));
+                    store(products + k, widen(arcs + k) * given + load(linear + k));
+                }
                 const int64_t first = direction ? h - end + 1 : h + d;
-                add_row_dots(products, nodes.modifiers + first * count, count, end - d, size, constant,
-                             scores + first);
+                for (int64_t m = first; m < first + end - d; ++m) {
+                    Sums sum = start;
+                    for (int64_t k = 0; k < size; k += Lanes<int16_t>::count)
+                        sum = add_word_dots(sum, load(products + k), load(nodes.modifiers + m * count + k));
+                    store(sums + m * lanes, sum);
+                }
             }
+        }
+        for (int64_t m = 0; m < cells; m += 4) {
+            const int32_t* of_arcs = sums + m * lanes;
+            const Four four = sums_of_lanes(load(of_arcs), load(of_arcs + lanes), load(of_arcs + 2 * lanes),
+                                            load(of_arcs + 3 * lanes));
+            memcpy(scores + m, &four, sizeof(four));
         }
         scores[0] = scores[h] = 0;
         unit.convert_all(scores, n + 1, points);
