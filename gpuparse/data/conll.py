@@ -358,7 +358,7 @@ class _Reader:
         )
 
     def _pass(self, text: bytes) -> None:
-        self.line += text.count(b"\n")
+        self.line += int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
         self.byte += len(text)
         self.line_end = _line_end(text, self.line_end)
 

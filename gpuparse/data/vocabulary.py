@@ -17,7 +17,7 @@ from gpuparse.limits import MAX_FIELDS, MAX_VALUES
 
 _FORM, _COARSE, _FINE, _FEATS = 1, 3, 4, 5
 MAX_FINE_TAGS = 64  # a larger fine tag set is too sparse for `pos`
-_CACHE_LIMIT = 1 << 20  # distinct strings of a column in the cache before it is cleared
+_CACHE_LIMIT = 1 << 20  # distinct words, or strings of a column, in a cache before it is cleared
 
 _COLUMNS = {"form": 1, "lower": 1, "lemma": 2, "cpos": 3, "fpos": 4, "feats": 5}
 _SLICE = re.compile(r"(form|lower|lemma)\[(?::(?P<first>[1-9])|-(?P<last>[1-9]):)\]")
@@ -178,8 +178,8 @@ def frequent_pairs(treebank: Treebank, most: int) -> list[tuple[str, str]]:
 class Encoder:
     """Treebanks to batches under frozen vocabularies; many threads may use it at once.
 
-    A string is processed in Python once, at its first occurrence; after that a word costs one
-    look-up per column.
+    Words that are equal in all columns that fields are read from have the same ids, so that a word
+    costs one look-up of its bytes there. A string of a column is processed in Python once.
     """
 
     def __init__(self, vocabularies: Vocabularies) -> None:
@@ -188,6 +188,13 @@ class Encoder:
         for row, field in enumerate(vocabularies.fields):
             by_column.setdefault(vocabularies.column(field), []).append(row)
         self._columns = {source: _Column(vocabularies, rows) for source, rows in by_column.items()}
+        self._lock = threading.Lock()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._interner = Interner()
+        edges = np.array([ROOT, BEFORE, AFTER], np.int32)
+        self._ids = np.broadcast_to(edges, (len(self.vocabularies.fields), len(edges))).copy()
 
     def encode(self, treebank: Treebank) -> Batch:
         """All sentences of a treebank as one batch on the CPU.
@@ -200,15 +207,35 @@ class Encoder:
         places = np.arange(treebank.n_words) + np.repeat(
             starts + 1 - treebank.word_starts[:-1], counts
         )
-        total = int(ends[-1]) if len(ends) else 0
-        values = np.empty((len(self.vocabularies.fields), total), np.int32)
-        values[:] = BEFORE
-        for step in range(MARGIN):
-            values[:, ends - 1 - step] = AFTER
-        values[:, starts] = ROOT
-        for source, known in self._columns.items():
-            known.fill(values, places, treebank.data, *_slices(treebank, source))
-        return Batch(values, starts, counts)
+        words = np.full(int(ends[-1]) if len(ends) else 0, 1, np.int32)
+        words[(ends - np.arange(1, MARGIN + 1)[:, None]).ravel()] = 2
+        words[starts] = 0
+        with self._lock:
+            words[places] = self._find(treebank)
+            known = self._ids  # its numbers are never changed; other threads replace it
+        return Batch(known.take(words, axis=1), starts, counts)
+
+    def _find(self, treebank: Treebank) -> np.ndarray:
+        """(W,) the columns of `_ids` that have the ids of the words; new ones are added."""
+        if not self._columns:
+            return np.zeros(treebank.n_words, np.int32)
+        if len(self._interner) > _CACHE_LIMIT:
+            self._clear()
+        n_known = len(self._interner)
+        first, last = min(self._columns), max(self._columns)
+        words = self._interner.intern(
+            treebank.data, treebank.columns[:, first], treebank.columns[:, last + 1] - 1
+        )
+        n_new = len(self._interner) - n_known
+        if n_new:
+            at = np.flatnonzero(words >= n_known)[::-1]
+            firsts = np.empty(n_new, np.int64)
+            firsts[words[at] - n_known] = at  # the first word of each; any would do
+            more = np.empty((len(self._ids), n_new), np.int32)
+            for source, column in self._columns.items():
+                column.fill(more, treebank.data, *_slices(treebank, source, firsts))
+            self._ids = np.concatenate([self._ids, more], axis=1)
+        return words + np.int32(self._ids.shape[1] - len(self._interner))
 
 
 class _Column:
@@ -218,26 +245,19 @@ class _Column:
         self._vocabularies = vocabularies
         self._rows = rows
         self._readers = [(f := vocabularies.fields[row], reader(f)) for row in rows]
-        self._lock = threading.Lock()
         self._clear()
 
     def _clear(self) -> None:
         self._interner = Interner()
         self._ids = np.empty((len(self._rows), 0), np.int32)
 
-    def fill(
-        self, values: np.ndarray, places: np.ndarray, data: np.ndarray,
-        starts: np.ndarray, ends: np.ndarray,
-    ) -> None:  # fmt: skip
-        """Write the ids of one column's fields into their rows of `values`."""
-        with self._lock:
-            if len(self._interner) > _CACHE_LIMIT:
-                self._clear()
-            strings = self._interner.intern(data, starts, ends)
-            self._learn()
-            known = self._ids  # never written to: other threads replace it
-        for row, ids in zip(self._rows, known, strict=True):
-            values[row, places] = ids[strings]
+    def fill(self, ids: np.ndarray, data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
+        """Write the ids of one column's fields into their rows of `ids`."""
+        if len(self._interner) > _CACHE_LIMIT:
+            self._clear()
+        strings = self._interner.intern(data, starts, ends)
+        self._learn()
+        ids[self._rows] = self._ids.take(strings, axis=1)
 
     def _learn(self) -> None:
         first = self._ids.shape[1]
@@ -250,9 +270,11 @@ class _Column:
             self._ids = np.concatenate([self._ids, np.array(new, np.int32)], axis=1)
 
 
-def _slices(treebank: Treebank, source: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the past-the-end byte of a column in every word."""
-    return treebank.columns[:, source], treebank.columns[:, source + 1] - 1
+def _slices(
+    treebank: Treebank, source: int, words: np.ndarray | slice = slice(None)
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the past-the-end byte of a column in some words."""
+    return treebank.columns[words, source], treebank.columns[words, source + 1] - 1
 
 
 def is_field(name: str) -> bool:

@@ -382,7 +382,8 @@ def check_vectors(vectors: WordVectors) -> None:
     if not all(0 <= shift <= 30 for shift in shifts):
         raise ValueError("shifts are numbers from 0 to 30")
     # Of each template one row at most is in a sum.
-    largest = np.abs(vectors.table.astype(np.int16)).max(1, initial=0).astype(np.int64)
+    ends = vectors.table.max(1, initial=0), vectors.table.min(1, initial=0)  # no copy of the table
+    largest = np.maximum(*(np.abs(end.astype(np.int64)) for end in ends))
     largest = np.append(largest * vectors.scales, 0)
     of_values = largest[vectors.plan.places]
     most = int(np.abs(vectors.bias.astype(np.int64)).max(initial=0))
