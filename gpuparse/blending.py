@@ -18,11 +18,13 @@ from gpuparse.errors import ConfigError, one_line
 from gpuparse.features.templates import PARTS, TemplateSet, fields_read
 from gpuparse.features.word_vectors import VectorTemplates, compile_vectors
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.parser import Parser
+from gpuparse.parser import Parser, are_scales
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import Weights, quantised, whole_weights
 from gpuparse.scoring.word_vectors import GROUP, Addend, WordVectors, added
 
+_LEAST_SCALE = 1e-12  # nats a point of a score, of models that are read
+_MOST_GAIN = 1e12  # points
 _OF_TREES = tuple(part for part in PARTS if part != "label")
 
 
@@ -87,6 +89,10 @@ def blend(shares: Sequence[Share]) -> Parser:
         scale = 1.0 / first.parser.arc_scale  # no weight decides how fine scores are
     if not are_labels:
         label_scale = scale if is_joint else 1.0 / of_labels.parser.label_scale
+    if not are_scales(1.0 / scale, 1.0 / label_scale):
+        raise ConfigError(
+            f"{first.name} cannot be blended: scores of trees or labels are too large"
+        )
     section = _section(shares)
     templates = replace(first.parser.templates, word_vectors=section)
     label_templates = of_labels.parser.label_templates
@@ -95,7 +101,9 @@ def blend(shares: Sequence[Share]) -> Parser:
     if section is not None:
         points = scale, label_scale
         templates, vectors = _vectors(shares, of_labels, templates, section, vocabularies, points)
-    gains = (each.value * each.parser.min_gain for each in shares if _searches_as(each, first))
+    gains = [each.value * each.parser.min_gain for each in shares if _searches_as(each, first)]
+    if not sum(gains) * scale <= _MOST_GAIN:
+        raise ConfigError(f"{first.name} cannot be blended: its min_gain is too large")
     return Parser(
         templates=templates,
         label_templates=label_templates,
@@ -107,7 +115,7 @@ def blend(shares: Sequence[Share]) -> Parser:
         label_weights=whole.labels,
         labels_with_trees=is_joint,
         decoder=first.parser.decoder,
-        min_gain=float(sum(gains)) * scale,
+        min_gain=sum(gains) * scale,
         single_root=first.parser.single_root,
         arc_scale=1.0 / scale,
         label_scale=1.0 / label_scale,
@@ -124,6 +132,10 @@ def _searches_as(share: Share, first: Share) -> bool:
 def _check(share: Share, first: Share) -> None:
     """ConfigError unless trees are searched for alike, with the same templates or none."""
     one, other = first.parser, share.parser
+    scales = [other.arc_scale, other.label_scale, *([other.pruner.scale] if other.pruner else [])]
+    if min(scales) < _LEAST_SCALE:
+        what = f"a point of its scores is {min(scales):g} nats, less than {_LEAST_SCALE:g}"
+        raise ConfigError(f"{share.name} cannot be blended: {what}")
     decoders = {one.decoder}
     if not share.has_templates:
         decoders.add(DECODERS[one.decoder].of_arcs)

@@ -1,5 +1,6 @@
 """Blended models: scores are weighted sums of those of the models, or it is said what differs."""
 
+import random
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,8 +22,10 @@ from gpuparse.scoring.labels import best_arc_labels, tree_label_scores
 from gpuparse.scoring.tensors import as_tensors
 from gpuparse.scoring.vector_scores import vector_arc_scores
 from gpuparse.scoring.word_vectors import GROUP, check_vectors
+from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.runs import changed, run_config
 from tests.samples import random_sentences, template_set_text, treebank_of
+from tests.test_model import trained
 
 SECTION = """
 word_vectors:
@@ -355,3 +358,42 @@ def test_calibration_is_dropped_and_not_mixed() -> None:
     assert not blend(shares(*scaled)).is_calibrated
     with pytest.raises(ConfigError, match="calibrated"):
         blend(shares(one, scaled[1]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"arc_scale": 5e-324}, "a point of its scores is 4.9"),
+        ({"min_gain": 1e308}, "its min_gain is too large"),
+        ({"arc_scale": 1e9, "weight": 1e3}, "scores of trees or labels are too large"),
+    ],
+)
+def test_scores_that_have_no_sum(change: dict[str, float], message: str) -> None:
+    model, change = parser(BARE), dict(change)
+    weight = change.pop("weight", 1.0)
+    share = Share("strange", replace(model, **change), weight, weight)
+    with pytest.raises(ConfigError, match=f"strange cannot be blended: {message}"):
+        blend([share, Share("model", model, 1.0, 1.0)])
+
+
+def test_graphs_have_the_relations_of_both() -> None:
+    sentences = random_sentences(101, 30, 8)
+    graphs = [
+        with_deps(words, acyclic_graph(random.Random(k), words))
+        for k, words in enumerate(sentences)
+    ]
+    one, two = (
+        trained(decoder="multi_parent", sentences=graphs, epochs=1, seed=seed) for seed in (1, 2)
+    )
+    found = blend(shares(one, two))
+    assert found.primary == one.primary
+    predicted = found.parse(TEST)
+    assert predicted.graphs is not None
+    same = blend(shares(one, one)).parse(TEST)
+    assert np.array_equal(same.graphs.heads, one.parse(TEST).graphs.heads)
+    other = replace(two, primary=[*two.primary[1:], two.primary[0]])
+    with pytest.raises(ConfigError, match="other relations in DEPREL"):
+        blend(shares(one, other))
+    vector_model = parser(vectors(), vectors())
+    with pytest.raises(ConfigError, match="decoders are multi_parent and chu_liu_edmonds"):
+        blend(shares(one, vector_model))
