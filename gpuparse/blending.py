@@ -325,5 +325,6 @@ def _vectors(
     plan = compile_vectors(section, vocabularies, has_row)
     vectors = added(addends, plan, arc_points=points[0], label_points=points[1])
     hidden, arc, label = GROUP * len(vectors.heads), vectors.arcs.shape[1], 2 * len(vectors.labels)
-    section = section.of_sizes(hidden=hidden, arc=arc, label=label)
+    sibling = vectors.siblings.shape[1]
+    section = section.of_sizes(hidden=hidden, arc=arc, label=label, sibling=sibling)
     return replace(templates, word_vectors=section), vectors

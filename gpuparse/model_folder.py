@@ -29,6 +29,7 @@ from gpuparse.scoring.word_vectors import (
     BLOCK,
     GROUP,
     LABEL_LANES,
+    NO_SIBLINGS,
     WordVectors,
     check_vectors,
 )
@@ -49,6 +50,7 @@ _FACTS = {
 _PRUNER = ("pruner_unit", "pruner_threshold", "pruner_heads")
 _VECTORS = "vectors_"  # what the names of arrays and facts of word vectors begin with
 _VALUES = f"{_VECTORS}values"  # the array that says which values have a row
+_SIBLINGS = f"{_VECTORS}siblings"  # an array that is there if siblings are scored
 _KINDS = WordVectors.__annotations__
 _VECTOR_ARRAYS = [name for name, kind in _KINDS.items() if kind is np.ndarray]
 _VECTOR_NUMBERS = [name for name, kind in _KINDS.items() if kind in (int, float)]
@@ -98,7 +100,8 @@ def save_parser(parser: Parser, folder: Path) -> None:
             "pruner_heads": parser.pruner.max_heads,
         }
     if parser.vectors:
-        facts |= {_VECTORS + name: getattr(parser.vectors, name) for name in _VECTOR_NUMBERS}
+        numbers = _stored(_VECTOR_NUMBERS, has_siblings=len(parser.vectors.siblings) > 0)
+        facts |= {_VECTORS + name: getattr(parser.vectors, name) for name in numbers}
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
     for name, content in [*((n, t.encode()) for n, t in texts.items()), (WEIGHTS, packed)]:
@@ -228,6 +231,8 @@ def _check_templates(templates: TemplateSet, decoder: Decoder) -> None:
     """
     given = {part for part in PARTS if part != "label" and getattr(templates, part)}
     fits = given <= {"arc", "guide", *decoder.parts}
+    if templates.word_vectors and templates.word_vectors.sibling:
+        fits &= "sibling" in given
     if not fits or (decoder.needs and given.isdisjoint(decoder.needs)):
         raise ValueError("the files of the folder come from different models")
 
@@ -241,8 +246,10 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     expected = _FACTS | (set(_PRUNER) if "pruner" in tensors else set())
     names = {"arcs"} | (tensors.keys() & {"labels", "pruner"})
     if _VALUES in tensors:
-        expected |= {_VECTORS + name for name in _VECTOR_NUMBERS}
-        names |= {_VALUES, *(_VECTORS + name for name in _VECTOR_ARRAYS)}
+        has_siblings = _SIBLINGS in tensors
+        expected |= {_VECTORS + n for n in _stored(_VECTOR_NUMBERS, has_siblings=has_siblings)}
+        names |= {_VECTORS + n for n in _stored(_VECTOR_ARRAYS, has_siblings=has_siblings)}
+        names.add(_VALUES)
     for found, wanted in (
         (set(facts), expected), (set(tensors), names), (set(facts["texts"]), set(_TEXTS))
     ):  # fmt: skip
@@ -293,8 +300,14 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
 
 def _arrays_of(vectors: WordVectors) -> dict[str, np.ndarray]:
     """The arrays that a folder has of word vectors."""
-    arrays = {_VECTORS + name: getattr(vectors, name) for name in _VECTOR_ARRAYS}
+    names = _stored(_VECTOR_ARRAYS, has_siblings=len(vectors.siblings) > 0)
+    arrays = {_VECTORS + name: getattr(vectors, name) for name in names}
     return arrays | {_VALUES: (vectors.plan.places >= 0).astype(np.uint8)}
+
+
+def _stored(names: list[str], *, has_siblings: bool) -> list[str]:
+    """The fields of word vectors that a folder has, of some of them."""
+    return [name for name in names if has_siblings or name not in NO_SIBLINGS]
 
 
 def _read_vectors(
@@ -317,18 +330,23 @@ def _read_vectors(
     if values.dtype != np.uint8 or values.max(initial=0) > 1:
         raise ValueError(f"{_VALUES}: 0 or 1 is expected for each value")
     plan = compile_vectors(section, vocabularies, values.astype(np.bool_))
-    numbers: dict[str, Any] = {name: facts[_VECTORS + name] for name in _VECTOR_NUMBERS}
+    has_siblings = _SIBLINGS in tensors
+    names = _stored(_VECTOR_NUMBERS, has_siblings=has_siblings)
+    numbers: dict[str, Any] = {name: facts[_VECTORS + name] for name in names}
     wrong = [name for name, number in numbers.items() if type(number) is not _KINDS[name]]
     if wrong:
         raise TypeError(f"{_VECTORS}{wrong[0]} is not a number of its kind")
-    arrays: dict[str, Any] = {name: tensors[_VECTORS + name] for name in _VECTOR_ARRAYS}
-    vectors = WordVectors(plan=plan, **arrays, **numbers)
+    names = _stored(_VECTOR_ARRAYS, has_siblings=has_siblings)
+    arrays: dict[str, Any] = {name: tensors[_VECTORS + name] for name in names}
+    given = arrays | numbers
+    vectors = WordVectors(plan=plan, **given if has_siblings else NO_SIBLINGS | given)
     check_vectors(vectors)
     label = section.label if n_labels else 0
     sizes = (
         (len(vectors.table), plan.n_rows, 1),
         (len(vectors.heads) * GROUP, section.hidden, BLOCK),
         (vectors.arcs.shape[1], section.arc, BLOCK),
+        (vectors.siblings.shape[1], section.sibling, BLOCK),
         (2 * len(vectors.labels), label, BLOCK),
         (len(vectors.label_constants), n_labels if label else 0, LABEL_LANES),
     )

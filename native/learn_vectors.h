@@ -1,4 +1,4 @@
-// Word vectors that are learned: float32 scores of arcs and labels, gradients of a loss, steps.
+// Word vectors that are learned: float32 scores of arcs, siblings and labels, gradients of a loss, steps.
 //
 // Scores of arcs follow Lei, Xin, Zhang, Barzilay & Jaakkola (2014) and Dozat & Manning (2017); the
 // hidden layer Kiperwasser & Goldberg (2016). Sums are added in the same order on every machine.
@@ -19,20 +19,24 @@ enum VectorOptimizer : int64_t { VECTOR_ADAM, VECTOR_ADAGRAD, VECTOR_PLAIN };
 constexpr double LEAST_VECTOR_COEFFICIENT = 1e-5;  // an arc or label with a smaller one is left out
 
 // Where the weights are that every word shares: the bias of the table's sums, the two matrices, one row
-// for each combination of direction and distance, one for each label; all in one array.
+// for each combination of direction and distance, of arcs and of siblings, one for each label; all in
+// one array.
 struct VectorLayout {
-    int64_t hidden, arc, label, labels, combinations;
-    int64_t columns;    // of the vectors that pairs are scored with: arc, then label
+    int64_t hidden, arc, sibling, label, labels, combinations;
+    int64_t columns;    // of the vectors that pairs are scored with: arc, then sibling, then label
     int64_t width;      // of a row of the table: what a node has as head, then as modifier
-    int64_t pair_row, label_row;
-    int64_t heads, modifiers, pairs, of_labels, size;
+    int64_t first_label;  // of the columns
+    int64_t pair_row, sibling_row, label_row;
+    int64_t heads, modifiers, pairs, siblings, of_labels, size;
 
     VectorLayout(const VectorSizes& sizes, int64_t n_buckets)
-        : hidden(sizes.hidden), arc(sizes.arc), label(sizes.label), labels(sizes.n_labels),
-          combinations(2 * n_buckets), columns(arc + label), width(2 * (hidden ? hidden : columns)),
-          pair_row(3 * arc + 1), label_row(3 * label + 1), heads(width),
+        : hidden(sizes.hidden), arc(sizes.arc), sibling(sizes.sibling), label(sizes.label),
+          labels(sizes.n_labels), combinations(2 * n_buckets), columns(arc + sibling + label),
+          width(2 * (hidden ? hidden : columns)), first_label(arc + sibling), pair_row(3 * arc + 1),
+          sibling_row(sibling ? 3 * sibling + 1 : 0), label_row(3 * label + 1), heads(width),
           modifiers(heads + hidden * columns), pairs(modifiers + hidden * columns),
-          of_labels(pairs + combinations * pair_row), size(of_labels + labels * label_row) {}
+          siblings(pairs + combinations * pair_row),
+          of_labels(siblings + combinations * sibling_row), size(of_labels + labels * label_row) {}
 };
 
 // The nodes of some sentences: what they are as heads and as modifiers, and the gradients of it.
@@ -77,6 +81,14 @@ struct PairTerms {
     }
 };
 
+// Arcs or siblings: the first of their columns, where their rows begin, and the terms of a row.
+struct VectorPairKind {
+    int64_t column, rows;
+    PairTerms terms;
+
+    int64_t row(int64_t c) const { return rows + c * (3 * terms.size + 1); }
+};
+
 // Turn `count` scores into probabilities; returns the log of the sum of exp.
 inline double fill_probabilities(double* scores, int64_t count) {
     double most = scores[0], sum = 0.0;
@@ -108,11 +120,9 @@ struct VectorScorer {
         const int64_t bucket = plan.buckets.data[distance < last ? distance : last];
         return h < m ? bucket : plan.n_buckets + bucket;
     }
-    PairTerms arc_terms() const { return {layout.arc}; }
+    VectorPairKind arcs() const { return {0, layout.pairs, {layout.arc}}; }
+    VectorPairKind siblings() const { return {layout.arc, layout.siblings, {layout.sibling}}; }
     PairTerms label_terms() const { return {layout.label}; }
-    const float* arc_row(int64_t h, int64_t m) const {
-        return dense(layout.pairs + combination(h, m) * layout.pair_row);
-    }
     const float* label_row(int64_t l) const { return dense(layout.of_labels + l * layout.label_row); }
 
     int64_t row_of(int64_t k, int64_t token) const {
@@ -162,36 +172,37 @@ struct VectorScorer {
         return true;
     }
 
-    // Fill scores(0..n, 1..n) of all arcs but the diagonal of the nodes from `first` on. False: no
+    // Fill scores(0..n, 1..n) of all pairs but the diagonal of the nodes from `first` on. False: no
     // memory.
     template <class F>
-    bool score_arcs(const NodeVectors& vectors, int64_t first, int64_t n, Arena& arena,
-                    View2<F> scores) const {
+    bool score_pairs(const VectorPairKind& kind, const NodeVectors& vectors, int64_t first, int64_t n,
+                     Arena& arena, View2<F> scores) const {
         ArenaMark mark(arena);
-        const int64_t size = layout.arc, count = layout.combinations;
+        const int64_t size = kind.terms.size, count = layout.combinations;
+        const float* as_head = vectors.as_head + first * vectors.stride + kind.column;
+        const float* as_modifier = vectors.as_modifier + first * vectors.stride + kind.column;
         float* of_modifiers = arena.take<float>((n + 1) * count);
         float* weighted = arena.take<float>(count * size);
         float* of_head = arena.take<float>(count);
         if (arena.failed()) return false;
         for (int64_t m = 1; m <= n; m++) {
-            const float* v = vectors.as_modifier + (first + m) * vectors.stride;
+            const float* v = as_modifier + m * vectors.stride;
             for (int64_t c = 0; c < count; c++)
-                of_modifiers[m * count + c] =
-                    dot_floats(dense(layout.pairs + c * layout.pair_row) + 2 * size, v, size);
+                of_modifiers[m * count + c] = dot_floats(dense(kind.row(c)) + 2 * size, v, size);
         }
         for (int64_t h = 0; h <= n; h++) {
-            const float* u = vectors.as_head + (first + h) * vectors.stride;
+            const float* u = as_head + h * vectors.stride;
             for (int64_t c = 0; c < count; c++) {
-                const float* row = dense(layout.pairs + c * layout.pair_row);
+                const float* row = dense(kind.row(c));
                 for (int64_t k = 0; k < size; k++) weighted[c * size + k] = row[k] * u[k];
                 of_head[c] = dot_floats(row + size, u, size);
             }
             for (int64_t m = 1; m <= n; m++) {
                 if (m == h) continue;
                 const int64_t c = combination(h, m);
-                const float* v = vectors.as_modifier + (first + m) * vectors.stride;
+                const float* v = as_modifier + m * vectors.stride;
                 const float product = dot_floats(weighted + c * size, v, size);
-                const float constant = dense(layout.pairs + c * layout.pair_row)[3 * size];
+                const float constant = dense(kind.row(c))[3 * size];
                 scores(h, m) = product + of_head[c] + of_modifiers[m * count + c] + constant;
             }
         }
@@ -201,9 +212,43 @@ struct VectorScorer {
     // Fill scores (labels,) of the arc between two nodes.
     template <class F>
     void score_labels(const NodeVectors& vectors, int64_t h, int64_t m, F* scores) const {
-        const float* u = vectors.as_head + h * vectors.stride + layout.arc;
-        const float* v = vectors.as_modifier + m * vectors.stride + layout.arc;
+        const float* u = vectors.as_head + h * vectors.stride + layout.first_label;
+        const float* v = vectors.as_modifier + m * vectors.stride + layout.first_label;
         for (int64_t l = 0; l < layout.labels; l++) scores[l] = label_terms().score(label_row(l), u, v);
+    }
+};
+
+// What vectors score siblings of one sentence, and what changes there; no data: they score none.
+struct VectorSiblings {
+    View2<double> scores = {}, change = {};  // [s, m], (n + 1, n + 1)
+    View2<const double> none = {};           // zeros
+
+    bool allocate(int64_t n, Arena& arena) {
+        const int64_t nodes = n + 1;
+        scores = {arena.take_zeros<double>(nodes * nodes), nodes};
+        change = {arena.take_zeros<double>(nodes * nodes), nodes};
+        none = {arena.take_zeros<double>(nodes * nodes), nodes};
+        return !arena.failed();
+    }
+    void forget_root() {
+        for (int64_t m = 0; m < scores.stride; m++) scores(0, m) = 0.0;
+    }
+    FactoredSiblings<float, double> provider() const {
+        FactoredSiblings<float, double> made = {};
+        made.pair = scores;
+        made.first_scores = made.ends = none;
+        return made;
+    }
+    // Add x to the change of each sibling part of a tree; returns the score of all, times x.
+    double add(int64_t n, const int64_t* heads, double x) const {
+        double sum = 0.0;
+        for (int64_t m = 1; m <= n; m++) {
+            const int64_t s = inner_sibling_of(heads, m);
+            if (s == heads[m]) continue;
+            change(s, m) += x;
+            sum += x * scores(s, m);
+        }
+        return sum;
     }
 };
 
@@ -273,36 +318,52 @@ private:
         return true;
     }
 
+    // Arcs, and siblings where there are any.
     bool learn_arcs(const Sentence& sentence, int64_t first, const NodeVectors& vectors, Arena& arena) {
         const int64_t n = sentence.n, nodes = n + 1;
         if (n == 0) return true;
         const int64_t* heads = gold.heads.data + sentence.start;
         View2<double> scores{arena.take_zeros<double>(nodes * nodes), nodes};
         View2<double> change{arena.take_zeros<double>(nodes * nodes), nodes};
-        if (arena.failed() || !scorer.score_arcs(vectors, first, n, arena, scores)) return false;
+        if (arena.failed() || !scorer.score_pairs(scorer.arcs(), vectors, first, n, arena, scores))
+            return false;
+        VectorSiblings siblings;
+        if (scorer.layout.sibling) {
+            if (!siblings.allocate(n, arena) ||
+                !scorer.score_pairs(scorer.siblings(), vectors, first, n, arena, siblings.scores))
+                return false;
+            siblings.forget_root();
+        }
         bool is_found = false;
         if (learning.loss == VECTOR_HINGE)
-            is_found = compare_trees(sentence, heads, scores, change, arena);
+            is_found = compare_trees(sentence, heads, scores, siblings, change, arena);
         else if (learning.loss == VECTOR_CONDITIONAL)
             is_found = compare_expectations(sentence, heads, scores, change, arena);
         else
             is_found = compare_heads(n, heads, scores, change, arena);
         if (!is_found) return false;
+        add_gradients(scorer.arcs(), n, first, vectors, change);
+        if (scorer.layout.sibling) add_gradients(scorer.siblings(), n, first, vectors, siblings.change);
+        return true;
+    }
+
+    // Add the gradients of the scores of pairs times their changes.
+    void add_gradients(const VectorPairKind& kind, int64_t n, int64_t first, const NodeVectors& vectors,
+                       View2<const double> change) {
         const int64_t stride = vectors.stride, columns = scorer.layout.columns;
         for (int64_t h = 0; h <= n; h++) {
             for (int64_t m = 1; m <= n; m++) {
                 const double x = change(h, m);
                 if (h == m || !(fabs(x) > LEAST_VECTOR_COEFFICIENT)) continue;
-                const int64_t c = scorer.combination(h, m);
-                scorer.arc_terms().add_gradient(
-                    (float)x, scorer.arc_row(h, m), vectors.as_head + (first + h) * stride,
-                    vectors.as_modifier + (first + m) * stride,
-                    dense(scorer.layout.pairs + c * scorer.layout.pair_row),
-                    vectors.head_gradients + (first + h) * columns,
-                    vectors.modifier_gradients + (first + m) * columns);
+                const int64_t row = kind.row(scorer.combination(h, m));
+                const int64_t u = (first + h) * stride + kind.column;
+                const int64_t v = (first + m) * stride + kind.column;
+                kind.terms.add_gradient(
+                    (float)x, scorer.dense(row), vectors.as_head + u, vectors.as_modifier + v, dense(row),
+                    vectors.head_gradients + (first + h) * columns + kind.column,
+                    vectors.modifier_gradients + (first + m) * columns + kind.column);
             }
         }
-        return true;
     }
 
     // Raise the score of every wrong arc of words with gold heads by the cost.
@@ -318,15 +379,18 @@ private:
         return missing;
     }
 
-    bool find_best(View2<const double> scores, int64_t n, Arena& arena, int64_t* heads) const {
-        const ExactTrees<double, NoSiblings> trees{search.decoder, scores, {}, n, search.single_root};
+    bool find_best(View2<const double> scores, const VectorSiblings& siblings, int64_t n, Arena& arena,
+                   int64_t* heads) const {
+        const int64_t decoder = siblings.scores.data ? BY_EISNER_SIBLING : search.decoder;
+        const ExactTrees<double, FactoredSiblings<float, double>> trees{
+            decoder, scores, siblings.provider(), n, search.single_root};
         return trees.find_best(arena, heads) && !arena.failed();
     }
 
     // Structured hinge: the best tree, costs added, less gold. Gold that lacks heads is the best tree
     // that has the known ones.
     bool compare_trees(const Sentence& sentence, const int64_t* heads, View2<double> scores,
-                       View2<double> change, Arena& arena) {
+                       const VectorSiblings& siblings, View2<double> change, Arena& arena) {
         const int64_t n = sentence.n, nodes = n + 1;
         int64_t* found = arena.take<int64_t>(nodes);
         int64_t* right = arena.take<int64_t>(nodes);
@@ -337,10 +401,10 @@ private:
             if (!given.data) return false;
             memcpy(given.data, scores.data, (size_t)(nodes * nodes) * sizeof(double));
             forbid_others(given, sentence, gold.heads);
-            if (!find_best(given, n, arena, right)) return false;
+            if (!find_best(given, siblings, n, arena, right)) return false;
         }
         add_cost(n, heads, scores);
-        if (!find_best(scores, n, arena, found)) return false;
+        if (!find_best(scores, siblings, n, arena, found)) return false;
         for (int64_t m = 1; m <= n; m++) {
             wrong += heads[m] >= 0 && found[m] != heads[m];
             if (found[m] == right[m]) continue;
@@ -348,6 +412,7 @@ private:
             change(found[m], m) += 1.0;
             change(right[m], m) -= 1.0;
         }
+        if (siblings.scores.data) arc_loss += siblings.add(n, found, 1.0) + siblings.add(n, right, -1.0);
         return true;
     }
 
@@ -421,10 +486,11 @@ private:
             scorer.score_labels(vectors, first + h, first + m, scores);
             const double of_right = scores[right];
             label_loss += learning.label_loss * (fill_probabilities(scores, count) - of_right);
-            const float* u = vectors.as_head + (first + h) * stride + layout.arc;
-            const float* v = vectors.as_modifier + (first + m) * stride + layout.arc;
-            float* of_u = vectors.head_gradients + (first + h) * columns + layout.arc;
-            float* of_v = vectors.modifier_gradients + (first + m) * columns + layout.arc;
+            const int64_t column = layout.first_label;
+            const float* u = vectors.as_head + (first + h) * stride + column;
+            const float* v = vectors.as_modifier + (first + m) * stride + column;
+            float* of_u = vectors.head_gradients + (first + h) * columns + column;
+            float* of_v = vectors.modifier_gradients + (first + m) * columns + column;
             for (int64_t l = 0; l < count; l++) {
                 const double x = learning.label_loss * (scores[l] - (l == right ? 1.0 : 0.0));
                 if (!(fabs(x) > LEAST_VECTOR_COEFFICIENT)) continue;
@@ -456,7 +522,8 @@ private:
                                 matrices[role]};
                 // Most words have gradients of labels alone.
                 if (!go_back(side, nodes, 0, layout.arc, arena) ||
-                    !go_back(side, nodes, layout.arc, layout.label, arena))
+                    !go_back(side, nodes, layout.arc, layout.sibling, arena) ||
+                    !go_back(side, nodes, layout.first_label, layout.label, arena))
                     return false;
             }
             for (int64_t k = 0; k < nodes * width; k++)

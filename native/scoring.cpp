@@ -89,12 +89,13 @@ GPUPARSE(int64_t) score_guides_batch(const Sentences* sentences, const Scorer* s
 }
 
 GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVectors* vectors,
-                                      out_any_3 arcs) {
-    if (arcs.dtype != DT_F64 && arcs.dtype != DT_F32) return BAD_TYPE;
-    if (!fits(*vectors, *sentences) || arcs.n0 != sentences->starts.n0 || arcs.n1 != arcs.n2)
+                                      bool of_siblings, out_any_3 pairs) {
+    if (pairs.dtype != DT_F64 && pairs.dtype != DT_F32) return BAD_TYPE;
+    if (!fits(*vectors, *sentences) || (of_siblings && !has_siblings(vectors)) ||
+        pairs.n0 != sentences->starts.n0 || pairs.n1 != pairs.n2)
         return BAD_SHAPE;
     for (int64_t b = 0; b < sentences->lengths.n0; ++b)
-        if (sentences->lengths.data[b] >= arcs.n1) return BAD_SHAPE;
+        if (sentences->lengths.data[b] >= pairs.n1) return BAD_SHAPE;
     const auto score = [&](auto sum, auto* scores) {
         using S = decltype(sum);
         return for_sentences(*sentences, [&](const Sentence& sentence, Arena& arena) {
@@ -102,16 +103,17 @@ GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVect
             const View2<S> sums{arena.take_zeros<S>(nodes * nodes), nodes};
             const SentenceVectors* found = find_vectors(sentence, vectors, arena);
             if (arena.failed()) return false;
-            add_vector_arcs(*found, arena, sums);
-            auto* out = scores + sentence.b * arcs.n1 * arcs.n2;
+            add_vector_pairs(*found, of_siblings ? sibling_pairs(*vectors) : arc_pairs(*vectors), arena,
+                             sums);
+            auto* out = scores + sentence.b * pairs.n1 * pairs.n2;
             for (int64_t h = 0; h <= n; ++h)
                 for (int64_t m = 1; m <= n; ++m)
-                    if (h != m) out[h * arcs.n2 + m] = sums(h, m);
+                    if (h != m) out[h * pairs.n2 + m] = sums(h, m);
             return true;
         });
     };
-    const int64_t result = arcs.dtype == DT_F64 ? score((int32_t)0, (double*)arcs.data)
-                                                : score((float)0, (float*)arcs.data);
+    const int64_t result = pairs.dtype == DT_F64 ? score((int32_t)0, (double*)pairs.data)
+                                                : score((float)0, (float*)pairs.data);
     return result == NO_FAILURE ? (int64_t)OK : result;
 }
 

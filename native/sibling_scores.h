@@ -11,6 +11,7 @@
 #pragma once
 #include "arc_scores.h"
 #include "sibling_provider.h"
+#include "word_vectors.h"
 
 namespace gpuparse {
 
@@ -142,14 +143,29 @@ void fill_triple_cells(const Sentence& sentence, const SiblingPlan& plan, const 
     siblings.middle = n;
 }
 
-// Score the sibling parts and ends of one sentence. What is returned lies in the arena, which has
-// failed where memory runs out.
+// Add to pair(s, m) what the vectors of a sentence score its modifier m with the inner sibling s.
+template <class W>
+void add_vector_siblings(const SentenceVectors& vectors, Arena& arena, View2<double> pair) {
+    const int64_t n = vectors.n, nodes = n + 1;
+    const ArenaMark mark(arena);
+    View2<Sum<W>> scores{arena.take_zeros<Sum<W>>(nodes * nodes), nodes};
+    if (arena.failed()) return;
+    add_vector_pairs(vectors, sibling_pairs(*vectors.of), arena, scores);
+    if (arena.failed()) return;
+    for (int64_t s = 1; s <= n; ++s)
+        for (int64_t m = 1; m <= n; ++m)
+            if (s != m) pair(s, m) += scores(s, m);
+}
+
+// Score the sibling parts and ends of one sentence. vectors: of the sentence, or NULL. What is returned
+// lies in the arena, which has failed where memory runs out.
 //
 // Cost: O(families n^2) gathers; decoders gather the triples, n^3 / 3 of each suffix.
 template <class W>
 FactoredSiblings<W, double> score_siblings(const Sentence& sentence, const SiblingPlan& plan,
                                            const W* weights, const RowMap& rows,
-                                           const SiblingKeys& keys, Arena& arena) {
+                                           const SiblingKeys& keys, Arena& arena,
+                                           const SentenceVectors* vectors = nullptr) {
     const int64_t n = sentence.n, nodes = n + 1;
     FactoredSiblings<W, double> siblings;
     View2<double> first{arena.take<double>(nodes * nodes), nodes};
@@ -164,6 +180,8 @@ FactoredSiblings<W, double> score_siblings(const Sentence& sentence, const Sibli
     memset(pair.data, 0, (size_t)nodes * sizeof(double));
     for (int64_t s = 1; s <= n; ++s)
         for (int64_t m = 0; m <= n; ++m) pair(s, m) = m > 0 ? scores(s, m) : 0;
+    if (vectors && has_siblings(vectors->of)) add_vector_siblings<W>(*vectors, arena, pair);
+    if (arena.failed()) return siblings;
     for (int64_t m = 1; m <= n; ++m) pairs.score_combinations(NO_SIBLING, m, alone + m * LINE);
     const FactoredSiblings<W, double>& t = siblings;
     for (int64_t h = 0; h <= n; ++h) {

@@ -26,7 +26,8 @@ GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan*
 static bool fit_tables(const VectorPlan& plan, const VectorSizes& sizes, const VectorTables& tables) {
     const int64_t most = (int64_t)1 << 16;
     if (!is_between(0, sizes.hidden, most) || !is_between(0, sizes.arc, most) ||
-        !is_between(0, sizes.label, most) || !is_between(0, sizes.n_labels, most) ||
+        !is_between(0, sizes.sibling, most) || !is_between(0, sizes.label, most) ||
+        !is_between(0, sizes.n_labels, most) ||
         !is_between(1, plan.n_buckets, most) || sizes.arc + sizes.label == 0)
         return false;
     const VectorLayout layout(sizes, plan.n_buckets);
@@ -63,6 +64,8 @@ GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const Vector
         !(learning->dropout >= 0.0 && learning->dropout < 1.0) ||
         !is_between(0, gradients->first_node, INT32_MAX) ||
         (search->decoder != BY_EISNER && search->decoder != BY_CHU_LIU_EDMONDS))
+        return BAD_SHAPE;
+    if (sizes->sibling && (learning->loss != VECTOR_HINGE || search->decoder != BY_EISNER))
         return BAD_SHAPE;
     if (!fit_labels(*sentences, gold->labels, layout.labels)) return BAD_SHAPE;
     const int64_t nodes = learner.scorer.count_nodes();
@@ -158,7 +161,7 @@ GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan
         if (sentences->lengths.data[b] >= arcs.n1) return BAD_SHAPE;
     return for_vectors(scorer, [&](const NodeVectors& vectors, const Sentence& sentence, Arena& arena) {
         const View2<float> scores{arcs.data + sentence.b * arcs.n1 * arcs.n1, arcs.n1};
-        return scorer.score_arcs(vectors, 0, sentence.n, arena, scores);
+        return scorer.score_pairs(scorer.arcs(), vectors, 0, sentence.n, arena, scores);
     });
 }
 

@@ -1,4 +1,4 @@
-// Scores of arcs and labels by products of two vectors of whole numbers, one of each word.
+// Scores of arcs, siblings and labels by products of two vectors of whole numbers, one of each word.
 //
 // gpuparse/scoring/word_vectors.py says what is computed. All sums are whole numbers of 32 bits, so that
 // their order does not matter. Lei et al. (2014) score arcs by products of such vectors; Chen & Manning
@@ -24,55 +24,13 @@ inline int64_t padded_nodes(int64_t nodes) {
 // What 1 is before a shift to the right that rounds to the nearest, half up.
 inline int64_t half_of(int64_t shift) { return shift > 0 ? (int64_t)1 << (shift - 1) : 0; }
 
-inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
-    const int64_t width = vectors.table.n1, hidden = 4 * vectors.heads.n0, count = vectors.heads.n1;
-    const int64_t arc = vectors.arcs.n1, pairs = vectors.labels.n0, labels = vectors.label_constants.n0;
-    const auto is_like = [](const auto& array, int64_t n0, int64_t n1, int64_t n2) {
-        return array.n0 == n0 && array.n1 == n1 && array.n2 == n2;
-    };
-    if (!vectors.plan || !fits(*vectors.plan, sentences)) return false;
-    const int64_t combinations = 2 * vectors.plan->n_buckets;
-    if (hidden % VECTOR_BLOCK || arc % VECTOR_BLOCK || 2 * pairs % VECTOR_BLOCK || arc < 1 ||
-        labels % LINE || !labels != !pairs || count != arc + 2 * pairs ||
-        width != 2 * (hidden ? hidden : count) || vectors.scales.n0 != vectors.table.n0 ||
-        vectors.bias.n0 != width || !is_between(0, vectors.shift, 31) ||
-        vectors.head_shifts.n0 != count || vectors.modifier_shifts.n0 != count ||
-        !are_between(0, vectors.head_shifts, 31) || !are_between(0, vectors.modifier_shifts, 31))
-        return false;
-    const int64_t networks = vectors.networks;
-    if (networks < 1 || networks > 64 || hidden % (4 * networks) || arc % (VECTOR_BLOCK * networks) ||
-        2 * pairs % (VECTOR_BLOCK * networks))
-        return false;
-    if (!is_like(vectors.heads, hidden / 4, count, 4) || !is_like(vectors.modifiers, hidden / 4, count, 4))
-        return false;
-    if (vectors.arcs.n0 != combinations || vectors.arc_constants.n0 != combinations ||
-        vectors.arc_heads.n0 != combinations || vectors.arc_heads.n1 != arc ||
-        vectors.arc_modifiers.n0 != combinations || vectors.arc_modifiers.n1 != arc)
-        return false;
-    if (!is_like(vectors.labels, pairs, labels, 2) || !is_like(vectors.label_heads, pairs, labels, 2) ||
-        !is_like(vectors.label_modifiers, pairs, labels, 2))
-        return false;
-    return is_between(0, vectors.arc_multiplier, (int64_t)1 << 31) &&
-           is_between(0, vectors.label_multiplier, (int64_t)1 << 31) &&
-           is_between(0, vectors.arc_shift, 63) && is_between(0, vectors.label_shift, 63);
-}
-
-// Whether vectors score labels.
-inline bool has_labels(const WordVectors* vectors) { return vectors && vectors->labels.n0 > 0; }
-
-// Whether numbers of vectors that are kept, if any, are those of all nodes.
-inline bool kept_fit(const WordVectors* vectors, const Sentences& sentences) {
-    if (sentences.vectors.n0 == 0) return true;
-    if (!has_labels(vectors)) return false;
-    int64_t nodes = 0;
-    for (int64_t b = 0; b < sentences.lengths.n0; ++b) nodes += sentences.lengths.data[b] + 1;
-    return sentences.vectors.n0 == nodes && sentences.vectors.n1 == 4 * vectors->labels.n0;
-}
-
 // From scores of vectors to what they add to other scores.
 struct ScoreUnit {
     int64_t multiplier, shift, half;
     double unit;
+
+    ScoreUnit(int64_t multiplier_of, int64_t shift_of, double unit_of)
+        : multiplier(multiplier_of), shift(shift_of), half(half_of(shift_of)), unit(unit_of) {}
 
     int32_t points(int32_t score) const {
         const int64_t found = ((int64_t)score * multiplier + half) >> shift;
@@ -91,11 +49,85 @@ struct ScoreUnit {
         for (; k < count; ++k) convert(scores[k], converted[k]);
     }
 };
-inline ScoreUnit arc_unit(const WordVectors& of) {
-    return {of.arc_multiplier, of.arc_shift, half_of(of.arc_shift), of.arc_unit};
+// What scores pairs of words by their vectors: numbers of each combination of direction and distance, of
+// the numbers of vectors from `first` on.
+struct VectorPairs {
+    int64_t first;
+    const i8_2& products;
+    const i16_2 &heads, &modifiers;
+    const i32_1& constants;
+    ScoreUnit unit;
+};
+inline VectorPairs arc_pairs(const WordVectors& of) {
+    return {0, of.arcs, of.arc_heads, of.arc_modifiers, of.arc_constants,
+            {of.arc_multiplier, of.arc_shift, of.arc_unit}};
 }
+inline VectorPairs sibling_pairs(const WordVectors& of) {
+    return {of.arcs.n1, of.siblings, of.sibling_heads, of.sibling_modifiers, of.sibling_constants,
+            {of.sibling_multiplier, of.sibling_shift, of.sibling_unit}};
+}
+
+inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
+    const int64_t width = vectors.table.n1, hidden = 4 * vectors.heads.n0, count = vectors.heads.n1;
+    const int64_t arc = vectors.arcs.n1, pairs = vectors.labels.n0, labels = vectors.label_constants.n0;
+    const int64_t sibling = vectors.siblings.n1;
+    const auto is_like = [](const auto& array, int64_t n0, int64_t n1, int64_t n2) {
+        return array.n0 == n0 && array.n1 == n1 && array.n2 == n2;
+    };
+    if (!vectors.plan || !fits(*vectors.plan, sentences)) return false;
+    const int64_t combinations = 2 * vectors.plan->n_buckets;
+    if (hidden % VECTOR_BLOCK || arc % VECTOR_BLOCK || 2 * pairs % VECTOR_BLOCK || arc < 1 ||
+        sibling % VECTOR_BLOCK || labels % LINE || !labels != !pairs ||
+        count != arc + sibling + 2 * pairs ||
+        width != 2 * (hidden ? hidden : count) || vectors.scales.n0 != vectors.table.n0 ||
+        vectors.bias.n0 != width || !is_between(0, vectors.shift, 31) ||
+        vectors.head_shifts.n0 != count || vectors.modifier_shifts.n0 != count ||
+        !are_between(0, vectors.head_shifts, 31) || !are_between(0, vectors.modifier_shifts, 31))
+        return false;
+    const int64_t networks = vectors.networks;
+    if (networks < 1 || networks > 64 || hidden % (4 * networks) || arc % (VECTOR_BLOCK * networks) ||
+        sibling % (VECTOR_BLOCK * networks) || 2 * pairs % (VECTOR_BLOCK * networks))
+        return false;
+    if (!is_like(vectors.heads, hidden / 4, count, 4) || !is_like(vectors.modifiers, hidden / 4, count, 4))
+        return false;
+    const auto are_pairs = [](const VectorPairs& of, int64_t rows, int64_t size) {
+        return of.products.n0 == rows && of.constants.n0 == rows && of.heads.n0 == rows &&
+               of.modifiers.n0 == rows && of.products.n1 == size && of.heads.n1 == size &&
+               of.modifiers.n1 == size;
+    };
+    if (!are_pairs(arc_pairs(vectors), combinations, arc) ||
+        !are_pairs(sibling_pairs(vectors), sibling ? combinations : 0, sibling))
+        return false;
+    if (!is_like(vectors.labels, pairs, labels, 2) || !is_like(vectors.label_heads, pairs, labels, 2) ||
+        !is_like(vectors.label_modifiers, pairs, labels, 2))
+        return false;
+    return is_between(0, vectors.arc_multiplier, (int64_t)1 << 31) &&
+           is_between(0, vectors.sibling_multiplier, (int64_t)1 << 31) &&
+           is_between(0, vectors.label_multiplier, (int64_t)1 << 31) &&
+           is_between(0, vectors.arc_shift, 63) && is_between(0, vectors.sibling_shift, 63) &&
+           is_between(0, vectors.label_shift, 63);
+}
+
+// Whether vectors score labels, or siblings.
+inline bool has_labels(const WordVectors* vectors) { return vectors && vectors->labels.n0 > 0; }
+inline bool has_siblings(const WordVectors* vectors) { return vectors && vectors->siblings.n0 > 0; }
+
+// The number of a vector that is the first to score labels: those of arcs and siblings come before.
+inline int64_t first_of_labels(const WordVectors& vectors) {
+    return vectors.arcs.n1 + vectors.siblings.n1;
+}
+
+// Whether numbers of vectors that are kept, if any, are those of all nodes.
+inline bool kept_fit(const WordVectors* vectors, const Sentences& sentences) {
+    if (sentences.vectors.n0 == 0) return true;
+    if (!has_labels(vectors)) return false;
+    int64_t nodes = 0;
+    for (int64_t b = 0; b < sentences.lengths.n0; ++b) nodes += sentences.lengths.data[b] + 1;
+    return sentences.vectors.n0 == nodes && sentences.vectors.n1 == 4 * vectors->labels.n0;
+}
+
 inline ScoreUnit label_unit(const WordVectors& of) {
-    return {of.label_multiplier, of.label_shift, half_of(of.label_shift), of.label_unit};
+    return {of.label_multiplier, of.label_shift, of.label_unit};
 }
 
 // The vectors of the nodes of one sentence, and room for those of any with as many nodes.
@@ -134,7 +166,7 @@ struct SentenceVectors {
         n = sentence.n;
         const WordVectors& vectors = *of;
         const int64_t size = hidden_size(vectors), nodes = n + 1, width = vectors.table.n1;
-        const int64_t first = only_labels ? vectors.arcs.n1 : 0;
+        const int64_t first = only_labels ? first_of_labels(vectors) : 0;
         find_rows(sentence);
         int64_t next = gather(0, 0);
         for (int64_t i = 0; i < nodes; ++i) {
@@ -155,14 +187,14 @@ struct SentenceVectors {
 
     // Write the numbers that score labels to (n + 1, 2 PL), or read them from there.
     void keep_labels(int16_t* kept) const {
-        const int64_t first = of->arcs.n1, size = count - first;
+        const int64_t first = first_of_labels(*of), size = count - first;
         for (int64_t i = 0; i <= n; ++i, kept += 2 * size) {
             memcpy(kept, heads + i * count + first, (size_t)size * sizeof(int16_t));
             memcpy(kept + size, modifiers + i * count + first, (size_t)size * sizeof(int16_t));
         }
     }
     void take_labels(const Sentence& sentence, const int16_t* kept) {
-        const int64_t first = of->arcs.n1, size = count - first;
+        const int64_t first = first_of_labels(*of), size = count - first;
         n = sentence.n;
         for (int64_t i = 0; i <= n; ++i, kept += 2 * size) {
             memcpy(heads + i * count + first, kept, (size_t)size * sizeof(int16_t));
@@ -230,10 +262,13 @@ private:
         }
     }
 
-    // The network that a block of columns from q on is of: those of arcs come first, then of labels.
+    // The network that a block of columns from q on is of: of arcs, of siblings and of labels, those of
+    // all networks follow each other.
     int64_t network_of(int64_t q) const {
-        const int64_t arc = of->arcs.n1, label = count - arc;
-        return q < arc ? q * of->networks / arc : (q - arc) * of->networks / label;
+        const int64_t arc = of->arcs.n1, first = first_of_labels(*of), networks = of->networks;
+        if (q < arc) return q * networks / arc;
+        return q < first ? (q - arc) * networks / (first - arc)
+                         : (q - first) * networks / (count - first);
     }
 
     // Fill numbers first..count of the vectors of all nodes. rows: hidden numbers of a role, W apart.
@@ -292,45 +327,47 @@ inline SentenceVectors* find_vectors(const Sentence& sentence, const WordVectors
     return made;
 }
 
-// Add to out(0..n, 1..n) what the vectors of a sentence score its arcs; the diagonal is undefined.
-// Cost: P multiplications an arc.
+// Add to out(0..n, 1..n) what the vectors of a sentence score pairs of its words: [h, m] of arcs, [s, m]
+// of siblings; the diagonal is undefined.
+// Cost: as many multiplications a pair as its vectors have numbers.
 template<class S>
-void add_vector_arcs(const SentenceVectors& nodes, Arena& arena, View2<S> out) {
-    const WordVectors& of = *nodes.of;
-    const VectorPlan& plan = *of.plan;
-    const int64_t n = nodes.n, size = of.arcs.n1, count = nodes.count;
+void add_vector_pairs(const SentenceVectors& nodes, const VectorPairs& pairs, Arena& arena, View2<S> out) {
+    const VectorPlan& plan = *nodes.of->plan;
+    const int16_t* modifiers = nodes.modifiers + pairs.first;
+    const int64_t n = nodes.n, size = pairs.products.n1, count = nodes.count;
     constexpr int64_t lanes = Lanes<int32_t>::count;
     const int64_t cells = (n + 4) / 4 * 4;
     ArenaMark mark(arena);
     int16_t* products = arena.take<int16_t>(size);
-    int32_t* sums = arena.take_zeros<int32_t>(cells * lanes);  // whose lanes are the score of an arc together
+    int32_t* sums = arena.take_zeros<int32_t>(cells * lanes);  // whose lanes are the score of a pair together
     int32_t* scores = arena.take<int32_t>(cells);
     S* points = arena.take<S>(n + 1);
     int64_t* bucket = arena.take<int64_t>(n + 1);  // by distance
     if (arena.failed()) return;
     for (int64_t d = 1; d <= n; ++d)
         bucket[d] = plan.buckets.data[d <= plan.buckets.n0 ? d - 1 : plan.buckets.n0 - 1];
-    const ScoreUnit unit = arc_unit(of);
+    const ScoreUnit unit = pairs.unit;
     for (int64_t h = 0; h <= n; ++h) {
-        const int16_t* head = nodes.heads + h * count;
+        const int16_t* head = nodes.heads + h * count + pairs.first;
         for (int64_t direction = 0; direction < 2; ++direction) {
             const int64_t furthest = direction ? h - 1 : n - h;
             for (int64_t d = 1, end; d <= furthest; d = end) {
                 const int64_t c = direction * plan.n_buckets + bucket[d];
                 for (end = d + 1; end <= furthest && bucket[end] == bucket[d];) ++end;
-                const int8_t* arcs = of.arcs.data + c * size;
-                const int16_t *of_heads = of.arc_heads.data + c * size, *linear = of.arc_modifiers.data + c * size;
-                Sums start = {of.arc_constants.data[c]};  // of all arcs of the run
+                const int8_t* numbers = pairs.products.data + c * size;
+                const int16_t* of_heads = pairs.heads.data + c * size;
+                const int16_t* linear = pairs.modifiers.data + c * size;
+                Sums start = {pairs.constants.data[c]};  // of all pairs of the run
                 for (int64_t k = 0; k < size; k += Lanes<int16_t>::count) {
                     const Words given = load(head + k);
                     start = add_word_dots(start, given, load(of_heads + k));
-                    store(products + k, widen(arcs + k) * given + load(linear + k));
+                    store(products + k, widen(numbers + k) * given + load(linear + k));
                 }
                 const int64_t first = direction ? h - end + 1 : h + d;
                 for (int64_t m = first; m < first + end - d; ++m) {
                     Sums sum = start;
                     for (int64_t k = 0; k < size; k += Lanes<int16_t>::count)
-                        sum = add_word_dots(sum, load(products + k), load(nodes.modifiers + m * count + k));
+                        sum = add_word_dots(sum, load(products + k), load(modifiers + m * count + k));
                     store(sums + m * lanes, sum);
                 }
             }
@@ -422,7 +459,7 @@ struct LabelVectors {
         const WordVectors& of = *nodes->of;
         const int64_t labels = of.label_constants.n0, n_nodes = nodes->n + 1;
         turn_to(h);
-        add_node_dots(products, constants, nodes->modifiers + of.arcs.n1, nodes->count, n_nodes,
+        add_node_dots(products, constants, nodes->modifiers + first_of_labels(of), nodes->count, n_nodes,
                       of.labels.n0, labels, scores);
         for (int64_t m = 0; m < n_nodes; ++m) subtract_best(scores + m * labels, labels);
         label_unit(of).convert_all(scores, n_nodes * labels, sums);
@@ -433,8 +470,8 @@ struct LabelVectors {
     void add(int64_t h, int64_t m, int64_t count, S* __restrict sums) {
         const WordVectors& of = *nodes->of;
         const int64_t labels = of.label_constants.n0, pairs = of.labels.n0;
-        const int16_t* head = nodes->heads + h * nodes->count + of.arcs.n1;
-        const int16_t* modifier = nodes->modifiers + m * nodes->count + of.arcs.n1;
+        const int16_t* head = nodes->heads + h * nodes->count + first_of_labels(of);
+        const int16_t* modifier = nodes->modifiers + m * nodes->count + first_of_labels(of);
         for (int64_t k = 0; k < 2 * pairs; ++k) products[k] = (int16_t)(head[k] * modifier[k]);
         for (int64_t l = 0; l < labels; l += Lanes<int32_t>::count) {
             Sums of_both = load(of.label_constants.data + l), of_head = {}, of_modifier = {};
@@ -461,7 +498,7 @@ private:
     void turn_to(int64_t h) {
         const WordVectors& of = *nodes->of;
         const int64_t labels = of.label_constants.n0, pairs = of.labels.n0;
-        const int16_t* vector = nodes->heads + h * nodes->count + of.arcs.n1;
+        const int16_t* vector = nodes->heads + h * nodes->count + first_of_labels(of);
         for (int64_t k = 0; k < pairs; ++k) {
             const Words two = splat_words(vector + 2 * k);
             for (int64_t at = 2 * k * labels; at < 2 * (k + 1) * labels; at += Lanes<int16_t>::count)
@@ -507,9 +544,9 @@ struct ArcLabelVectors {
     void begin() {
         const WordVectors& of = *nodes->of;
         const int64_t count = nodes->count, n_nodes = nodes->n + 1, width = of.label_constants.n0;
-        add_node_dots(of.label_heads.data, of.label_constants.data, nodes->heads + of.arcs.n1, count,
+        add_node_dots(of.label_heads.data, of.label_constants.data, nodes->heads + first_of_labels(of), count,
                       n_nodes, of.labels.n0, width, of_heads);
-        add_node_dots(of.label_modifiers.data, zeros, nodes->modifiers + of.arcs.n1, count, n_nodes,
+        add_node_dots(of.label_modifiers.data, zeros, nodes->modifiers + first_of_labels(of), count, n_nodes,
                       of.labels.n0, width, of_modifiers);
     }
 
@@ -518,8 +555,8 @@ struct ArcLabelVectors {
     void fill(int64_t h, int64_t m, S* sums) {
         const WordVectors& of = *nodes->of;
         const int64_t width = of.label_constants.n0, pairs = of.labels.n0;
-        const int16_t* head = nodes->heads + h * nodes->count + of.arcs.n1;
-        const int16_t* modifier = nodes->modifiers + m * nodes->count + of.arcs.n1;
+        const int16_t* head = nodes->heads + h * nodes->count + first_of_labels(of);
+        const int16_t* modifier = nodes->modifiers + m * nodes->count + first_of_labels(of);
         for (int64_t k = 0; k < 2 * pairs; ++k) products[k] = (int16_t)(head[k] * modifier[k]);
         constexpr int64_t lanes = Lanes<int32_t>::count;
         int64_t l = 0;

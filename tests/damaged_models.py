@@ -89,7 +89,8 @@ class Model:
     def draw_vectors(self) -> WordVectors:
         plan = random_plan(self.random, self.batch, [0, -1, 2, 0], 20)
         hidden = int(self.random.choice([0, 20]))
-        weights = random_weights(self.random, plan, hidden, 40, 7, N_LABELS)
+        sibling = int(self.random.choice([0, 20]))
+        weights = random_weights(self.random, plan, hidden, 40, 7, N_LABELS, sibling)
         return frozen(weights, plan, self.batch)
 
     def kept_vectors(self) -> np.ndarray | None:
@@ -192,10 +193,14 @@ def of_vectors(random: np.random.Generator) -> dict[str, Any]:
         buckets=np.array([0, 1, 2]), n_buckets=3,
     )  # fmt: skip
     hidden, arc, label = int(random.choice([0, 20])), 18, 7
-    columns = arc + label
+    sibling = int(random.choice([0, 9]))
+    columns = arc + sibling + label
     width = 2 * (hidden or columns)
     n_dense = width + 2 * hidden * columns + 6 * (3 * arc + 1) + N_LABELS * (3 * label + 1)
-    sizes_of_vectors = SimpleNamespace(hidden=hidden, arc=arc, label=label, n_labels=N_LABELS)
+    n_dense += 6 * (3 * sibling + 1) if sibling else 0
+    sizes_of_vectors = SimpleNamespace(
+        hidden=hidden, arc=arc, sibling=sibling, label=label, n_labels=N_LABELS
+    )
     n_nodes = int((model.batch.lengths + 1).sum())
 
     def draw(*shape: int) -> np.ndarray:
@@ -211,11 +216,13 @@ def of_vectors(random: np.random.Generator) -> dict[str, Any]:
         "sizes": sizes_of_vectors,
         "tables": SimpleNamespace(table=draw(n_rows, width), dense=draw(n_dense)),
         "search": SimpleNamespace(
-            decoder=int(random.integers(2)), single_root=bool(random.random() < 0.5), min_gain=0.0,
-            max_iterations=1, granularity=1.0, class_of=None, masks=None,
+            decoder=0 if sibling else int(random.integers(2)),
+            single_root=bool(random.random() < 0.5), min_gain=0.0, max_iterations=1,
+            granularity=1.0, class_of=None, masks=None,
         ),
         "learning": SimpleNamespace(
-            loss=int(random.integers(3)), cost=1.0, label_loss=0.3, dropout=0.3, seed=7
+            loss=0 if sibling else int(random.integers(3)), cost=1.0, label_loss=0.3,
+            dropout=0.3, seed=7,
         ),
         "gold": SimpleNamespace(heads=model.heads(-1), labels=model.by_token() + 1),
         "gradients": SimpleNamespace(
@@ -347,6 +354,7 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
         "weights": model.draw_weights(N_LINES, N_LABELS),
         "sums": np.zeros(N_LINES * N_LABELS, np.float32), "gold": model.by_token() + 1,
         "arcs": np.zeros((n_sentences, nodes, nodes), dense),
+        "pairs": np.zeros((n_sentences, nodes, nodes), dense),
         "ends": np.zeros((n_sentences, nodes, nodes), dense),
         "siblings": np.zeros((n_sentences, nodes, nodes, nodes), dense),
         "parts": random.integers(0, 2, (4, 6)), "rows": np.zeros((4, 200), np.int64),
@@ -354,6 +362,7 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
     }  # fmt: skip
     if name == "score_vectors_batch":
         by_name["vectors"] = model.draw_vectors()
+        by_name["of_siblings"] = len(by_name["vectors"].siblings) > 0
     if name == "learn_labels":
         by_name["weights"] = by_name["weights"].astype(np.float32)
     if name == "list_label_lines":

@@ -75,6 +75,11 @@ word_vectors:
 """
 ALONE = parse_set(VECTORS, "alone")
 WITH_VECTORS = parse_set(template_set_text(arc=["h.form m.form", "h.pos m.pos"]) + VECTORS, "both")
+OF_SIBLINGS = parse_set(
+    template_set_text(arc=["h.form m.form", "h.pos m.pos"], sibling=["s.pos m.pos"])
+    + VECTORS.replace("arc: 4", "arc: 4\n  sibling: 3"),
+    "siblings",
+)
 GUIDED = parse_set(template_set_text(arc=["h.pos m.pos"], guide=["m.pos direction"]), "guided")
 PRUNING = PruningConfig(threshold=0.001, max_heads=3, epochs=1, folds=2)
 TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
@@ -116,6 +121,7 @@ BASES = {
     "vectors": Base("eisner", WITH_VECTORS),
     "vectors, joint": Base("chu_liu_edmonds", WITH_VECTORS, JOINT, {"labels_kind": "joint"}),
     "vectors alone": Base("eisner", ALONE, ALONE),
+    "vectors, siblings": Base("eisner_sibling", OF_SIBLINGS),
     "dual": Base("dual_decomposition", ALL, learned_as="grand-sibling, joint"),
     "dual, unpruned": Base("dual_decomposition", ALL, learned_as="grand-sibling"),
 }  # fmt: skip

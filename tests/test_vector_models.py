@@ -26,8 +26,12 @@ word_vectors:
   templates: [w.form, w.pos, w.feats.*, w-1.pos, w+1.lemma]
 """
 ALONE = parse_set(SECTION, "alone")
+WITH_SIBLINGS = SECTION.replace("arc: 4", "arc: 4\n  sibling: 5")
 ARCS = ["h.form m.form", "h.pos m.pos direction distance"]
 BOTH = parse_set(template_set_text(arc=ARCS) + SECTION, "both")
+SIBLINGS = parse_set(
+    template_set_text(arc=ARCS, sibling=["s.pos m.pos"]) + WITH_SIBLINGS, "siblings"
+)
 LABELS = parse_set(template_set_text(label=["m.form h.pos direction"]), "labels")
 KEYS = WordVectorsConfig(epochs=3, batch_size=4, learning_rate=0.02, min_count=1, dropout=0.1)
 TRAIN = treebank_of(random_sentences(5, 30, 8))
@@ -154,6 +158,8 @@ def test_a_state_of_other_vectors_is_refused() -> None:
         (BOTH, LABELS, {"decoder": "chu_liu_edmonds"}),
         (BOTH, LABELS, {"labels_kind": "joint"}),
         (BOTH, ALONE, {"labels_kind": "joint"}),
+        (SIBLINGS, LABELS, {"decoder": "eisner_sibling", "labels_kind": "joint"}),
+        (SIBLINGS, LABELS, {"decoder": "eisner_sibling"}),
     ],
 )
 def test_saved_and_loaded(
@@ -228,6 +234,28 @@ def test_what_does_not_go_together(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         check_templates(templates, labels, config_of(**keys))
+
+
+def test_siblings_count_where_templates_score_them_in_projective_trees() -> None:
+    model = learned(trainer_of(SIBLINGS, LABELS, decoder="eisner_sibling")).model(16)
+    assert model.vectors is not None
+    assert model.vectors.siblings.any()
+    without = replace(model, vectors=model.vectors._replace(sibling_multiplier=0))
+    assert not np.array_equal(model.parse(TEST).heads, without.parse(TEST).heads)
+    for decoder in ("eisner", "hill_climb"):
+        other = learned(trainer_of(SIBLINGS, LABELS, decoder=decoder)).model(16)
+        assert other.templates.word_vectors.sibling == 0
+        assert not len(other.vectors.siblings)
+
+
+def test_siblings_of_other_sizes_or_without_templates_are_refused(tmp_path: Path) -> None:
+    model = learned(trainer_of(SIBLINGS, LABELS, decoder="eisner_sibling")).model(16)
+    section = model.templates.word_vectors
+    for sibling in (0, 33):
+        other = replace(model.templates, word_vectors=replace(section, sibling=sibling))
+        save_parser(replace(model, templates=other), tmp_path)
+        with pytest.raises(ModelError, match="word vectors come from another model"):
+            load_parser(tmp_path)
 
 
 def test_words_without_heads_are_refused() -> None:

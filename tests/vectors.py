@@ -30,10 +30,16 @@ def random_plan(
 
 
 def random_weights(
-    random: np.random.Generator, plan: VectorPlan, hidden: int, arc: int, label: int, n_labels: int
+    random: np.random.Generator,
+    plan: VectorPlan,
+    hidden: int,
+    arc: int,
+    label: int,
+    n_labels: int,
+    sibling: int = 0,
 ) -> VectorWeights:
     """Weights as learned, some rows much larger than others."""
-    columns = arc + label
+    columns = arc + sibling + label
     width, n_rows = 2 * (hidden or columns), int(plan.places.max()) + 1
 
     def draw(*shape: int) -> np.ndarray:
@@ -42,7 +48,8 @@ def random_weights(
     return VectorWeights(
         draw(n_rows, width) * random.lognormal(size=(n_rows, 1)).astype(np.float32),
         draw(width), draw(hidden, columns), draw(hidden, columns),
-        draw(2 * plan.n_buckets, 3 * arc + 1), draw(n_labels, 3 * label + 1),
+        draw(2 * plan.n_buckets, 3 * arc + 1),
+        draw(2 * plan.n_buckets if sibling else 0, 3 * sibling + 1), draw(n_labels, 3 * label + 1),
     )  # fmt: skip
 
 
@@ -50,7 +57,7 @@ def float_scores(
     weights: VectorWeights, plan: VectorPlan, batch: Batch, b: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """(N, N) of arcs and (N, N, labels) of one sentence by learned weights, in float64."""
-    n, start, arc = int(batch.lengths[b]), int(batch.starts[b]), weights.n_arc
+    n, start, (arc, label) = int(batch.lengths[b]), int(batch.starts[b]), weights.cuts
     wide = VectorWeights(*(array.astype(np.float64) for array in weights))
     heads, modifiers = [], []
     for i in range(n + 1):
@@ -66,10 +73,25 @@ def float_scores(
             u, v = heads[h], modifiers[m]
             terms = wide.arcs[combination(plan, h, m)]
             arcs[h, m] = terms @ np.concatenate([(u * v)[:arc], u[:arc], v[:arc], [1.0]])
-            of_label = np.concatenate([(u * v)[arc:], u[arc:], v[arc:], [1.0]])
+            of_label = np.concatenate([(u * v)[label:], u[label:], v[label:], [1.0]])
             of_labels = wide.labels @ of_label
             labels[h, m] = of_labels - of_labels.max(initial=-np.inf)
     return arcs, labels
+
+
+def float_siblings(weights: VectorWeights, plan: VectorPlan, batch: Batch, b: int) -> np.ndarray:
+    """(N, N) of siblings of one sentence: arcs by weights whose arcs are these siblings."""
+    first, last = weights.cuts
+    q = last + weights.n_label
+    columns = np.arange(first, last)
+    heads, modifiers = (matrix[:, columns] for matrix in (weights.heads, weights.modifiers))
+    table, bias = weights.table, weights.bias
+    if not len(weights.heads):
+        both = np.concatenate([columns, q + columns])
+        table, bias = table[:, both], bias[both]
+    none = np.zeros((0, 1), np.float32)
+    alone = VectorWeights(table, bias, heads, modifiers, weights.siblings, none, none)
+    return float_scores(alone, plan, batch, b)[0]
 
 
 def rows_of(plan: VectorPlan, batch: Batch, token: int) -> list[int]:
@@ -94,6 +116,71 @@ def whole_scores(
     vectors: WordVectors, batch: Batch, b: int
 ) -> tuple[list[list[int]], list[list[list[int]]]]:
     """Scores [h][m] of the arcs of one sentence, and [h][m][label], by whole numbers alone."""
+    plan, n = vectors.plan, int(batch.lengths[b])
+    heads, modifiers = whole_vectors(vectors, batch, b)
+    n_arc = vectors.arcs.shape[1]
+    label = n_arc + vectors.siblings.shape[1]
+    of_labels = [
+        blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
+        for blocks in (vectors.labels, vectors.label_heads, vectors.label_modifiers)
+    ]
+    of_arcs = (vectors.arcs, vectors.arc_heads, vectors.arc_modifiers, vectors.arc_constants)
+    fraction = vectors.arc_multiplier, vectors.arc_shift
+    arcs = whole_pairs(
+        plan, [u[:n_arc] for u in heads], [v[:n_arc] for v in modifiers], of_arcs, fraction
+    )
+    labels = [[[0] * len(vectors.label_constants)] * (n + 1) for _ in range(n + 1)]
+    for h in range(n + 1):
+        for m in range(1, n + 1):
+            of_arc = [
+                product(heads[h][label:], modifiers[m][label:], of_labels, k) + constant
+                for k, constant in enumerate(vectors.label_constants.tolist())
+            ]
+            labels[h][m] = [
+                cut(shifted((score - max(of_arc)) * vectors.label_multiplier, vectors.label_shift))
+                for score in of_arc
+            ]
+    return arcs, labels
+
+
+def whole_siblings(vectors: WordVectors, batch: Batch, b: int) -> list[list[int]]:
+    """Scores [s][m] of the siblings of one sentence, by whole numbers alone."""
+    heads, modifiers = whole_vectors(vectors, batch, b)
+    first = vectors.arcs.shape[1]
+    last = first + vectors.siblings.shape[1]
+    terms = (
+        vectors.siblings, vectors.sibling_heads, vectors.sibling_modifiers,
+        vectors.sibling_constants,
+    )  # fmt: skip
+    return whole_pairs(
+        vectors.plan, [u[first:last] for u in heads], [v[first:last] for v in modifiers], terms,
+        (vectors.sibling_multiplier, vectors.sibling_shift),
+    )  # fmt: skip
+
+
+def whole_pairs(
+    plan: VectorPlan,
+    heads: list[list[int]],
+    modifiers: list[list[int]],
+    terms: Sequence[np.ndarray],
+    fraction: tuple[int, int],
+) -> list[list[int]]:
+    """Scores of all pairs of words by numbers of direction and distance."""
+    *of_words, constants = terms
+    multiplier, shift = fraction
+    scores = [[0] * len(heads) for _ in heads]
+    for i, u in enumerate(heads):
+        for j, v in enumerate(modifiers[1:], start=1):
+            c = combination(plan, i, j)
+            score = product(u, v, of_words, c) + int(constants[c])
+            scores[i][j] = cut(shifted(score * multiplier, shift))
+    return scores
+
+
+def whole_vectors(
+    vectors: WordVectors, batch: Batch, b: int
+) -> tuple[list[list[int]], list[list[int]]]:
+    """The vectors of all nodes of one sentence, as heads and as modifiers."""
     plan, n, start = vectors.plan, int(batch.lengths[b]), int(batch.starts[b])
     heads, modifiers = [], []
     for i in range(n + 1):
@@ -106,29 +193,7 @@ def whole_scores(
         modifiers.append(
             vector(sums[half:], vectors.modifiers, vectors.modifier_shifts, vectors.shift)
         )
-    n_arc = vectors.arcs.shape[1]
-    of_arcs = (vectors.arcs, vectors.arc_heads, vectors.arc_modifiers)
-    of_labels = [
-        blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
-        for blocks in (vectors.labels, vectors.label_heads, vectors.label_modifiers)
-    ]
-    arcs = [[0] * (n + 1) for _ in range(n + 1)]
-    labels = [[[0] * len(vectors.label_constants)] * (n + 1) for _ in range(n + 1)]
-    for h in range(n + 1):
-        for m in range(1, n + 1):
-            c = combination(plan, h, m)
-            score = product(heads[h][:n_arc], modifiers[m][:n_arc], of_arcs, c)
-            score += int(vectors.arc_constants[c])
-            arcs[h][m] = cut(shifted(score * vectors.arc_multiplier, vectors.arc_shift))
-            of_arc = [
-                product(heads[h][n_arc:], modifiers[m][n_arc:], of_labels, k) + constant
-                for k, constant in enumerate(vectors.label_constants.tolist())
-            ]
-            labels[h][m] = [
-                cut(shifted((score - max(of_arc)) * vectors.label_multiplier, vectors.label_shift))
-                for score in of_arc
-            ]
-    return arcs, labels
+    return heads, modifiers
 
 
 def shifted(number: int, shift: int) -> int:

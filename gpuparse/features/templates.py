@@ -150,9 +150,14 @@ class TemplateSet:
         )
 
     def only(self, parts: Iterable[str]) -> "TemplateSet":
-        """The set with the templates of arcs, guides, labels, vectors and the parts named."""
+        """The set with the templates of arcs, guides, labels, vectors and the parts named.
+
+        Vectors score siblings only where templates do.
+        """
         kept = {"arc", "guide", "label", *parts}
         left_out: dict[str, Any] = {part: () for part in PARTS if part not in kept}
+        if self.word_vectors and not (self.sibling and "sibling" in kept):
+            left_out[SECTION] = replace(self.word_vectors, sibling=0)
         return replace(self, **left_out)
 
     def first_order(self) -> "TemplateSet":

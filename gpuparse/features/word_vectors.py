@@ -3,13 +3,15 @@
     word_vectors:
       hidden: 192
       arc: 96
+      sibling: 64
       label: 64
       templates: [w.form, w-1.pos, w.feats.*]
 
 A template is one atom of role `w`: the word itself or one up to three words beside it. The rows of
 all values of a word and its window are summed; two vectors are made of the sum, that of the word
 as a head and that as a modifier, and the score of an arc or of its label is a product of two such
-vectors. A value has a row if it occurred often enough in training.
+vectors; so is that of a modifier and its inner sibling. A value has a row if it occurred often
+enough in training.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +31,8 @@ ROLE = "w"
 DISTANCE = (1, 2, 3, 4, 5, 7, 10, 20)  # upper ends of the distance buckets, if none are given
 MAX_ENDS = 15  # distance buckets, but the last
 # The least and most numbers of a vector; products of 8-bit numbers are summed in 32 bits.
-_SIZES = {"hidden": (0, 1024), "arc": (1, 512), "label": (0, 512)}
+_SIZES = {"hidden": (0, 1024), "arc": (1, 512), "sibling": (0, 512), "label": (0, 512)}
+_OPTIONAL = {"sibling"}  # sizes that are 0 where they are not given
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class VectorTemplates:
     hidden: numbers of the hidden layer for each role; 0: none, rows are the vectors themselves.
     arc, label: numbers of the vectors that score arcs, and labels of arcs; label 0: not scored.
     distance: the upper ends, in words, of the distance buckets.
+    sibling: numbers of the vectors that score a modifier and its inner sibling; 0: not scored.
     """
 
     templates: tuple[Atom, ...]
@@ -47,6 +51,7 @@ class VectorTemplates:
     arc: int
     label: int
     distance: tuple[int, ...] = DISTANCE
+    sibling: int = 0
 
     def fields(self) -> set[str]:
         """The fields that are looked at."""
@@ -67,16 +72,17 @@ class VectorTemplates:
                 )
         return replace(self, **sizes)
 
-    def of_sizes(self, *, hidden: int, arc: int, label: int) -> "VectorTemplates":
+    def of_sizes(self, *, hidden: int, arc: int, label: int, sibling: int) -> "VectorTemplates":
         """The same templates with other sizes.
 
         Raises: ConfigError: one is too large.
         """
-        for name, size in (("hidden", hidden), ("arc", arc), ("label", label)):
+        sizes = {"hidden": hidden, "arc": arc, "label": label, "sibling": sibling}
+        for name, size in sizes.items():
             most = _SIZES[name][1]
             if size > most:
                 raise ConfigError(f"{SECTION}: {name} {size:,}, more than {most:,}: use fewer")
-        return replace(self, hidden=hidden, arc=arc, label=label)
+        return replace(self, hidden=hidden, arc=arc, label=label, sibling=sibling)
 
     def expanded(self, attributes: Sequence[str]) -> "VectorTemplates":
         """These with each of the attributes in place of `feats.*`, each template once.
@@ -180,7 +186,7 @@ def parse_vectors(content: object) -> VectorTemplates:
         raise ConfigError(f"{SECTION} has the keys templates, {', '.join(_SIZES)} and distance")
     sizes: dict[str, int] = {}
     for name, (low, high) in _SIZES.items():
-        size = content.get(name)
+        size = content.get(name, 0 if name in _OPTIONAL else None)
         if type(size) is not int or not low <= size <= high:
             raise ConfigError(f"{SECTION}: {name}: a whole number from {low} to {high} is expected")
         sizes[name] = size
@@ -210,8 +216,9 @@ def parse_vectors(content: object) -> VectorTemplates:
 
 def dump_vectors(templates: VectorTemplates) -> dict[str, Any]:
     """The section as `parse_vectors` reads it."""
+    sizes = {name: getattr(templates, name) for name in _SIZES}
     return {
-        **{name: getattr(templates, name) for name in _SIZES},
+        **{name: size for name, size in sizes.items() if size or name not in _OPTIONAL},
         "distance": list(templates.distance),
         "templates": list(map(str, templates.templates)),
     }

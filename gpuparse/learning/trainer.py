@@ -95,6 +95,9 @@ class Trainer:
         has_pairs = any(templates.has_pairs() for templates in (arcs, labels) if templates)
         pairs = frequent_pairs(treebank, MAX_ATTRIBUTE_PAIRS) if has_pairs else []
         self._arcs = arcs.expanded(attributes, pairs).only(self._decoder.parts)
+        vectors = self._arcs.word_vectors
+        if vectors and not self._decoder.is_projective:  # siblings by vectors gain nothing there
+            self._arcs = replace(self._arcs, word_vectors=replace(vectors, sibling=0))
         self._labels = labels.expanded(attributes, pairs) if labels else None
         check_templates(self._arcs, self._labels, config)
         if self._arcs.word_vectors and processes.count > 1:

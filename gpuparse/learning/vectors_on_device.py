@@ -31,8 +31,9 @@ from gpuparse.learning.stages.vectors import (
     VectorTables,
     VectorTask,
 )
+from gpuparse.scoring.vector_scores import under_every_head
 
-CELLS = 1 << 21  # pairs of nodes that are scored at a time
+CELLS = 1 << 21  # scores of arcs, or of siblings, at a time
 _GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
@@ -89,11 +90,12 @@ class TorchVectorEngine:
         }
         self._mean = {name: torch.zeros_like(array) for name, array in self._weights.items()}
 
-    def _trees(self, scores: Tensor, lengths: Tensor) -> TreeDistribution:
-        """The trees of sentences with scores of arcs (B, N, N)."""
+    def _trees(self, scores: Tensor, siblings: Tensor | None, lengths: Tensor) -> TreeDistribution:
+        """The trees of sentences with scores of arcs (B, N, N), and of siblings (B, N, N, N)."""
         is_projective = DECODERS[self._task.decoder].is_projective
         of_kind = ProjectiveTrees if is_projective else NonProjectiveTrees
-        return of_kind(scores, lengths, single_root=self._task.single_root)
+        single_root = self._task.single_root
+        return of_kind(scores, lengths, sibling_scores=siblings, single_root=single_root)
 
     def _moved(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array.copy()).to(self._device)
@@ -134,7 +136,7 @@ class TorchVectorEngine:
         dense = self._weights["dense"].clone().requires_grad_()
         sums = (self._summed(rows) * scale).requires_grad_()
         first, wrong, loss = 0, 0, 0.0
-        for part in _runs(mini):
+        for part in _runs(mini, 3 if self._task.sizes.sibling else 2):
             count = int((part.lengths + 1).sum())
             found = self._go_back(part, sums[first : first + count], dense, learning)
             wrong, loss, first = wrong + found[0], loss + found[1], first + count
@@ -164,7 +166,7 @@ class TorchVectorEngine:
             return found.to(self._device)
 
         is_node = is_node.to(self._device)
-        bias, heads, modifiers, arcs, labels = sizes.parts(dense)
+        bias, heads, modifiers, arcs, siblings, labels = sizes.parts(dense)
         hidden = sums + bias
         if sizes.hidden:
             left, right = hidden.relu().chunk(2, 1)
@@ -176,16 +178,21 @@ class TorchVectorEngine:
             torch.zeros(shape, device=self._device).masked_scatter(is_node.unsqueeze(2), vectors)
             for vectors in (as_head, as_modifier)
         )
-        scores = self._arc_scores(u[..., : sizes.arc], v[..., : sizes.arc], arcs)
+        scores = self._scores_of_pairs(u[..., : sizes.arc], v[..., : sizes.arc], arcs)
+        of_siblings = None
+        if sizes.sibling:
+            columns = slice(sizes.arc, sizes.first_label)
+            of_siblings = under_every_head(
+                self._scores_of_pairs(u[..., columns], v[..., columns], siblings)
+            )
         gold_heads = of_words(gold.heads)
-        loss, wrong = self._arc_loss(
-            scores, torch.from_numpy(part.lengths).to(self._device), gold_heads, learning
-        )
+        lengths = torch.from_numpy(part.lengths).to(self._device)
+        loss, wrong = self._arc_loss(scores, of_siblings, lengths, gold_heads, learning)
         if gold.labels is not None and learning.label_loss > 0.0:
             gold_labels = of_words(gold.labels)
             b, m = ((gold_heads >= 0) & (gold_labels >= 0)).nonzero(as_tuple=True)
-            of_head = u[b, gold_heads[b, m], sizes.arc :]
-            of_modifier = v[b, m, sizes.arc :]
+            of_head = u[b, gold_heads[b, m], sizes.first_label :]
+            of_modifier = v[b, m, sizes.first_label :]
             found = _pair_scores(of_head, of_modifier, labels)
             of_labels = functional.cross_entropy(found, gold_labels[b, m], reduction="sum")
             loss = loss + learning.label_loss * of_labels
@@ -196,14 +203,14 @@ class TorchVectorEngine:
         of_gold = _gradient(scores).gather(1, gold_heads.clamp(min=0).unsqueeze(1)).squeeze(1)
         return int(((of_gold <= -0.5) & (gold_heads >= 0)).sum()), loss.item()
 
-    def _arc_scores(self, u: Tensor, v: Tensor, arcs: Tensor) -> Tensor:
-        """(B, N, N) scores of arcs; u, v: (B, N, P) vectors as heads and as modifiers."""
+    def _scores_of_pairs(self, u: Tensor, v: Tensor, rows: Tensor) -> Tensor:
+        """(B, N, N) scores of arcs or siblings; u, v: (B, N, P) vectors as heads and modifiers."""
         buckets = torch.from_numpy(self._task.plan.buckets).to(self._device)
         nodes = torch.arange(u.shape[1], device=self._device)
         distance = nodes - nodes.unsqueeze(1)
         bucket = buckets[(distance.abs() - 1).clamp(0, len(buckets) - 1)]
         combination = torch.where(distance > 0, bucket, self._task.plan.n_buckets + bucket)
-        products, of_heads, of_modifiers, constants = _split(arcs)
+        products, of_heads, of_modifiers, constants = _split(rows)
         # [b, c, h, m]: with each combination, of which one is chosen for each pair
         every = (u.unsqueeze(1) * products.unsqueeze(1)) @ v.unsqueeze(1).transpose(2, 3)
         every = every + (u @ of_heads.T).transpose(1, 2).unsqueeze(3)
@@ -213,18 +220,24 @@ class TorchVectorEngine:
         return every.gather(1, chosen).squeeze(1)
 
     def _arc_loss(
-        self, scores: Tensor, lengths: Tensor, gold: Tensor, learning: VectorLearning
+        self,
+        scores: Tensor,
+        siblings: Tensor | None,
+        lengths: Tensor,
+        gold: Tensor,
+        learning: VectorLearning,
     ) -> tuple[Tensor, Tensor | None]:
         """The loss of trees, and words with a wrong head; None: those with less than half.
 
-        gold: (B, N), -1 where there is no known head.
+        siblings: (B, N, N, N), None where vectors score none. gold: (B, N), -1 where there is no
+        known head.
         """
         nodes = torch.arange(scores.shape[1], device=self._device)
         is_gold = gold.unsqueeze(1) == nodes.unsqueeze(1)
         is_known = (gold >= 0).unsqueeze(1)
         harder = scores + learning.cost * (is_known & ~is_gold)
         if LOSSES[learning.loss] == "conditional":
-            return conditional_loss(self._trees(harder, lengths), gold).sum(), None
+            return conditional_loss(self._trees(harder, None, lengths), gold).sum(), None
         if LOSSES[learning.loss] == "heads":
             no_arc = (nodes == nodes.unsqueeze(1)) | (nodes > lengths.view(-1, 1)).unsqueeze(2)
             b, m = (gold >= 0).nonzero(as_tuple=True)
@@ -232,15 +245,20 @@ class TorchVectorEngine:
             loss = functional.cross_entropy(of_words, gold[b, m], reduction="sum")
             return loss, (of_words.argmax(1) != gold[b, m]).sum()
         with torch.no_grad():
-            found = self._trees(harder.detach(), lengths).best().heads
+            fixed = None if siblings is None else siblings.detach()
+            found = self._trees(harder.detach(), fixed, lengths).best().heads
             target = gold
             is_word = (nodes > 0) & (nodes <= lengths.unsqueeze(1))
             if bool((is_word & (gold < 0)).any()):
-                trees = self._trees(scores.detach(), lengths)
+                trees = self._trees(scores.detach(), fixed, lengths)
                 target = trees.constrained(gold).best().heads
+        wrong = (is_word & (gold >= 0) & (found != gold)).sum()
+        if siblings is not None:
+            trees = self._trees(harder, siblings, lengths)
+            return (trees.score_of(found) - trees.score_of(target)).sum(), wrong
         b, m = (is_word & (found != target)).nonzero(as_tuple=True)
         loss = (harder[b, found[b, m], m] - harder[b, target[b, m], m]).sum()
-        return loss, (is_word & (gold >= 0) & (found != gold)).sum()
+        return loss, wrong
 
     def _gradients_of_rows(self, rows: np.ndarray, gradients: Tensor) -> tuple[Tensor, Tensor]:
         """The rows of the table that occur, and their gradients; gradients: (nodes, W) of sums."""
@@ -283,12 +301,15 @@ class TorchVectorEngine:
                 array.copy_(torch.from_numpy(state[f"{part}_{kind}"]))
 
 
-def _runs(mini: Batch) -> Iterator[Batch]:
-    """The sentences of a batch in order, some at a time: at most CELLS pairs, or one sentence."""
+def _runs(mini: Batch, axes: int) -> Iterator[Batch]:
+    """The sentences of a batch in order, some at a time: at most CELLS scores, or one sentence.
+
+    axes: of nodes, that scores have.
+    """
     first = 0
     while first < len(mini):
         longest = np.maximum.accumulate(mini.lengths[first:]) + 1
-        cells = longest**2 * np.arange(1, len(longest) + 1)
+        cells = longest**axes * np.arange(1, len(longest) + 1)
         last = first + max(1, int(np.searchsorted(cells, CELLS, side="right")))
         yield mini.select(slice(first, last))
         first = last

@@ -164,6 +164,8 @@ class DeviceParser:
         vectors = self._vectors.nodes(batch) if self._vectors else None
         if vectors:
             arcs = arcs + vectors.arcs()
+            if others and vectors.of.has_siblings:
+                others[0] = others[0] + vectors.sibling_parts()
         arc_labels = None
         if scored.joint:
             best, arc_labels = self._arc_labels(batch, sums, vectors)

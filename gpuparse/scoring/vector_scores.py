@@ -19,7 +19,7 @@ from gpuparse.scoring.tensors import (
     as_tensors,
     device_of,
 )
-from gpuparse.scoring.word_vectors import ARC_TERMS, MOST_POINTS, WordVectors
+from gpuparse.scoring.word_vectors import ARC_TERMS, MOST_POINTS, SIBLING_TERMS, WordVectors
 
 _MOST_HIDDEN = EXACT_BELOW // 127**2  # numbers whose products with 8 bits float32 sums exactly
 
@@ -43,12 +43,39 @@ def vector_arc_scores(
         of direction and distance besides, and words' vectors may come from a hidden layer.
     """
     if choose_engine(backend, device_of(batch)) == "torch":
-        tensors = as_tensors(batch)
-        return TorchVectors(vectors, tensors.values.device).nodes(tensors).arcs(is_learned)
+        return _torch_nodes(batch, vectors).arcs(is_learned)
+    return _native_pairs(batch, vectors, False, is_learned)
+
+
+def vector_sibling_scores(
+    batch: AnyBatch, vectors: WordVectors, *, is_learned: bool = False, backend: str = "auto"
+) -> Tensor:
+    """What word vectors add to the scores of all modifiers with an inner sibling.
+
+    Args: as in `vector_arc_scores`; vectors: that score siblings.
+    Returns: (B, N, N): [b, s, m] is the modifier m with the inner sibling s, of any head; types and
+        equality as in `vector_arc_scores`. Row 0, column 0, the diagonal and padding hold nothing
+        of use.
+    Cost: PS multiplications a pair, beside the words' vectors.
+    Source: as `vector_arc_scores`; differs: pairs of words that are no arcs.
+    """
+    if choose_engine(backend, device_of(batch)) == "torch":
+        return _torch_nodes(batch, vectors).siblings(is_learned)
+    return _native_pairs(batch, vectors, True, is_learned)
+
+
+def _torch_nodes(batch: AnyBatch, vectors: WordVectors) -> "SentenceVectors":
+    tensors = as_tensors(batch)
+    return TorchVectors(vectors, tensors.values.device).nodes(tensors)
+
+
+def _native_pairs(
+    batch: AnyBatch, vectors: WordVectors, of_siblings: bool, is_learned: bool
+) -> Tensor:
     arrays = as_arrays(batch)
     shape = len(arrays), arrays.n_nodes, arrays.n_nodes
     out = np.zeros(shape, np.float32 if is_learned else np.float64)
-    native.call("score_vectors_batch", sentences_of(arrays), vectors, out)
+    native.call("score_vectors_batch", sentences_of(arrays), vectors, of_siblings, out)
     return torch.from_numpy(out)
 
 
@@ -59,6 +86,8 @@ class TorchVectors:
         self.vectors, self.device = vectors, device
         plan = vectors.plan
         self.n_arc, self.has_labels = vectors.arcs.shape[1], len(vectors.labels) > 0
+        self.has_siblings = len(vectors.siblings) > 0
+        self.first_label = self.n_arc + vectors.siblings.shape[1]  # of the columns
         self._places = self.on_device(plan.places).long()
         self._table, self._scales = self.on_device(vectors.table), self.on_device(vectors.scales)
         self._bias = self.on_device(vectors.bias)
@@ -71,7 +100,10 @@ class TorchVectors:
         self._shifts = [
             self.on_device(shifts) for shifts in (vectors.head_shifts, vectors.modifier_shifts)
         ]
-        self.arc_terms = [self.on_device(getattr(vectors, name)).double() for name in ARC_TERMS]
+        self.arc_terms, self.sibling_terms = (
+            [self.on_device(getattr(vectors, name)).double() for name in names]
+            for names in (ARC_TERMS, SIBLING_TERMS)
+        )
         self.label_terms = [
             *(
                 self.on_device(term).double().permute(1, 0, 2).reshape(term.shape[1], 2 * len(term))
@@ -122,9 +154,28 @@ class SentenceVectors:
 
     def arcs(self, is_learned: bool = False) -> Tensor:
         """(B, N, N) of all arcs, as `vector_arc_scores`."""
-        n = self.of.n_arc
-        heads, modifiers = self.heads[..., :n], self.modifiers[..., :n].transpose(1, 2)
-        products, of_heads, of_modifiers, constants = self.of.arc_terms
+        scores, vectors = self._pairs(slice(0, self.of.n_arc), self.of.arc_terms), self.of.vectors
+        if is_learned:
+            return (scores * vectors.arc_unit).float()
+        return points(scores, vectors.arc_multiplier, vectors.arc_shift)
+
+    def siblings(self, is_learned: bool = False) -> Tensor:
+        """(B, N, N) of all modifiers with an inner sibling, as `vector_sibling_scores`."""
+        columns = slice(self.of.n_arc, self.of.first_label)
+        scores, vectors = self._pairs(columns, self.of.sibling_terms), self.of.vectors
+        if is_learned:
+            return (scores * vectors.sibling_unit).float()
+        return points(scores, vectors.sibling_multiplier, vectors.sibling_shift)
+
+    def sibling_parts(self, is_learned: bool = False) -> Tensor:
+        """(B, N, N, N), [b, h, m, s]: the same under every head, 0 without an inner sibling."""
+        return under_every_head(self.siblings(is_learned).double())
+
+    def _pairs(self, columns: slice, terms: list[Tensor]) -> Tensor:
+        """(B, N, N) scores of pairs of words, by some columns of their vectors."""
+        heads = self.heads[..., columns]
+        modifiers = self.modifiers[..., columns].transpose(1, 2)
+        products, of_heads, of_modifiers, constants = terms
         scores = torch.zeros(
             *heads.shape[:2], heads.shape[1], dtype=torch.float64, device=heads.device
         )
@@ -134,14 +185,11 @@ class SentenceVectors:
             found = (heads * products[c] + of_modifiers[c]) @ modifiers
             found += (heads @ of_heads[c] + constants[c]).unsqueeze(2)
             scores = torch.where(combination == c, found, scores)
-        vectors = self.of.vectors
-        if is_learned:
-            return (scores * vectors.arc_unit).float()
-        return points(scores, vectors.arc_multiplier, vectors.arc_shift)
+        return scores
 
     def labels(self, b: Tensor, h: Tensor, m: Tensor, is_learned: bool = False) -> Tensor:
         """(..., labels) of the arcs h -> m of sentences b, each (...); padded as those frozen."""
-        n = self.of.n_arc
+        n = self.of.first_label
         head, modifier = self.heads[b, h][..., n:], self.modifiers[b, m][..., n:]
         products, of_heads, of_modifiers, constants = self.of.label_terms
         scores = (head * modifier) @ products.T + head @ of_heads.T + modifier @ of_modifiers.T
@@ -149,7 +197,7 @@ class SentenceVectors:
 
     def labels_of_heads(self, b: Tensor, h: Tensor, is_learned: bool = False) -> Tensor:
         """(G, N, labels) of all arcs from the heads h of sentences b, each (G,)."""
-        n = self.of.n_arc
+        n = self.of.first_label
         head, modifiers = self.heads[b, h][:, n:], self.modifiers[b][..., n:]
         products, of_heads, of_modifiers, constants = self.of.label_terms
         scores = modifiers @ (head.unsqueeze(1) * products + of_modifiers).transpose(1, 2)
@@ -169,6 +217,15 @@ class SentenceVectors:
         gap = nodes.unsqueeze(0) - nodes.unsqueeze(1)
         bucket = torch.from_numpy(plan.buckets)[(gap.abs() - 1).clamp(0, len(plan.buckets) - 1)]
         return bucket + plan.n_buckets * (gap < 0)
+
+
+def under_every_head(pairs: Tensor) -> Tensor:
+    """(B, N, N, N) scores [b, h, m, s] of siblings by those of pairs (B, N, N), [b, s, m].
+
+    0 without an inner sibling; cells of no part hold nothing of use.
+    """
+    nodes = torch.arange(pairs.shape[1], device=pairs.device)
+    return pairs.transpose(1, 2).unsqueeze(1).masked_fill(nodes == nodes.view(-1, 1, 1), 0.0)
 
 
 def adding_labels(

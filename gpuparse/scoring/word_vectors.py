@@ -7,6 +7,9 @@ distance, the score of an arc is a product of both vectors with numbers of c, an
     sum_k arcs[c, k] u_k v_k + sum_k arc_heads[c, k] u_k + sum_k arc_modifiers[c, k] v_k
         + arc_constants[c]
 
+A modifier and its inner sibling, on the same side of a head, are scored alike, by columns of their
+own: the sibling's of u, the modifier's of v.
+
 Labels have further columns of the vectors, and numbers of the label in place of those of c. The
 score of the arc's best label is subtracted from those of all: labels are learned for gold arcs
 alone, so that only differences between labels of one arc mean anything.
@@ -30,8 +33,17 @@ GROUP = 4  # hidden numbers that one instruction multiplies
 MOST_NETWORKS = 64
 LABEL_LANES = 16  # labels are padded to a multiple of this
 ARC_TERMS = ("arcs", "arc_heads", "arc_modifiers", "arc_constants")
+SIBLING_TERMS = ("siblings", "sibling_heads", "sibling_modifiers", "sibling_constants")
 LABEL_TERMS = ("labels", "label_heads", "label_modifiers", "label_constants")
+_TERMS = {"arc": ARC_TERMS, "sibling": SIBLING_TERMS, "label": LABEL_TERMS}
 POINTS = 1024.0  # of a score a unit of cost, where no templates are added
+
+NO_SIBLINGS: dict[str, Any] = {
+    "siblings": np.zeros((0, 0), np.int8), "sibling_heads": np.zeros((0, 0), np.int16),
+    "sibling_modifiers": np.zeros((0, 0), np.int16), "sibling_constants": np.zeros(0, np.int32),
+    "sibling_multiplier": 0, "sibling_shift": 0, "sibling_unit": 0.0,
+}  # fmt: skip
+"""What `WordVectors` have of siblings that they do not score."""
 
 _LARGEST_ACTIVATION, _LARGEST_NUMBER = 127, 127  # of hidden numbers; of vectors and of weights
 _LARGEST_WORD = 32767
@@ -49,9 +61,9 @@ _PERCENTILE = 99.9  # of the numbers at nodes; larger ones are cut to the end of
 class VectorWeights(NamedTuple):
     """Word vectors as learned, float32: R rows, H hidden numbers a role, Q numbers a vector.
 
-    Of Q the first P score arcs, the last PL labels. H = 0: no hidden layer, and the width W of a
-    row is 2 Q instead of 2 H; its first half is of the head. C: combinations, direction * buckets
-    + bucket.
+    Of Q the first P score arcs, the next PS siblings, the last PL labels. H = 0: no hidden layer,
+    and the width W of a row is 2 Q instead of 2 H; its first half is of the head. C: combinations,
+    direction * buckets + bucket. Without siblings there are no rows of them.
     """
 
     table: np.ndarray  # (R, W)
@@ -59,6 +71,7 @@ class VectorWeights(NamedTuple):
     heads: np.ndarray  # (H, Q)
     modifiers: np.ndarray  # (H, Q)
     arcs: np.ndarray  # (C, 3 P + 1): of products, of heads, of modifiers, constant
+    siblings: np.ndarray  # (C, 3 PS + 1)
     labels: np.ndarray  # (L, 3 PL + 1)
 
     @property
@@ -67,29 +80,39 @@ class VectorWeights(NamedTuple):
         return (self.arcs.shape[1] - 1) // 3
 
     @property
+    def n_sibling(self) -> int:
+        """PS."""
+        return (self.siblings.shape[1] - 1) // 3
+
+    @property
     def n_label(self) -> int:
         """PL."""
         return (self.labels.shape[1] - 1) // 3
+
+    @property
+    def cuts(self) -> list[int]:
+        """The columns that begin those of siblings and of labels."""
+        return [self.n_arc, self.n_arc + self.n_sibling]
 
 
 def merged(networks: Sequence[VectorWeights]) -> VectorWeights:
     """One network whose scores are the means of those of several with the same sizes and rows."""
     if len(networks) == 1:
         return networks[0]
-    n_arc = networks[0].n_arc
+    cuts = networks[0].cuts
 
-    def joined(arrays: Sequence[np.ndarray], cut: int) -> np.ndarray:
-        """(..., columns): those before the cut of all arrays, and then the others."""
-        parts = [*(a[..., :cut] for a in arrays), *(a[..., cut:] for a in arrays)]
-        return np.concatenate(parts, -1)
+    def joined(arrays: Sequence[np.ndarray], cuts: Sequence[int]) -> np.ndarray:
+        """(..., columns): those before the first cut of all arrays, then those up to the next."""
+        runs = zip(*(np.split(a, cuts, -1) for a in arrays), strict=True)
+        return np.concatenate([part for run in runs for part in run], -1)
 
     def of_nodes(arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Tables or biases: what a node has as head, and then as modifier."""
         half = arrays[0].shape[-1] // 2
         if len(networks[0].heads):
-            return joined(arrays, half)
+            return joined(arrays, [half])
         roles = ([a[..., :half] for a in arrays], [a[..., half:] for a in arrays])
-        return np.concatenate([joined(role, n_arc) for role in roles], -1)
+        return np.concatenate([joined(role, cuts) for role in roles], -1)
 
     def of_matrices(arrays: Sequence[np.ndarray]) -> np.ndarray:
         """(k H, k Q), zero between hidden numbers and vectors of different networks."""
@@ -97,7 +120,7 @@ def merged(networks: Sequence[VectorWeights]) -> VectorWeights:
         apart = [np.zeros((hidden * len(arrays), q), a.dtype) for a in arrays]
         for i, (matrix, array) in enumerate(zip(apart, arrays, strict=True)):
             matrix[i * hidden : (i + 1) * hidden] = array
-        return joined(apart, n_arc)
+        return joined(apart, cuts)
 
     def of_terms(arrays: Sequence[np.ndarray]) -> np.ndarray:
         size = (arrays[0].shape[1] - 1) // 3
@@ -105,19 +128,19 @@ def merged(networks: Sequence[VectorWeights]) -> VectorWeights:
         constants = sum(a[:, -1:] for a in arrays)
         return np.concatenate([*terms, constants], 1) / np.float32(len(arrays))
 
-    table, bias, heads, modifiers, arcs, labels = zip(*networks, strict=True)
+    table, bias, heads, modifiers, arcs, siblings, labels = zip(*networks, strict=True)
     return VectorWeights(
         of_nodes(table), of_nodes(bias), of_matrices(heads), of_matrices(modifiers),
-        of_terms(arcs), of_terms(labels),
+        of_terms(arcs), of_terms(siblings), of_terms(labels),
     )  # fmt: skip
 
 
 class WordVectors(NamedTuple):
     """Word vectors as whole numbers: the struct of native/api/vectors.h.
 
-    Sizes are those of `VectorWeights`, H, P and PL rounded up to multiples of BLOCK, Q = P + PL,
-    and L to one of LABEL_LANES; numbers beyond are 0, and labels beyond repeat the first. Without
-    labels PL and L are 0.
+    Sizes are those of `VectorWeights`, H, P, PS and PL rounded up to multiples of BLOCK,
+    Q = P + PS + PL, and L to one of LABEL_LANES; numbers beyond are 0, and labels beyond repeat the
+    first. Without labels PL and L are 0. Without siblings PS is 0, and their arrays have no rows.
     """
 
     plan: VectorPlan
@@ -134,6 +157,10 @@ class WordVectors(NamedTuple):
     arc_heads: np.ndarray  # (C, P) int16
     arc_modifiers: np.ndarray  # (C, P) int16
     arc_constants: np.ndarray  # (C,) int32
+    siblings: np.ndarray  # (C, PS) int8
+    sibling_heads: np.ndarray  # (C, PS) int16
+    sibling_modifiers: np.ndarray  # (C, PS) int16
+    sibling_constants: np.ndarray  # (C,) int32
     labels: np.ndarray  # (PL / 2, L, 2) int8: [k, l, j] is of number 2 * k + j
     label_heads: np.ndarray  # (PL / 2, L, 2) int16
     label_modifiers: np.ndarray  # the same
@@ -143,27 +170,34 @@ class WordVectors(NamedTuple):
     arc_multiplier: int
     arc_shift: int
     arc_unit: float
+    sibling_multiplier: int
+    sibling_shift: int
+    sibling_unit: float
     label_multiplier: int
     label_shift: int
     label_unit: float
 
     def with_points(self, arc_points: float, label_points: float) -> "WordVectors":
-        """The same vectors, whose scores count more or less.
+        """The same vectors, whose scores count more or less; those of siblings as those of arcs.
 
         Args: as in `frozen`.
         Raises: ScoreError: scores would be too large to be added to those of templates.
         """
         arc_multiplier, arc_shift = _fraction(self.arc_unit * arc_points)
+        sibling_multiplier, sibling_shift = _fraction(self.sibling_unit * arc_points)
         label_multiplier, label_shift = _fraction(self.label_unit * label_points)
         return self._replace(
             arc_multiplier=arc_multiplier, arc_shift=arc_shift,
+            sibling_multiplier=sibling_multiplier, sibling_shift=sibling_shift,
             label_multiplier=label_multiplier, label_shift=label_shift,
         )  # fmt: skip
 
     def with_units(self, arc_factor: float, label_factor: float) -> "WordVectors":
         """The same vectors, whose scores count as many times as much beside learned weights."""
         return self._replace(
-            arc_unit=self.arc_unit * arc_factor, label_unit=self.label_unit * label_factor
+            arc_unit=self.arc_unit * arc_factor,
+            sibling_unit=self.sibling_unit * arc_factor,
+            label_unit=self.label_unit * label_factor,
         )
 
 
@@ -190,17 +224,22 @@ def frozen(
         )
     weights = _padded(weights)
     layer, vectors = _freeze_layer(weights, _node_sums(weights, plan, batch))
-    n_arc, scales = weights.n_arc, vectors.pop("scales")
-    arcs, arc_unit = _freeze_products(weights.arcs, *(scale[:n_arc] for scale in scales))
-    labels, label_unit = _freeze_products(weights.labels, *(scale[n_arc:] for scale in scales))
+    scales = zip(*(np.split(scale, weights.cuts) for scale in vectors.pop("scales")), strict=True)
+    of_arcs, of_siblings, of_labels = scales
+    arcs, arc_unit = _freeze_products(weights.arcs, *of_arcs)
+    siblings, sibling_unit = _freeze_products(weights.siblings, *of_siblings)
+    labels, label_unit = _freeze_products(weights.labels, *of_labels)
     terms: dict[str, Any] = dict(zip(ARC_TERMS, arcs, strict=True))
+    terms |= dict(zip(SIBLING_TERMS, siblings, strict=True))
     terms |= dict(zip(LABEL_TERMS, _label_blocks(*labels), strict=True))
     matrices = vectors["heads"], vectors["modifiers"]
     counts = range(MOST_NETWORKS, 1, -1)
-    networks = next((n for n in counts if _are_apart(n, matrices, n_arc)), 1)
+    networks = next((n for n in counts if _are_apart(n, matrices, weights.cuts)), 1)
     made = WordVectors(
         plan, **layer, **vectors, **terms, networks=networks, arc_multiplier=0, arc_shift=0,
-        arc_unit=arc_unit, label_multiplier=0, label_shift=0, label_unit=label_unit,
+        arc_unit=arc_unit, sibling_multiplier=0, sibling_shift=0,
+        sibling_unit=sibling_unit if weights.n_sibling else 0.0,
+        label_multiplier=0, label_shift=0, label_unit=label_unit,
     )  # fmt: skip
     return _checked(made.with_points(arc_points, label_points))
 
@@ -262,20 +301,24 @@ def added(
             of_networks = _by_hidden(getattr(each.vectors, f"{name}s"))
             matrices[k][np.ix_(at.hidden, at.columns)] = of_networks
             shifts[k, at.columns] = getattr(each.vectors, f"{name}_shifts")
-    arcs, labels = (
+    arcs, siblings, labels = (
         [(_scored(each, name), at.runs[run]) for each, at in zip(addends, places, strict=True)]
-        for run, name in enumerate(("arc", "label"))
+        for run, name in enumerate(("arc", "sibling", "label"))
     )
     whole_arcs, arc_unit = _add_terms(arcs, (2 * plan.n_buckets, runs[0]))
+    n_siblings = 2 * plan.n_buckets if runs[1] else 0
+    whole_siblings, sibling_unit = _add_terms(siblings, (n_siblings, runs[1]))
     n_labels = max(len(each.label_order) for each in addends)
-    whole_labels, label_unit = _add_terms(labels, (n_labels, runs[1]))
+    whole_labels, label_unit = _add_terms(labels, (n_labels, runs[2]))
     terms: dict[str, Any] = dict(zip(ARC_TERMS, whole_arcs, strict=True))
+    terms |= dict(zip(SIBLING_TERMS, whole_siblings, strict=True))
     terms |= dict(zip(LABEL_TERMS, _label_blocks(*whole_labels), strict=True))
     made = WordVectors(
         plan, **_add_layers(addends, places, plan, hidden or sum(runs)),
         heads=_by_group(matrices[0]), modifiers=_by_group(matrices[1]),
         networks=networks if hidden else 1, head_shifts=shifts[0], modifier_shifts=shifts[1],
-        **terms, arc_multiplier=0, arc_shift=0, arc_unit=arc_unit, label_multiplier=0,
+        **terms, arc_multiplier=0, arc_shift=0, arc_unit=arc_unit, sibling_multiplier=0,
+        sibling_shift=0, sibling_unit=sibling_unit if runs[1] else 0.0, label_multiplier=0,
         label_shift=0, label_unit=label_unit,
     )  # fmt: skip
     return _checked(made.with_points(arc_points, label_points))
@@ -283,7 +326,8 @@ def added(
 
 def _network_sizes(vectors: WordVectors) -> list[int]:
     """Hidden numbers of each network, and its numbers of vectors by what they score."""
-    sizes = len(vectors.heads) * GROUP, vectors.arcs.shape[1], 2 * len(vectors.labels)
+    of_pairs = vectors.arcs.shape[1], vectors.siblings.shape[1]
+    sizes = len(vectors.heads) * GROUP, *of_pairs, 2 * len(vectors.labels)
     return [size // vectors.networks for size in sizes]
 
 
@@ -308,9 +352,9 @@ def _places(vectors: WordVectors, first: int, networks: int, sizes: Sequence[int
 
 
 def _scored(addend: Addend, kind: str) -> list[np.ndarray]:
-    """What an addend adds to the terms of "arc" or "label" scores; nothing without labels."""
-    of, names = addend.vectors, ARC_TERMS if kind == "arc" else LABEL_TERMS
-    value = addend.arc_value if kind == "arc" else addend.label_value
+    """What an addend adds to the terms of arcs, siblings or labels; nothing if it scores none."""
+    of, names = addend.vectors, _TERMS[kind]
+    value = addend.label_value if kind == "label" else addend.arc_value
     value *= getattr(of, f"{kind}_multiplier") / 2.0 ** getattr(of, f"{kind}_shift")
     *of_numbers, constants = (getattr(of, name) for name in names)
     if kind == "label":
@@ -393,7 +437,7 @@ def check_vectors(vectors: WordVectors) -> None:
         raise ValueError("sums of rows are too large")
     matrices, networks = (vectors.heads, vectors.modifiers), vectors.networks
     if networks != 1 and not (
-        1 < networks <= MOST_NETWORKS and _are_apart(networks, matrices, vectors.arcs.shape[1])
+        1 < networks <= MOST_NETWORKS and _are_apart(networks, matrices, _cuts(vectors))
     ):
         raise ValueError("networks are not apart")
     for matrix in matrices:
@@ -402,6 +446,7 @@ def check_vectors(vectors: WordVectors) -> None:
             raise ValueError("sums of hidden numbers are too large")
     scores = {
         "arc": tuple(getattr(vectors, name) for name in ARC_TERMS),
+        "sibling": tuple(getattr(vectors, name) for name in SIBLING_TERMS),
         "label": (
             *(_by_label(getattr(vectors, name)) for name in LABEL_TERMS[:3]),
             vectors.label_constants,
@@ -417,19 +462,23 @@ def check_vectors(vectors: WordVectors) -> None:
             raise ValueError(f"{name}_unit is not a number from 0 on")
 
 
-def _are_apart(networks: int, matrices: Sequence[np.ndarray], n_arc: int) -> bool:
+def _cuts(vectors: WordVectors) -> list[int]:
+    """The columns that begin those of siblings and of labels."""
+    n_arc = vectors.arcs.shape[1]
+    return [n_arc, n_arc + vectors.siblings.shape[1]]
+
+
+def _are_apart(networks: int, matrices: Sequence[np.ndarray], cuts: Sequence[int]) -> bool:
     """Whether matrices are zero between the hidden numbers and the vectors of different networks.
 
-    All networks have the same sizes, of whole blocks. matrices: (H / GROUP, Q, GROUP).
+    All networks have the same sizes, of whole blocks. matrices: (H / GROUP, Q, GROUP); cuts: of Q.
     """
     groups, q, _ = matrices[0].shape
-    if groups % networks or not groups or n_arc % (BLOCK * networks):
-        return False
-    if (q - n_arc) % (BLOCK * networks):
+    runs = np.diff([0, *cuts, q])
+    if groups % networks or not groups or (runs % (BLOCK * networks)).any():
         return False
     of_row = np.arange(groups) // (groups // networks)
-    sizes = n_arc // networks, (q - n_arc) // networks
-    of_column = np.repeat(np.r_[:networks, :networks], np.repeat(sizes, networks))
+    of_column = np.concatenate([np.repeat(np.arange(networks), run // networks) for run in runs])
     is_between = of_row[:, None] != of_column
     return not any(matrix[is_between].any() for matrix in matrices)
 
@@ -453,12 +502,14 @@ def _check_shapes(vectors: WordVectors) -> None:
     groups, q, _ = vectors.heads.shape
     n_combinations, n_arc = vectors.arcs.shape
     pairs, n_labels, _ = vectors.labels.shape
+    n_sibling = vectors.siblings.shape[1]
+    of_siblings = (2 * vectors.plan.n_buckets if n_sibling else 0, n_sibling)
     of_labels = (pairs, n_labels, 2)
     wanted: dict[str, tuple[type, tuple[int, ...]]] = {
         "table": (np.int8, (n_rows, 2 * (groups * GROUP if groups else q))),
         "scales": (np.uint8, (n_rows,)),
         "bias": (np.int32, (width,)),
-        "heads": (np.int8, (groups, n_arc + 2 * pairs, GROUP)),
+        "heads": (np.int8, (groups, n_arc + n_sibling + 2 * pairs, GROUP)),
         "modifiers": (np.int8, (groups, q, GROUP)),
         "head_shifts": (np.int32, (q,)),
         "modifier_shifts": (np.int32, (q,)),
@@ -466,6 +517,10 @@ def _check_shapes(vectors: WordVectors) -> None:
         "arc_heads": (np.int16, (n_combinations, n_arc)),
         "arc_modifiers": (np.int16, (n_combinations, n_arc)),
         "arc_constants": (np.int32, (n_combinations,)),
+        "siblings": (np.int8, of_siblings),
+        "sibling_heads": (np.int16, of_siblings),
+        "sibling_modifiers": (np.int16, of_siblings),
+        "sibling_constants": (np.int32, of_siblings[:1]),
         "labels": (np.int8, of_labels),
         "label_heads": (np.int16, of_labels),
         "label_modifiers": (np.int16, of_labels),
@@ -475,7 +530,7 @@ def _check_shapes(vectors: WordVectors) -> None:
         array = getattr(vectors, name)
         if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
             raise ValueError(f"{name} has another type or shape than {shape}")
-    sizes = (groups * GROUP, n_arc, 2 * pairs)
+    sizes = (groups * GROUP, n_arc, n_sibling, 2 * pairs)
     if any(size % BLOCK for size in sizes) or n_labels % LABEL_LANES or not n_arc:
         raise ValueError("sizes are not multiples of whole blocks")
     if bool(n_labels) != bool(pairs):
@@ -486,9 +541,12 @@ def _check_shapes(vectors: WordVectors) -> None:
 
 def _padded(weights: VectorWeights) -> VectorWeights:
     """The same weights with zeros up to whole blocks; the table float32, all others float64."""
-    hidden, n_arc, n_label = len(weights.heads), weights.n_arc, weights.n_label
-    sizes = [_whole(n_arc), _whole(n_label)]
-    columns = np.r_[np.arange(n_arc), sizes[0] + np.arange(n_label)]  # of numbers of vectors
+    hidden, given_sizes = len(weights.heads), (weights.n_arc, weights.n_sibling, weights.n_label)
+    sizes = [_whole(size) for size in given_sizes]
+    firsts = [0, sizes[0], sizes[0] + sizes[1]]
+    columns = np.concatenate(  # of numbers of vectors
+        [first + np.arange(size) for first, size in zip(firsts, given_sizes, strict=True)]
+    )
     q = sum(sizes)
     inner = _whole(hidden) if hidden else q
     one = np.arange(hidden) if hidden else columns
@@ -502,7 +560,8 @@ def _padded(weights: VectorWeights) -> VectorWeights:
     for matrix, given in zip(matrices, (weights.heads, weights.modifiers), strict=True):
         matrix[:hidden, columns] = given
     scored = []
-    for given, size in zip((weights.arcs, weights.labels), sizes, strict=True):
+    of_kinds = weights.arcs, weights.siblings, weights.labels
+    for given, size in zip(of_kinds, sizes, strict=True):
         n_given = (given.shape[1] - 1) // 3
         padded = np.zeros((len(given), 3 * size + 1))
         for term in range(3):

@@ -17,7 +17,8 @@ struct VectorPlan {
 };
 
 // Word vectors as whole numbers; see gpuparse/scoring/word_vectors.py, which says what they mean and
-// proves that no sum has more than 32 bits. Without labels label_constants has no numbers.
+// proves that no sum has more than 32 bits. Without labels label_constants has no numbers, and without
+// siblings the arrays of these.
 struct WordVectors {
     const VectorPlan* plan;
     i8_2 table;
@@ -33,6 +34,10 @@ struct WordVectors {
     i16_2 arc_heads;
     i16_2 arc_modifiers;
     i32_1 arc_constants;
+    i8_2 siblings;
+    i16_2 sibling_heads;
+    i16_2 sibling_modifiers;
+    i32_1 sibling_constants;
     i8_3 labels;
     i16_3 label_heads;
     i16_3 label_modifiers;
@@ -40,6 +45,9 @@ struct WordVectors {
     int64_t arc_multiplier;
     int64_t arc_shift;
     double arc_unit;
+    int64_t sibling_multiplier;
+    int64_t sibling_shift;
+    double sibling_unit;
     int64_t label_multiplier;
     int64_t label_shift;
     double label_unit;
@@ -49,24 +57,27 @@ struct WordVectors {
 GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan* plan,
     out_i32_2 found);
 
-// Sizes of vectors that are learned: of the hidden layer, 0 for none, and of what arcs and labels are
-// scored with; labels.
+// Sizes of vectors that are learned: of the hidden layer, 0 for none, and of what arcs, siblings (0: not
+// scored) and labels are scored with; labels.
 struct VectorSizes {
     int64_t hidden;
     int64_t arc;
+    int64_t sibling;
     int64_t label;
     int64_t n_labels;
 };
 
 // Weights that are learned: table (rows, width), and in one array what all words share: bias (width,),
-// heads and modifiers (hidden, columns), pairs (2 n_buckets, 3 arc + 1), labels (n_labels, 3 label + 1).
-// columns: arc + label; width: 2 hidden, or 2 columns without a hidden layer.
+// heads and modifiers (hidden, columns), pairs (2 n_buckets, 3 arc + 1), siblings (2 n_buckets,
+// 3 sibling + 1) unless sibling is 0, labels (n_labels, 3 label + 1). columns: arc + sibling + label;
+// width: 2 hidden, or 2 columns without a hidden layer.
 struct VectorTables {
     f32_2 table;
     f32_1 dense;
 };
 
-// What is learned. loss: 0 structured hinge, 1 conditional likelihood, 2 likelihood of each head alone;
+// What is learned. loss: 0 structured hinge, 1 conditional likelihood, 2 likelihood of each head alone,
+// of which siblings are learned by the first, with projective trees;
 // cost: what a wrong head adds to a score in search; label_loss: the weight of the likelihood of labels;
 // dropout: the probability that a row of a node does not count; seed: of what is dropped.
 struct VectorLearning {
@@ -133,6 +144,6 @@ GPUPARSE(int64_t) score_vector_labels(const Sentences* sentences, const VectorPl
     const VectorSizes* sizes, const VectorTables* tables, i64_1 heads, out_f32_2 labels);
 
 // What word vectors add to the scores of arcs, (B, N, N), [b, h, m], as `score_arcs_batch`: in points
-// for float64, in units of cost for float32.
+// for float64, in units of cost for float32. of_siblings: to those of siblings, [b, s, m].
 GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVectors* vectors,
-    out_any_3 arcs);
+    bool of_siblings, out_any_3 pairs);

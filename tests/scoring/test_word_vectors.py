@@ -8,17 +8,31 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ScoreError
-from gpuparse.features.plan import Plan, compile_arcs, compile_joint_labels, compile_labels
+from gpuparse.features.plan import (
+    Plan,
+    compile_arcs,
+    compile_joint_labels,
+    compile_labels,
+    compile_plan,
+)
 from gpuparse.features.templates import parse_set
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.scoring.labels import best_graph_labels, best_labels
 from gpuparse.scoring.native import make_scorer, make_search, sentences_of
 from gpuparse.scoring.plain import parse_batch, score_batch, tensors_of
 from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import vector_arc_scores
+from gpuparse.scoring.vector_scores import vector_arc_scores, vector_sibling_scores
 from gpuparse.scoring.weights import Weights, hashed_map, joint_labels
 from gpuparse.scoring.word_vectors import WordVectors, check_vectors, frozen, merged
 from tests.samples import random_sentences, template_set_text, treebank_of
-from tests.vectors import float_scores, random_plan, random_weights, whole_scores
+from tests.vectors import (
+    float_scores,
+    float_siblings,
+    random_plan,
+    random_weights,
+    whole_scores,
+    whole_siblings,
+)
 
 SENTENCES = [*random_sentences(3, 4, 9), [], *random_sentences(4, 3, 1)]
 SIZES = [(0, 5, 3), (0, 40, 32), (7, 18, 6), (64, 33, 40), (192, 96, 64)]  # hidden, arc, label
@@ -36,19 +50,19 @@ def sample_batch() -> tuple[Batch, Vocabularies]:
 
 
 def sample_vectors(
-    hidden: int, arc: int, label: int, seed: int = 1, n_labels: int = LABELS
+    hidden: int, arc: int, label: int, seed: int = 1, n_labels: int = LABELS, sibling: int = 0
 ) -> tuple[Batch, WordVectors]:
     random = np.random.default_rng(seed)
     batch, _, train = sample_batch()
     plan = random_plan(random, batch, [0, -1, 2, 0, 1, -3, 0], 30)
-    weights = random_weights(random, plan, hidden, arc, label, n_labels)
+    weights = random_weights(random, plan, hidden, arc, label, n_labels, sibling)
     return batch, frozen(weights, plan, train)
 
 
 def extreme_vectors(hidden: int, seed: int) -> tuple[Batch, WordVectors]:
     """Vectors whose numbers all lie at the ends of their ranges."""
     random = np.random.default_rng(seed)
-    batch, vectors = sample_vectors(hidden, 64, 32, seed)
+    batch, vectors = sample_vectors(hidden, 64, 32, seed, sibling=64)
 
     def ends(array: np.ndarray, end: int) -> np.ndarray:
         return random.choice([-end, end], array.shape).astype(array.dtype)
@@ -57,7 +71,7 @@ def extreme_vectors(hidden: int, seed: int) -> tuple[Batch, WordVectors]:
     vectors = vectors._replace(
         **{
             name: ends(getattr(vectors, name), 127)
-            for name in ("table", "heads", "modifiers", "arcs")
+            for name in ("table", "heads", "modifiers", "arcs", "siblings")
         },
         scales=np.full_like(vectors.scales, 255),
         labels=ends(vectors.labels, 127),
@@ -67,7 +81,14 @@ def extreme_vectors(hidden: int, seed: int) -> tuple[Batch, WordVectors]:
         modifier_shifts=random.integers(0, 14, vectors.modifier_shifts.shape).astype(np.int32),
         **{
             name: ends(getattr(vectors, name), most)
-            for name in ("arc_heads", "arc_modifiers", "label_heads", "label_modifiers")
+            for name in (
+                "arc_heads",
+                "arc_modifiers",
+                "sibling_heads",
+                "sibling_modifiers",
+                "label_heads",
+                "label_modifiers",
+            )
         },
     )
     check_vectors(vectors)
@@ -83,6 +104,40 @@ def assert_scores(batch: Batch, vectors: WordVectors) -> None:
         h, m = np.nonzero(~np.eye(n + 1, dtype=bool) & (np.arange(n + 1) > 0))
         for name, scores in forms.items():
             assert np.array_equal(scores[b][h, m], np.array(arcs)[h, m]), name
+
+
+def assert_siblings(batch: Batch, vectors: WordVectors) -> None:
+    forms = {
+        name: vector_sibling_scores(batch, vectors, backend=name).numpy()
+        for name in ("cpu", "torch")
+    }
+    for b, n in enumerate(batch.lengths.tolist()):
+        siblings = whole_siblings(vectors, batch, b)
+        s, m = np.nonzero(~np.eye(n + 1, dtype=bool) & (np.arange(n + 1) > 0))
+        for name, scores in forms.items():
+            assert np.array_equal(scores[b][s, m], np.array(siblings)[s, m]), name
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("sibling", [3, 64])
+def test_sibling_scores_are_those_by_definition(sizes: tuple[int, int, int], sibling: int) -> None:
+    batch, vectors = sample_vectors(*sizes, sibling=sibling)
+    check_vectors(vectors)
+    assert_scores(batch, vectors)
+    assert_siblings(batch, vectors)
+    ours, theirs = (
+        vector_sibling_scores(batch, vectors, is_learned=True, backend=name)
+        for name in ("cpu", "torch")
+    )
+    for b, n in enumerate(batch.lengths.tolist()):
+        s, m = np.nonzero(~np.eye(n + 1, dtype=bool) & (np.arange(n + 1) > 0))
+        assert torch.equal(ours[b, s, m], theirs[b, s, m])
+
+
+def test_siblings_that_are_not_scored_have_no_scores() -> None:
+    batch, vectors = sample_vectors(7, 18, 6)
+    with pytest.raises(ValueError, match="sizes of arrays"):
+        vector_sibling_scores(batch, vectors, backend="cpu")
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -106,6 +161,7 @@ def test_arc_scores_are_those_by_definition(sizes: tuple[int, int, int]) -> None
 def test_numbers_at_the_ends_of_their_ranges_are_summed_exactly(hidden: int) -> None:
     for seed in range(3):
         assert_scores(*extreme_vectors(hidden, seed))
+        assert_siblings(*extreme_vectors(hidden, seed))
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -113,14 +169,19 @@ def test_whole_numbers_are_near_the_learned_ones(sizes: tuple[int, int, int]) ->
     random = np.random.default_rng(2)
     *_, train = sample_batch()
     plan = random_plan(random, train, [0, -1, 2, 0, 1], 30)
-    weights = random_weights(random, plan, *sizes, LABELS)
+    weights = random_weights(random, plan, *sizes, LABELS, 12)
     vectors = frozen(weights, plan, train, arc_points=100.0, label_points=100.0)
+    exact: list[list[np.ndarray]] = [[], [], []]
+    near: list[list[np.ndarray]] = [[], [], []]
     for b in range(4):
-        floats = float_scores(weights, plan, train, b)
-        wholes = (np.array(part) / 100 for part in whole_scores(vectors, train, b))
-        for exact, near in zip(floats, wholes, strict=True):
-            error = near[..., : exact.shape[-1]] - exact
-            assert np.sqrt((error**2).mean()) < (0.2 if sizes[0] else 0.05) * exact.std()
+        floats = *float_scores(weights, plan, train, b), float_siblings(weights, plan, train, b)
+        wholes = *whole_scores(vectors, train, b), whole_siblings(vectors, train, b)
+        for kind, (one, other) in enumerate(zip(floats, wholes, strict=True)):
+            exact[kind].append(one.ravel())
+            near[kind].append(np.array(other)[..., : one.shape[-1]].ravel() / 100)
+    for ours, theirs in zip(map(np.concatenate, near), map(np.concatenate, exact), strict=True):
+        error = ours - theirs
+        assert np.sqrt((error**2).mean()) < (0.2 if sizes[0] else 0.05) * theirs.std()
 
 
 def labelled(vectors: WordVectors, dtype: type) -> tuple[Plan, Weights, Weights, object]:
@@ -196,6 +257,41 @@ def test_native_and_plain_parsing_are_equal(dtype: type, decoder: str, alone: bo
     assert np.array_equal(ours, again)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+@pytest.mark.parametrize("decoder", ["eisner_sibling", "hill_climb", "eisner_grand_sibling"])
+def test_native_and_plain_search_add_the_scores_of_siblings(dtype: type, decoder: str) -> None:
+    batch, vectors = sample_vectors(20, 18, 6, sibling=12)
+    vectors = vectors.with_points(60.0, 1.0)  # about as large as the weights of templates
+    _, vocabularies, _ = sample_batch()
+    random = np.random.default_rng(6)
+    text = template_set_text(
+        arc=["h.pos m.pos distance"], sibling=["s.pos m.pos", "h.pos s.pos m.pos"]
+    )
+    text += "grandparent:\n  - templates: [g.pos m.pos]\n"
+    templates = parse_set(text, "set").expanded(set())
+    templates = templates.only(DECODERS[decoder].parts)
+    is_higher = DECODERS[decoder].is_higher_order
+    plan = compile_plan(templates, vocabularies, higher=is_higher)
+    features = hashed_map(1 << 14, plan.dense_lines)
+    weights = Weights(random.integers(-99, 99, (features.n_rows, 1)).astype(dtype))
+    some = batch.select(np.flatnonzero(batch.lengths))
+    options = {"single_root": False, "min_gain": 0.5}
+    search = make_search(decoder, **options)
+    found = {}
+    for name, given in (("with", vectors), ("without", vectors._replace(sibling_multiplier=0))):
+        scorer = make_scorer(plan, weights, features.rows, None, given)
+        found[name], plain = (np.full(batch.values.shape[1], -1, np.int64) for _ in range(2))
+        trees = found[name]
+        native.call("parse_batch", sentences_of(some), scorer, search, None, trees, None, None)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(native, "is_available", lambda: False)
+            scorer = make_scorer(plan, weights, features.rows, None, given)
+            again = make_search(decoder, **options)
+            parse_batch(sentences_of(some), scorer, again, None, plain, None, None)
+        assert np.array_equal(found[name], plain), name
+    assert not np.array_equal(found["with"], found["without"])
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.float32])
 @pytest.mark.parametrize("n_labels", [1, 5, 16, 37])
 def test_labels_of_trees_and_graphs(dtype: type, n_labels: int) -> None:
@@ -254,6 +350,11 @@ def test_labels_of_trees_and_graphs(dtype: type, n_labels: int) -> None:
         ("arc_multiplier", lambda _: (1 << 30) + 1, "arc scores have a multiplier"),
         ("label_multiplier", lambda _: -1, "multiplier"),
         ("arc_unit", lambda _: float("nan"), "arc_unit"),
+        ("siblings", lambda a: a.astype(np.int16), "siblings has another type or shape"),
+        ("sibling_modifiers", lambda a: np.full_like(a, 32767), "products are too large"),
+        ("sibling_constants", lambda a: np.full_like(a, 1 << 30), "sums of products"),
+        ("sibling_shift", lambda _: 63, "sibling scores have a multiplier"),
+        ("sibling_unit", lambda _: -1.0, "sibling_unit"),
         (
             "plan",
             lambda p: p._replace(places=np.full_like(p.places, 30)),
@@ -262,7 +363,7 @@ def test_labels_of_trees_and_graphs(dtype: type, n_labels: int) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(name, change, message) -> None:
-    _, vectors = sample_vectors(64, 33, 40)
+    _, vectors = sample_vectors(64, 33, 40, sibling=12)
     with pytest.raises(ValueError, match=message):
         check_vectors(vectors._replace(**{name: change(getattr(vectors, name))}))
 
@@ -294,11 +395,13 @@ def test_the_scores_of_merged_networks_are_the_means_of_theirs(sizes: tuple[int,
     random = np.random.default_rng(8)
     *_, batch = sample_batch()
     plan = random_plan(random, batch, [0, -1, 2], 20)
-    networks = [random_weights(random, plan, *sizes, LABELS) for _ in range(3)]
+    networks = [random_weights(random, plan, *sizes, LABELS, 10) for _ in range(3)]
     for b in range(3):
         arcs, labels = float_scores(merged(networks), plan, batch, b)
         found = [float_scores(network, plan, batch, b) for network in networks]
         np.testing.assert_allclose(arcs, sum(each[0] for each in found) / 3, rtol=1e-4, atol=1e-3)
+        siblings = [float_siblings(each, plan, batch, b) for each in (merged(networks), *networks)]
+        np.testing.assert_allclose(siblings[0], sum(siblings[1:]) / 3, rtol=1e-4, atol=1e-3)
         # Labels are relative to the best one, which differs between networks.
         mean = sum(each[1] - each[1][..., :1] for each in found) / 3
         np.testing.assert_allclose(labels - labels[..., :1], mean, rtol=1e-4, atol=1e-3)
@@ -340,10 +443,11 @@ def test_numbers_between_networks_are_left_out() -> None:
     random = np.random.default_rng(9)
     *_, batch = sample_batch()
     plan = random_plan(random, batch, [0, -1, 2], 20)
-    networks = [random_weights(random, plan, 32, 64, 32, LABELS) for _ in range(3)]
+    networks = [random_weights(random, plan, 32, 64, 32, LABELS, 32) for _ in range(3)]
     vectors = frozen(merged(networks), plan, batch)
     assert vectors.networks == 3
     assert_scores(batch, vectors)
+    assert_siblings(batch, vectors)
     whole = vectors._replace(networks=1)
     check_vectors(whole)
     assert_scores(batch, whole)

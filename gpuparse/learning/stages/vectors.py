@@ -40,6 +40,7 @@ class VectorSizes(NamedTuple):
 
     hidden: int
     arc: int
+    sibling: int
     label: int
     n_labels: int
     n_buckets: int
@@ -48,7 +49,12 @@ class VectorSizes(NamedTuple):
     @property
     def columns(self) -> int:
         """Q: numbers of a vector."""
-        return self.arc + self.label
+        return self.first_label + self.label
+
+    @property
+    def first_label(self) -> int:
+        """The first of the columns that score labels; those of arcs and siblings come before."""
+        return self.arc + self.sibling
 
     @property
     def width(self) -> int:
@@ -60,7 +66,10 @@ class VectorSizes(NamedTuple):
         """Of the arrays of `VectorWeights` but the table, as they follow each other in one."""
         matrix = (self.hidden, self.columns)
         arcs = (2 * self.n_buckets, 3 * self.arc + 1)
-        return [(self.width,), matrix, matrix, arcs, (self.n_labels, 3 * self.label + 1)]
+        siblings = (2 * self.n_buckets if self.sibling else 0, 3 * self.sibling + 1)
+        return [
+            (self.width,), matrix, matrix, arcs, siblings, (self.n_labels, 3 * self.label + 1)
+        ]  # fmt: skip
 
     @property
     def n_dense(self) -> int:
@@ -178,9 +187,11 @@ class VectorStage:
         seed: of initial weights and of what is dropped.
         threads: the result is the same for any.
         device: where torch learns; None: native code does, or torch where there is none.
-    Raises: ConfigError: passive-aggressive steps with a hidden layer.
+    Raises: ConfigError: passive-aggressive steps with a hidden layer, or siblings with another loss
+        than the hinge.
     Source: the loss: Taskar et al. (2003); features with a hidden layer: Kiperwasser & Goldberg
-        (2016), whose cost-augmented hinge this is; the scores, and passive-aggressive steps of one
+        (2016), whose cost-augmented hinge this is, with siblings over the trees of McDonald &
+        Pereira (2006); the scores, and passive-aggressive steps of one
         factor at a time: Lei et al. (2014); differs: a step is of a batch, and of labels too.
     """
 
@@ -204,11 +215,16 @@ class VectorStage:
                 f"word_vectors.optimizer {PASSIVE_AGGRESSIVE}: scores must be linear in factors:"
                 " choose a template set with hidden: 0, or another optimizer"
             )
+        if templates.sibling and config.loss != LOSSES[0]:
+            raise ConfigError(
+                f"word_vectors.loss {config.loss}: siblings are learned by {LOSSES[0]}: choose"
+                " that, or a template set without word_vectors.sibling"
+            )
         templates.times(config.networks)  # refuses too many
         label = templates.label if n_labels else 0
         self.sizes = VectorSizes(
-            templates.hidden, templates.arc, label, n_labels if label else 0, plan.n_buckets,
-            plan.n_rows,
+            templates.hidden, templates.arc, templates.sibling, label, n_labels if label else 0,
+            plan.n_buckets, plan.n_rows,
         )  # fmt: skip
         if not label:
             gold = gold._replace(labels=None)
@@ -371,12 +387,13 @@ def initial_weights(sizes: VectorSizes, seed: int) -> VectorTables:
         return numbers
 
     dense = np.zeros(sizes.n_dense, np.float32)
-    _, heads, modifiers, arcs, labels = sizes.parts(dense)
+    _, heads, modifiers, arcs, siblings, labels = sizes.parts(dense)
     for matrix in (heads, modifiers):
         matrix[:] = draw(matrix.shape, (1.0 / max(sizes.hidden, 1)) ** 0.5)
-    arcs[:, :-1] = draw((len(arcs), 3 * sizes.arc), 0.05)
-    arcs[:, : sizes.arc] *= 4
-    arcs[:, : sizes.arc] += np.float32(0.5)
+    for pairs, size in ((arcs, sizes.arc), (siblings, sizes.sibling)):
+        pairs[:, :-1] = draw((len(pairs), 3 * size), 0.05)
+        pairs[:, :size] *= 4
+        pairs[:, :size] += np.float32(0.5)
     labels[:, :-1] = draw((len(labels), 3 * sizes.label), 0.1)
     return VectorTables(draw((sizes.n_rows, sizes.width), 0.05), dense)
 
