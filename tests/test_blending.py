@@ -20,7 +20,7 @@ from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.labels import best_arc_labels, tree_label_scores
 from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import vector_arc_scores
+from gpuparse.scoring.vector_scores import vector_arc_scores, vector_sibling_scores
 from gpuparse.scoring.word_vectors import GROUP, check_vectors
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.runs import changed, run_config
@@ -149,6 +149,28 @@ def test_scores_are_the_weighted_sum(name: str, tmp_path: Path) -> None:
     of_labels = [each.label_weight * labels_of(each.parser, names) for each in parts]
     assert_sums(labels_of(found, names), of_labels, within)
     assert not found.is_calibrated
+
+
+def test_siblings_are_summed() -> None:
+    """Those of one parser without vectors of siblings are none."""
+    arcs = template_set_text(arc=ARCS, sibling=["s.pos m.pos"])
+    one, other, without = (
+        parser(replace(both(arcs), word_vectors=section), decoder="eisner_sibling", seed=seed)
+        for seed, sibling in ((1, 20), (2, 40), (3, 0))
+        for section in [replace(vectors().word_vectors, sibling=sibling)]
+    )
+    found = blend(shares(one, without, other, weights=(0.6, 0.3, 0.4)))
+    assert found.templates.word_vectors.sibling == found.vectors.siblings.shape[1] > 0
+    batch = found.encode(TEST)
+    scores = [
+        cells(vector_sibling_scores(batch, each.vectors), batch) * each.arc_scale
+        for each in (found, one, other)
+    ]
+    assert_sums(scores[0], [0.6 * scores[1], 0.4 * scores[2]], 0.1)
+    plain = replace(found, vectors=found.vectors._replace(sibling_multiplier=0))
+    assert not np.array_equal(found.parse(TEST).heads, plain.parse(TEST).heads)
+    same = found.parse(TEST, backend="torch")
+    assert np.array_equal(found.parse(TEST).heads, same.heads)
 
 
 @pytest.mark.parametrize("steps", [1, 3])
