@@ -88,27 +88,12 @@ inline Four fold_lanes(Sums sums) {
 #endif
 }
 
-// The sum of all lanes.
-inline int32_t sum_of_lanes(Sums sums) {
-    Four four = fold_lanes(sums);
-    four += __builtin_shufflevector(four, four, 2, 3, 0, 1);
-    return four[0] + four[1];
-}
-
 // The sums of all lanes of four vectors.
 inline Four sums_of_lanes(Sums a, Sums b, Sums c, Sums d) {
     const Four w = fold_lanes(a), x = fold_lanes(b), y = fold_lanes(c), z = fold_lanes(d);
     const Four wx = __builtin_shufflevector(w, x, 0, 4, 1, 5) + __builtin_shufflevector(w, x, 2, 6, 3, 7);
     const Four yz = __builtin_shufflevector(y, z, 0, 4, 1, 5) + __builtin_shufflevector(y, z, 2, 6, 3, 7);
     return __builtin_shufflevector(wx, yz, 0, 1, 4, 5) + __builtin_shufflevector(wx, yz, 2, 3, 6, 7);
-}
-
-// The sum of a[k] * b[k]; count: a multiple of 32.
-inline int32_t dot_words(const int16_t* a, const int16_t* b, int64_t count) {
-    Sums sums = {};
-    for (int64_t k = 0; k < count; k += Lanes<int16_t>::count)
-        sums = add_word_dots(sums, load(a + k), load(b + k));
-    return sum_of_lanes(sums);
 }
 
 // The bytes from an address on, as many as a vector has words.

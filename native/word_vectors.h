@@ -171,8 +171,10 @@ struct SentenceVectors {
         int64_t next = gather(0, 0);
         for (int64_t i = 0; i < nodes; ++i) {
             const int64_t here = next, room = vectors.plan->rows.n0 + ROWS_AT_ONCE, at = i % 2 * room;
-            if (i < n) next = gather(i + 1, (i + 1) % 2);
+            next = i < n ? gather(i + 1, (i + 1) % 2) : 0;
+            const int8_t* const* after = rows + (i + 1) % 2 * room;
             for (int64_t j = 0; j < width; j += LINE_OF_ROW) {
+                for (int64_t r = 0; r < next; ++r) __builtin_prefetch(after[r] + j);
                 const ScaledRows line{rows + at, j, factors + at, here};
                 if (size)
                     cut_sums(line, bias + j, (int32_t)vectors.shift, hidden + i * width + j);
@@ -216,8 +218,7 @@ private:
         }
     }
 
-    // List the rows of a node that are there, and ask for them; returns how many, rounded up by rows
-    // that add nothing.
+    // List the rows of a node that are there; returns how many, rounded up by rows that add nothing.
     int64_t gather(int64_t i, int64_t turn) {
         const WordVectors& vectors = *of;
         const int64_t k = vectors.plan->rows.n0, width = vectors.table.n1;
@@ -229,7 +230,6 @@ private:
             if (row < 0 || row >= vectors.table.n0) continue;
             into[there] = vectors.table.data + row * width;
             factor[there] = vectors.scales.data[row];
-            for (int64_t j = 0; j < width; j += 64) __builtin_prefetch(into[there] + j);
             ++there;
         }
         while (there % ROWS_AT_ONCE) {
