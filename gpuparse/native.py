@@ -48,7 +48,8 @@ BAD_TYPE = -1002
 _FOLDER = Path(__file__).resolve().parent / "_native"
 _SOURCES = Path(__file__).resolve().parent.parent / "native"
 _SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
-_LEVELS = {4: "avx512", 3: "avx2", 2: "baseline"}  # as native/build.py names them
+# As native/build.py names them.
+_LEVELS = {5: "avx512-vnni", 4: "avx512", 3: "avx2", 2: "baseline"}
 
 _DTYPES = {
     "i8": np.int8,

@@ -64,7 +64,7 @@ int64_t level_of(const Processor& p) {
     if (!p.saves_avx512 || !has(p.ebx7, 16) || !has(p.ebx7, 17) || !has(p.ebx7, 28) ||
         !has(p.ebx7, 30) || !has(p.ebx7, 31))
         return 3;  // without AVX-512 F, DQ, CD, BW or VL
-    return 4;
+    return has(p.ecx7, 11) ? 5 : 4;  // with AVX-512 VNNI
 }
 
 }  // namespace
@@ -75,7 +75,11 @@ GPUPARSE(int64_t) compiled_level() {
     return 0;
 #elif defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) && \
     defined(__AVX512DQ__) && defined(__AVX512VL__)
+#if defined(__AVX512VNNI__)
+    return 5;
+#else
     return 4;
+#endif
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__BMI2__)
     return 3;
 #elif defined(__SSE4_2__) && defined(__POPCNT__)

@@ -1,7 +1,7 @@
 """Compile native/*.cpp into the library that gpuparse/native.py loads.
 
     python native/build.py                  # for this machine's processor
-    python native/build.py --levels         # baseline, AVX2 and AVX-512, chosen at run time
+    python native/build.py --levels         # baseline, AVX2, AVX-512 without and with VNNI, chosen at run time
     python native/build.py --target aarch64-macos   # for another system, with zig
     python native/build.py --sanitize       # with address and undefined-behaviour sanitizers
 
@@ -31,7 +31,12 @@ PACKAGE = SOURCES.parent / "gpuparse" / "_native"
 OUTPUT = SOURCES.parent / "build"
 OBJECTS = OUTPUT / "native"
 # The library for each level of x86-64 in a wheel; gpuparse/native.py takes the best that fits.
-LEVELS = {"baseline": "x86-64-v2", "avx2": "x86-64-v3", "avx512": "x86-64-v4"}
+LEVELS = {
+    "baseline": "x86-64-v2",
+    "avx2": "x86-64-v3",
+    "avx512": "x86-64-v4",
+    "avx512-vnni": "x86-64-v4+avx512vnni",
+}
 # The systems that wheels are made for: what zig calls them, and what wheels do.
 TARGETS = {
     "x86_64-linux": ("x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64.manylinux2014_x86_64"),
@@ -116,10 +121,12 @@ def compile_flags(compiler: Sequence[str], march: str, sanitize: bool) -> list[s
     flags = [*FLAGS]
     if march == "native" and not _is_x86(compiler):
         march = ""  # elsewhere the baseline has the vectors that the code uses
-    if march:
-        flags.append(f"-march={march.replace('-', '_') if is_zig(compiler) else march}")
     if is_zig(compiler):
+        flags += [f"-march={march.replace('-', '_')}"] if march else []
         flags.append("-fno-sanitize=undefined")  # zig adds it in some modes
+    elif march:
+        level, *more = march.split("+")
+        flags += [f"-march={level}", *(f"-m{feature}" for feature in more)]
     if sanitize:
         flags += SANITIZERS
     return flags
@@ -152,7 +159,8 @@ def build(
 
     Args:
         name: of the library, without `lib` and its ending.
-        march: the instruction set; "" leaves it to the compiler.
+        march: the instruction set, perhaps with further instructions after "+"; "" leaves it to
+            the compiler.
         sanitize: with the address and undefined-behaviour sanitizers.
         folder: where the library goes, with its headers in `api` and the digest of its sources.
         objects: where compiled files are kept.
@@ -207,7 +215,7 @@ def build(
 
 
 def build_levels(target: str = "", folder: Path = PACKAGE, **options: Any) -> list[Path]:
-    """The libraries of a wheel: three instruction sets on x86-64, one elsewhere.
+    """The libraries of a wheel: four instruction sets on x86-64, one elsewhere.
 
     Args:
         target: one of TARGETS, or "" for this machine.
@@ -225,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = argparse.ArgumentParser(description="Compile gpuparse's native code.")
     parser.add_argument("--march", default="native", help="instruction set (default: native)")
-    parser.add_argument("--levels", action="store_true", help="three libraries, as in wheels")
+    parser.add_argument("--levels", action="store_true", help="four libraries, as in wheels")
     parser.add_argument("--target", choices=TARGETS, help="for wheels; into build/TARGET")
     parser.add_argument("--sanitize", action="store_true", help="into build/sanitized, checked")
     parser.add_argument("--jobs", type=int, help="compilers at a time (default: one a core)")
