@@ -89,6 +89,12 @@ GPUPARSE(int64_t) scan_deps(u8_1 data, i64_2 columns, i64_1 word_starts, out_i64
     return OK;
 }
 
+GPUPARSE(int64_t) find_text(u8_1 data, u8_1 text) {
+    if (data.n0 == 0 || text.n0 == 0) return text.n0 == 0 ? 0 : -1;
+    const void* found = memmem(data.data, (size_t)data.n0, text.data, (size_t)text.n0);
+    return found ? (const uint8_t*)found - data.data : -1;
+}
+
 GPUPARSE(int64_t) first_difference(u8_1 data, i64_2 columns, u8_1 other, i64_2 other_columns,
                                    int64_t column) {
     if (columns.n0 != other_columns.n0 || column < 0 || column >= N_COLUMNS ||

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuparse import native
 from gpuparse.confidence import KBest
 from gpuparse.data.conll import write_graph_predictions, write_predictions
 from gpuparse.data.treebank import Treebank, repeated
@@ -75,7 +76,7 @@ def _other_search(
     """
     if orders is None:
         return {}
-    if not orders.any() and PARSED_WITH.encode() not in treebank.data.tobytes():
+    if not orders.any() and not _has(treebank, PARSED_WITH):
         return {}
     names = np.zeros(3, "S32")
     names[LOWER], names[CHAIN] = model.lower_order().search_decoder, _IN_CHAIN
@@ -89,10 +90,16 @@ def _uncertified(certified: np.ndarray | None, treebank: Treebank) -> dict[str, 
     """
     if certified is None:
         certified = np.ones(len(treebank), np.bool_)
-    if certified.all() and CERTIFIED.encode() not in treebank.data.tobytes():
+    if certified.all() and not _has(treebank, CERTIFIED):
         return {}
     marks = np.where(certified, b"", b"No")
     return {CERTIFIED: np.repeat(marks, np.diff(treebank.word_starts))}
+
+
+def _has(treebank: Treebank, text: str) -> bool:
+    """Whether the bytes of a treebank have a text somewhere."""
+    sought = np.frombuffer(text.encode(), np.uint8)
+    return bool(native.call("find_text", treebank.data, sought) >= 0)
 
 
 def uncertified(n_certified: int, n_sentences: int) -> str:

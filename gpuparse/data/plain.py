@@ -308,6 +308,11 @@ def _misc(text: bytes, w: int, values: np.ndarray, keys: list[bytes]) -> bytes:
     return b"|".join(written) if written or not text else b"_"
 
 
+def find_text(data: np.ndarray, text: np.ndarray) -> int:
+    """The place of the first occurrence of a text in `data`, or -1."""
+    return data.tobytes().find(text.tobytes())
+
+
 def find_strings(
     data: np.ndarray, starts: np.ndarray, stops: np.ndarray, table: Any, ids: np.ndarray
 ) -> int:
@@ -400,7 +405,7 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
     function.__name__: function
     for function in (
         check_tree, mark_nonprojective, check_sentences, choose_acyclic_arcs, count_deps, scan_deps,
-        scan_misc_numbers, first_difference, replaced_size, replace_columns, find_strings,
+        scan_misc_numbers, find_text, first_difference, replaced_size, replace_columns, find_strings,
         add_strings, fill_slots,
     )
 }  # fmt: skip

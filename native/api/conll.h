@@ -76,6 +76,9 @@ GPUPARSE(int64_t) count_deps(u8_1 data, i64_2 columns);
 GPUPARSE(int64_t) scan_deps(u8_1 data, i64_2 columns, i64_1 word_starts, out_i64_1 starts,
                             out_i32_1 heads, out_i64_2 spans, out_i64_2 faults, out_i64_1 counts);
 
+// The place of the first occurrence of a text in `data`; -1 if there is none.
+GPUPARSE(int64_t) find_text(u8_1 data, u8_1 text);
+
 // The first word whose text in a column differs between two treebanks of as many words; -1 if none.
 GPUPARSE(int64_t) first_difference(u8_1 data, i64_2 columns, u8_1 other, i64_2 other_columns,
                                    int64_t column);
