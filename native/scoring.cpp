@@ -1,4 +1,6 @@
 // Exported functions of scores and weight rows.
+#include <time.h>
+
 #include "checks.h"
 #include "labels.h"
 #include "part_rows.h"
@@ -6,6 +8,12 @@
 using namespace gpuparse;
 
 namespace {
+
+double seconds_now() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 // The type of dense scores.
 template<class W> struct DenseType { using type = double; };
@@ -115,6 +123,63 @@ GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVect
     const int64_t result = pairs.dtype == DT_F64 ? score((int32_t)0, (double*)pairs.data)
                                                 : score((float)0, (float*)pairs.data);
     return result == NO_FAILURE ? (int64_t)OK : result;
+}
+
+GPUPARSE(int64_t) time_vectors(const Sentences* sentences, const WordVectors* vectors,
+                               out_f64_1 seconds) {
+    if (!fits(*vectors, *sentences) || seconds.n0 != 4) return BAD_SHAPE;
+    Arena of_vectors;
+    SentenceVectors* const found = make_vectors(*sentences, vectors, of_vectors);
+    if (!found) return NO_MEMORY;
+    for (int64_t stage = 0; stage < 4; ++stage) seconds.data[stage] = 0.0;
+    const int64_t result = for_sentences(*sentences, [&](const Sentence& sentence, Arena& arena) {
+        const int64_t nodes = sentence.n + 1;
+        const View2<int32_t> sums{arena.take_zeros<int32_t>(nodes * nodes), nodes};
+        if (arena.failed()) return false;
+        double before = seconds_now();
+        for (int64_t stage = 0; stage < 4; ++stage) {
+            if (stage == 0) found->find_rows(sentence);
+            if (stage == 1) found->sum_rows(0);
+            if (stage == 2) found->multiply(0);
+            if (stage == 3) add_vector_pairs(*found, arc_pairs(*vectors), arena, sums);
+            const double now = seconds_now();
+            seconds.data[stage] += now - before;
+            before = now;
+        }
+        return true;
+    });
+    return result == NO_FAILURE ? (int64_t)OK : result;
+}
+
+GPUPARSE(int64_t) time_machine(i8_1 memory, int64_t rounds, out_f64_1 per_second) {
+    if (per_second.n0 != 3 || memory.n0 < (int64_t)sizeof(Sums) || !is_between(1, rounds, 1 << 24))
+        return BAD_SHAPE;
+    constexpr int64_t chains = VECTOR_BYTES == 64 ? 16 : 8;  // sums that do not wait for each other
+    Bytes bytes = load(memory.data) & 127;
+    Words words = (Words)bytes;
+    Sums sums[chains] = {};
+    double begin = seconds_now();
+    for (int64_t k = 0; k < rounds; ++k)
+#pragma GCC unroll 16
+        for (int64_t r = 0; r < chains; ++r) sums[r] = add_byte_dots(sums[r], bytes, bytes);
+    double end = seconds_now();
+    per_second.data[0] = (double)(rounds * chains * (int64_t)sizeof(Bytes)) / (end - begin);
+    begin = end;
+    for (int64_t k = 0; k < rounds; ++k)
+#pragma GCC unroll 16
+        for (int64_t r = 0; r < chains; ++r) sums[r] = add_word_dots(sums[r], words, words);
+    end = seconds_now();
+    per_second.data[1] = (double)(rounds * chains * Lanes<int16_t>::count) / (end - begin);
+    begin = end;
+    int64_t read = 0;
+    for (int64_t k = 0; k < rounds; k += memory.n0 / (int64_t)sizeof(Bytes))
+        for (int64_t j = 0; j + 4 * (int64_t)sizeof(Bytes) <= memory.n0; j += 4 * (int64_t)sizeof(Bytes))
+            for (int64_t r = 0; r < 4; ++r, read += (int64_t)sizeof(Bytes))
+                sums[r] += (Sums)load(memory.data + j + r * (int64_t)sizeof(Bytes));
+    per_second.data[2] = (double)read / (seconds_now() - begin);
+    for (int64_t r = 1; r < chains; ++r) sums[0] += sums[r];
+    asm volatile("" : : "m"(sums[0]));  // so that no sum is left out
+    return OK;
 }
 
 GPUPARSE(int64_t) score_siblings_batch(const Sentences* sentences, const Scorer* scorer,

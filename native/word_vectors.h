@@ -163,11 +163,29 @@ struct SentenceVectors {
 
     // Find the vectors of a sentence; only_labels: their numbers that score labels alone.
     void fill(const Sentence& sentence, bool only_labels = false) {
+        const int64_t first = only_labels ? first_of_labels(*of) : 0;
+        find_rows(sentence);
+        sum_rows(first);
+        multiply(first);
+    }
+
+    // The parts of `fill`: the rows of all nodes; numbers of the hidden layer, or without one the vectors'
+    // from `first` on; these from the hidden layer.
+    void find_rows(const Sentence& sentence) {
         n = sentence.n;
+        const VectorPlan& plan = *of->plan;
+        for (int64_t k = 0; k < plan.rows.n0; ++k) {
+            const int32_t* values = sentence.row(plan.rows.data[k]) + plan.offsets.data[k];
+            const int32_t* places = plan.places.data + plan.starts.data[k];
+            const uint64_t size = (uint64_t)plan.sizes.data[k];
+            int32_t* here = found + k * (n + 1);
+            for (int64_t i = 0; i <= n; ++i)
+                here[i] = (uint64_t)(int64_t)values[i] < size ? places[values[i]] : -1;
+        }
+    }
+    void sum_rows(int64_t first) {
         const WordVectors& vectors = *of;
         const int64_t size = hidden_size(vectors), nodes = n + 1, width = vectors.table.n1;
-        const int64_t first = only_labels ? first_of_labels(vectors) : 0;
-        find_rows(sentence);
         int64_t next = gather(0, 0);
         for (int64_t i = 0; i < nodes; ++i) {
             const int64_t here = next, room = vectors.plan->rows.n0 + ROWS_AT_ONCE, at = i % 2 * room;
@@ -182,9 +200,12 @@ struct SentenceVectors {
                     finish_sums(line, i, first);
             }
         }
+    }
+    void multiply(int64_t first) {
+        const int64_t size = hidden_size(*of);
         if (!size) return;
-        multiply(vectors.heads, vectors.head_shifts.data, hidden, first, nodes, heads);
-        multiply(vectors.modifiers, vectors.modifier_shifts.data, hidden + size, first, nodes, modifiers);
+        multiply(of->heads, of->head_shifts.data, hidden, first, n + 1, heads);
+        multiply(of->modifiers, of->modifier_shifts.data, hidden + size, first, n + 1, modifiers);
     }
 
     // Write the numbers that score labels to (n + 1, 2 PL), or read them from there.
@@ -206,17 +227,6 @@ struct SentenceVectors {
 
 private:
     static int64_t hidden_size(const WordVectors& vectors) { return 4 * vectors.heads.n0; }
-    void find_rows(const Sentence& sentence) {
-        const VectorPlan& plan = *of->plan;
-        for (int64_t k = 0; k < plan.rows.n0; ++k) {
-            const int32_t* values = sentence.row(plan.rows.data[k]) + plan.offsets.data[k];
-            const int32_t* places = plan.places.data + plan.starts.data[k];
-            const uint64_t size = (uint64_t)plan.sizes.data[k];
-            int32_t* here = found + k * (n + 1);
-            for (int64_t i = 0; i <= n; ++i)
-                here[i] = (uint64_t)(int64_t)values[i] < size ? places[values[i]] : -1;
-        }
-    }
 
     // List the rows of a node that are there; returns how many, rounded up by rows that add nothing.
     int64_t gather(int64_t i, int64_t turn) {

@@ -338,7 +338,7 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
             label_weights=joint and joint.weights,
             label_sums=joint and np.zeros_like(joint.weights),
         ),
-        "vectors": model.scorer.vectors, "plan": model.label_plan, "n_lines": N_LINES, "seen": 3,
+        "seconds": np.zeros(4), "vectors": model.scorer.vectors, "plan": model.label_plan, "n_lines": N_LINES, "seen": 3,
         "is_predicted": False,
         "wrong": np.zeros(1), "scale": 0.1, "arc_scale": 0.1, "label_scale": 0.1,
         "threshold": 0.01, "max_heads": 3, "least_risk": True,
@@ -360,7 +360,7 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
         "parts": random.integers(0, 2, (4, 6)), "rows": np.zeros((4, 200), np.int64),
         "lines": np.zeros((2, len(model.label_plan.direction)), np.int64),
     }  # fmt: skip
-    if name == "score_vectors_batch":
+    if name in ("score_vectors_batch", "time_vectors"):
         by_name["vectors"] = model.draw_vectors()
         by_name["of_siblings"] = len(by_name["vectors"].siblings) > 0
     if name == "learn_labels":

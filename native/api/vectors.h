@@ -143,6 +143,15 @@ GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan
 GPUPARSE(int64_t) score_vector_labels(const Sentences* sentences, const VectorPlan* plan,
     const VectorSizes* sizes, const VectorTables* tables, i64_1 heads, out_f32_2 labels);
 
+// The seconds that vectors of a batch take, (4,): to find rows of the table, to sum them, to multiply the
+// hidden layer with matrices, to score all arcs. A function for benchmarks.
+GPUPARSE(int64_t) time_vectors(const Sentences* sentences, const WordVectors* vectors,
+    out_f64_1 seconds);
+
+// What this machine does in a second, (3,): multiplications of bytes that are summed, the same of 16-bit
+// numbers, and bytes of `memory` that are read. A function for benchmarks.
+GPUPARSE(int64_t) time_machine(i8_1 memory, int64_t rounds, out_f64_1 per_second);
+
 // What word vectors add to the scores of arcs, (B, N, N), [b, h, m], as `score_arcs_batch`: in points
 // for float64, in units of cost for float32. of_siblings: to those of siblings, [b, s, m].
 GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVectors* vectors,
