@@ -46,6 +46,8 @@ class Work:
         )
 
 
+WORD = 2  # multiplications of bytes in the time of one of 16-bit numbers
+
 # An H100 SXM by its data sheet: 132 multiprocessors of 128 lanes at 1.755 GHz, 3 TB/s reached of
 # 3.35. Its second-level cache: 5.5 TB/s, of which random sectors are assumed to reach 60 %. A
 # phase: one barrier and the loads behind it, assumed. Eight programs a multiprocessor.
@@ -53,6 +55,17 @@ H100 = Machine(
     "H100, on paper",
     bandwidth=3.0e12,
     operations=132 * 128 * 1.755e9,
+    sectors=0.6 * 5.5e12 / SECTOR,
+    phase=0.3e-6,
+    programs=132 * 8,
+)
+
+# The same for word vectors: 1,979 tera-operations of its matrix units on bytes, two of them a
+# multiplication with its sum, and rows of a table that the second-level cache holds, as above.
+H100_BYTES = Machine(
+    "H100, on paper",
+    bandwidth=0.6 * 5.5e12,
+    operations=1979e12 / 2,
     sectors=0.6 * 5.5e12 / SECTOR,
     phase=0.3e-6,
     programs=132 * 8,
@@ -121,6 +134,37 @@ def arc_scores(batch: int, n: int, gathers: float, *, fields: int) -> Work:
     return Work(
         batch * (4.0 * fields * nodes + 4.0 * nodes**2), batch * gathers, batch * gathers, 1.0
     )
+
+
+@dataclass(frozen=True)
+class VectorWork:
+    """What a batch does with word vectors; its operations are multiplications of bytes, summed.
+
+    nodes: words and roots; words; pairs: of a word and a possible head. rows: of the table, of a
+    node, in the mean; width: numbers of a row. columns: numbers of a vector, of which `arc` score
+    arcs and `label` labels; networks: that are multiplied with matrices of their own.
+    """
+
+    nodes: float
+    words: float
+    pairs: float
+    rows: float
+    width: int
+    columns: int
+    arc: int
+    label: int
+    labels: int
+    networks: int
+
+    def stages(self) -> dict[str, Work]:
+        """The work of each stage; weights of all words but rows are in the nearest cache."""
+        rows = self.nodes * self.rows * self.width
+        return {
+            "rows of the table": Work(rows, rows),
+            "matrices": Work(0.0, self.nodes * self.width * self.columns / self.networks),
+            "scores of arcs": Work(0.0, WORD * self.pairs * self.arc),
+            "labels": Work(0.0, WORD * 3.0 * self.words * self.label * self.labels),
+        }
 
 
 def host_copy(batch: int, n: int, *, fields: int) -> float:

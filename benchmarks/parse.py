@@ -6,23 +6,29 @@ import io
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks import floors
 from benchmarks.registry import Report
 from benchmarks.subjects import HIGHER, add_treebank_argument, read_subject, trained_model
+from gpuparse import native
 from gpuparse.commands import parse
-from gpuparse.data.batch import word_places
+from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.conll import treebank_from_bytes, write_predictions
 from gpuparse.data.treebank import Treebank
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import save_parser
-from gpuparse.parser import Parser
+from gpuparse.parser import NOTHING_KNOWN, Parser
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.labels import label_ragged
+from gpuparse.scoring.native import sentences_of
 
 GATE = ("tests/test_model.py",)
 SETS = ("mcdonald-2005", "extended")
+_ROUNDS = 15  # of each stage of a part of a text
 GATHER = 0.32e-9  # seconds a gather from the first-level cache, the floor of scoring
 
 
@@ -114,17 +120,97 @@ def _stages(model: Parser, treebank: Treebank) -> Iterator[tuple[str, float, flo
     yield "writing", writing, floor
 
 
+def vector_stages(model: Parser, treebank: Treebank) -> list[tuple[str, float, float | None]]:
+    """Name, seconds and floor of each stage of a parser that scores by word vectors alone.
+
+    Floors: the text and rows are read from the second-level cache at the bandwidth measured there,
+    products done at the measured rate of the dot instructions, and so are steps of the search.
+    """
+    text = treebank.data.tobytes()
+    batch = model.encode(treebank)
+    order = np.argsort(batch.lengths, kind="stable")
+    parts = [batch.select(order[first : first + 64]) for first in range(0, len(order), 64)]
+    vectors, engine = model.vectors, model.native
+    assert vectors is not None
+    work = vector_work(model, batch)
+    machine = this_machine()
+    floors_of = {name: floors.floor(of, machine)[0] for name, of in work.stages().items()}
+    given = native.struct("WordVectors", vectors)
+    found, firsts = engine.empty(batch), engine.empty_firsts(batch)
+    timed = np.zeros(4)
+    trees = labels = 0.0
+    for part in parts:  # the least of each, since others may use the core for a moment
+        least, of_part = np.full(4, np.inf), np.zeros(4)
+        for _ in range(_ROUNDS):
+            native.call("time_vectors", sentences_of(part), given, of_part)
+            least = np.minimum(least, of_part)
+        timed += least
+        kept = engine._kept_vectors(part)
+        search = partial(engine.find_trees, part, NOTHING_KNOWN, found, firsts, kept)
+        trees += _seconds(search, _ROUNDS)
+        labels += _seconds(partial(engine.label_trees, part, found, kept), _ROUNDS)
+    lengths = batch.lengths.astype(np.float64)
+    steps = (lengths + 1) ** 2
+    if DECODERS[model.search_decoder].is_projective:
+        steps = 3 * 2 * ((lengths + 1) ** 3 - (lengths + 1)) / 6
+    search_floor = float(steps.sum()) * 8 / machine.operations  # float64: an eighth of the bytes
+    places = word_places(batch)
+    heads = found.heads[places].astype(np.int32)
+    relations = found.labels[places].astype(np.int32)
+    once = len(text) / machine.bandwidth
+    return [
+        ("reading", _seconds(lambda: treebank_from_bytes(text, "text")), once),
+        ("token ids", _seconds(lambda: model.encode(treebank)), None),
+        ("rows of the table: which", timed[0], None),
+        ("rows of the table", timed[1], floors_of["rows of the table"]),
+        ("matrices", timed[2], floors_of["matrices"]),
+        ("scores of arcs", timed[3], floors_of["scores of arcs"]),
+        ("search, and all between", max(0.0, trees - float(timed.sum())), search_floor),
+        ("labels", labels, floors_of["labels"]),
+        ("writing", _seconds(
+            lambda: write_predictions(treebank, heads, model.label_names, relations)
+        ), 2 * once),
+    ]  # fmt: skip
+
+
+def vector_work(model: Parser, batch: Batch) -> floors.VectorWork:
+    """What a batch does with a model's word vectors."""
+    vectors = model.vectors
+    assert vectors is not None
+    plan = vectors.plan
+    rows = np.empty((batch.values.shape[1], len(plan.rows)), np.int32)
+    native.call("find_vector_rows", sentences_of(batch), native.struct("VectorPlan", plan), rows)
+    nodes = np.concatenate([word_places(batch), batch.starts])
+    words = float(batch.lengths.sum())
+    return floors.VectorWork(
+        len(nodes), words, float((batch.lengths.astype(np.float64) ** 2).sum()),
+        float((rows[nodes] >= 0).sum() / len(nodes)), vectors.table.shape[1],
+        vectors.heads.shape[1], vectors.arcs.shape[1], 2 * len(vectors.labels),
+        len(vectors.label_constants), vectors.networks,
+    )  # fmt: skip
+
+
+def this_machine() -> floors.Machine:
+    """One core of this machine: its rates, each the best of five measurements."""
+    memory, best = np.zeros(1 << 19, np.int8), np.zeros(3)
+    for _ in range(_ROUNDS):
+        found = np.zeros(3)
+        native.call("time_machine", memory, 1 << 20, found)
+        best = np.maximum(best, found)
+    return floors.Machine("this core", best[2], best[0], best[2] / floors.SECTOR)
+
+
 def _gathers(model: Parser, lengths: np.ndarray) -> float:
     """Weights that the pair families read for all arcs."""
     per_arc = len(model.plan.arcs.pair) + int((model.plan.arcs.pair["second_codes"] >= 0).sum())
     return float(per_arc * (lengths * lengths).sum())
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    """The least CPU time of five calls."""
+def _seconds(call: Callable[[], object], rounds: int = 5) -> float:
+    """The least CPU time of some calls."""
     times = []
     with contextlib.redirect_stdout(io.StringIO()):
-        for _ in range(5):
+        for _ in range(rounds):
             begin = time.process_time()
             call()
             times.append(time.process_time() - begin)

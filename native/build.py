@@ -1,7 +1,7 @@
 """Compile native/*.cpp into the library that gpuparse/native.py loads.
 
     python native/build.py                  # for this machine's processor
-    python native/build.py --levels         # baseline, AVX2, AVX-512 without and with VNNI, chosen at run time
+    python native/build.py --levels         # baseline, AVX2, AVX-512, its VNNI, chosen at run time
     python native/build.py --target aarch64-macos   # for another system, with zig
     python native/build.py --sanitize       # with address and undefined-behaviour sanitizers
 

@@ -405,7 +405,7 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
     function.__name__: function
     for function in (
         check_tree, mark_nonprojective, check_sentences, choose_acyclic_arcs, count_deps, scan_deps,
-        scan_misc_numbers, find_text, first_difference, replaced_size, replace_columns, find_strings,
-        add_strings, fill_slots,
+        scan_misc_numbers, first_difference, replaced_size, replace_columns, find_text, add_strings,
+        find_strings, fill_slots,
     )
 }  # fmt: skip

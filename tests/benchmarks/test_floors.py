@@ -88,3 +88,17 @@ def test_the_goals_are_under_the_roof():
     assert best["eisner, from scores"] > 1_000_000
     assert best["eisner, from ids"] > 500_000
     assert best["eisner_sibling, from ids"] > 200_000
+
+
+def test_work_of_word_vectors():
+    """Two sentences of two words: three nodes, and four pairs of a word and a head, each."""
+    work = floors.VectorWork(
+        6, 4, 8, 5, width=64, columns=32, arc=16, label=16, labels=4, networks=2
+    )
+    stages = {name: (of.bytes, of.operations) for name, of in work.stages().items()}
+    assert stages == {
+        "rows of the table": (6 * 5 * 64, 6 * 5 * 64),
+        "matrices": (0, 6 * 64 * 32 / 2),
+        "scores of arcs": (0, 2 * 8 * 16),
+        "labels": (0, 2 * 3 * 4 * 16 * 4),
+    }
