@@ -12,7 +12,7 @@ import torch
 
 from gpuparse.blending import Share, blend
 from gpuparse.config import WordVectorsConfig
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import load_parser, save_parser
@@ -20,7 +20,10 @@ from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.labels import best_arc_labels, tree_label_scores
 from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import vector_arc_scores, vector_sibling_scores
+from gpuparse.scoring.vector_scores import (
+    vector_arc_scores,
+    vector_sibling_scores,
+)
 from gpuparse.scoring.word_vectors import GROUP, check_vectors
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.runs import changed, run_config
@@ -311,7 +314,6 @@ def test_the_smallest_gain_is_in_nats() -> None:
 BARE = replace(both(), word_vectors=None)
 OTHER = treebank_of(random_sentences(7, 30, 8, projective=False))
 ONE_ROOT = treebank_of(random_sentences(5, 30, 8))
-MANY = vectors(hidden=1000)
 REFUSED: dict[str, tuple[tuple[TemplateSet, dict], tuple[TemplateSet, dict], str]] = {
     "treebank": ((BARE, {}), (BARE, {"train": OTHER}), "other values of the field form"),
     "arc templates": (
@@ -353,7 +355,6 @@ REFUSED: dict[str, tuple[tuple[TemplateSet, dict], tuple[TemplateSet, dict], str
         "word vectors have other distance buckets",
     ),
     "hidden layer": ((vectors(), {}), (vectors(hidden=0), {}), "hidden layer"),
-    "sizes": ((MANY, {}), (MANY, {"seed": 2}), "hidden 2,048, more than 1,024"),
 }  # fmt: skip
 
 
@@ -363,6 +364,14 @@ def test_what_cannot_be_summed(name: str) -> None:
     parsers = [made(templates, keys) for templates, keys in given]
     with pytest.raises(ConfigError, match=message):
         blend(shares(*parsers))
+
+
+def test_there_may_be_too_many_networks() -> None:
+    model = parser(vectors(), vectors())
+    with pytest.raises(ConfigError, match="arc 2,112, more than 2,048"):
+        blend(shares(*[model] * 33))
+    with pytest.raises(ScoreError, match="65 networks, more than 64"):
+        blend(shares(*[model] * 65))
 
 
 def test_relations_must_be_the_same() -> None:

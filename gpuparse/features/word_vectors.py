@@ -31,7 +31,7 @@ ROLE = "w"
 DISTANCE = (1, 2, 3, 4, 5, 7, 10, 20)  # upper ends of the distance buckets, if none are given
 MAX_ENDS = 15  # distance buckets, but the last
 # The least and most numbers of a vector; products of 8-bit numbers are summed in 32 bits.
-_SIZES = {"hidden": (0, 1024), "arc": (1, 512), "sibling": (0, 512), "label": (0, 512)}
+_SIZES = {"hidden": (0, 4096), "arc": (1, 2048), "sibling": (0, 2048), "label": (0, 2048)}
 _OPTIONAL = {"sibling"}  # sizes that are 0 where they are not given
 
 

@@ -693,7 +693,10 @@ def _freeze_products(
     unit = max(
         float(np.abs(term).max(initial=0.0)) / end for term, end in zip(terms, ends, strict=True)
     )
-    unit = unit or 1.0
+    # Sums of very many numbers have to fit in 32 bits too, rounding included.
+    sums = _LARGEST_NUMBER * (np.abs(of_heads) + np.abs(of_modifiers)).sum(1)
+    sums += _LARGEST_NUMBER**2 * np.abs(products).sum(1) + np.abs(scored[:, -1])
+    unit = max(unit, float(sums.max(initial=0.0)) / (0.95 * _MAX_SUM)) or 1.0
     whole = [np.rint(term / unit) for term in terms]
     types = (np.int8, np.int16, np.int16, np.int32)
     return tuple(w.astype(dtype) for w, dtype in zip(whole, types, strict=True)), unit

@@ -61,12 +61,12 @@ def test_attributes_are_written_out_once():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("hidden: 8", "hidden: 1025", "hidden: a whole number from 0 to 1024"),
+        ("hidden: 8", "hidden: 4097", "hidden: a whole number from 0 to 4096"),
         ("hidden: 8", "hidden: true", "hidden: a whole number"),
         ("hidden: 8, ", "", "hidden: a whole number"),
-        ("arc: 4", "arc: 0", "arc: a whole number from 1 to 512"),
+        ("arc: 4", "arc: 0", "arc: a whole number from 1 to 2048"),
         ("label: 2", "label: 1.5", "label: a whole number"),
-        ("label: 2", "label: 2, sibling: 513", "sibling: a whole number from 0 to 512"),
+        ("label: 2", "label: 2, sibling: 2049", "sibling: a whole number from 0 to 2048"),
         (
             "label: 2",
             "labels: 2",
