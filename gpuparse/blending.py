@@ -306,6 +306,8 @@ def _section(shares: Sequence[Share]) -> VectorTemplates | None:
             _refuse(first, share, "the templates of word vectors are in another order")
         if section.distance != found.distance:
             _refuse(first, share, "word vectors have other distance buckets")
+        if section.between != found.between:
+            _refuse(first, share, "word vectors look at other fields of words in between")
         if bool(section.hidden) != bool(found.hidden):
             _refuse(first, share, "one has a hidden layer of word vectors, the other has none")
     return section
@@ -321,7 +323,7 @@ def _vectors(
         for each in shares
         if each.parser.vectors is not None
     ]
-    has_row = np.any([each.vectors.plan.places >= 0 for each in addends], axis=0)
+    has_row = np.any([each.vectors.plan.has_row for each in addends], axis=0)
     plan = compile_vectors(section, vocabularies, has_row)
     vectors = added(addends, plan, arc_points=points[0], label_points=points[1])
     hidden, arc, label = GROUP * len(vectors.heads), vectors.arcs.shape[1], 2 * len(vectors.labels)

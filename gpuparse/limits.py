@@ -5,6 +5,7 @@ They lie far above what training needs. Weights may be as large as memory is.
 
 MAX_TEMPLATES = 10_000  # of a set, suffixes and attributes of FEATS written out
 MAX_VECTOR_TEMPLATES = 512  # of word vectors, attributes of FEATS written out
+MAX_BETWEEN_VALUES = 256  # of words in between, told apart by word vectors
 MAX_DISTANCE = 10_000  # words; the last upper end of the distance buckets
 MAX_FIELDS = 1_000  # of a vocabulary
 MAX_VALUES = 1 << 22  # of a vocabulary, all fields together

@@ -6,6 +6,7 @@ ranges and sizes, whoever made the sums.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from gpuparse.scoring.word_vectors import (
     BLOCK,
     GROUP,
     LABEL_LANES,
+    NO_BETWEEN,
     NO_SIBLINGS,
     WordVectors,
     check_vectors,
@@ -50,7 +52,6 @@ _FACTS = {
 _PRUNER = ("pruner_unit", "pruner_threshold", "pruner_heads")
 _VECTORS = "vectors_"  # what the names of arrays and facts of word vectors begin with
 _VALUES = f"{_VECTORS}values"  # the array that says which values have a row
-_SIBLINGS = f"{_VECTORS}siblings"  # an array that is there if siblings are scored
 _KINDS = WordVectors.__annotations__
 _VECTOR_ARRAYS = [name for name, kind in _KINDS.items() if kind is np.ndarray]
 _VECTOR_NUMBERS = [name for name, kind in _KINDS.items() if kind in (int, float)]
@@ -100,7 +101,7 @@ def save_parser(parser: Parser, folder: Path) -> None:
             "pruner_heads": parser.pruner.max_heads,
         }
     if parser.vectors:
-        numbers = _stored(_VECTOR_NUMBERS, has_siblings=len(parser.vectors.siblings) > 0)
+        numbers = _stored(_VECTOR_NUMBERS, _absent(_arrays_of(parser.vectors)))
         facts |= {_VECTORS + name: getattr(parser.vectors, name) for name in numbers}
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
@@ -246,10 +247,9 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     expected = _FACTS | (set(_PRUNER) if "pruner" in tensors else set())
     names = {"arcs"} | (tensors.keys() & {"labels", "pruner"})
     if _VALUES in tensors:
-        has_siblings = _SIBLINGS in tensors
-        expected |= {_VECTORS + n for n in _stored(_VECTOR_NUMBERS, has_siblings=has_siblings)}
-        names |= {_VECTORS + n for n in _stored(_VECTOR_ARRAYS, has_siblings=has_siblings)}
-        names.add(_VALUES)
+        absent = _absent(tensors)
+        expected |= {_VECTORS + name for name in _stored(_VECTOR_NUMBERS, absent)}
+        names |= {_VALUES, *(_VECTORS + name for name in _stored(_VECTOR_ARRAYS, absent))}
     for found, wanted in (
         (set(facts), expected), (set(tensors), names), (set(facts["texts"]), set(_TEXTS))
     ):  # fmt: skip
@@ -300,14 +300,25 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
 
 def _arrays_of(vectors: WordVectors) -> dict[str, np.ndarray]:
     """The arrays that a folder has of word vectors."""
-    names = _stored(_VECTOR_ARRAYS, has_siblings=len(vectors.siblings) > 0)
-    arrays = {_VECTORS + name: getattr(vectors, name) for name in names}
-    return arrays | {_VALUES: (vectors.plan.places >= 0).astype(np.uint8)}
+    absent: dict[str, Any] = {} if len(vectors.siblings) else NO_SIBLINGS
+    if not len(vectors.between_heads):
+        absent = absent | NO_BETWEEN
+    arrays = {_VECTORS + name: getattr(vectors, name) for name in _stored(_VECTOR_ARRAYS, absent)}
+    return arrays | {_VALUES: vectors.plan.has_row.astype(np.uint8)}
 
 
-def _stored(names: list[str], *, has_siblings: bool) -> list[str]:
+def _absent(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The fields of word vectors that a folder with these arrays lacks, and their values."""
+    absent: dict[str, Any] = {}
+    for name, fields in (("siblings", NO_SIBLINGS), ("between_heads", NO_BETWEEN)):
+        if _VECTORS + name not in tensors:
+            absent |= fields
+    return absent
+
+
+def _stored(names: list[str], absent: Mapping[str, Any]) -> list[str]:
     """The fields of word vectors that a folder has, of some of them."""
-    return [name for name in names if has_siblings or name not in NO_SIBLINGS]
+    return [name for name in names if name not in absent]
 
 
 def _read_vectors(
@@ -330,16 +341,15 @@ def _read_vectors(
     if values.dtype != np.uint8 or values.max(initial=0) > 1:
         raise ValueError(f"{_VALUES}: 0 or 1 is expected for each value")
     plan = compile_vectors(section, vocabularies, values.astype(np.bool_))
-    has_siblings = _SIBLINGS in tensors
-    names = _stored(_VECTOR_NUMBERS, has_siblings=has_siblings)
+    absent = _absent(tensors)
+    names = _stored(_VECTOR_NUMBERS, absent)
     numbers: dict[str, Any] = {name: facts[_VECTORS + name] for name in names}
     wrong = [name for name, number in numbers.items() if type(number) is not _KINDS[name]]
     if wrong:
         raise TypeError(f"{_VECTORS}{wrong[0]} is not a number of its kind")
-    names = _stored(_VECTOR_ARRAYS, has_siblings=has_siblings)
+    names = _stored(_VECTOR_ARRAYS, absent)
     arrays: dict[str, Any] = {name: tensors[_VECTORS + name] for name in names}
-    given = arrays | numbers
-    vectors = WordVectors(plan=plan, **given if has_siblings else NO_SIBLINGS | given)
+    vectors = WordVectors(plan=plan, **absent, **arrays, **numbers)
     check_vectors(vectors)
     label = section.label if n_labels else 0
     sizes = (

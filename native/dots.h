@@ -104,6 +104,22 @@ inline Words widen(const int8_t* from) {
     return __builtin_convertvector(half, Words);
 }
 
+// Fill sums[r] with `start` + the sum of a[k] * rows[r * stride + k]; n_rows: a multiple of 4; count: of 32.
+inline void fill_row_dots(const int16_t* a, const int16_t* rows, int64_t stride, int64_t n_rows,
+                          int64_t count, int32_t start, int32_t* sums) {
+    for (int64_t r = 0; r < n_rows; r += 4) {
+        Sums sum[4] = {};
+        for (int64_t k = 0; k < count; k += Lanes<int16_t>::count) {
+            const Words one = load(a + k);
+#pragma GCC unroll 4
+            for (int64_t j = 0; j < 4; j++)
+                sum[j] = add_word_dots(sum[j], one, load(rows + (r + j) * stride + k));
+        }
+        const Four four = sums_of_lanes(sum[0], sum[1], sum[2], sum[3]) + (start - Four{});
+        memcpy(sums + r, &four, sizeof(four));
+    }
+}
+
 // (score * multiplier + half) >> shift of every lane, in 64 bits, cut to +-most. multiplier: from 0 on.
 inline Sums scaled(Sums scores, int32_t multiplier, int64_t half, int64_t shift, int64_t most) {
 #if defined(__AVX512F__)

@@ -19,24 +19,26 @@ enum VectorOptimizer : int64_t { VECTOR_ADAM, VECTOR_ADAGRAD, VECTOR_PLAIN };
 constexpr double LEAST_VECTOR_COEFFICIENT = 1e-5;  // an arc or label with a smaller one is left out
 
 // Where the weights are that every word shares: the bias of the table's sums, the two matrices, one row
-// for each combination of direction and distance, of arcs and of siblings, one for each label; all in
-// one array.
+// for each combination of direction and distance, of arcs and of siblings, one for each label, one for
+// each combination of direction, occurrence and value of words in between; all in one array.
 struct VectorLayout {
-    int64_t hidden, arc, sibling, label, labels, combinations;
+    int64_t hidden, arc, sibling, label, labels, combinations, betweens;
     int64_t columns;    // of the vectors that pairs are scored with: arc, then sibling, then label
     int64_t width;      // of a row of the table: what a node has as head, then as modifier
     int64_t first_label;  // of the columns
-    int64_t pair_row, sibling_row, label_row;
-    int64_t heads, modifiers, pairs, siblings, of_labels, size;
+    int64_t pair_row, sibling_row, label_row, between_row;
+    int64_t heads, modifiers, pairs, siblings, of_labels, of_betweens, size;
 
     VectorLayout(const VectorSizes& sizes, int64_t n_buckets)
         : hidden(sizes.hidden), arc(sizes.arc), sibling(sizes.sibling), label(sizes.label),
-          labels(sizes.n_labels), combinations(2 * n_buckets), columns(arc + sibling + label),
-          width(2 * (hidden ? hidden : columns)), first_label(arc + sibling), pair_row(3 * arc + 1),
-          sibling_row(sibling ? 3 * sibling + 1 : 0), label_row(3 * label + 1), heads(width),
+          labels(sizes.n_labels), combinations(2 * n_buckets), betweens(sizes.n_between),
+          columns(arc + sibling + label), width(2 * (hidden ? hidden : columns)),
+          first_label(arc + sibling), pair_row(3 * arc + 1), sibling_row(sibling ? 3 * sibling + 1 : 0),
+          label_row(3 * label + 1), between_row(2 * arc + 1), heads(width),
           modifiers(heads + hidden * columns), pairs(modifiers + hidden * columns),
-          siblings(pairs + combinations * pair_row),
-          of_labels(siblings + combinations * sibling_row), size(of_labels + labels * label_row) {}
+          siblings(pairs + combinations * pair_row), of_labels(siblings + combinations * sibling_row),
+          of_betweens(of_labels + labels * label_row),
+          size(of_betweens + 2 * OCCURRENCES * betweens * between_row) {}
 };
 
 // The nodes of some sentences: what they are as heads and as modifiers, and the gradients of it.
@@ -172,6 +174,22 @@ struct VectorScorer {
         return true;
     }
 
+    const float* between_row(int64_t number) const {
+        return dense(layout.of_betweens + number * layout.between_row);
+    }
+    const int32_t* between_values(const Sentence& sentence) const {
+        return sentences.values.data + plan.between_row * sentences.values.n1 + sentence.start;
+    }
+
+    // Fill scores(0..n, 1..n) of all arcs of a sentence but the diagonal; its nodes: from `first` on.
+    // False: no memory.
+    template <class F>
+    bool score_arcs(const NodeVectors& vectors, int64_t first, const Sentence& sentence, Arena& arena,
+                    View2<F> scores) const {
+        return score_pairs(arcs(), vectors, first, sentence.n, arena, scores) &&
+               (layout.betweens == 0 || add_between(vectors, first, sentence, arena, scores));
+    }
+
     // Fill scores(0..n, 1..n) of all pairs but the diagonal of the nodes from `first` on. False: no
     // memory.
     template <class F>
@@ -206,6 +224,28 @@ struct VectorScorer {
                 scores(h, m) = product + of_head[c] + of_modifiers[m * count + c] + constant;
             }
         }
+        return true;
+    }
+
+    // Add what words in between do. False: no memory.
+    template <class F>
+    bool add_between(const NodeVectors& vectors, int64_t first, const Sentence& sentence, Arena& arena,
+                     View2<F> scores) const {
+        const int64_t nodes = sentence.n + 1, size = layout.arc;
+        WordsBetween words;
+        if (!words.find(plan, between_values(sentence), sentence.n, arena)) return false;
+        float* of_heads = arena.take<float>(2 * OCCURRENCES * words.count * nodes);
+        float* of_modifiers = arena.take<float>(2 * OCCURRENCES * words.count * nodes);
+        if (arena.failed()) return false;
+        words.for_combinations(layout.betweens, [&](int64_t k, int64_t number) {
+            const float* row = between_row(number);
+            for (int64_t i = 0; i < nodes; i++) {
+                const int64_t node = (first + i) * vectors.stride;
+                of_heads[k * nodes + i] = dot_floats(row, vectors.as_head + node, size) + row[2 * size];
+                of_modifiers[k * nodes + i] = dot_floats(row + size, vectors.as_modifier + node, size);
+            }
+        });
+        words.add(sentence.n, of_heads, of_modifiers, nodes, scores);
         return true;
     }
 
@@ -325,8 +365,7 @@ private:
         const int64_t* heads = gold.heads.data + sentence.start;
         View2<double> scores{arena.take_zeros<double>(nodes * nodes), nodes};
         View2<double> change{arena.take_zeros<double>(nodes * nodes), nodes};
-        if (arena.failed() || !scorer.score_pairs(scorer.arcs(), vectors, first, n, arena, scores))
-            return false;
+        if (arena.failed() || !scorer.score_arcs(vectors, first, sentence, arena, scores)) return false;
         VectorSiblings siblings;
         if (scorer.layout.sibling) {
             if (!siblings.allocate(n, arena) ||
@@ -343,6 +382,8 @@ private:
             is_found = compare_heads(n, heads, scores, change, arena);
         if (!is_found) return false;
         add_gradients(scorer.arcs(), n, first, vectors, change);
+        if (scorer.layout.betweens && !add_between_gradients(sentence, first, vectors, change, arena))
+            return false;
         if (scorer.layout.sibling) add_gradients(scorer.siblings(), n, first, vectors, siblings.change);
         return true;
     }
@@ -364,6 +405,39 @@ private:
                     vectors.modifier_gradients + (first + m) * columns + kind.column);
             }
         }
+    }
+
+    // The same of what words in between add to arcs. False: no memory.
+    bool add_between_gradients(const Sentence& sentence, int64_t first, const NodeVectors& vectors,
+                               View2<const double> change, Arena& arena) {
+        const int64_t n = sentence.n;
+        WordsBetween words;
+        if (!words.find(scorer.plan, scorer.between_values(sentence), n, arena)) return false;
+        for (int64_t h = 0; h <= n; h++) {
+            for (int64_t m = 1; m <= n; m++) {
+                const double x = change(h, m);
+                if (h == m || !(fabs(x) > LEAST_VECTOR_COEFFICIENT)) continue;
+                add_between_gradient((float)x, words, first, h, m, vectors);
+            }
+        }
+        return true;
+    }
+    void add_between_gradient(float x, const WordsBetween& words, int64_t first, int64_t h, int64_t m,
+                              const NodeVectors& vectors) const {
+        const VectorLayout& layout = scorer.layout;
+        const int64_t size = layout.arc, direction = h < m ? 0 : 1;
+        const float* u = vectors.as_head + (first + h) * vectors.stride;
+        const float* v = vectors.as_modifier + (first + m) * vectors.stride;
+        words.for_words(h, m, [&](int64_t value, int64_t occurrence) {
+            const float* row = scorer.between_row(
+                (direction * OCCURRENCES + occurrence) * layout.betweens + words.numbers[value]);
+            float* of_row = dense(row - scorer.dense(0));
+            add_floats(x, row, vectors.head_gradients + (first + h) * layout.columns, size);
+            add_floats(x, row + size, vectors.modifier_gradients + (first + m) * layout.columns, size);
+            add_floats(x, u, of_row, size);
+            add_floats(x, v, of_row + size, size);
+            of_row[2 * size] += x;
+        });
     }
 
     // Raise the score of every wrong arc of words with gold heads by the cost.

@@ -27,8 +27,9 @@ static bool fit_tables(const VectorPlan& plan, const VectorSizes& sizes, const V
     const int64_t most = (int64_t)1 << 16;
     if (!is_between(0, sizes.hidden, most) || !is_between(0, sizes.arc, most) ||
         !is_between(0, sizes.sibling, most) || !is_between(0, sizes.label, most) ||
-        !is_between(0, sizes.n_labels, most) ||
-        !is_between(1, plan.n_buckets, most) || sizes.arc + sizes.label == 0)
+        !is_between(0, sizes.n_labels, most) || !is_between(1, plan.n_buckets, most) ||
+        sizes.arc + sizes.label == 0 || sizes.n_between != plan.n_between ||
+        !is_between(0, sizes.n_between, MOST_BETWEEN + 1))
         return false;
     const VectorLayout layout(sizes, plan.n_buckets);
     return tables.table.n0 <= INT32_MAX && (tables.table.n0 == 0 || tables.table.n1 == layout.width) &&
@@ -161,7 +162,7 @@ GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan
         if (sentences->lengths.data[b] >= arcs.n1) return BAD_SHAPE;
     return for_vectors(scorer, [&](const NodeVectors& vectors, const Sentence& sentence, Arena& arena) {
         const View2<float> scores{arcs.data + sentence.b * arcs.n1 * arcs.n1, arcs.n1};
-        return scorer.score_pairs(scorer.arcs(), vectors, 0, sentence.n, arena, scores);
+        return scorer.score_arcs(vectors, 0, sentence, arena, scores);
     });
 }
 

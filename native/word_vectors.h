@@ -57,14 +57,15 @@ struct VectorPairs {
     const i16_2 &heads, &modifiers;
     const i32_1& constants;
     ScoreUnit unit;
+    bool has_between;  // whether words in between add to it
 };
 inline VectorPairs arc_pairs(const WordVectors& of) {
     return {0, of.arcs, of.arc_heads, of.arc_modifiers, of.arc_constants,
-            {of.arc_multiplier, of.arc_shift, of.arc_unit}};
+            {of.arc_multiplier, of.arc_shift, of.arc_unit}, of.plan->n_between > 0};
 }
 inline VectorPairs sibling_pairs(const WordVectors& of) {
     return {of.arcs.n1, of.siblings, of.sibling_heads, of.sibling_modifiers, of.sibling_constants,
-            {of.sibling_multiplier, of.sibling_shift, of.sibling_unit}};
+            {of.sibling_multiplier, of.sibling_shift, of.sibling_unit}, false};
 }
 
 inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
@@ -97,6 +98,11 @@ inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
     };
     if (!are_pairs(arc_pairs(vectors), combinations, arc) ||
         !are_pairs(sibling_pairs(vectors), sibling ? combinations : 0, sibling))
+        return false;
+    const int64_t betweens = 2 * OCCURRENCES * vectors.plan->n_between, width_of = betweens ? arc : 0;
+    if (vectors.between_constants.n0 != betweens || vectors.between_heads.n0 != betweens ||
+        vectors.between_modifiers.n0 != betweens || vectors.between_heads.n1 != width_of ||
+        vectors.between_modifiers.n1 != width_of)
         return false;
     if (!is_like(vectors.labels, pairs, labels, 2) || !is_like(vectors.label_heads, pairs, labels, 2) ||
         !is_like(vectors.label_modifiers, pairs, labels, 2))
@@ -142,6 +148,7 @@ struct SentenceVectors {
     uint8_t* factors = nullptr;
     int32_t* bias = nullptr;      // (W,) as `cut_sums` adds it
     uint8_t* hidden = nullptr;    // (nodes, W)
+    const int32_t* in_between = nullptr;  // (n + 1,): values of the nodes
 
     bool allocate(const WordVectors& vectors, int64_t most, Arena& arena) {
         const int64_t nodes = most + 1, k = vectors.plan->rows.n0, room = k + ROWS_AT_ONCE;
@@ -174,6 +181,7 @@ struct SentenceVectors {
     void find_rows(const Sentence& sentence) {
         n = sentence.n;
         const VectorPlan& plan = *of->plan;
+        if (plan.n_between) in_between = sentence.row(plan.between_row);
         for (int64_t k = 0; k < plan.rows.n0; ++k) {
             const int32_t* values = sentence.row(plan.rows.data[k]) + plan.offsets.data[k];
             const int32_t* places = plan.places.data + plan.starts.data[k];
@@ -337,6 +345,26 @@ inline SentenceVectors* find_vectors(const Sentence& sentence, const WordVectors
     return made;
 }
 
+// Fill scores(0..n, 1..n) with what words in between add. Cost: P multiplications for each word and
+// value in the sentence, and a few additions an arc.
+inline void fill_between(const SentenceVectors& nodes, Arena& arena, View2<int32_t> scores) {
+    const WordVectors& of = *nodes.of;
+    const int64_t n = nodes.n, size = of.arcs.n1, room = (n + 4) / 4 * 4;
+    ArenaMark mark(arena);
+    WordsBetween words;
+    if (!words.find(*of.plan, nodes.in_between, n, arena)) return;
+    int32_t* of_heads = arena.take<int32_t>(2 * OCCURRENCES * words.count * room);
+    int32_t* of_modifiers = arena.take<int32_t>(2 * OCCURRENCES * words.count * room);
+    if (arena.failed()) return;
+    words.for_combinations(of.plan->n_between, [&](int64_t k, int64_t row) {
+        fill_row_dots(of.between_heads.data + row * size, nodes.heads, nodes.count, room, size,
+                      of.between_constants.data[row], of_heads + k * room);
+        fill_row_dots(of.between_modifiers.data + row * size, nodes.modifiers, nodes.count, room, size, 0,
+                      of_modifiers + k * room);
+    });
+    words.add(n, of_heads, of_modifiers, room, scores);
+}
+
 // Add to out(0..n, 1..n) what the vectors of a sentence score pairs of its words: [h, m] of arcs, [s, m]
 // of siblings; the diagonal is undefined.
 // Cost: as many multiplications a pair as its vectors have numbers.
@@ -353,7 +381,10 @@ void add_vector_pairs(const SentenceVectors& nodes, const VectorPairs& pairs, Ar
     int32_t* scores = arena.take<int32_t>(cells);
     S* points = arena.take<S>(n + 1);
     int64_t* bucket = arena.take<int64_t>(n + 1);  // by distance
+    View2<int32_t> between{nullptr, n + 1};
+    if (pairs.has_between) between.data = arena.take_zeros<int32_t>((n + 1) * (n + 1));
     if (arena.failed()) return;
+    if (between.data) fill_between(nodes, arena, between);
     for (int64_t d = 1; d <= n; ++d)
         bucket[d] = plan.buckets.data[d <= plan.buckets.n0 ? d - 1 : plan.buckets.n0 - 1];
     const ScoreUnit unit = pairs.unit;
@@ -389,6 +420,8 @@ void add_vector_pairs(const SentenceVectors& nodes, const VectorPairs& pairs, Ar
             memcpy(scores + m, &four, sizeof(four));
         }
         scores[0] = scores[h] = 0;
+        if (between.data)
+            for (int64_t m = 1; m <= n; ++m) scores[m] += between(h, m);
         unit.convert_all(scores, n + 1, points);
         S* __restrict row = &out(h, 0);
         for (int64_t m = 1; m <= n; ++m) row[m] += points[m];

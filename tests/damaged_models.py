@@ -45,7 +45,7 @@ label: [{suffixes: [direction, distance], templates: [h.pos m.pos, m.form, m+1.p
 TREE_LABELS = (
     "label: [{suffixes: [direction], templates: [h.pos m-1.pos, g.pos p.pos, q.form, o.pos]}]"
 )
-N_LABELS, N_LINES = 5, 64
+N_LABELS, N_LINES, N_BETWEEN = 5, 64, 3
 LEARNING = {"predict_batch", "learn_batch"}
 
 
@@ -190,7 +190,8 @@ def of_vectors(random: np.random.Generator) -> dict[str, Any]:
         rows=np.arange(n_templates), offsets=np.array([-1, 0, 2]),
         starts=np.cumsum(sizes) - sizes, sizes=sizes,
         places=random.integers(-1, n_rows, int(sizes.sum())).astype(np.int32),
-        buckets=np.array([0, 1, 2]), n_buckets=3,
+        buckets=np.array([0, 1, 2]), n_buckets=3, between_row=2, n_between=N_BETWEEN,
+        between_places=random.integers(-1, N_BETWEEN, int(values.max()) + 1).astype(np.int32),
     )  # fmt: skip
     hidden, arc, label = int(random.choice([0, 20])), 18, 7
     sibling = int(random.choice([0, 9]))
@@ -198,8 +199,14 @@ def of_vectors(random: np.random.Generator) -> dict[str, Any]:
     width = 2 * (hidden or columns)
     n_dense = width + 2 * hidden * columns + 6 * (3 * arc + 1) + N_LABELS * (3 * label + 1)
     n_dense += 6 * (3 * sibling + 1) if sibling else 0
+    n_dense += 4 * N_BETWEEN * (2 * arc + 1)
     sizes_of_vectors = SimpleNamespace(
-        hidden=hidden, arc=arc, sibling=sibling, label=label, n_labels=N_LABELS
+        hidden=hidden,
+        arc=arc,
+        sibling=sibling,
+        label=label,
+        n_labels=N_LABELS,
+        n_between=N_BETWEEN,
     )
     n_nodes = int((model.batch.lengths + 1).sum())
 

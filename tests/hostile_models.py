@@ -71,7 +71,7 @@ word_vectors:
   arc: 4
   label: 4
   distance: [1, 2]
-  templates: [w.form, w.pos, w-1.pos, w+1.form]
+  templates: [w.form, w.pos, w-1.pos, w+1.form, between.pos]
 """
 ALONE = parse_set(VECTORS, "alone")
 WITH_VECTORS = parse_set(template_set_text(arc=["h.form m.form", "h.pos m.pos"]) + VECTORS, "both")
@@ -589,6 +589,8 @@ def of_vectors() -> Iterator[Entry]:
             ("arc: 4", "arc: 0"), ("arc: 4", "arc: 33"), ("arc: 4", "arc: 513"),
             ("label: 4", "label: 0"), ("label: 4", "label: 33"), ("- 2\n", ""), ("- 1\n", ""),
             ("w+1.form", "w+1.pos"), ("w-1.pos", "w-4.pos"), ("- w.pos\n", ""), ("w.pos", "w.form"),
+            ("between.pos", "between.form"), ("between.pos", "between.feats.*"),
+            ("- between.pos\n", ""), ("between.pos", "w+2.pos"),
             ("w.pos", "w.feats.*"), ("word_vectors", "vectors"), ("w.pos", "h.pos"),
         ):  # fmt: skip
             yield Entry(f"{old} -> {new}", base, text(

@@ -36,8 +36,9 @@ word_vectors:
   arc: {arc}
   label: {label}
   distance: [1, 2]
-  templates: [w.form, w.pos, w.feats.*, w-1.pos, w+1.lemma]
+  templates: [w.form, w.pos, w.feats.*, w-1.pos, w+1.lemma, between.pos]
 """
+SIZES = {"hidden": 40, "arc": 33, "label": 20}
 TRAIN = treebank_of(random_sentences(5, 30, 8, projective=False))
 TEST = treebank_of(random_sentences(6, 20, 10))
 ARCS = ["h.form m.form", "h.pos m.pos direction distance", "h.pos between.pos m.pos"]
@@ -346,13 +347,18 @@ REFUSED: dict[str, tuple[tuple[TemplateSet, dict], tuple[TemplateSet, dict], str
     ),
     "vector templates": (
         (vectors(), {}),
-        (parse_set(SECTION.format(hidden=40, arc=33, label=20).replace("w.pos, ", ""), "x"), {}),
+        (parse_set(SECTION.format(**SIZES).replace("w.pos, ", ""), "x"), {}),
         "template 'w.pos' of word vectors is in model 0 alone",
     ),
     "vector buckets": (
         (vectors(), {}),
-        (parse_set(SECTION.format(hidden=40, arc=33, label=20).replace("1, 2", "1"), "x"), {}),
+        (parse_set(SECTION.format(**SIZES).replace("1, 2", "1"), "x"), {}),
         "word vectors have other distance buckets",
+    ),
+    "words in between": (
+        (vectors(), {}),
+        (parse_set(SECTION.replace(", between.pos", "").format(**SIZES), "x"), {}),
+        "other fields of words in between",
     ),
     "hidden layer": ((vectors(), {}), (vectors(hidden=0), {}), "hidden layer"),
 }  # fmt: skip

@@ -56,7 +56,9 @@ ARCS = parse_set(
 WITH_VECTORS = replace(
     ARCS,
     word_vectors=parse_set(
-        "word_vectors: {hidden: 8, arc: 4, label: 4, templates: [w.form, w.pos, w+1.pos]}", "set"
+        "word_vectors: {hidden: 8, arc: 4, label: 4,"
+        " templates: [w.form, w.pos, w+1.pos, between.pos]}",
+        "set",
     ).word_vectors,
 )
 LABELS = parse_set(template_set_text(label=["m.form h.pos direction", "g.pos m.pos"]), "labels")

@@ -1,12 +1,18 @@
 """Random word vectors, and their scores by definition, number by number."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from gpuparse.data.batch import Batch
 from gpuparse.features.word_vectors import VectorPlan
-from gpuparse.scoring.word_vectors import MOST_POINTS, VectorWeights, WordVectors
+from gpuparse.scoring.word_vectors import (
+    BETWEEN_TERMS,
+    MOST_POINTS,
+    OCCURRENCES,
+    VectorWeights,
+    WordVectors,
+)
 
 
 def random_plan(
@@ -15,8 +21,12 @@ def random_plan(
     offsets: Sequence[int],
     n_rows: int,
     n_buckets: int = 3,
+    n_between: int = 3,
 ) -> VectorPlan:
-    """Templates that read rows of the values in turn; a fifth of the values have no row."""
+    """Templates that read rows of the values in turn; a fifth of the values have no row.
+
+    The last row is that of words in between, of whose values the first ones have a number.
+    """
     rows = np.arange(len(offsets)) % len(batch.values)
     sizes = batch.values.max(1)[rows].astype(np.int64) + 1
     sizes[0] -= 1  # the last value is one that is not known
@@ -26,7 +36,13 @@ def random_plan(
     places[starts] = -1
     buckets = np.minimum(np.arange(n_buckets + 2), n_buckets - 1)
     offsets = np.array(offsets, np.int64)
-    return VectorPlan(rows, offsets, starts, sizes, places.astype(np.int32), buckets, n_buckets)
+    between = np.arange(batch.values[-1].max(initial=0)) - 1  # the last one is not known
+    between[between >= n_between] = -1
+    n_between = int(between.max(initial=-1)) + 1
+    return VectorPlan(
+        rows, offsets, starts, sizes, places.astype(np.int32), buckets, n_buckets,
+        len(batch.values) - 1, between.astype(np.int32), n_between,
+    )  # fmt: skip
 
 
 def random_weights(
@@ -50,6 +66,7 @@ def random_weights(
         draw(width), draw(hidden, columns), draw(hidden, columns),
         draw(2 * plan.n_buckets, 3 * arc + 1),
         draw(2 * plan.n_buckets if sibling else 0, 3 * sibling + 1), draw(n_labels, 3 * label + 1),
+        draw(2 * OCCURRENCES * plan.n_between, 2 * arc + 1),
     )  # fmt: skip
 
 
@@ -73,6 +90,8 @@ def float_scores(
             u, v = heads[h], modifiers[m]
             terms = wide.arcs[combination(plan, h, m)]
             arcs[h, m] = terms @ np.concatenate([(u * v)[:arc], u[:arc], v[:arc], [1.0]])
+            for z in between(plan, batch, start, h, m):
+                arcs[h, m] += wide.between[z] @ np.concatenate([u[:arc], v[:arc], [1.0]])
             of_label = np.concatenate([(u * v)[label:], u[label:], v[label:], [1.0]])
             of_labels = wide.labels @ of_label
             labels[h, m] = of_labels - of_labels.max(initial=-np.inf)
@@ -90,8 +109,8 @@ def float_siblings(weights: VectorWeights, plan: VectorPlan, batch: Batch, b: in
         both = np.concatenate([columns, q + columns])
         table, bias = table[:, both], bias[both]
     none = np.zeros((0, 1), np.float32)
-    alone = VectorWeights(table, bias, heads, modifiers, weights.siblings, none, none)
-    return float_scores(alone, plan, batch, b)[0]
+    alone = VectorWeights(table, bias, heads, modifiers, weights.siblings, none, none, none)
+    return float_scores(alone, plan._replace(n_between=0), batch, b)[0]
 
 
 def rows_of(plan: VectorPlan, batch: Batch, token: int) -> list[int]:
@@ -112,6 +131,18 @@ def combination(plan: VectorPlan, h: int, m: int) -> int:
     return (plan.n_buckets if h > m else 0) + bucket
 
 
+def between(plan: VectorPlan, batch: Batch, start: int, h: int, m: int) -> list[int]:
+    """The combinations of direction, occurrence and value that words between two have."""
+    found = []
+    for number in range(plan.n_between):
+        values = batch.values[plan.between_row, start + min(h, m) + 1 : start + max(h, m)]
+        known = values[(values >= 0) & (values < len(plan.between_places))]
+        count = int((plan.between_places[known] == number).sum())
+        for occurrence in range(min(count, OCCURRENCES)):
+            found.append((int(m < h) * OCCURRENCES + occurrence) * plan.n_between + number)
+    return found
+
+
 def whole_scores(
     vectors: WordVectors, batch: Batch, b: int
 ) -> tuple[list[list[int]], list[list[list[int]]]]:
@@ -127,8 +158,9 @@ def whole_scores(
     of_arcs = (vectors.arcs, vectors.arc_heads, vectors.arc_modifiers, vectors.arc_constants)
     fraction = vectors.arc_multiplier, vectors.arc_shift
     arcs = whole_pairs(
-        plan, [u[:n_arc] for u in heads], [v[:n_arc] for v in modifiers], of_arcs, fraction
-    )
+        plan, [u[:n_arc] for u in heads], [v[:n_arc] for v in modifiers], of_arcs, fraction,
+        lambda h, m: whole_between(vectors, batch, b, h, m, heads[h], modifiers[m]),
+    )  # fmt: skip
     labels = [[[0] * len(vectors.label_constants)] * (n + 1) for _ in range(n + 1)]
     for h in range(n + 1):
         for m in range(1, n + 1):
@@ -141,6 +173,21 @@ def whole_scores(
                 for score in of_arc
             ]
     return arcs, labels
+
+
+def whole_between(
+    vectors: WordVectors, batch: Batch, b: int, h: int, m: int, u: list[int], v: list[int]
+) -> int:
+    """What words in between add to the score of an arc."""
+    score = 0
+    for z in between(vectors.plan, batch, int(batch.starts[b]), h, m):
+        of_head, of_modifier, constant = (getattr(vectors, name)[z] for name in BETWEEN_TERMS)
+        pairs = [
+            *zip(of_head.tolist(), u, strict=False),
+            *zip(of_modifier.tolist(), v, strict=False),
+        ]
+        score += int(constant) + sum(x * y for x, y in pairs)
+    return score
 
 
 def whole_siblings(vectors: WordVectors, batch: Batch, b: int) -> list[list[int]]:
@@ -164,15 +211,16 @@ def whole_pairs(
     modifiers: list[list[int]],
     terms: Sequence[np.ndarray],
     fraction: tuple[int, int],
+    more: Callable[[int, int], int] = lambda _h, _m: 0,
 ) -> list[list[int]]:
-    """Scores of all pairs of words by numbers of direction and distance."""
+    """Scores of all pairs of words by numbers of direction and distance; more: is added."""
     *of_words, constants = terms
     multiplier, shift = fraction
     scores = [[0] * len(heads) for _ in heads]
     for i, u in enumerate(heads):
         for j, v in enumerate(modifiers[1:], start=1):
             c = combination(plan, i, j)
-            score = product(u, v, of_words, c) + int(constants[c])
+            score = product(u, v, of_words, c) + int(constants[c]) + more(i, j)
             scores[i][j] = cut(shifted(score * multiplier, shift))
     return scores
 

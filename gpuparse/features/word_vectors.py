@@ -5,13 +5,14 @@
       arc: 96
       sibling: 64
       label: 64
-      templates: [w.form, w-1.pos, w.feats.*]
+      templates: [w.form, w-1.pos, w.feats.*, between.pos]
 
 A template is one atom of role `w`: the word itself or one up to three words beside it. The rows of
 all values of a word and its window are summed; two vectors are made of the sum, that of the word
 as a head and that as a modifier, and the score of an arc or of its label is a product of two such
-vectors; so is that of a modifier and its inner sibling. A value has a row if it occurred often
-enough in training.
+vectors; so is that of a modifier and its inner sibling. `between.FIELD`, at most once, adds to the
+score of an arc products of both vectors with a vector of each value that words in between have. A
+value has a row if it occurred often enough in training.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +24,12 @@ import numpy as np
 from gpuparse.data.batch import UNKNOWN, Batch, word_places
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.atoms import Atom, parse_atom
-from gpuparse.limits import MAX_DISTANCE, MAX_VECTOR_TEMPLATES
+from gpuparse.features.atoms import Atom, checked_field, parse_atom
+from gpuparse.limits import MAX_BETWEEN_VALUES, MAX_DISTANCE, MAX_VECTOR_TEMPLATES
 
 SECTION = "word_vectors"
 ROLE = "w"
+_BETWEEN = "between."
 DISTANCE = (1, 2, 3, 4, 5, 7, 10, 20)  # upper ends of the distance buckets, if none are given
 MAX_ENDS = 15  # distance buckets, but the last
 # The least and most numbers of a vector; products of 8-bit numbers are summed in 32 bits.
@@ -44,6 +46,7 @@ class VectorTemplates:
     arc, label: numbers of the vectors that score arcs, and labels of arcs; label 0: not scored.
     distance: the upper ends, in words, of the distance buckets.
     sibling: numbers of the vectors that score a modifier and its inner sibling; 0: not scored.
+    between: the field of the words in between that is looked at; None: they are not.
     """
 
     templates: tuple[Atom, ...]
@@ -52,10 +55,11 @@ class VectorTemplates:
     label: int
     distance: tuple[int, ...] = DISTANCE
     sibling: int = 0
+    between: str | None = None
 
     def fields(self) -> set[str]:
         """The fields that are looked at."""
-        return {atom.field for atom in self.templates}
+        return {atom.field for atom in self.templates} | ({self.between} if self.between else set())
 
     def times(self, networks: int) -> "VectorTemplates":
         """The sizes of several such networks in one.
@@ -107,7 +111,8 @@ class VectorPlan(NamedTuple):
     """Templates of word vectors as arrays. K templates, L distances.
 
     Value v of template k at a node, read `offsets[k]` words to the right of it, has the row
-    `places[starts[k] + v]` of the table; -1: none.
+    `places[starts[k] + v]` of the table; -1: none. A word in between has the number
+    `between_places[v]` of those told apart, T of them, -1 for none; v: its value.
     """
 
     rows: np.ndarray  # (K,) int64, of the batch's values
@@ -117,6 +122,14 @@ class VectorPlan(NamedTuple):
     places: np.ndarray  # (sum of sizes,) int32
     buckets: np.ndarray  # (L,) int64: bucket of distance d at d - 1, the last one for all beyond
     n_buckets: int
+    between_row: int  # of the batch's values; 0 if nothing is looked at
+    between_places: np.ndarray  # (values of the field,) int32
+    n_between: int  # T
+
+    @property
+    def has_row(self) -> np.ndarray:
+        """As `compile_vectors` takes it."""
+        return np.concatenate([self.places, self.between_places]) >= 0
 
     @property
     def n_rows(self) -> int:
@@ -130,7 +143,8 @@ def compile_vectors(
     """Compile expanded templates.
 
     has_row: (sum of sizes,) bool, of `frequent_values`: which values have a row.
-    Raises: ValueError: `has_row` is not that of these templates, or UNKNOWN has a row.
+    Raises: ValueError: `has_row` is not that of these templates, UNKNOWN has a row, or too many
+        values of words in between have a number.
     """
     fields = {field: row for row, field in enumerate(vocabularies.fields)}
     sizes = _sizes(templates, vocabularies)
@@ -139,16 +153,24 @@ def compile_vectors(
         raise ValueError(f"{SECTION}: {sizes.sum()} values, of which {has_row.shape} are counted")
     if has_row[starts + UNKNOWN].any():
         raise ValueError(f"{SECTION}: unknown values have a row")
+    count = len(templates.templates)
+    has_row, is_counted = np.split(has_row, [sizes[:count].sum()])
+    n_between = int(is_counted.sum())
+    if n_between > MAX_BETWEEN_VALUES:
+        raise ValueError(f"{SECTION}: {n_between:,} values of words in between")
     places = np.where(has_row, np.cumsum(has_row) - 1, -1)
     ends = templates.distance
     return VectorPlan(
         np.array([fields[atom.field] for atom in templates.templates], np.int64),
         np.array([atom.offset for atom in templates.templates], np.int64),
-        starts,
-        sizes,
+        starts[:count],
+        sizes[:count],
         places.astype(np.int32),
         np.searchsorted(ends, np.arange(1, ends[-1] + 2 if ends else 2)).astype(np.int64),
         len(ends) + 1,
+        fields[templates.between] if templates.between else 0,
+        np.where(is_counted, np.cumsum(is_counted) - 1, -1).astype(np.int32),
+        n_between,
     )
 
 
@@ -156,6 +178,9 @@ def frequent_values(
     templates: VectorTemplates, vocabularies: Vocabularies, batch: Batch, min_count: int
 ) -> np.ndarray:
     """(sum of sizes,) bool: the values that `min_count` nodes of a batch have, by template.
+
+    Those of words in between follow, if there are any: MAX_BETWEEN_VALUES at most, the most
+    frequent.
 
     Args: templates: expanded; batch: of the training treebank.
     Cost: one pass of the batch for each template.
@@ -165,15 +190,24 @@ def frequent_values(
     sizes = _sizes(templates, vocabularies).tolist()
     counts = [
         np.bincount(batch.values[fields[atom.field], nodes + atom.offset], minlength=size)
-        for atom, size in zip(templates.templates, sizes, strict=True)
+        for atom, size in zip(templates.templates, sizes, strict=False)
     ]
+    if templates.between:
+        values = batch.values[fields[templates.between], word_places(batch)]
+        count = np.bincount(values, minlength=sizes[-1])
+        count[np.argsort(-count, kind="stable")[MAX_BETWEEN_VALUES:]] = 0
+        counts.append(count)
     for count in counts:
         count[UNKNOWN] = 0
     return np.concatenate(counts) >= max(min_count, 1)
 
 
 def _sizes(templates: VectorTemplates, vocabularies: Vocabularies) -> np.ndarray:
-    return np.array([vocabularies.size(atom.field) for atom in templates.templates], np.int64)
+    """Values of each template, and then of the words in between, if they are looked at."""
+    fields = [atom.field for atom in templates.templates]
+    if templates.between:
+        fields.append(templates.between)
+    return np.array([vocabularies.size(field) for field in fields], np.int64)
 
 
 def parse_vectors(content: object) -> VectorTemplates:
@@ -205,22 +239,32 @@ def parse_vectors(content: object) -> VectorTemplates:
     if not isinstance(texts, list) or not texts:
         raise ConfigError(f"{SECTION}: templates: a list of templates is expected")
     _check_count(len(texts))
-    atoms = [parse_atom(str(text), str(text), (ROLE,)) for text in texts]
+    texts = list(map(str, texts))
+    fields = [text for text in texts if text.startswith(_BETWEEN)]
+    if len(fields) > 1:
+        raise ConfigError(f"{SECTION}: only one {_BETWEEN}FIELD is allowed")
+    between = checked_field(fields[0].removeprefix(_BETWEEN), fields[0]) if fields else None
+    if between and between.startswith("feats.*"):
+        raise ConfigError(f"{SECTION}: template '{fields[0]}': name one attribute")
+    atoms = [parse_atom(text, text, (ROLE,)) for text in texts if text not in fields]
+    if not atoms:
+        raise ConfigError(f"{SECTION}: templates: none of the word itself")
     if len(set(atoms)) < len(atoms):
         twice = next(atom for i, atom in enumerate(atoms) if atom in atoms[:i])
         raise ConfigError(f"{SECTION}: template '{twice}' appears twice")
     if any(atom.field == "feats.**" for atom in atoms):
         raise ConfigError(f"{SECTION}: a template looks at one attribute: write {ROLE}.feats.*")
-    return VectorTemplates(tuple(atoms), **sizes, distance=tuple(ends))
+    return VectorTemplates(tuple(atoms), **sizes, distance=tuple(ends), between=between)
 
 
 def dump_vectors(templates: VectorTemplates) -> dict[str, Any]:
     """The section as `parse_vectors` reads it."""
     sizes = {name: getattr(templates, name) for name in _SIZES}
+    between = [_BETWEEN + templates.between] if templates.between else []
     return {
         **{name: size for name, size in sizes.items() if size or name not in _OPTIONAL},
         "distance": list(templates.distance),
-        "templates": list(map(str, templates.templates)),
+        "templates": [*map(str, templates.templates), *between],
     }
 
 

@@ -31,7 +31,7 @@ from gpuparse.learning.stages.vectors import (
     VectorTables,
     VectorTask,
 )
-from gpuparse.scoring.vector_scores import under_every_head
+from gpuparse.scoring.vector_scores import add_between, under_every_head, values_in_between
 
 CELLS = 1 << 21  # scores of arcs, or of siblings, at a time
 _GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -166,7 +166,7 @@ class TorchVectorEngine:
             return found.to(self._device)
 
         is_node = is_node.to(self._device)
-        bias, heads, modifiers, arcs, siblings, labels = sizes.parts(dense)
+        bias, heads, modifiers, arcs, siblings, labels, between = sizes.parts(dense)
         hidden = sums + bias
         if sizes.hidden:
             left, right = hidden.relu().chunk(2, 1)
@@ -178,7 +178,15 @@ class TorchVectorEngine:
             torch.zeros(shape, device=self._device).masked_scatter(is_node.unsqueeze(2), vectors)
             for vectors in (as_head, as_modifier)
         )
-        scores = self._scores_of_pairs(u[..., : sizes.arc], v[..., : sizes.arc], arcs)
+        of_arcs = u[..., : sizes.arc], v[..., : sizes.arc]
+        scores = self._scores_of_pairs(*of_arcs, arcs)
+        if sizes.n_between:
+            of_heads, of_modifiers = between[:, : sizes.arc], between[:, sizes.arc : -1]
+            values = values_in_between(self._task.plan, torch.from_numpy(part.values), places)
+            add_between(
+                scores, values.to(self._device), of_arcs[0] @ of_heads.T + between[:, -1],
+                of_arcs[1] @ of_modifiers.T,
+            )  # fmt: skip
         of_siblings = None
         if sizes.sibling:
             columns = slice(sizes.arc, sizes.first_label)

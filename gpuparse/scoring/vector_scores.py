@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gpuparse import native
+from gpuparse.features.word_vectors import VectorPlan
 from gpuparse.inference.backends import choose_engine
 from gpuparse.scoring.native import sentences_of
 from gpuparse.scoring.tensors import (
@@ -19,7 +20,14 @@ from gpuparse.scoring.tensors import (
     as_tensors,
     device_of,
 )
-from gpuparse.scoring.word_vectors import ARC_TERMS, MOST_POINTS, SIBLING_TERMS, WordVectors
+from gpuparse.scoring.word_vectors import (
+    ARC_TERMS,
+    BETWEEN_TERMS,
+    MOST_POINTS,
+    OCCURRENCES,
+    SIBLING_TERMS,
+    WordVectors,
+)
 
 _MOST_HIDDEN = EXACT_BELOW // 127**2  # numbers whose products with 8 bits float32 sums exactly
 
@@ -100,9 +108,9 @@ class TorchVectors:
         self._shifts = [
             self.on_device(shifts) for shifts in (vectors.head_shifts, vectors.modifier_shifts)
         ]
-        self.arc_terms, self.sibling_terms = (
+        self.arc_terms, self.sibling_terms, self.between_terms = (
             [self.on_device(getattr(vectors, name)).double() for name in names]
-            for names in (ARC_TERMS, SIBLING_TERMS)
+            for names in (ARC_TERMS, SIBLING_TERMS, BETWEEN_TERMS)
         )
         self.label_terms = [
             *(
@@ -154,7 +162,15 @@ class SentenceVectors:
 
     def arcs(self, is_learned: bool = False) -> Tensor:
         """(B, N, N) of all arcs, as `vector_arc_scores`."""
-        scores, vectors = self._pairs(slice(0, self.of.n_arc), self.of.arc_terms), self.of.vectors
+        columns = slice(0, self.of.n_arc)
+        scores, vectors = self._pairs(columns, self.of.arc_terms), self.of.vectors
+        if vectors.plan.n_between:
+            of_heads, of_modifiers, constants = self.of.between_terms
+            values = values_in_between(vectors.plan, self.batch.values, self.batch.places())
+            add_between(
+                scores, values, self.heads[..., columns] @ of_heads.T + constants,
+                self.modifiers[..., columns] @ of_modifiers.T,
+            )  # fmt: skip
         if is_learned:
             return (scores * vectors.arc_unit).float()
         return points(scores, vectors.arc_multiplier, vectors.arc_shift)
@@ -226,6 +242,42 @@ def under_every_head(pairs: Tensor) -> Tensor:
     """
     nodes = torch.arange(pairs.shape[1], device=pairs.device)
     return pairs.transpose(1, 2).unsqueeze(1).masked_fill(nodes == nodes.view(-1, 1, 1), 0.0)
+
+
+def values_in_between(plan: VectorPlan, values: Tensor, places: Tensor) -> Tensor:
+    """The numbers of values that words in between are told apart by, -1 for none.
+
+    values: (fields, tokens) of a batch; places: token indices of any shape, that of the result.
+    """
+    numbers = torch.from_numpy(plan.between_places).to(values.device).long()
+    found = values[plan.between_row][places].long()
+    is_known = (found >= 0) & (found < len(numbers))
+    return torch.where(is_known, numbers[torch.where(is_known, found, 0)], -1)
+
+
+def add_between(scores: Tensor, values: Tensor, of_heads: Tensor, of_modifiers: Tensor) -> None:
+    """Add what words in between do to the scores of arcs (B, N, N).
+
+    Args:
+        values: (B, N) numbers of values, -1 for none.
+        of_heads, of_modifiers: (B, N, 2 OCCURRENCES T), what each combination adds to the score of
+            an arc with that head, or that modifier.
+    Cost: T times B N^2.
+    """
+    n_values = of_heads.shape[-1] // (2 * OCCURRENCES)
+    nodes = torch.arange(scores.shape[1], device=scores.device)
+    h, m = nodes.unsqueeze(1), nodes
+    first, last, is_left = torch.minimum(h, m), torch.maximum(h, m), m < h
+    for value in range(n_values):
+        up_to = (values == value).cumsum(1)  # words with the value, this one included
+        count = up_to[:, (last - 1).clamp(min=0)] - up_to[:, first]
+        for occurrence in range(OCCURRENCES):
+            adds = torch.zeros_like(scores)
+            for direction, is_there in enumerate((~is_left, is_left)):
+                z = (direction * OCCURRENCES + occurrence) * n_values + value
+                sums = of_heads[..., z].unsqueeze(2) + of_modifiers[..., z].unsqueeze(1)
+                adds = torch.where(is_there, sums, adds)
+            scores += torch.where(count > occurrence, adds, 0.0)
 
 
 def adding_labels(

@@ -7,8 +7,13 @@ distance, the score of an arc is a product of both vectors with numbers of c, an
     sum_k arcs[c, k] u_k v_k + sum_k arc_heads[c, k] u_k + sum_k arc_modifiers[c, k] v_k
         + arc_constants[c]
 
-A modifier and its inner sibling, on the same side of a head, are scored alike, by columns of their
-own: the sibling's of u, the modifier's of v.
+Words in between add to it. With z the combination of direction, of whether it is the first or the
+second word in between with a value, and of that value, each such z adds once
+
+    sum_k between_heads[z, k] u_k + sum_k between_modifiers[z, k] v_k + between_constants[z]
+
+A modifier and its inner sibling, on the same side of a head, are scored as arcs are, but for words
+in between, by columns of their own: the sibling's of u, the modifier's of v.
 
 Labels have further columns of the vectors, and numbers of the label in place of those of c. The
 score of the arc's best label is subtracted from those of all: labels are learned for gold arcs
@@ -34,6 +39,8 @@ MOST_NETWORKS = 64
 LABEL_LANES = 16  # labels are padded to a multiple of this
 ARC_TERMS = ("arcs", "arc_heads", "arc_modifiers", "arc_constants")
 SIBLING_TERMS = ("siblings", "sibling_heads", "sibling_modifiers", "sibling_constants")
+BETWEEN_TERMS = ("between_heads", "between_modifiers", "between_constants")
+OCCURRENCES = 2  # of a value in between that count
 LABEL_TERMS = ("labels", "label_heads", "label_modifiers", "label_constants")
 _TERMS = {"arc": ARC_TERMS, "sibling": SIBLING_TERMS, "label": LABEL_TERMS}
 POINTS = 1024.0  # of a score a unit of cost, where no templates are added
@@ -44,6 +51,11 @@ NO_SIBLINGS: dict[str, Any] = {
     "sibling_multiplier": 0, "sibling_shift": 0, "sibling_unit": 0.0,
 }  # fmt: skip
 """What `WordVectors` have of siblings that they do not score."""
+NO_BETWEEN: dict[str, Any] = {
+    "between_heads": np.zeros((0, 0), np.int16), "between_modifiers": np.zeros((0, 0), np.int16),
+    "between_constants": np.zeros(0, np.int32),
+}  # fmt: skip
+"""What they have of words in between that they do not look at."""
 
 _LARGEST_ACTIVATION, _LARGEST_NUMBER = 127, 127  # of hidden numbers; of vectors and of weights
 _LARGEST_WORD = 32767
@@ -73,6 +85,9 @@ class VectorWeights(NamedTuple):
     arcs: np.ndarray  # (C, 3 P + 1): of products, of heads, of modifiers, constant
     siblings: np.ndarray  # (C, 3 PS + 1)
     labels: np.ndarray  # (L, 3 PL + 1)
+    # (2 OCCURRENCES T, 2 P + 1), (direction * OCCURRENCES + occurrence) * T + value: of heads, of
+    # modifiers, constant
+    between: np.ndarray
 
     @property
     def n_arc(self) -> int:
@@ -122,16 +137,16 @@ def merged(networks: Sequence[VectorWeights]) -> VectorWeights:
             matrix[i * hidden : (i + 1) * hidden] = array
         return joined(apart, cuts)
 
-    def of_terms(arrays: Sequence[np.ndarray]) -> np.ndarray:
-        size = (arrays[0].shape[1] - 1) // 3
-        terms = [a[:, k * size : (k + 1) * size] for k in range(3) for a in arrays]
+    def of_terms(arrays: Sequence[np.ndarray], n_terms: int = 3) -> np.ndarray:
+        size = (arrays[0].shape[1] - 1) // n_terms
+        terms = [a[:, k * size : (k + 1) * size] for k in range(n_terms) for a in arrays]
         constants = sum(a[:, -1:] for a in arrays)
         return np.concatenate([*terms, constants], 1) / np.float32(len(arrays))
 
-    table, bias, heads, modifiers, arcs, siblings, labels = zip(*networks, strict=True)
+    table, bias, heads, modifiers, arcs, siblings, labels, between = zip(*networks, strict=True)
     return VectorWeights(
         of_nodes(table), of_nodes(bias), of_matrices(heads), of_matrices(modifiers),
-        of_terms(arcs), of_terms(siblings), of_terms(labels),
+        of_terms(arcs), of_terms(siblings), of_terms(labels), of_terms(between, 2),
     )  # fmt: skip
 
 
@@ -161,6 +176,9 @@ class WordVectors(NamedTuple):
     sibling_heads: np.ndarray  # (C, PS) int16
     sibling_modifiers: np.ndarray  # (C, PS) int16
     sibling_constants: np.ndarray  # (C,) int32
+    between_heads: np.ndarray  # (2 OCCURRENCES T, P) int16
+    between_modifiers: np.ndarray  # the same
+    between_constants: np.ndarray  # (2 OCCURRENCES T,) int32
     labels: np.ndarray  # (PL / 2, L, 2) int8: [k, l, j] is of number 2 * k + j
     label_heads: np.ndarray  # (PL / 2, L, 2) int16
     label_modifiers: np.ndarray  # the same
@@ -224,14 +242,16 @@ def frozen(
         )
     weights = _padded(weights)
     layer, vectors = _freeze_layer(weights, _node_sums(weights, plan, batch))
-    scales = zip(*(np.split(scale, weights.cuts) for scale in vectors.pop("scales")), strict=True)
-    of_arcs, of_siblings, of_labels = scales
-    arcs, arc_unit = _freeze_products(weights.arcs, *of_arcs)
+    split = zip(*(np.split(scale, weights.cuts) for scale in vectors.pop("scales")), strict=True)
+    of_arcs, of_siblings, of_labels = split
+    between = _scaled_terms(weights.between, *of_arcs)
+    arcs, arc_unit = _freeze_products(weights.arcs, of_arcs[0], of_arcs[1], between)
     siblings, sibling_unit = _freeze_products(weights.siblings, *of_siblings)
     labels, label_unit = _freeze_products(weights.labels, *of_labels)
     terms: dict[str, Any] = dict(zip(ARC_TERMS, arcs, strict=True))
     terms |= dict(zip(SIBLING_TERMS, siblings, strict=True))
     terms |= dict(zip(LABEL_TERMS, _label_blocks(*labels), strict=True))
+    terms |= _whole_between(between, arc_unit)
     matrices = vectors["heads"], vectors["modifiers"]
     counts = range(MOST_NETWORKS, 1, -1)
     networks = next((n for n in counts if _are_apart(n, matrices, weights.cuts)), 1)
@@ -264,6 +284,13 @@ class Addend(NamedTuple):
     arc_value: float
     label_value: float
     label_order: np.ndarray
+
+    def value_of(self, kind: str) -> float:
+        """Of 1 of the whole-number "arc", "sibling" or "label" scores."""
+        value = self.label_value if kind == "label" else self.arc_value
+        shift = getattr(self.vectors, f"{kind}_shift")
+        value *= getattr(self.vectors, f"{kind}_multiplier") / 2.0**shift
+        return value
 
 
 def added(
@@ -305,7 +332,8 @@ def added(
         [(_scored(each, name), at.runs[run]) for each, at in zip(addends, places, strict=True)]
         for run, name in enumerate(("arc", "sibling", "label"))
     )
-    whole_arcs, arc_unit = _add_terms(arcs, (2 * plan.n_buckets, runs[0]))
+    between = _add_between(addends, places, plan, runs[0])
+    whole_arcs, arc_unit = _add_terms(arcs, (2 * plan.n_buckets, runs[0]), between)
     n_siblings = 2 * plan.n_buckets if runs[1] else 0
     whole_siblings, sibling_unit = _add_terms(siblings, (n_siblings, runs[1]))
     n_labels = max(len(each.label_order) for each in addends)
@@ -313,6 +341,7 @@ def added(
     terms: dict[str, Any] = dict(zip(ARC_TERMS, whole_arcs, strict=True))
     terms |= dict(zip(SIBLING_TERMS, whole_siblings, strict=True))
     terms |= dict(zip(LABEL_TERMS, _label_blocks(*whole_labels), strict=True))
+    terms |= _whole_between(between, arc_unit)
     made = WordVectors(
         plan, **_add_layers(addends, places, plan, hidden or sum(runs)),
         heads=_by_group(matrices[0]), modifiers=_by_group(matrices[1]),
@@ -354,8 +383,7 @@ def _places(vectors: WordVectors, first: int, networks: int, sizes: Sequence[int
 def _scored(addend: Addend, kind: str) -> list[np.ndarray]:
     """What an addend adds to the terms of arcs, siblings or labels; nothing if it scores none."""
     of, names = addend.vectors, _TERMS[kind]
-    value = addend.label_value if kind == "label" else addend.arc_value
-    value *= getattr(of, f"{kind}_multiplier") / 2.0 ** getattr(of, f"{kind}_shift")
+    value = addend.value_of(kind)
     *of_numbers, constants = (getattr(of, name) for name in names)
     if kind == "label":
         order = addend.label_order if len(constants) else np.zeros(0, np.int64)
@@ -365,9 +393,14 @@ def _scored(addend: Addend, kind: str) -> list[np.ndarray]:
 
 
 def _add_terms(
-    scored: Sequence[tuple[Sequence[np.ndarray], np.ndarray]], shape: tuple[int, int]
+    scored: Sequence[tuple[Sequence[np.ndarray], np.ndarray]],
+    shape: tuple[int, int],
+    between: Sequence[np.ndarray] = (),
 ) -> tuple[tuple[np.ndarray, ...], float]:
-    """The sum of what addends add, each at its places, as whole numbers; what 1 is worth."""
+    """The sum of what addends add, each at its places, as whole numbers; what 1 is worth.
+
+    between: as in `_freeze_products`.
+    """
     rows, size = shape
     total = np.zeros((rows, 3 * size + 1))
     for terms, places in scored:
@@ -375,7 +408,29 @@ def _add_terms(
             total[:, k * size + places] += term
         for constants in terms[3:]:
             total[:, -1] += constants
-    return _freeze_products(total, np.ones(size), np.ones(size))
+    return _freeze_products(total, np.ones(size), np.ones(size), between)
+
+
+def _add_between(
+    addends: Sequence[Addend], places: Sequence[_Places], plan: VectorPlan, size: int
+) -> tuple[np.ndarray, ...]:
+    """The sum of what words in between add, as `_scaled_terms`."""
+    total = np.zeros((2 * OCCURRENCES, plan.n_between, 2 * size + 1))
+    for each, at in zip(addends, places, strict=True):
+        of, value = each.vectors, each.value_of("arc")
+        is_known = of.plan.between_places >= 0
+        numbers = np.zeros(of.plan.n_between, np.int64)
+        numbers[of.plan.between_places[is_known]] = plan.between_places[is_known]
+        of_heads, of_modifiers, constants = (
+            getattr(of, name).reshape(len(total), len(numbers), width) * value
+            for name, width in zip(
+                BETWEEN_TERMS, (len(at.runs[0]), len(at.runs[0]), 1), strict=True
+            )
+        )
+        total[:, numbers[:, None], at.runs[0]] += of_heads
+        total[:, numbers[:, None], size + at.runs[0]] += of_modifiers
+        total[:, numbers, -1:] += constants
+    return _scaled_terms(total.reshape(-1, 2 * size + 1), np.ones(size), np.ones(size))
 
 
 def _add_layers(
@@ -452,8 +507,11 @@ def check_vectors(vectors: WordVectors) -> None:
             vectors.label_constants,
         ),
     }
+    between = _most_between([getattr(vectors, name).astype(np.int64) for name in BETWEEN_TERMS])
     for name, (products, of_heads, of_modifiers, constants) in scores.items():
-        _check_scores(products, of_heads, of_modifiers, constants)
+        _check_scores(
+            products, of_heads, of_modifiers, constants, more=between if name == "arc" else 0
+        )
         multiplier, shift = (getattr(vectors, f"{name}_{part}") for part in ("multiplier", "shift"))
         if not 0 <= multiplier <= _MAX_SUM or not 0 <= shift <= _MAX_SHIFT:
             raise ValueError(f"{name} scores have a multiplier or shift out of range")
@@ -483,9 +541,10 @@ def _are_apart(networks: int, matrices: Sequence[np.ndarray], cuts: Sequence[int
     return not any(matrix[is_between].any() for matrix in matrices)
 
 
-def _check_scores(*terms: np.ndarray) -> None:
+def _check_scores(*terms: np.ndarray, more: float) -> None:
     """Make sure that no score has more than 32 bits, nor a number that is multiplied more than 16.
 
+    more: the most that is added to a score.
     Raises: ValueError: one has.
     """
     products, of_heads, of_modifiers, constants = (np.abs(term.astype(np.int64)) for term in terms)
@@ -493,7 +552,7 @@ def _check_scores(*terms: np.ndarray) -> None:
     if (products * n + of_modifiers).max(initial=0) > _LARGEST_WORD:
         raise ValueError("products are too large")
     sums = (products * n**2 + (of_heads + of_modifiers) * n).sum(1) + constants
-    if sums.max(initial=0) > _MAX_SUM:
+    if sums.max(initial=0) + more > _MAX_SUM:
         raise ValueError("sums of products are too large")
 
 
@@ -505,6 +564,8 @@ def _check_shapes(vectors: WordVectors) -> None:
     n_sibling = vectors.siblings.shape[1]
     of_siblings = (2 * vectors.plan.n_buckets if n_sibling else 0, n_sibling)
     of_labels = (pairs, n_labels, 2)
+    n_between = 2 * OCCURRENCES * vectors.plan.n_between
+    of_between = (n_between, n_arc if n_between else 0)
     wanted: dict[str, tuple[type, tuple[int, ...]]] = {
         "table": (np.int8, (n_rows, 2 * (groups * GROUP if groups else q))),
         "scales": (np.uint8, (n_rows,)),
@@ -521,6 +582,9 @@ def _check_shapes(vectors: WordVectors) -> None:
         "sibling_heads": (np.int16, of_siblings),
         "sibling_modifiers": (np.int16, of_siblings),
         "sibling_constants": (np.int32, of_siblings[:1]),
+        "between_heads": (np.int16, of_between),
+        "between_modifiers": (np.int16, of_between),
+        "between_constants": (np.int32, (n_between,)),
         "labels": (np.int8, of_labels),
         "label_heads": (np.int16, of_labels),
         "label_modifiers": (np.int16, of_labels),
@@ -560,11 +624,13 @@ def _padded(weights: VectorWeights) -> VectorWeights:
     for matrix, given in zip(matrices, (weights.heads, weights.modifiers), strict=True):
         matrix[:hidden, columns] = given
     scored = []
-    of_kinds = weights.arcs, weights.siblings, weights.labels
-    for given, size in zip(of_kinds, sizes, strict=True):
-        n_given = (given.shape[1] - 1) // 3
-        padded = np.zeros((len(given), 3 * size + 1))
-        for term in range(3):
+    for given, size, n_terms in zip(
+        (weights.arcs, weights.siblings, weights.labels, weights.between),
+        (*sizes, sizes[0]), (3, 3, 3, 2), strict=True,
+    ):  # fmt: skip
+        n_given = (given.shape[1] - 1) // n_terms
+        padded = np.zeros((len(given), n_terms * size + 1))
+        for term in range(n_terms):
             padded[:, term * size : term * size + n_given] = given[
                 :, term * n_given : (term + 1) * n_given
             ]
@@ -678,14 +744,46 @@ def _evening(most: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(most, top / 16) / top) if top > 0.0 else np.ones(len(most))
 
 
+def _scaled_terms(
+    between: np.ndarray, heads: np.ndarray, modifiers: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """What words in between add for whole vectors; heads, modifiers: as in `_freeze_products`."""
+    n = len(heads)
+    return between[:, :n] * heads, between[:, n : 2 * n] * modifiers, between[:, -1]
+
+
+def _whole_between(between: Sequence[np.ndarray], unit: float) -> dict[str, np.ndarray]:
+    """The same as whole numbers; unit: what 1 is worth."""
+    if not len(between[0]):
+        return NO_BETWEEN
+    types = (np.int16, np.int16, np.int32)
+    return {
+        name: np.rint(term / unit).astype(dtype)
+        for name, term, dtype in zip(BETWEEN_TERMS, between, types, strict=True)
+    }
+
+
+def _most_between(between: Sequence[np.ndarray]) -> float:
+    """The most that words in between can add to a score: all that there are of one direction."""
+    of_heads, of_modifiers, constants = map(np.abs, between)
+    sums = (of_heads + of_modifiers).sum(1) * float(_LARGEST_NUMBER) + constants
+    return float(sums.reshape(2, -1).sum(1).max(initial=0.0))
+
+
 def _freeze_products(
-    scored: np.ndarray, heads: np.ndarray, modifiers: np.ndarray
+    scored: np.ndarray,
+    heads: np.ndarray,
+    modifiers: np.ndarray,
+    between: Sequence[np.ndarray] = (),
 ) -> tuple[tuple[np.ndarray, ...], float]:
     """The numbers of combinations or labels as whole numbers, and what 1 of a score is worth.
 
     scored: (rows, 3 P + 1). heads, modifiers: (P,), what 1 of a number of a vector is worth.
+    between: what words in between add, which has the same unit.
     """
     n = len(heads)
+    most = _most_between(between) if between else 0.0
+    most_of_words = max((float(np.abs(term).max(initial=0.0)) for term in between[:2]), default=0.0)
     products = scored[:, :n] * heads * modifiers
     of_heads, of_modifiers = scored[:, n : 2 * n] * heads, scored[:, 2 * n : 3 * n] * modifiers
     ends = (_LARGEST_NUMBER, _LARGEST_TERM, _LARGEST_TERM, 1 << 28)
@@ -693,10 +791,11 @@ def _freeze_products(
     unit = max(
         float(np.abs(term).max(initial=0.0)) / end for term, end in zip(terms, ends, strict=True)
     )
+    unit = max(unit, most_of_words / _LARGEST_WORD)
     # Sums of very many numbers have to fit in 32 bits too, rounding included.
     sums = _LARGEST_NUMBER * (np.abs(of_heads) + np.abs(of_modifiers)).sum(1)
     sums += _LARGEST_NUMBER**2 * np.abs(products).sum(1) + np.abs(scored[:, -1])
-    unit = max(unit, float(sums.max(initial=0.0)) / (0.95 * _MAX_SUM)) or 1.0
+    unit = max(unit, (float(sums.max(initial=0.0)) + most) / (0.95 * _MAX_SUM)) or 1.0
     whole = [np.rint(term / unit) for term in terms]
     types = (np.int8, np.int16, np.int16, np.int32)
     return tuple(w.astype(dtype) for w, dtype in zip(whole, types, strict=True)), unit

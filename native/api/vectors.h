@@ -5,7 +5,8 @@
 // Templates of one word, K of them; see gpuparse/features/word_vectors.py. Template k reads row rows[k]
 // of a batch's values at the token `offsets[k]` further on; value v there has the row
 // places[starts[k] + v] of the table of vectors, -1 for none, where v < sizes[k]. buckets, n_buckets: of
-// distances, as in `ArcPlan`.
+// distances, as in `ArcPlan`. Words in between are told apart by the numbers between_places[v] below
+// n_between, -1 for none, of their values v in row between_row.
 struct VectorPlan {
     i64_1 rows;
     i64_1 offsets;
@@ -14,6 +15,9 @@ struct VectorPlan {
     i32_1 places;
     i64_1 buckets;
     int64_t n_buckets;
+    int64_t between_row;
+    i32_1 between_places;
+    int64_t n_between;
 };
 
 // Word vectors as whole numbers; see gpuparse/scoring/word_vectors.py, which says what they mean and
@@ -38,6 +42,9 @@ struct WordVectors {
     i16_2 sibling_heads;
     i16_2 sibling_modifiers;
     i32_1 sibling_constants;
+    i16_2 between_heads;
+    i16_2 between_modifiers;
+    i32_1 between_constants;
     i8_3 labels;
     i16_3 label_heads;
     i16_3 label_modifiers;
@@ -58,19 +65,20 @@ GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan*
     out_i32_2 found);
 
 // Sizes of vectors that are learned: of the hidden layer, 0 for none, and of what arcs, siblings (0: not
-// scored) and labels are scored with; labels.
+// scored) and labels are scored with; labels; values of words in between.
 struct VectorSizes {
     int64_t hidden;
     int64_t arc;
     int64_t sibling;
     int64_t label;
     int64_t n_labels;
+    int64_t n_between;
 };
 
 // Weights that are learned: table (rows, width), and in one array what all words share: bias (width,),
 // heads and modifiers (hidden, columns), pairs (2 n_buckets, 3 arc + 1), siblings (2 n_buckets,
-// 3 sibling + 1) unless sibling is 0, labels (n_labels, 3 label + 1). columns: arc + sibling + label;
-// width: 2 hidden, or 2 columns without a hidden layer.
+// 3 sibling + 1) unless sibling is 0, labels (n_labels, 3 label + 1), words in between (4 n_between,
+// 2 arc + 1). columns: arc + sibling + label; width: 2 hidden, or 2 columns without a hidden layer.
 struct VectorTables {
     f32_2 table;
     f32_1 dense;

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse.data.batch import UNKNOWN
+from gpuparse.data.batch import UNKNOWN, word_places
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies, seen_attributes
 from gpuparse.errors import ConfigError
+from gpuparse.features import word_vectors
 from gpuparse.features.templates import dump_set, fields_read, load_templates, parse_set
 from gpuparse.features.word_vectors import (
     DISTANCE,
@@ -17,6 +18,7 @@ from gpuparse.features.word_vectors import (
     compile_vectors,
     frequent_values,
 )
+from tests.samples import random_sentences, treebank_of
 
 SECTION = "word_vectors: {hidden: 8, arc: 4, label: 2, templates: [w.pos, w-1.form, w.feats.*]}"
 
@@ -80,6 +82,10 @@ def test_attributes_are_written_out_once():
         ("w.pos", "w.no", "unknown field 'no'"),
         ("w.pos", "w-1.form", "'w-1.form' appears twice"),
         ("w.pos", "w.feats.**", "looks at one attribute"),
+        ("w.pos", "between.no", "unknown field 'no'"),
+        ("w.pos", "between.feats.*", "name one attribute"),
+        ("w.pos", "between.pos, between.cpos", "only one between.FIELD"),
+        ("[w.pos, w-1.form, w.feats.*]", "[between.pos]", "none of the word itself"),
         ("arc: 4", "arc: 4, distance: [2, 1]", "at most 15 upper ends, rising"),
         ("arc: 4", "arc: 4, distance: [10001]", "from 1 to 10,000"),
         ("arc: 4", f"arc: 4, distance: {list(range(1, 17))}", "at most 15 upper ends"),
@@ -107,6 +113,7 @@ def test_rows_are_those_of_values_that_are_frequent_enough(tmp_path: Path):
     treebank = read_treebank(str(path))
     text = "word_vectors: {hidden: 0, arc: 1, label: 0, templates: [w.form, w-1.form, w.feats.*],"
     text += " distance: [1, 3]}"
+    text = text.replace("w.feats.*]", "w.feats.*, between.form]")
     vectors = vectors_of(text).expanded(seen_attributes(treebank))
     vocabularies = Vocabularies.build(treebank, ["feats.Case", "form"], 3)
     batch = Encoder(vocabularies).encode(treebank)
@@ -124,7 +131,16 @@ def test_rows_are_those_of_values_that_are_frequent_enough(tmp_path: Path):
         ]
         sizes = range(vocabularies.size(atom.field))
         expected += [seen.count(value) >= 2 and value != UNKNOWN for value in sizes]
-    assert has_row.tolist() == expected
+    size = vocabularies.size("form")
+    forms = batch.values[1, word_places(batch)].tolist()
+    of_words = [forms.count(value) >= 2 and value != UNKNOWN for value in range(size)]
+    assert has_row.tolist() == expected + of_words
+    assert plan.n_between == sum(of_words)
+    numbers = plan.between_places[has_row[-size:]]
+    assert numbers.tolist() == list(range(plan.n_between))
+    assert (plan.between_places[~has_row[-size:]] == -1).all()
+    assert plan.between_row == vocabularies.fields.index("form")
+    has_row = has_row[:-size]
     assert plan.n_rows == sum(expected)
     assert plan.places[has_row].tolist() == list(range(plan.n_rows))
     assert (plan.places[~has_row] == -1).all()
@@ -135,4 +151,22 @@ def test_rows_are_those_of_values_that_are_frequent_enough(tmp_path: Path):
     with pytest.raises(ValueError, match="values, of which"):
         compile_vectors(vectors, vocabularies, has_row[1:])
     with pytest.raises(ValueError, match="unknown values"):
-        compile_vectors(vectors, vocabularies, np.ones_like(has_row))
+        compile_vectors(vectors, vocabularies, np.ones(len(has_row) + size, np.bool_))
+
+
+def test_few_values_of_words_in_between_are_told_apart(monkeypatch: pytest.MonkeyPatch):
+    treebank = treebank_of(random_sentences(3, 40, 9))
+    vectors = vectors_of(SECTION.replace("w.feats.*", "between.form"))
+    vocabularies = Vocabularies.build(treebank, sorted(vectors.fields()), 3)
+    batch = Encoder(vocabularies).encode(treebank)
+    counts = np.bincount(batch.values[vocabularies.fields.index("form"), word_places(batch)])
+    frequent = np.sort(counts[UNKNOWN + 1 :])[::-1]
+    monkeypatch.setattr(word_vectors, "MAX_BETWEEN_VALUES", 3)
+    has_row = frequent_values(vectors, vocabularies, batch, 1)
+    kept = np.flatnonzero(has_row[-vocabularies.size("form") :])
+    assert len(kept) == 3
+    assert set(counts[kept[kept < len(counts)]]) <= set(frequent[:3])
+    assert compile_vectors(vectors, vocabularies, has_row).n_between == 3
+    has_row[-1] = has_row[-2] = has_row[-3] = has_row[-4] = True
+    with pytest.raises(ValueError, match="values of words in between"):
+        compile_vectors(vectors, vocabularies, has_row)

@@ -35,7 +35,7 @@ from gpuparse.learning.vectors_on_device import TorchVectorEngine, kept_values, 
 from gpuparse.scoring.native import sentences_of
 from tests.samples import random_sentences, treebank_of
 
-ATOMS = ["w.form", "w.pos", "w-1.pos", "w+2.form", "w.lemma", "w.lower[-2:]"]
+ATOMS = ["w.form", "w.pos", "w-1.pos", "w+2.form", "w.lemma", "w.lower[-2:]", "between.pos"]
 DECODERS = ["eisner", "chu_liu_edmonds"]
 
 
@@ -151,7 +151,7 @@ def test_gradients_are_the_differences_of_the_loss(
         for _ in range(3):
             noise = random.normal(size=gradient.shape)
             direction = gradient / np.linalg.norm(gradient) + noise / np.linalg.norm(noise)
-            step = 1e-3
+            step = 1e-4
             losses = []
             for sign in (1.0, -1.0):
                 moved = getattr(weights, which) + (sign * step * direction).astype(np.float32)

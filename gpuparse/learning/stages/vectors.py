@@ -22,7 +22,7 @@ from gpuparse.features.word_vectors import VectorPlan, VectorTemplates
 from gpuparse.learning.mixing import Counts
 from gpuparse.learning.states import Shape
 from gpuparse.scoring.native import make_search, sentences_of
-from gpuparse.scoring.word_vectors import VectorWeights, merged
+from gpuparse.scoring.word_vectors import OCCURRENCES, VectorWeights, merged
 
 GROUP, MOST_GROUPS = 4, 8  # sentences of a group where a batch is not too large for so many groups
 SLICE = 256  # sentences between two events
@@ -43,6 +43,7 @@ class VectorSizes(NamedTuple):
     sibling: int
     label: int
     n_labels: int
+    n_between: int
     n_buckets: int
     n_rows: int
 
@@ -67,9 +68,9 @@ class VectorSizes(NamedTuple):
         matrix = (self.hidden, self.columns)
         arcs = (2 * self.n_buckets, 3 * self.arc + 1)
         siblings = (2 * self.n_buckets if self.sibling else 0, 3 * self.sibling + 1)
-        return [
-            (self.width,), matrix, matrix, arcs, siblings, (self.n_labels, 3 * self.label + 1)
-        ]  # fmt: skip
+        labels = (self.n_labels, 3 * self.label + 1)
+        between = (2 * OCCURRENCES * self.n_between, 2 * self.arc + 1)
+        return [(self.width,), matrix, matrix, arcs, siblings, labels, between]
 
     @property
     def n_dense(self) -> int:
@@ -224,6 +225,7 @@ class VectorStage:
         label = templates.label if n_labels else 0
         self.sizes = VectorSizes(
             templates.hidden, templates.arc, templates.sibling, label, n_labels if label else 0,
+            plan.n_between,
             plan.n_buckets, plan.n_rows,
         )  # fmt: skip
         if not label:
@@ -387,7 +389,7 @@ def initial_weights(sizes: VectorSizes, seed: int) -> VectorTables:
         return numbers
 
     dense = np.zeros(sizes.n_dense, np.float32)
-    _, heads, modifiers, arcs, siblings, labels = sizes.parts(dense)
+    _, heads, modifiers, arcs, siblings, labels, _ = sizes.parts(dense)
     for matrix in (heads, modifiers):
         matrix[:] = draw(matrix.shape, (1.0 / max(sizes.hidden, 1)) ** 0.5)
     for pairs, size in ((arcs, sizes.arc), (siblings, sizes.sibling)):
