@@ -245,7 +245,14 @@ struct VectorScorer {
                 of_modifiers[k * nodes + i] = dot_floats(row + size, vectors.as_modifier + node, size);
             }
         });
-        words.add(sentence.n, of_heads, of_modifiers, nodes, scores);
+        View2<float> by_head{arena.take<float>(nodes * nodes), nodes};
+        View2<float> by_modifier{arena.take<float>(nodes * nodes), nodes};
+        if (arena.failed() ||
+            !words.fill(sentence.n, of_heads, of_modifiers, nodes, arena, by_head, by_modifier))
+            return false;
+        for (int64_t h = 0; h < nodes; h++)
+            for (int64_t m = 1; m < nodes; m++)
+                if (m != h) scores(h, m) += by_head(h, m) + by_modifier(m, h);
         return true;
     }
 

@@ -100,28 +100,51 @@ struct WordsBetween {
         }
     }
 
-    // Add to scores(0..n, 1..n) what words in between do. of_heads, of_modifiers:
-    // (2 OCCURRENCES count, stride), by direction, occurrence, value and node.
-    template <class T, class S>
-    void add(int64_t n, const T* of_heads, const T* of_modifiers, int64_t stride, View2<S> scores) const {
-        for (int64_t i = 0; i <= n; i++) {
-            for (int64_t direction = 0; direction < 2; direction++) {
-                const int64_t step = direction ? -1 : 1, as_modifier = 1 - direction;
-                uint8_t seen[MOST_BETWEEN];
-                memset(seen, 0, (size_t)count);
-                T head = 0, modifier = 0;
-                for (int64_t j = i + step; j >= 0 && j <= n; j += step) {
-                    if (j > 0) scores(i, j) += head;
-                    if (i > 0) scores(j, i) += modifier;
-                    const int64_t value = of_words[j];
-                    if (value < 0 || seen[value] >= OCCURRENCES) continue;
-                    const int64_t occurrence = seen[value]++;
-                    head += of_heads[((direction * OCCURRENCES + occurrence) * count + value) * stride + i];
-                    modifier +=
-                        of_modifiers[((as_modifier * OCCURRENCES + occurrence) * count + value) * stride + i];
+    // Fill what words in between add to the score of h -> m: by_modifier(m, h), which depends on h, and
+    // by_head(h, m), which depends on m; both (n + 1, n + 1), and nothing of use on the diagonal.
+    // of_heads, of_modifiers: (2 OCCURRENCES count, stride), by direction, occurrence, value and node.
+    // The sums of all nodes are kept while one end moves away from them: a word that it passes is the
+    // first with its value for the nodes from the last such word on, and the second for those from the one
+    // before on. False: no memory.
+    template <class T, class Arena>
+    bool fill(int64_t n, const T* of_heads, const T* of_modifiers, int64_t stride, Arena& arena,
+              View2<T> by_head, View2<T> by_modifier) const {
+        T* heads = arena.template take<T>(n + 1);
+        T* modifiers = arena.template take<T>(n + 1);
+        if (arena.failed()) return false;
+        for (int64_t direction = 0; direction < 2; direction++) {
+            int64_t last[MOST_BETWEEN][OCCURRENCES];
+            const int64_t start = direction ? n : 0, step = direction ? -1 : 1;
+            for (int64_t value = 0; value < count; value++)
+                for (int64_t k = 0; k < OCCURRENCES; k++) last[value][k] = start;
+            memset(heads, 0, (size_t)(n + 1) * sizeof(T));
+            memset(modifiers, 0, (size_t)(n + 1) * sizeof(T));
+            for (int64_t j = start; j >= 0 && j <= n; j += step) {
+                const int64_t passed = direction ? j + 1 : 0, size = direction ? n - j : j;
+                memcpy(&by_modifier(j, passed), heads + passed, (size_t)size * sizeof(T));
+                memcpy(&by_head(j, passed), modifiers + passed, (size_t)size * sizeof(T));
+                const int64_t value = of_words[j];
+                if (value < 0) continue;
+                int64_t from = j;
+                for (int64_t k = 0; k < OCCURRENCES; k++) {  // nodes from `to` to the one before `from`
+                    const int64_t to = last[value][k];
+                    last[value][k] = from;
+                    const int64_t low = direction ? from + 1 : to, high = direction ? to + 1 : from;
+                    add_row(of_heads + ((direction * OCCURRENCES + k) * count + value) * stride, low, high,
+                            heads);
+                    add_row(of_modifiers + (((1 - direction) * OCCURRENCES + k) * count + value) * stride,
+                            low, high, modifiers);
+                    from = to;
                 }
             }
         }
+        return true;
+    }
+
+private:
+    template <class T>
+    static void add_row(const T* __restrict row, int64_t low, int64_t high, T* __restrict sums) {
+        for (int64_t i = low; i < high; i++) sums[i] += row[i];
     }
 };
 

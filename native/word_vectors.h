@@ -345,9 +345,10 @@ inline SentenceVectors* find_vectors(const Sentence& sentence, const WordVectors
     return made;
 }
 
-// Fill scores(0..n, 1..n) with what words in between add. Cost: P multiplications for each word and
-// value in the sentence, and a few additions an arc.
-inline void fill_between(const SentenceVectors& nodes, Arena& arena, View2<int32_t> scores) {
+// Fill what words in between add, as `WordsBetween::fill`. Cost: P multiplications for each word and value
+// in the sentence, and a few additions an arc. Where memory runs out, the arena has failed.
+inline void fill_between(const SentenceVectors& nodes, Arena& arena, View2<int32_t> by_head,
+                         View2<int32_t> by_modifier) {
     const WordVectors& of = *nodes.of;
     const int64_t n = nodes.n, size = of.arcs.n1, room = (n + 4) / 4 * 4;
     ArenaMark mark(arena);
@@ -362,7 +363,7 @@ inline void fill_between(const SentenceVectors& nodes, Arena& arena, View2<int32
         fill_row_dots(of.between_modifiers.data + row * size, nodes.modifiers, nodes.count, room, size, 0,
                       of_modifiers + k * room);
     });
-    words.add(n, of_heads, of_modifiers, room, scores);
+    words.fill(n, of_heads, of_modifiers, room, arena, by_head, by_modifier);
 }
 
 // Add to out(0..n, 1..n) what the vectors of a sentence score pairs of its words: [h, m] of arcs, [s, m]
@@ -381,10 +382,13 @@ void add_vector_pairs(const SentenceVectors& nodes, const VectorPairs& pairs, Ar
     int32_t* scores = arena.take<int32_t>(cells);
     S* points = arena.take<S>(n + 1);
     int64_t* bucket = arena.take<int64_t>(n + 1);  // by distance
-    View2<int32_t> between{nullptr, n + 1};
-    if (pairs.has_between) between.data = arena.take_zeros<int32_t>((n + 1) * (n + 1));
+    View2<int32_t> by_head{nullptr, n + 1}, by_modifier{nullptr, n + 1};
+    if (pairs.has_between) {
+        by_head.data = arena.take<int32_t>((n + 1) * (n + 1));
+        by_modifier.data = arena.take<int32_t>((n + 1) * (n + 1));
+        if (!arena.failed()) fill_between(nodes, arena, by_head, by_modifier);
+    }
     if (arena.failed()) return;
-    if (between.data) fill_between(nodes, arena, between);
     for (int64_t d = 1; d <= n; ++d)
         bucket[d] = plan.buckets.data[d <= plan.buckets.n0 ? d - 1 : plan.buckets.n0 - 1];
     const ScoreUnit unit = pairs.unit;
@@ -420,8 +424,9 @@ void add_vector_pairs(const SentenceVectors& nodes, const VectorPairs& pairs, Ar
             memcpy(scores + m, &four, sizeof(four));
         }
         scores[0] = scores[h] = 0;
-        if (between.data)
-            for (int64_t m = 1; m <= n; ++m) scores[m] += between(h, m);
+        if (pairs.has_between)
+            for (int64_t m = 1; m <= n; ++m)
+                if (m != h) scores[m] += by_head(h, m) + by_modifier(m, h);
         unit.convert_all(scores, n + 1, points);
         S* __restrict row = &out(h, 0);
         for (int64_t m = 1; m <= n; ++m) row[m] += points[m];

@@ -242,7 +242,7 @@ def test_the_first_of_two_networks_is_the_one_that_is_learned_alone() -> None:
     for ours, theirs in zip(alone.result()[1], both.result()[1], strict=True):
         assert ours.tobytes() == theirs.tobytes()
     with pytest.raises(ConfigError, match="networks: 64 of"):
-        sample.stage(config={"networks": 64})
+        Sample(hidden=80).stage(config={"networks": 64})
 
 
 def test_the_result_is_the_mean_of_weights_of_the_second_half() -> None:
