@@ -79,7 +79,7 @@ struct WordsBetween {
         return true;
     }
 
-    // Call use(k, row) for each direction, occurrence and value that can be met: its number in `add`,
+    // Call use(k, row) for each direction, occurrence and value that can be met: its number in `fill`,
     // and the row of its weights.
     template <class Use>
     void for_combinations(int64_t n_between, Use use) const {
