@@ -101,7 +101,7 @@ def save_parser(parser: Parser, folder: Path) -> None:
             "pruner_heads": parser.pruner.max_heads,
         }
     if parser.vectors:
-        numbers = _stored(_VECTOR_NUMBERS, _absent(_arrays_of(parser.vectors)))
+        numbers = _stored(_VECTOR_NUMBERS, _absent(tensors))
         facts |= {_VECTORS + name: getattr(parser.vectors, name) for name in numbers}
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
@@ -299,12 +299,14 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
 
 
 def _arrays_of(vectors: WordVectors) -> dict[str, np.ndarray]:
-    """The arrays that a folder has of word vectors."""
-    absent: dict[str, Any] = {} if len(vectors.siblings) else NO_SIBLINGS
-    if not len(vectors.between_heads):
-        absent = absent | NO_BETWEEN
-    arrays = {_VECTORS + name: getattr(vectors, name) for name in _stored(_VECTOR_ARRAYS, absent)}
-    return arrays | {_VALUES: vectors.plan.has_row.astype(np.uint8)}
+    """The arrays that a folder has of word vectors, without empty ones of what is not scored."""
+    arrays = {name: getattr(vectors, name) for name in _VECTOR_ARRAYS}
+    kept = {
+        _VECTORS + name: array
+        for name, array in arrays.items()
+        if len(array) or name not in NO_SIBLINGS | NO_BETWEEN
+    }
+    return kept | {_VALUES: vectors.plan.has_row.astype(np.uint8)}
 
 
 def _absent(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
