@@ -24,7 +24,7 @@ from gpuparse.scoring.engines import NO_ARCS, Found, GraphArcs, Scored, found_gr
 from gpuparse.scoring.labels import best_arc_labels, best_graph_labels, best_labels
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import TensorBatch, tensors_over
-from gpuparse.scoring.vector_scores import SentenceVectors, TorchVectors
+from gpuparse.scoring.vector_scores import NodeVectors, vectors_on
 
 Result = TypeVar("Result")
 
@@ -53,7 +53,7 @@ class DeviceParser:
         if device.type == "cuda":
             self.budget = gpu_budget(torch.cuda.mem_get_info(device)[0])
             self._copies = torch.cuda.Stream(device)
-        self._vectors = TorchVectors(scored.vectors, device) if scored.vectors else None
+        self._vectors = vectors_on(device, scored.vectors, engine) if scored.vectors else None
         if engine == "triton":
             from gpuparse.scoring.triton.kernels import Kernels  # and Triton with it
 
@@ -188,7 +188,7 @@ class DeviceParser:
         return (values,)
 
     def _arc_labels(
-        self, batch: TensorBatch, sums: Any, vectors: SentenceVectors | None
+        self, batch: TensorBatch, sums: Any, vectors: NodeVectors | None
     ) -> tuple[Tensor, Tensor]:
         scored = self._scored
         assert scored.joint
@@ -226,7 +226,7 @@ class DeviceParser:
         )  # fmt: skip
         return found.to(self._device), values
 
-    def _labels(self, batch: TensorBatch, heads: Tensor, vectors: SentenceVectors | None) -> Tensor:
+    def _labels(self, batch: TensorBatch, heads: Tensor, vectors: NodeVectors | None) -> Tensor:
         scored = self._scored
         assert scored.label_plan
         assert scored.label_weights
@@ -242,7 +242,7 @@ class DeviceParser:
         places: Tensor,
         graphs: Tensor,
         out: Tensor,
-        vectors: SentenceVectors | None,
+        vectors: NodeVectors | None,
     ) -> GraphArcs:
         """Arcs of graphs (B, N, N), labelled."""
         trees = primary_heads(graphs.cpu()).to(self._device)

@@ -23,7 +23,7 @@ from gpuparse.scoring.tensors import (
     mix,
     sum_bags,
 )
-from gpuparse.scoring.vector_scores import SentenceVectors, adding_labels, nodes_of
+from gpuparse.scoring.vector_scores import NodeVectors, adding_labels, nodes_of
 from gpuparse.scoring.weights import Weights, label_map
 from gpuparse.scoring.word_vectors import WordVectors
 
@@ -36,7 +36,7 @@ def best_labels(
     plan: LabelPlan,
     weights: Weights,
     *,
-    vectors: WordVectors | SentenceVectors | None = None,
+    vectors: WordVectors | NodeVectors | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """The best label of every arc of finished trees.
@@ -68,7 +68,7 @@ def best_labels(
 
 def label_ragged(
     batch: Batch, heads: np.ndarray, plan: LabelPlan, weights: Weights, labels: np.ndarray,
-    vectors: WordVectors | SentenceVectors | None = None,
+    vectors: WordVectors | NodeVectors | None = None,
 ) -> None:  # fmt: skip
     """As `best_labels`, in native code: fill `labels` (T,) from `heads` (T,), both by place."""
     native.call(
@@ -84,7 +84,7 @@ def best_graph_labels(
     weights: Weights,
     may_be_primary: np.ndarray,
     *,
-    vectors: WordVectors | SentenceVectors | None = None,
+    vectors: WordVectors | NodeVectors | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """The best label of every arc of graphs in which words may have several heads.
@@ -148,7 +148,7 @@ def label_ragged_graphs(
     weights: Weights,
     may_be_primary: np.ndarray,
     labels: np.ndarray,
-    vectors: WordVectors | SentenceVectors | None = None,
+    vectors: WordVectors | NodeVectors | None = None,
 ) -> None:
     """As `best_graph_labels`, in native code: fill `labels` (A,), one for each of `arc_heads` (A,).
 
@@ -180,7 +180,7 @@ def _on_gpu(batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights
 
 def _torch_labels(
     batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights,
-    vectors: WordVectors | SentenceVectors | None,
+    vectors: WordVectors | NodeVectors | None,
 ) -> Tensor:  # fmt: skip
     scores = tree_label_scores(batch, heads, plan, weights, vectors)
     return torch.where(heads >= 0, first_best(scores), NO_NODE)
@@ -188,7 +188,7 @@ def _torch_labels(
 
 def tree_label_scores(
     batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights,
-    vectors: WordVectors | SentenceVectors | None = None,
+    vectors: WordVectors | NodeVectors | None = None,
 ) -> Tensor:  # fmt: skip
     """(B, N, labels) scores of the labels of finished trees (B, N), 0 where there is no word."""
     lines = label_lines(
@@ -216,7 +216,7 @@ def graph_labels(
     plan: LabelPlan,
     weights: Weights,
     may_be_primary: Tensor,
-    vectors: WordVectors | SentenceVectors | None = None,
+    vectors: WordVectors | NodeVectors | None = None,
 ) -> Tensor:
     """(A,) labels of the arcs given as sentences, heads and modifiers (A,)."""
     b, h, m = arcs
@@ -332,7 +332,7 @@ def best_arc_labels(
     plan: ArcPlan,
     weights: Weights,
     *,
-    vectors: WordVectors | SentenceVectors | None = None,
+    vectors: WordVectors | NodeVectors | None = None,
     backend: str = "torch",
     rows_at_once: int = ROWS_AT_ONCE,
 ) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """What word vectors add to the scores of arcs and labels: public functions, torch forms."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from torch import Tensor
 from gpuparse import native
 from gpuparse.features.word_vectors import VectorPlan
 from gpuparse.inference.backends import choose_engine
+from gpuparse.inference.decoders import Engine
 from gpuparse.scoring.native import sentences_of
 from gpuparse.scoring.tensors import (
     EXACT_BELOW,
@@ -41,7 +43,7 @@ def vector_arc_scores(
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         vectors: whole numbers.
         is_learned: whether they are added to learned weights, not to whole numbers.
-        backend: "cpu" (native code), "torch" (any device), or "auto".
+        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
     Returns: (B, N, N): [b, h, m] is the arc h -> m, whole numbers of float64; or float32, in units
         of cost, where `is_learned`. The same on every backend. Column 0, the diagonal and padding
         hold nothing of use.
@@ -50,9 +52,10 @@ def vector_arc_scores(
     Source: Lei, Xin, Zhang, Barzilay & Jaakkola (2014), section 4; differs: a product has numbers
         of direction and distance besides, and words' vectors may come from a hidden layer.
     """
-    if choose_engine(backend, device_of(batch)) == "torch":
-        return _torch_nodes(batch, vectors).arcs(is_learned)
-    return _native_pairs(batch, vectors, False, is_learned)
+    engine = choose_engine(backend, device_of(batch), has_kernels=True)
+    if engine == "native":
+        return _native_pairs(batch, vectors, False, is_learned)
+    return _nodes(batch, vectors, engine).arcs(is_learned)
 
 
 def vector_sibling_scores(
@@ -67,14 +70,24 @@ def vector_sibling_scores(
     Cost: PS multiplications a pair, beside the words' vectors.
     Source: as `vector_arc_scores`; differs: pairs of words that are no arcs.
     """
-    if choose_engine(backend, device_of(batch)) == "torch":
-        return _torch_nodes(batch, vectors).siblings(is_learned)
-    return _native_pairs(batch, vectors, True, is_learned)
+    engine = choose_engine(backend, device_of(batch), has_kernels=True)
+    if engine == "native":
+        return _native_pairs(batch, vectors, True, is_learned)
+    return _nodes(batch, vectors, engine).siblings(is_learned)
 
 
-def _torch_nodes(batch: AnyBatch, vectors: WordVectors) -> "SentenceVectors":
+def _nodes(batch: AnyBatch, vectors: WordVectors, engine: Engine) -> "NodeVectors":
     tensors = as_tensors(batch)
-    return TorchVectors(vectors, tensors.values.device).nodes(tensors)
+    return vectors_on(tensors.values.device, vectors, engine).nodes(tensors)
+
+
+def vectors_on(device: torch.device, vectors: WordVectors, engine: Engine) -> "DeviceVectors":
+    """Word vectors on a device for an engine, "torch" or "triton"."""
+    if engine == "triton":
+        from gpuparse.scoring.triton.vectors import KernelVectors  # and Triton with it
+
+        return KernelVectors(vectors, device)
+    return TorchVectors(vectors, device)
 
 
 def _native_pairs(
@@ -87,14 +100,54 @@ def _native_pairs(
     return torch.from_numpy(out)
 
 
-class TorchVectors:
+class DeviceVectors(ABC):
     """Word vectors on one device."""
 
     def __init__(self, vectors: WordVectors, device: torch.device) -> None:
         self.vectors, self.device = vectors, device
-        plan = vectors.plan
-        self.n_arc, self.has_labels = vectors.arcs.shape[1], len(vectors.labels) > 0
-        self.has_siblings = len(vectors.siblings) > 0
+        self.has_labels, self.has_siblings = len(vectors.labels) > 0, len(vectors.siblings) > 0
+
+    @abstractmethod
+    def nodes(self, batch: TensorBatch) -> "NodeVectors":
+        """The vectors of all nodes of a batch on the device."""
+
+    def on_device(self, array: np.ndarray) -> Tensor:
+        """An array as a tensor there."""
+        return torch.from_numpy(array).to(self.device)
+
+
+class NodeVectors(ABC):
+    """The vectors of the nodes of a batch on a device, and what they score."""
+
+    of: DeviceVectors
+
+    @abstractmethod
+    def arcs(self, is_learned: bool = False) -> Tensor:
+        """(B, N, N) of all arcs, as `vector_arc_scores`."""
+
+    @abstractmethod
+    def siblings(self, is_learned: bool = False) -> Tensor:
+        """(B, N, N) of all modifiers with an inner sibling, as `vector_sibling_scores`."""
+
+    def sibling_parts(self, is_learned: bool = False) -> Tensor:
+        """(B, N, N, N), [b, h, m, s]: the same under every head, 0 without an inner sibling."""
+        return under_every_head(self.siblings(is_learned).double())
+
+    @abstractmethod
+    def labels(self, b: Tensor, h: Tensor, m: Tensor, is_learned: bool = False) -> Tensor:
+        """(..., labels) of the arcs h -> m of sentences b, each (...); padded as those frozen."""
+
+    @abstractmethod
+    def labels_of_heads(self, b: Tensor, h: Tensor, is_learned: bool = False) -> Tensor:
+        """(G, N, labels) of all arcs from the heads h of sentences b, each (G,)."""
+
+
+class TorchVectors(DeviceVectors):
+    """Word vectors whose scores come from torch operations."""
+
+    def __init__(self, vectors: WordVectors, device: torch.device) -> None:
+        super().__init__(vectors, device)
+        plan, self.n_arc = vectors.plan, vectors.arcs.shape[1]
         self.first_label = self.n_arc + vectors.siblings.shape[1]  # of the columns
         self._places = self.on_device(plan.places).long()
         self._table, self._scales = self.on_device(vectors.table), self.on_device(vectors.scales)
@@ -119,10 +172,6 @@ class TorchVectors:
             ),
             self.on_device(vectors.label_constants).double(),
         ]
-
-    def on_device(self, array: np.ndarray) -> Tensor:
-        """An array as a tensor there."""
-        return torch.from_numpy(array).to(self.device)
 
     def nodes(self, batch: TensorBatch) -> "SentenceVectors":
         """The vectors of all nodes of a batch on the device."""
@@ -152,7 +201,7 @@ class TorchVectors:
 
 
 @dataclass(frozen=True, eq=False)
-class SentenceVectors:
+class SentenceVectors(NodeVectors):
     """The vectors of the nodes of a batch, as heads and as modifiers: (B, N, Q) float64, whole."""
 
     of: TorchVectors
@@ -182,10 +231,6 @@ class SentenceVectors:
         if is_learned:
             return (scores * vectors.sibling_unit).float()
         return points(scores, vectors.sibling_multiplier, vectors.sibling_shift)
-
-    def sibling_parts(self, is_learned: bool = False) -> Tensor:
-        """(B, N, N, N), [b, h, m, s]: the same under every head, 0 without an inner sibling."""
-        return under_every_head(self.siblings(is_learned).double())
 
     def _pairs(self, columns: slice, terms: list[Tensor]) -> Tensor:
         """(B, N, N) scores of pairs of words, by some columns of their vectors."""
@@ -281,7 +326,7 @@ def add_between(scores: Tensor, values: Tensor, of_heads: Tensor, of_modifiers: 
 
 
 def adding_labels(
-    nodes: SentenceVectors | None, is_learned: bool
+    nodes: NodeVectors | None, is_learned: bool
 ) -> Callable[[Tensor, Tensor], Tensor] | None:
     """What `TorchScorer` of labels adds: the labels of all arcs of some heads."""
     if nodes is None or not nodes.of.has_labels:
@@ -289,11 +334,9 @@ def adding_labels(
     return partial(nodes.labels_of_heads, is_learned=is_learned)
 
 
-def nodes_of(
-    batch: TensorBatch, vectors: WordVectors | SentenceVectors | None
-) -> SentenceVectors | None:
+def nodes_of(batch: TensorBatch, vectors: WordVectors | NodeVectors | None) -> NodeVectors | None:
     """The vectors of the nodes of a batch, unless they are these already; None without vectors."""
-    if vectors is None or isinstance(vectors, SentenceVectors):
+    if vectors is None or isinstance(vectors, NodeVectors):
         return vectors
     return TorchVectors(vectors, batch.values.device).nodes(batch)
 

@@ -325,7 +325,7 @@ def added(
     shifts = np.zeros((2, sum(runs)), np.int32)
     for each, at in zip(addends, places, strict=True):
         for k, name in enumerate(("head", "modifier")):
-            of_networks = _by_hidden(getattr(each.vectors, f"{name}s"))
+            of_networks = by_hidden(getattr(each.vectors, f"{name}s"))
             matrices[k][np.ix_(at.hidden, at.columns)] = of_networks
             shifts[k, at.columns] = getattr(each.vectors, f"{name}_shifts")
     arcs, siblings, labels = (
@@ -387,7 +387,7 @@ def _scored(addend: Addend, kind: str) -> list[np.ndarray]:
     *of_numbers, constants = (getattr(of, name) for name in names)
     if kind == "label":
         order = addend.label_order if len(constants) else np.zeros(0, np.int64)
-        of_numbers = [_by_label(term)[order] for term in of_numbers]
+        of_numbers = [by_label(term)[order] for term in of_numbers]
         constants = constants[order]
     return [term * value for term in (*of_numbers, constants)] if len(constants) else []
 
@@ -503,7 +503,7 @@ def check_vectors(vectors: WordVectors) -> None:
         "arc": tuple(getattr(vectors, name) for name in ARC_TERMS),
         "sibling": tuple(getattr(vectors, name) for name in SIBLING_TERMS),
         "label": (
-            *(_by_label(getattr(vectors, name)) for name in LABEL_TERMS[:3]),
+            *(by_label(getattr(vectors, name)) for name in LABEL_TERMS[:3]),
             vectors.label_constants,
         ),
     }
@@ -815,7 +815,7 @@ def _label_blocks(*terms: np.ndarray) -> tuple[np.ndarray, ...]:
     return *blocks, constants[given]
 
 
-def _by_label(blocks: np.ndarray) -> np.ndarray:
+def by_label(blocks: np.ndarray) -> np.ndarray:
     """(L, PL) numbers of labels as `WordVectors` has them."""
     return blocks.transpose(1, 0, 2).reshape(blocks.shape[1], 2 * len(blocks))
 
@@ -826,7 +826,7 @@ def _by_group(matrix: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(matrix.reshape(hidden // GROUP, GROUP, q).transpose(0, 2, 1))
 
 
-def _by_hidden(matrix: np.ndarray) -> np.ndarray:
+def by_hidden(matrix: np.ndarray) -> np.ndarray:
     """(H, Q) from (H / GROUP, Q, GROUP)."""
     groups, q, _ = matrix.shape
     return matrix.transpose(0, 2, 1).reshape(groups * GROUP, q)

@@ -20,14 +20,15 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction, KernelParam
 
-import gpuparse.scoring.triton.siblings  # noqa: F401
+import gpuparse.scoring.triton.kernels
+import gpuparse.scoring.triton.vectors  # noqa: F401
 
 TARGET = 90  # compute capability 9.0
 TYPES = {
-    torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32", torch.int64: "*i64",
-    torch.float32: "*fp32", torch.float64: "*fp64",
+    torch.int8: "*i8", torch.uint8: "*u8", torch.int16: "*i16", torch.int32: "*i32",
+    torch.int64: "*i64", torch.float32: "*fp32", torch.float64: "*fp64",
 }  # fmt: skip
-launches: dict[str, tuple[JITFunction, tuple, int]] = {}
+launches: dict[str, tuple[JITFunction, tuple, dict[str, int]]] = {}
 
 
 class Recorder:
@@ -36,15 +37,15 @@ class Recorder:
     def __init__(self, kernel: JITFunction) -> None:
         self._kernel = kernel
 
-    def __call__(self, *arguments: Any, num_warps: int = 4) -> None:
+    def __call__(self, *arguments: Any, **options: int) -> None:
         kinds = [str(TYPES[x.dtype]) if isinstance(x, torch.Tensor) else "" for x in arguments]
         constants = [
             f"{p.name}={x}"
             for x, p in zip(arguments, self._kernel.params, strict=True)
             if is_constant(p, x)
         ]
-        key = f"{self._kernel.fn.__name__} {kinds} {constants} {num_warps}"
-        launches[key] = self._kernel, arguments, num_warps
+        key = f"{self._kernel.fn.__name__} {kinds} {constants} {options}"
+        launches[key] = self._kernel, arguments, options
 
 
 def is_constant(parameter: KernelParam, x: Any) -> bool:
@@ -53,7 +54,9 @@ def is_constant(parameter: KernelParam, x: Any) -> bool:
     return parameter.is_constexpr or is_one
 
 
-def compile_launch(kernel: JITFunction, arguments: tuple, num_warps: int) -> dict[str, Any]:
+def compile_launch(
+    kernel: JITFunction, arguments: tuple, options: dict[str, int]
+) -> dict[str, Any]:
     """What a launch is compiled to."""
     signature: dict[str, str] = {}
     constants: dict[tuple[int], Any] = {}
@@ -68,7 +71,7 @@ def compile_launch(kernel: JITFunction, arguments: tuple, num_warps: int) -> dic
             signature[name] = "i32" if -(2**31) <= x < 2**31 else "i64"
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
     target = GPUTarget("cuda", TARGET, 32)
-    done = triton.compile(source, target=target, options={"num_warps": num_warps})
+    done = triton.compile(source, target=target, options=options)
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
     usage = {}
     if tool.exists():
@@ -82,8 +85,24 @@ def compile_launch(kernel: JITFunction, arguments: tuple, num_warps: int) -> dic
     return {"kernel": kernel.fn.__name__, **usage, "nc": constant_loads}
 
 
+def launch_vectors() -> None:
+    """Score arcs, siblings and labels by word vectors with and without a hidden layer."""
+    from gpuparse.scoring.tensors import as_tensors
+    from gpuparse.scoring.vector_scores import vectors_on
+    from tests.scoring.test_word_vectors import sample_vectors
+
+    arc = torch.zeros(1, dtype=torch.int64)
+    for hidden in (0, 256):
+        batch, vectors = sample_vectors(hidden, 128, 64, n_labels=64, sibling=32)
+        nodes = vectors_on(torch.device("cpu"), vectors, "triton").nodes(as_tensors(batch))
+        for is_learned in (False, True):
+            nodes.arcs(is_learned)
+            nodes.siblings(is_learned)
+            nodes.labels(arc, arc, arc, is_learned)
+
+
 def launch_all() -> None:
-    """Score arcs, siblings and labels, of all maps and types of weights, without a GPU."""
+    """Score arcs, siblings and labels, by all maps and types of weights and by word vectors."""
     from gpuparse.data.batch import Batch
     from gpuparse.scoring.arcs import arc_scores
     from gpuparse.scoring.labels import best_arc_labels, best_labels
@@ -104,6 +123,7 @@ def launch_all() -> None:
         best_labels(batch, heads, plan, Weights(np.ones((1000, 54), dtype)), backend="gpu")
         some, joint = test_joint.prepared()
         best_arc_labels(some, joint, Weights(np.ones((1024, 54), dtype)), backend="gpu")
+    launch_vectors()
     # Sizes of 1, which Triton takes for constants where it may: one sentence without a word.
     none = Batch(batch.values, batch.starts[:1], np.zeros(1, np.int64))
     best_labels(none, heads[:1, :1], plan, Weights(np.ones((1, 1), np.int8)), backend="gpu")

@@ -165,6 +165,7 @@ def test_kernels_compile_for_a_gpu_that_need_not_be_there(tmp_path: Path) -> Non
     assert {launch["kernel"] for launch in launches} == {
         "_fill_parts", "_sum_words", "_score_arcs", "_fill_places", "_score_alone",
         "_score_triples", "_label_words", "_sum_word_lines", "_label_arcs",
+        "_fill_vectors", "_score_pairs", "_score_labels",
     }  # fmt: skip
     for launch in launches:
         assert launch["nc"] == 0

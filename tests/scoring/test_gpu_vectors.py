@@ -1,0 +1,131 @@
+"""Triton's kernels of word vectors: equal to native code and to torch, number by number."""
+
+from random import Random
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse.data.batch import Batch
+from gpuparse.data.vocabulary import Encoder, Vocabularies
+from gpuparse.inference.backends import has_triton
+from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scoring.vector_scores import (
+    NodeVectors,
+    vector_arc_scores,
+    vector_sibling_scores,
+    vectors_on,
+)
+from gpuparse.scoring.word_vectors import WordVectors, frozen, merged
+from tests.inference.decoders import TRITON, skip_unless_it_reads
+from tests.samples import random_sentence, random_sentences, treebank_of
+from tests.scoring.test_arcs import arcs_of
+from tests.scoring.test_word_vectors import extreme_vectors
+from tests.test_vector_models import BOTH, LABELS, SIBLINGS, learned, trainer_of
+from tests.vectors import random_plan, random_weights
+
+pytestmark = [TRITON, pytest.mark.skipif(not has_triton(), reason="Triton is not installed")]
+
+# Hidden numbers, those of vectors of arcs, siblings and labels; networks; labels; longest sentence.
+CASES = [
+    (0, 5, 0, 3, 1, 5, 4),
+    (0, 40, 3, 0, 2, 1, 3),
+    (1, 1, 33, 70, 1, 37, 40),
+    (32, 32, 32, 32, 3, 64, 3),
+]
+
+
+def drawn(case: tuple[int, ...]) -> tuple[Batch, WordVectors]:
+    """Random vectors, and sentences of one word and up to the longest, out of order."""
+    hidden, arc, sibling, label, networks, n_labels, longest = case
+    random = np.random.default_rng(sum(case))
+    train = treebank_of(random_sentences(1, 9, 9))
+    vocabularies = Vocabularies.build(train, ["form", "pos", "lemma"], 3)
+    sentences = treebank_of([random_sentence(Random(n), n) for n in (longest, 1, 3)])
+    batch = Encoder(vocabularies).encode(sentences).select(np.array([1, 0, 2]))
+    plan = random_plan(random, batch, [0, -1, 2, 0, 1, -3], 30, n_between=4 if arc > 1 else 0)
+    weights = [
+        random_weights(random, plan, hidden, arc, label, n_labels if label else 0, sibling)
+        for _ in range(networks)
+    ]
+    vectors = frozen(merged(weights), plan, Encoder(vocabularies).encode(train))
+    assert vectors.networks == (networks if hidden else 1)
+    return batch, vectors
+
+
+def assert_equal(
+    batch: Batch, vectors: WordVectors, device: torch.device, *, is_learned: bool = False
+) -> None:
+    """The scores of arcs and siblings are those of native code, those of labels those of torch."""
+    skip_unless_it_reads("gpu", device)
+    of_kinds = [vector_arc_scores, *([vector_sibling_scores] if len(vectors.siblings) else [])]
+    b, h, m = torch.tensor(arcs_of(batch)).T
+    some = as_tensors(batch).to(device)
+    for score in of_kinds:
+        mine = score(some, vectors, is_learned=is_learned, backend="gpu").cpu()
+        its = score(batch, vectors, is_learned=is_learned, backend="cpu")
+        assert mine.dtype == its.dtype
+        assert torch.equal(mine[b, h, m], its[b, h, m])
+        assert len(its[b, h, m].unique()) > 2
+    if len(vectors.labels):
+        b, h, m = (each[:: 1 + len(each) // 100] for each in (b, h, m))
+        mine, its = (nodes_of(batch, vectors, on) for on in (device, None))
+        at = [each.to(device) for each in (b, h, m)]
+        found = mine.labels(*at, is_learned).cpu()
+        assert torch.equal(found, its.labels(b, h, m, is_learned))
+        longest = batch.n_nodes - 1
+        b, h = torch.full((2,), int(batch.lengths.argmax())), torch.tensor([0, longest])
+        found = mine.labels_of_heads(b.to(device), h.to(device), is_learned).cpu()
+        assert torch.equal(found[:, 1:], its.labels_of_heads(b, h, is_learned)[:, 1:])
+
+
+def nodes_of(batch: Batch, vectors: WordVectors, device: torch.device | None) -> NodeVectors:
+    """Those of the kernels on a device, or those of torch in main memory."""
+    on = device or torch.device("cpu")
+    some = as_tensors(batch).to(on)
+    return vectors_on(on, vectors, "triton" if device else "torch").nodes(some)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_scores(case: tuple[int, ...], device: torch.device) -> None:
+    assert_equal(*drawn(case), device)
+
+
+def test_scores_beside_learned_weights(device: torch.device) -> None:
+    assert_equal(*drawn((8, 4, 0, 4, 1, 5, 2)), device, is_learned=True)
+
+
+@pytest.mark.parametrize("hidden", [0, 64])
+def test_numbers_at_the_ends_of_their_ranges(hidden: int, device: torch.device) -> None:
+    batch, vectors = extreme_vectors(hidden, 1)
+    assert_equal(batch.select(np.array([1])), vectors, device)
+
+
+def test_no_sentences_and_sentences_without_words(device: torch.device) -> None:
+    skip_unless_it_reads("gpu", device)
+    batch, vectors = drawn(CASES[3])
+    none = as_tensors(batch.select(np.arange(0))).to(device)
+    assert vector_arc_scores(none, vectors, backend="gpu").shape == (0, 1, 1)
+    empty = Batch(batch.values, batch.starts[:1], np.zeros(1, np.int64))
+    on_device = as_tensors(empty).to(device)
+    assert vector_arc_scores(on_device, vectors, backend="gpu").shape == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("templates", "change"),
+    [
+        (BOTH, {"labels_kind": "joint"}),
+        (SIBLINGS, {"decoder": "eisner_sibling"}),
+    ],
+    ids=["joint labels", "siblings"],
+)
+def test_models(templates, change: dict, device: torch.device) -> None:
+    skip_unless_it_reads("gpu", device)
+    model = learned(trainer_of(templates, LABELS, **change)).model(16)
+    treebank = treebank_of([random_sentence(Random(n), n) for n in (4, 2)])
+    found, expected = (
+        model.parse(treebank, device=device.type, backend="gpu"),
+        model.parse(treebank),
+    )
+    np.testing.assert_array_equal(found.heads, expected.heads)
+    np.testing.assert_array_equal(found.labels, expected.labels)
