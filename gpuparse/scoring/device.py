@@ -24,7 +24,7 @@ from gpuparse.scoring.engines import NO_ARCS, Found, GraphArcs, Scored, found_gr
 from gpuparse.scoring.labels import best_arc_labels, best_graph_labels, best_labels
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import TensorBatch, tensors_over
-from gpuparse.scoring.vector_scores import NodeVectors, vectors_on
+from gpuparse.scoring.vector_scores import NodeVectors, labels_of_trees, vectors_on
 
 Result = TypeVar("Result")
 
@@ -145,27 +145,35 @@ class DeviceParser:
         """What depends on one place of a batch alone; values: (C, T) on the device."""
         return self._kernels.sums(values) if self._kernels else None
 
-    def scores(self, batch: TensorBatch, sums: Any) -> tuple[Tensor, ...]:
+    def vectors(self, batch: TensorBatch) -> NodeVectors | None:
+        """The word vectors of a batch on the device, None for a model without any."""
+        return self._vectors.nodes(batch) if self._vectors else None
+
+    def scores(
+        self, batch: TensorBatch, sums: Any, vectors: NodeVectors | None = None
+    ) -> tuple[Tensor, ...]:
         """The scores that the decoder reads, of a batch on the device, without joint labels."""
         arcs = self._arc_scores(batch, sums)
+        if vectors:
+            arcs += vectors.arcs()
         if self._scored.plan.siblings is None:
             return (arcs,)
         if self._kernels:
-            return arcs, *self._kernels.sibling_scores(batch, sums)
-        given = self._scored.plan.siblings, self._scored.features, self._scored.arcs
-        return arcs, *sibling_scores(batch, *given, backend="torch")
+            siblings, ends = self._kernels.sibling_scores(batch, sums)
+        else:
+            given = self._scored.plan.siblings, self._scored.features, self._scored.arcs
+            siblings, ends = sibling_scores(batch, *given, backend="torch")
+        if vectors and vectors.of.has_siblings:
+            siblings += vectors.sibling_parts()
+        return arcs, siblings, ends
 
     def _parse(
         self, batch: TensorBatch, sums: Any, known: Tensor, out: Tensor
     ) -> tuple[Tensor, ...]:
         """Write heads and labels into out (2, T); the values of the trees, and arcs of graphs."""
         scored, places = self._scored, batch.places()
-        arcs, *others = self.scores(batch, sums)
-        vectors = self._vectors.nodes(batch) if self._vectors else None
-        if vectors:
-            arcs = arcs + vectors.arcs()
-            if others and vectors.of.has_siblings:
-                others[0] = others[0] + vectors.sibling_parts()
+        vectors = self.vectors(batch)
+        arcs, *others = self.scores(batch, sums, vectors)
         arc_labels = None
         if scored.joint:
             best, arc_labels = self._arc_labels(batch, sums, vectors)
@@ -193,14 +201,9 @@ class DeviceParser:
         scored = self._scored
         assert scored.joint
         assert scored.label_weights
-        if self._kernels and not self._has_label_vectors:
+        if self._kernels and not (vectors and vectors.of.has_labels):
             return self._kernels.arc_labels(batch, sums)
         return best_arc_labels(batch, scored.joint.plan, scored.label_weights, vectors=vectors)
-
-    @property
-    def _has_label_vectors(self) -> bool:
-        """Whether word vectors score labels: kernels of labels have none."""
-        return self._vectors is not None and self._vectors.has_labels
 
     def _arc_scores(self, batch: TensorBatch, sums: Any) -> Tensor:
         scored = self._scored
@@ -230,8 +233,11 @@ class DeviceParser:
         scored = self._scored
         assert scored.label_plan
         assert scored.label_weights
-        if self._kernels and not self._has_label_vectors:
-            return self._kernels.labels(batch, heads)
+        if self._kernels:
+            more = None
+            if vectors and vectors.of.has_labels:
+                more = labels_of_trees(vectors, heads, is_learned=False)
+            return self._kernels.labels(batch, heads, more)
         return best_labels(
             batch, heads, scored.label_plan, scored.label_weights, vectors=vectors, backend="torch"
         )

@@ -23,7 +23,7 @@ from gpuparse.scoring.tensors import (
     mix,
     sum_bags,
 )
-from gpuparse.scoring.vector_scores import NodeVectors, adding_labels, nodes_of
+from gpuparse.scoring.vector_scores import NodeVectors, adding_labels, labels_of_trees, nodes_of
 from gpuparse.scoring.weights import Weights, label_map
 from gpuparse.scoring.word_vectors import WordVectors
 
@@ -45,9 +45,8 @@ def best_labels(
         batch: B sentences of at most N - 1 words.
         heads: (B, N) int64 trees, -1 at the root and in padding.
         plan, weights: the compiled templates, and one line of weights, a label each, per key.
-        vectors: what adds to the scores; of the batch already where "torch" is given.
-        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels, without vectors),
-            or "auto".
+        vectors: what adds to the scores; of the batch already where it is on the device.
+        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
     Returns: (B, N) int64 label numbers, the first of equals; -1 at the root and in padding.
     Cost: O(templates * labels) a word.
     Source: McDonald, Lerman & Pereira (2006): labels as a second stage.
@@ -56,7 +55,7 @@ def best_labels(
     if engine == "torch":
         return _torch_labels(as_tensors(batch), heads, plan, weights, vectors)
     if engine == "triton":
-        return _on_gpu(as_tensors(batch), heads, plan, weights)
+        return _on_gpu(as_tensors(batch), heads, plan, weights, vectors)
     words = heads >= 0
     ragged = torch.full((batch.values.shape[1],), NO_NODE, dtype=torch.int64)
     places = as_tensors(batch).places()
@@ -169,13 +168,19 @@ def _require_primary(may_be_primary: np.ndarray) -> None:
         raise ValueError("no label may stand on a primary arc, so that no tree can be labelled")
 
 
-def _on_gpu(batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:
+def _on_gpu(
+    batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights,
+    vectors: WordVectors | NodeVectors | None,
+) -> Tensor:  # fmt: skip
     from gpuparse.scoring.triton import labels as by_triton  # Triton only where it is needed
 
     tables = by_triton.label_tables(plan, heads.device)
     positions = torch.stack(tree_positions(heads))
-    sentences = batch.starts, batch.lengths
-    return by_triton.label_trees(batch.values, *sentences, positions, tables, weights)
+    nodes, more = nodes_of(batch, vectors, "triton"), None
+    if nodes is not None and nodes.of.has_labels:
+        more = labels_of_trees(nodes, heads, is_learned=not weights.is_integer)
+    sentences = batch.values, batch.starts, batch.lengths
+    return by_triton.label_trees(*sentences, positions, tables, weights, more)
 
 
 def _torch_labels(
@@ -203,9 +208,7 @@ def tree_label_scores(
     nodes = nodes_of(batch, vectors)
     if nodes is None or not nodes.of.has_labels:
         return scores
-    b = torch.arange(len(heads), device=heads.device).unsqueeze(1)
-    m = torch.arange(heads.shape[1], device=heads.device)
-    more = nodes.labels(b, heads.clamp(min=0), m, not weights.is_integer)[..., : scores.shape[-1]]
+    more = labels_of_trees(nodes, heads, is_learned=not weights.is_integer)[..., : scores.shape[-1]]
     return scores.to(more.dtype) + more.masked_fill((heads < 0).unsqueeze(-1), 0)
 
 

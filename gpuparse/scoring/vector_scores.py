@@ -334,11 +334,20 @@ def adding_labels(
     return partial(nodes.labels_of_heads, is_learned=is_learned)
 
 
-def nodes_of(batch: TensorBatch, vectors: WordVectors | NodeVectors | None) -> NodeVectors | None:
+def nodes_of(
+    batch: TensorBatch, vectors: WordVectors | NodeVectors | None, engine: Engine = "torch"
+) -> NodeVectors | None:
     """The vectors of the nodes of a batch, unless they are these already; None without vectors."""
     if vectors is None or isinstance(vectors, NodeVectors):
         return vectors
-    return TorchVectors(vectors, batch.values.device).nodes(batch)
+    return vectors_on(batch.values.device, vectors, engine).nodes(batch)
+
+
+def labels_of_trees(nodes: NodeVectors, heads: Tensor, *, is_learned: bool) -> Tensor:
+    """(B, N, labels) of the arcs of finished trees (B, N); nothing of use where there is none."""
+    b = torch.arange(len(heads), device=heads.device).unsqueeze(1)
+    m = torch.arange(heads.shape[1], device=heads.device)
+    return nodes.labels(b, heads.clamp(min=0), m, is_learned)
 
 
 def points(scores: Tensor, multiplier: int, shift: int) -> Tensor:

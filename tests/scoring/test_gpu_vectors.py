@@ -8,7 +8,10 @@ import torch
 
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
+from gpuparse.features.plan import LabelPlan, compile_labels
+from gpuparse.features.templates import parse_set
 from gpuparse.inference.backends import has_triton
+from gpuparse.scoring.labels import best_labels
 from gpuparse.scoring.tensors import as_tensors
 from gpuparse.scoring.vector_scores import (
     NodeVectors,
@@ -16,9 +19,10 @@ from gpuparse.scoring.vector_scores import (
     vector_sibling_scores,
     vectors_on,
 )
+from gpuparse.scoring.weights import Weights
 from gpuparse.scoring.word_vectors import WordVectors, frozen, merged
 from tests.inference.decoders import TRITON, skip_unless_it_reads
-from tests.samples import random_sentence, random_sentences, treebank_of
+from tests.samples import random_sentence, random_sentences, template_set_text, treebank_of
 from tests.scoring.test_arcs import arcs_of
 from tests.scoring.test_word_vectors import extreme_vectors
 from tests.test_vector_models import BOTH, LABELS, SIBLINGS, learned, trainer_of
@@ -79,6 +83,14 @@ def assert_equal(
         assert torch.equal(found[:, 1:], its.labels_of_heads(b, h, is_learned)[:, 1:])
 
 
+def label_plan() -> LabelPlan:
+    """Templates of labels, over the fields of `drawn`."""
+    train = treebank_of(random_sentences(1, 9, 9))
+    templates = parse_set(template_set_text(label=["m.pos h.pos", "g.pos m.form"]), "labels")
+    vocabularies = Vocabularies.build(train, ["form", "pos", "lemma"], 3)
+    return compile_labels(templates.expanded(set()), vocabularies)
+
+
 def nodes_of(batch: Batch, vectors: WordVectors, device: torch.device | None) -> NodeVectors:
     """Those of the kernels on a device, or those of torch in main memory."""
     on = device or torch.device("cpu")
@@ -99,6 +111,25 @@ def test_scores_beside_learned_weights(device: torch.device) -> None:
 def test_numbers_at_the_ends_of_their_ranges(hidden: int, device: torch.device) -> None:
     batch, vectors = extreme_vectors(hidden, 1)
     assert_equal(batch.select(np.array([1])), vectors, device)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float32])
+def test_labels_of_trees(dtype: type, device: torch.device) -> None:
+    skip_unless_it_reads("gpu", device)
+    batch, vectors = drawn((8, 4, 0, 4, 1, 5, 4))
+    vectors = vectors.with_points(1.0, 50.0).with_units(1.0, 50.0)  # as templates, about
+    plan = label_plan()
+    lines = np.random.default_rng(1).integers(-99, 99, (64, 5)).astype(dtype)
+    heads = torch.full((len(batch), batch.n_nodes), -1)
+    for b, n in enumerate(batch.lengths.tolist()):
+        heads[b, 1 : n + 1] = torch.arange(n)
+    on_device = as_tensors(batch).to(device), heads.to(device)
+    weights = Weights(lines)
+    found = best_labels(*on_device, plan, weights, vectors=vectors, backend="gpu")
+    expected = best_labels(batch, heads, plan, weights, vectors=vectors, backend="cpu")
+    assert torch.equal(found.cpu(), expected)
+    alone = best_labels(batch, heads, plan, weights, backend="cpu")
+    assert not torch.equal(alone, expected)
 
 
 def test_no_sentences_and_sentences_without_words(device: torch.device) -> None:

@@ -97,10 +97,10 @@ class Kernels:
         sentences = batch.starts, batch.lengths, batch.n_nodes
         return label_arcs(*sentences, self._joint, sums.labels, self._label_weights)
 
-    def labels(self, batch: TensorBatch, heads: Tensor) -> Tensor:
-        """(B, N) labels of finished trees."""
+    def labels(self, batch: TensorBatch, heads: Tensor, more: Tensor | None = None) -> Tensor:
+        """(B, N) labels of finished trees; more: as in `label_trees`."""
         assert self._labels
         assert self._label_weights
         positions = torch.stack(tree_positions(heads))
         sentences = batch.values, batch.starts, batch.lengths
-        return label_trees(*sentences, positions, self._labels, self._label_weights)
+        return label_trees(*sentences, positions, self._labels, self._label_weights, more)

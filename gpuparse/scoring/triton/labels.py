@@ -59,14 +59,18 @@ def label_trees(
     positions: Tensor,
     tables: LabelTables,
     weights: Weights,
+    more: Tensor | None = None,
 ) -> Tensor:
     """The best label of every arc of finished trees.
 
-    Args: positions: (roles, B, N) int64: the node of each role for every word, or NO_NODE.
+    Args:
+        positions: (roles, B, N) int64: the node of each role for every word, or NO_NODE.
+        more: (B, N, labels or more of them) what is added to the scores.
     Returns: (B, N) int64, the first of the best; -1 where there is no word.
     """
     values, starts, lengths, positions = as_laid_out(values, starts, lengths, positions)
     labels = torch.empty(positions.shape[1:], dtype=torch.int64, device=values.device)
+    (added,) = as_laid_out(more if more is not None else labels)
     if labels.numel():
         n_lines, n_labels = weights.array.shape
         with on_device(values.device):
@@ -74,8 +78,9 @@ def label_trees(
                 values, starts, lengths, values.shape[1], labels.shape[1], positions,
                 labels.numel(), tables.atoms, tables.templates, len(tables.templates),
                 tables.most_atoms, tables.buckets, len(tables.buckets) - 1,
-                table_of(weights, values.device), n_lines, n_labels, labels,
-                lines_at_once(n_labels), triton.next_power_of_2(n_labels), num_warps=1,
+                table_of(weights, values.device), n_lines, n_labels, added, labels,
+                0 if more is None else added.shape[2], lines_at_once(n_labels),
+                triton.next_power_of_2(n_labels), num_warps=1,
             )  # fmt: skip
     return labels
 
@@ -89,8 +94,8 @@ def lines_at_once(n_labels: int) -> int:
 @triton.jit(do_not_specialize=["n_places", "n_nodes", "n_cells"])
 def _label_words(
     values, starts, lengths, n_places, n_nodes, positions, n_cells, atoms, templates, n_templates,
-    most_atoms, buckets, last_bucket, weights, n_lines, n_labels, out,
-    AT_ONCE: tl.constexpr, LABELS: tl.constexpr,
+    most_atoms, buckets, last_bucket, weights, n_lines, n_labels, more, out,
+    MORE: tl.constexpr, AT_ONCE: tl.constexpr, LABELS: tl.constexpr,
 ):  # fmt: skip
     """out[b, m] = the best label of the word m of sentence b, both of this program."""
     b, m = tl.program_id(0), tl.program_id(1)
@@ -137,6 +142,8 @@ def _label_words(
                 other=0,
             )
             total += tl.sum(weight.to(total.dtype), axis=0)
+        if MORE > 0:
+            total += tl.load(more + cell * MORE + label, mask=is_label, other=0).to(total.dtype)
         most = tl.max(total, axis=0)
         best = tl.min(tl.where(is_label & (total == most), label, LABELS), axis=0).to(tl.int64)
     tl.store(out + cell, best)
