@@ -10,6 +10,7 @@ from gpuparse.config.schema import (
     LearningConfig,
     PruningConfig,
     RunConfig,
+    WordVectorsConfig,
 )
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.synthetic import generate
@@ -59,6 +60,7 @@ def options_for(
         learning=LearningConfig(epochs=epochs, cost_augmented=cost_augmented),
         labels=LabelsConfig(rows=1 << 20, epochs=1),
         pruning=PruningConfig(threshold=0.001, max_heads=10, epochs=2, folds=2),
+        word_vectors=WordVectorsConfig(epochs=1, networks=2),
     )
 
 

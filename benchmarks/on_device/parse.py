@@ -14,7 +14,11 @@ from gpuparse.model_folder import save_parser
 from gpuparse.scoring.admission import default_batch_size
 
 TITLE = "Parsing from file to file on a device"
-SYSTEMS = (("mcdonald-2005", "eisner"), ("mcdonald-pereira-2006", "eisner_sibling"))
+SYSTEMS = (
+    ("mcdonald-2005", "eisner"),
+    ("vectors", "eisner"),
+    ("mcdonald-pereira-2006", "eisner_sibling"),
+)  # templates, decoder
 COLUMNS = ["system", "on", "batch size", "sentences", "seconds", "sentences/s", "same bytes"]
 SECONDS = 8.0  # a text is as long as a device parses in about so many
 MOST = 1_000_000  # sentences
@@ -40,7 +44,8 @@ def _one_system(
     else:
         treebank = read_subject(options.treebank)
     rows = 1 << (12 if options.small else 22)
-    model = trained_model(treebank, features, decoder=decoder, n_rows=rows, labels="labels")
+    labels = "vectors" if features == "vectors" else "labels"
+    model = trained_model(treebank, features, decoder=decoder, n_rows=rows, labels=labels)
     ways = {"cpu": ["--device", "cpu"]}
     if contest.device.type == "cuda":
         ways["cuda"] = ["--device", "cuda"]

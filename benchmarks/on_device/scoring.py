@@ -12,6 +12,7 @@ from torch import Tensor
 from benchmarks import floors
 from benchmarks.on_device.contest import COLUMNS as TIMES
 from benchmarks.on_device.contest import OURS, Contest
+from benchmarks.parse import vector_work
 from benchmarks.subjects import read_subject, trained_model
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import treebank_from_bytes
@@ -26,8 +27,10 @@ TITLE = "Token ids to trees on a device"
 COLUMNS = TIMES
 SYSTEMS = (
     ("mcdonald-2005", "eisner"),
-    ("mcdonald-2005", "chu_liu_edmonds"),
+    ("vectors", "eisner"),
     ("mcdonald-pereira-2006", "eisner_sibling"),
+    ("mcdonald-2005", "chu_liu_edmonds"),
+    ("vectors", "chu_liu_edmonds"),
     ("extended", "eisner"),
 )  # templates, decoder
 N, BATCH = 25, 1024  # where only the other one varies
@@ -45,12 +48,13 @@ def run(options: argparse.Namespace, contest: Contest) -> None:
         if not contest.is_over(f"{features}, {decoder}"):
             _one_system(options, contest, features, decoder)
     contest.note(
-        "scores: ids on the device to scores on the device; trees: to heads on the device; search: "
-        "Model.search, from ids on the host to heads on the host."
+        "vectors: ids on the device to vectors of nodes; scores: to scores on the device; trees: "
+        "to heads on the device; search: Model.search, from ids on the host to heads on the host."
     )
     contest.note(
         "Floors count one sector a weight gathered, of pairs of words and of triples; those of "
-        "single words and of words between are not in them."
+        "single words and of words between are not in them. Of word vectors (two networks) they "
+        "count the sectors of the rows of the table; their products are not in them."
     )
 
 
@@ -97,6 +101,8 @@ def _one_batch(contest: Contest, system: str, model: Parser, sets: list[Batch]) 
         "scores": scores_of,
         "trees": trees_of,
     }
+    if model.vectors is not None:
+        stages = {"vectors": DeviceParser.vectors, **stages}
     heads = model.search(sets[0]).heads
     contestants: dict[str, dict[str, Any]] = {stage: {} for stage in (*stages, "search")}
     for backend in OURS:
@@ -125,7 +131,7 @@ def _one_batch(contest: Contest, system: str, model: Parser, sets: list[Batch]) 
     for stage, backends in contestants.items():
         root = "single" if model.single_root else "multi"
         task = f"{system}: {stage}", root, n, count
-        contest.measure(task, backends, work_of(model, sets[0], with_trees=stage != "scores"))
+        contest.measure(task, backends, work_of(model, sets[0], stage))
 
 
 def _ready(
@@ -136,7 +142,7 @@ def _ready(
 
 def scores_of(parser: DeviceParser, batch: TensorBatch) -> tuple[Tensor, ...]:
     """Scores that the model's decoder reads, where the batch is."""
-    return parser.scores(batch, parser.sums(batch.values))
+    return parser.scores(batch, parser.sums(batch.values), parser.vectors(batch))
 
 
 def trees_of(parser: DeviceParser, batch: TensorBatch) -> Tensor:
@@ -148,8 +154,8 @@ def _searched(model: Parser, batch: Batch, device: torch.device, backend: str) -
     return model.search(batch, batch_size=len(batch), device=device.type, backend=backend).heads
 
 
-def work_of(model: Parser, batch: Batch, *, with_trees: bool) -> floors.Work:
-    """What scoring the batch takes at least, and finding its trees.
+def work_of(model: Parser, batch: Batch, stage: str) -> floors.Work:
+    """What a stage takes at least: scoring the batch, and finding its trees.
 
     Gathers: of the pair families of arcs and of siblings n^2 each, of triples n^3 / 3.
     """
@@ -161,7 +167,13 @@ def work_of(model: Parser, batch: Batch, *, with_trees: bool) -> floors.Work:
         gathers += (_pairs(siblings.pairs) + _pairs(siblings.ends)) * float((words**2).mean())
         gathers += _suffixes(siblings.triple) * float((words**3).mean()) / 3
     work = floors.arc_scores(count, n, gathers, fields=len(batch.values))
-    return work + floors.DECODERS[model.decoder](count, n) if with_trees else work
+    if model.vectors is not None:
+        rows = vector_work(model, batch).stages()["rows of the table"].bytes
+        of_rows = floors.Work(0.0, 0.0, rows / floors.SECTOR)
+        if stage == "vectors":
+            return of_rows
+        work += of_rows
+    return work if stage == "scores" else work + floors.DECODERS[model.decoder](count, n)
 
 
 def _pairs(plan: ArcPlan) -> int:
