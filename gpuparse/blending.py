@@ -21,7 +21,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, are_scales
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import Weights, quantised, whole_weights
-from gpuparse.scoring.word_vectors import GROUP, Addend, WordVectors, added
+from gpuparse.scoring.word_vectors import GROUP, KINDS, Addend, WordVectors, added
 
 _LEAST_SCALE = 1e-12  # nats a point of a score, of models that are read
 _MOST_GAIN = 1e12  # points
@@ -326,7 +326,6 @@ def _vectors(
     has_row = np.any([each.vectors.plan.has_row for each in addends], axis=0)
     plan = compile_vectors(section, vocabularies, has_row)
     vectors = added(addends, plan, arc_points=points[0], label_points=points[1])
-    hidden, arc, label = GROUP * len(vectors.heads), vectors.arcs.shape[1], 2 * len(vectors.labels)
-    sibling = vectors.siblings.shape[1]
-    section = section.of_sizes(hidden=hidden, arc=arc, label=label, sibling=sibling)
+    sizes = dict(zip(KINDS, vectors.sizes, strict=True))
+    section = section.of_sizes(hidden=GROUP * len(vectors.heads), **sizes)
     return replace(templates, word_vectors=section), vectors

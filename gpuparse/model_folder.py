@@ -19,7 +19,7 @@ from gpuparse.data.vocabulary import Vocabularies, check_size
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
-from gpuparse.features.word_vectors import compile_vectors
+from gpuparse.features.word_vectors import FURTHER, compile_vectors
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.limits import MAX_FIELDS, MAX_LABELS, MAX_VALUES, MAX_VOCABULARY_BYTES, MAX_YAML_BYTES
@@ -29,9 +29,10 @@ from gpuparse.scoring.weights import Weights, hashed_map
 from gpuparse.scoring.word_vectors import (
     BLOCK,
     GROUP,
+    KINDS,
     LABEL_LANES,
     NO_BETWEEN,
-    NO_SIBLINGS,
+    NO_PAIRS,
     WordVectors,
     check_vectors,
 )
@@ -55,6 +56,8 @@ _VALUES = f"{_VECTORS}values"  # the array that says which values have a row
 _KINDS = WordVectors.__annotations__
 _VECTOR_ARRAYS = [name for name, kind in _KINDS.items() if kind is np.ndarray]
 _VECTOR_NUMBERS = [name for name, kind in _KINDS.items() if kind in (int, float)]
+# The fields that a folder lacks where vectors do not score what they are of, by the first of them.
+_MAY_LACK = {next(iter(fields)): fields for fields in (*NO_PAIRS.values(), NO_BETWEEN)}
 _WORDS = {"labels", "primary", "pos_column", "values"}
 _MAX_ROWS = 1 << 31
 
@@ -232,8 +235,8 @@ def _check_templates(templates: TemplateSet, decoder: Decoder) -> None:
     """
     given = {part for part in PARTS if part != "label" and getattr(templates, part)}
     fits = given <= {"arc", "guide", *decoder.parts}
-    if templates.word_vectors and templates.word_vectors.sibling:
-        fits &= "sibling" in given
+    if templates.word_vectors:
+        fits &= all(kind in given or not getattr(templates.word_vectors, kind) for kind in FURTHER)
     if not fits or (decoder.needs and given.isdisjoint(decoder.needs)):
         raise ValueError("the files of the folder come from different models")
 
@@ -301,10 +304,11 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
 def _arrays_of(vectors: WordVectors) -> dict[str, np.ndarray]:
     """The arrays that a folder has of word vectors, without empty ones of what is not scored."""
     arrays = {name: getattr(vectors, name) for name in _VECTOR_ARRAYS}
+    may_lack = {name for fields in _MAY_LACK.values() for name in fields}
     kept = {
         _VECTORS + name: array
         for name, array in arrays.items()
-        if len(array) or name not in NO_SIBLINGS | NO_BETWEEN
+        if len(array) or name not in may_lack
     }
     return kept | {_VALUES: vectors.plan.has_row.astype(np.uint8)}
 
@@ -312,7 +316,7 @@ def _arrays_of(vectors: WordVectors) -> dict[str, np.ndarray]:
 def _absent(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The fields of word vectors that a folder with these arrays lacks, and their values."""
     absent: dict[str, Any] = {}
-    for name, fields in (("siblings", NO_SIBLINGS), ("between_heads", NO_BETWEEN)):
+    for name, fields in _MAY_LACK.items():
         if _VECTORS + name not in tensors:
             absent |= fields
     return absent
@@ -357,9 +361,10 @@ def _read_vectors(
     sizes = (
         (len(vectors.table), plan.n_rows, 1),
         (len(vectors.heads) * GROUP, section.hidden, BLOCK),
-        (vectors.arcs.shape[1], section.arc, BLOCK),
-        (vectors.siblings.shape[1], section.sibling, BLOCK),
-        (2 * len(vectors.labels), label, BLOCK),
+        *(
+            (found, label if kind == "label" else getattr(section, kind), BLOCK)
+            for kind, found in zip(KINDS, vectors.sizes, strict=True)
+        ),
         (len(vectors.label_constants), n_labels if label else 0, LABEL_LANES),
     )
     if any(found != -(-wanted // block) * block for found, wanted, block in sizes):

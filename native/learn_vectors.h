@@ -18,39 +18,6 @@ enum VectorOptimizer : int64_t { VECTOR_ADAM, VECTOR_ADAGRAD, VECTOR_PLAIN };
 
 constexpr double LEAST_VECTOR_COEFFICIENT = 1e-5;  // an arc or label with a smaller one is left out
 
-// Where the weights are that every word shares: the bias of the table's sums, the two matrices, one row
-// for each combination of direction and distance, of arcs and of siblings, one for each label, one for
-// each combination of direction, occurrence and value of words in between; all in one array.
-struct VectorLayout {
-    int64_t hidden, arc, sibling, label, labels, combinations, betweens;
-    int64_t columns;    // of the vectors that pairs are scored with: arc, then sibling, then label
-    int64_t width;      // of a row of the table: what a node has as head, then as modifier
-    int64_t first_label;  // of the columns
-    int64_t pair_row, sibling_row, label_row, between_row;
-    int64_t heads, modifiers, pairs, siblings, of_labels, of_betweens, size;
-
-    VectorLayout(const VectorSizes& sizes, int64_t n_buckets)
-        : hidden(sizes.hidden), arc(sizes.arc), sibling(sizes.sibling), label(sizes.label),
-          labels(sizes.n_labels), combinations(2 * n_buckets), betweens(sizes.n_between),
-          columns(arc + sibling + label), width(2 * (hidden ? hidden : columns)),
-          first_label(arc + sibling), pair_row(3 * arc + 1), sibling_row(sibling ? 3 * sibling + 1 : 0),
-          label_row(3 * label + 1), between_row(2 * arc + 1), heads(width),
-          modifiers(heads + hidden * columns), pairs(modifiers + hidden * columns),
-          siblings(pairs + combinations * pair_row), of_labels(siblings + combinations * sibling_row),
-          of_betweens(of_labels + labels * label_row),
-          size(of_betweens + 2 * OCCURRENCES * betweens * between_row) {}
-};
-
-// The nodes of some sentences: what they are as heads and as modifiers, and the gradients of it.
-struct NodeVectors {
-    float* sums;        // (nodes, width): of the table's rows and the bias, not below 0 with a hidden layer
-    float* as_head;     // rows of `columns`, `stride` apart
-    float* as_modifier;
-    int64_t stride;
-    float* head_gradients;      // (nodes, columns)
-    float* modifier_gradients;
-};
-
 // Scores and gradients of the pair (h, m) by one row of weights: a product of three vectors, one term
 // of each word, a constant.
 struct PairTerms {
@@ -83,12 +50,58 @@ struct PairTerms {
     }
 };
 
-// Arcs or siblings: the first of their columns, where their rows begin, and the terms of a row.
+// A kind of pairs: the first of its columns, where its rows begin, and the terms of a row.
 struct VectorPairKind {
     int64_t column, rows;
     PairTerms terms;
 
     int64_t row(int64_t c) const { return rows + c * (3 * terms.size + 1); }
+};
+
+// Where the weights are that every word shares: the bias of the table's sums, the two matrices, one row
+// for each combination of direction and distance of each kind of pairs, one for each label, one for
+// each combination of direction, occurrence and value of words in between; all in one array.
+struct VectorLayout {
+    int64_t hidden, arc, label, labels, combinations, betweens;
+    VectorPairKind pairs[PAIR_KINDS];
+    int64_t first_label;  // of the columns
+    int64_t columns;    // of the vectors that are multiplied: of each kind of pairs, then of labels
+    int64_t width;      // of a row of the table: what a node has as head, then as modifier
+    int64_t label_row, between_row;
+    int64_t heads, modifiers, of_labels, of_betweens, size;
+
+    VectorLayout(const VectorSizes& sizes, int64_t n_buckets)
+        : hidden(sizes.hidden), arc(sizes.arc), label(sizes.label), labels(sizes.n_labels),
+          combinations(2 * n_buckets), betweens(sizes.n_between), first_label(0) {
+        const int64_t of_pairs[PAIR_KINDS] = {sizes.arc, sizes.sibling};
+        for (int64_t kind = 0; kind < PAIR_KINDS; kind++) {
+            pairs[kind] = {first_label, 0, {of_pairs[kind]}};
+            first_label += of_pairs[kind];
+        }
+        columns = first_label + label;
+        width = 2 * (hidden ? hidden : columns);
+        label_row = 3 * label + 1;
+        between_row = 2 * arc + 1;
+        heads = width;
+        modifiers = heads + hidden * columns;
+        of_labels = modifiers + hidden * columns;
+        for (VectorPairKind& kind : pairs) {
+            kind.rows = of_labels;
+            if (kind.terms.size) of_labels = kind.row(combinations);
+        }
+        of_betweens = of_labels + labels * label_row;
+        size = of_betweens + 2 * OCCURRENCES * betweens * between_row;
+    }
+};
+
+// The nodes of some sentences: what they are as heads and as modifiers, and the gradients of it.
+struct NodeVectors {
+    float* sums;        // (nodes, width): of the table's rows and the bias, not below 0 with a hidden layer
+    float* as_head;     // rows of `columns`, `stride` apart
+    float* as_modifier;
+    int64_t stride;
+    float* head_gradients;      // (nodes, columns)
+    float* modifier_gradients;
 };
 
 // Turn `count` scores into probabilities; returns the log of the sum of exp.
@@ -122,8 +135,6 @@ struct VectorScorer {
         const int64_t bucket = plan.buckets.data[distance < last ? distance : last];
         return h < m ? bucket : plan.n_buckets + bucket;
     }
-    VectorPairKind arcs() const { return {0, layout.pairs, {layout.arc}}; }
-    VectorPairKind siblings() const { return {layout.arc, layout.siblings, {layout.sibling}}; }
     PairTerms label_terms() const { return {layout.label}; }
     const float* label_row(int64_t l) const { return dense(layout.of_labels + l * layout.label_row); }
 
@@ -186,7 +197,7 @@ struct VectorScorer {
     template <class F>
     bool score_arcs(const NodeVectors& vectors, int64_t first, const Sentence& sentence, Arena& arena,
                     View2<F> scores) const {
-        return score_pairs(arcs(), vectors, first, sentence.n, arena, scores) &&
+        return score_pairs(layout.pairs[ARC_PAIRS], vectors, first, sentence.n, arena, scores) &&
                (layout.betweens == 0 || add_between(vectors, first, sentence, arena, scores));
     }
 
@@ -265,36 +276,40 @@ struct VectorScorer {
     }
 };
 
-// What vectors score siblings of one sentence, and what changes there; no data: they score none.
-struct VectorSiblings {
-    View2<double> scores = {}, change = {};  // [s, m], (n + 1, n + 1)
-    View2<const double> none = {};           // zeros
+// What vectors score pairs of a kind in one sentence, and what changes there; no data: they score none.
+struct PairScores {
+    View2<double> scores = {}, change = {};  // [i, m], (n + 1, n + 1)
 
     bool allocate(int64_t n, Arena& arena) {
         const int64_t nodes = n + 1;
         scores = {arena.take_zeros<double>(nodes * nodes), nodes};
         change = {arena.take_zeros<double>(nodes * nodes), nodes};
-        none = {arena.take_zeros<double>(nodes * nodes), nodes};
         return !arena.failed();
     }
-    void forget_root() {
-        for (int64_t m = 0; m < scores.stride; m++) scores(0, m) = 0.0;
-    }
-    FactoredSiblings<float, double> provider() const {
+    bool are_there() const { return scores.data != nullptr; }
+};
+
+// The same of all kinds, and of parts that have no scores.
+struct SentencePairs {
+    PairScores of[PAIR_KINDS] = {};
+    View2<const double> none = {};  // (n + 1, n + 1), zeros
+
+    FactoredSiblings<float, double> siblings() const {
         FactoredSiblings<float, double> made = {};
-        made.pair = scores;
+        made.pair = of[SIBLING_PAIRS].scores;
         made.first_scores = made.ends = none;
         return made;
     }
-    // Add x to the change of each sibling part of a tree; returns the score of all, times x.
+    // Add x to the change of each part of a tree but its arcs; returns the score of these, times x.
     double add(int64_t n, const int64_t* heads, double x) const {
         double sum = 0.0;
-        for (int64_t m = 1; m <= n; m++) {
-            const int64_t s = inner_sibling_of(heads, m);
-            if (s == heads[m]) continue;
-            change(s, m) += x;
-            sum += x * scores(s, m);
-        }
+        for (int64_t kind = ARC_PAIRS + 1; kind < PAIR_KINDS; kind++)
+            for (int64_t m = 1; of[kind].are_there() && m <= n; m++) {
+                const int64_t other = inner_sibling_of(heads, m);
+                if (other == heads[m]) continue;
+                of[kind].change(other, m) += x;
+                sum += x * of[kind].scores(other, m);
+            }
         return sum;
     }
 };
@@ -365,34 +380,37 @@ private:
         return true;
     }
 
-    // Arcs, and siblings where there are any.
+    // Arcs, and the further kinds of pairs that are scored.
     bool learn_arcs(const Sentence& sentence, int64_t first, const NodeVectors& vectors, Arena& arena) {
         const int64_t n = sentence.n, nodes = n + 1;
         if (n == 0) return true;
         const int64_t* heads = gold.heads.data + sentence.start;
-        View2<double> scores{arena.take_zeros<double>(nodes * nodes), nodes};
-        View2<double> change{arena.take_zeros<double>(nodes * nodes), nodes};
-        if (arena.failed() || !scorer.score_arcs(vectors, first, sentence, arena, scores)) return false;
-        VectorSiblings siblings;
-        if (scorer.layout.sibling) {
-            if (!siblings.allocate(n, arena) ||
-                !scorer.score_pairs(scorer.siblings(), vectors, first, n, arena, siblings.scores))
+        SentencePairs pairs;
+        pairs.none = {arena.take_zeros<double>(nodes * nodes), nodes};
+        for (int64_t kind = 0; kind < PAIR_KINDS; kind++) {
+            const VectorPairKind& of = scorer.layout.pairs[kind];
+            if (kind != ARC_PAIRS && !of.terms.size) continue;
+            if (!pairs.of[kind].allocate(n, arena)) return false;
+            const View2<double> scores = pairs.of[kind].scores;
+            if (!(kind == ARC_PAIRS ? scorer.score_arcs(vectors, first, sentence, arena, scores)
+                                    : scorer.score_pairs(of, vectors, first, n, arena, scores)))
                 return false;
-            siblings.forget_root();
         }
+        const View2<double> scores = pairs.of[ARC_PAIRS].scores, change = pairs.of[ARC_PAIRS].change;
+        if (pairs.of[SIBLING_PAIRS].are_there())  // the root is no sibling
+            memset(pairs.of[SIBLING_PAIRS].scores.data, 0, (size_t)nodes * sizeof(double));
         bool is_found = false;
         if (learning.loss == VECTOR_HINGE)
-            is_found = compare_trees(sentence, heads, scores, siblings, change, arena);
+            is_found = compare_trees(sentence, heads, pairs, arena);
         else if (learning.loss == VECTOR_CONDITIONAL)
             is_found = compare_expectations(sentence, heads, scores, change, arena);
         else
             is_found = compare_heads(n, heads, scores, change, arena);
         if (!is_found) return false;
-        add_gradients(scorer.arcs(), n, first, vectors, change);
-        if (scorer.layout.betweens && !add_between_gradients(sentence, first, vectors, change, arena))
-            return false;
-        if (scorer.layout.sibling) add_gradients(scorer.siblings(), n, first, vectors, siblings.change);
-        return true;
+        for (int64_t kind = 0; kind < PAIR_KINDS; kind++)
+            if (pairs.of[kind].are_there())
+                add_gradients(scorer.layout.pairs[kind], n, first, vectors, pairs.of[kind].change);
+        return !scorer.layout.betweens || add_between_gradients(sentence, first, vectors, change, arena);
     }
 
     // Add the gradients of the scores of pairs times their changes.
@@ -460,19 +478,21 @@ private:
         return missing;
     }
 
-    bool find_best(View2<const double> scores, const VectorSiblings& siblings, int64_t n, Arena& arena,
+    bool find_best(View2<const double> scores, const SentencePairs& pairs, int64_t n, Arena& arena,
                    int64_t* heads) const {
-        const int64_t decoder = siblings.scores.data ? BY_EISNER_SIBLING : search.decoder;
+        const int64_t decoder =
+            pairs.of[SIBLING_PAIRS].are_there() ? BY_EISNER_SIBLING : search.decoder;
         const ExactTrees<double, FactoredSiblings<float, double>> trees{
-            decoder, scores, siblings.provider(), n, search.single_root};
+            decoder, scores, pairs.siblings(), n, search.single_root};
         return trees.find_best(arena, heads) && !arena.failed();
     }
 
     // Structured hinge: the best tree, costs added, less gold. Gold that lacks heads is the best tree
     // that has the known ones.
-    bool compare_trees(const Sentence& sentence, const int64_t* heads, View2<double> scores,
-                       const VectorSiblings& siblings, View2<double> change, Arena& arena) {
+    bool compare_trees(const Sentence& sentence, const int64_t* heads, const SentencePairs& pairs,
+                       Arena& arena) {
         const int64_t n = sentence.n, nodes = n + 1;
+        const View2<double> scores = pairs.of[ARC_PAIRS].scores, change = pairs.of[ARC_PAIRS].change;
         int64_t* found = arena.take<int64_t>(nodes);
         int64_t* right = arena.take<int64_t>(nodes);
         if (arena.failed()) return false;
@@ -482,10 +502,10 @@ private:
             if (!given.data) return false;
             memcpy(given.data, scores.data, (size_t)(nodes * nodes) * sizeof(double));
             forbid_others(given, sentence, gold.heads);
-            if (!find_best(given, siblings, n, arena, right)) return false;
+            if (!find_best(given, pairs, n, arena, right)) return false;
         }
         add_cost(n, heads, scores);
-        if (!find_best(scores, siblings, n, arena, found)) return false;
+        if (!find_best(scores, pairs, n, arena, found)) return false;
         for (int64_t m = 1; m <= n; m++) {
             wrong += heads[m] >= 0 && found[m] != heads[m];
             if (found[m] == right[m]) continue;
@@ -493,7 +513,7 @@ private:
             change(found[m], m) += 1.0;
             change(right[m], m) -= 1.0;
         }
-        if (siblings.scores.data) arc_loss += siblings.add(n, found, 1.0) + siblings.add(n, right, -1.0);
+        arc_loss += pairs.add(n, found, 1.0) + pairs.add(n, right, -1.0);
         return true;
     }
 
@@ -602,10 +622,9 @@ private:
                 const Side side{vectors.sums + role * hidden, of_vectors[role], of_sums + role * hidden,
                                 matrices[role]};
                 // Most words have gradients of labels alone.
-                if (!go_back(side, nodes, 0, layout.arc, arena) ||
-                    !go_back(side, nodes, layout.arc, layout.sibling, arena) ||
-                    !go_back(side, nodes, layout.first_label, layout.label, arena))
-                    return false;
+                for (const VectorPairKind& kind : layout.pairs)
+                    if (!go_back(side, nodes, kind.column, kind.terms.size, arena)) return false;
+                if (!go_back(side, nodes, layout.first_label, layout.label, arena)) return false;
             }
             for (int64_t k = 0; k < nodes * width; k++)
                 of_sums[k] = vectors.sums[k] > 0.0f ? of_sums[k] : 0.0f;

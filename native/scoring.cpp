@@ -97,9 +97,9 @@ GPUPARSE(int64_t) score_guides_batch(const Sentences* sentences, const Scorer* s
 }
 
 GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVectors* vectors,
-                                      bool of_siblings, out_any_3 pairs) {
+                                      int64_t kind, out_any_3 pairs) {
     if (pairs.dtype != DT_F64 && pairs.dtype != DT_F32) return BAD_TYPE;
-    if (!fits(*vectors, *sentences) || (of_siblings && !has_siblings(vectors)) ||
+    if (!fits(*vectors, *sentences) || !is_between(0, kind, PAIR_KINDS) || !has_pairs(vectors, kind) ||
         pairs.n0 != sentences->starts.n0 || pairs.n1 != pairs.n2)
         return BAD_SHAPE;
     for (int64_t b = 0; b < sentences->lengths.n0; ++b)
@@ -111,8 +111,7 @@ GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVect
             const View2<S> sums{arena.take_zeros<S>(nodes * nodes), nodes};
             const SentenceVectors* found = find_vectors(sentence, vectors, arena);
             if (arena.failed()) return false;
-            add_vector_pairs(*found, of_siblings ? sibling_pairs(*vectors) : arc_pairs(*vectors), arena,
-                             sums);
+            add_vector_pairs(*found, kind, arena, sums);
             auto* out = scores + sentence.b * pairs.n1 * pairs.n2;
             for (int64_t h = 0; h <= n; ++h)
                 for (int64_t m = 1; m <= n; ++m)
@@ -141,7 +140,7 @@ GPUPARSE(int64_t) time_vectors(const Sentences* sentences, const WordVectors* ve
             if (stage == 0) found->find_rows(sentence);
             if (stage == 1) found->sum_rows(0);
             if (stage == 2) found->multiply(0);
-            if (stage == 3) add_vector_pairs(*found, arc_pairs(*vectors), arena, sums);
+            if (stage == 3) add_vector_pairs(*found, ARC_PAIRS, arena, sums);
             const double now = seconds_now();
             seconds.data[stage] += now - before;
             before = now;

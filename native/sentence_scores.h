@@ -77,7 +77,7 @@ void score_sentence_arcs(const Sentence& sentence, const Scorer& scorer, const S
     score_arcs(sentence, *plan.arcs, weights, *scorer.rows, keys.arcs, arena, scores);
     if (plan.guide && !arena.failed())
         add_guides(sentence, *plan.guide, weights, *scorer.rows, keys.guide, arena, scores);
-    if (vectors && !arena.failed()) add_vector_pairs(*vectors, arc_pairs(*vectors->of), arena, scores);
+    if (vectors && !arena.failed()) add_vector_pairs(*vectors, ARC_PAIRS, arena, scores);
 }
 
 // Score all parts of a sentence. allowed: (n + 1, n + 1), the arcs that a higher-order decoder may

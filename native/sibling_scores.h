@@ -150,7 +150,7 @@ void add_vector_siblings(const SentenceVectors& vectors, Arena& arena, View2<dou
     const ArenaMark mark(arena);
     View2<Sum<W>> scores{arena.take_zeros<Sum<W>>(nodes * nodes), nodes};
     if (arena.failed()) return;
-    add_vector_pairs(vectors, sibling_pairs(*vectors.of), arena, scores);
+    add_vector_pairs(vectors, SIBLING_PAIRS, arena, scores);
     if (arena.failed()) return;
     for (int64_t s = 1; s <= n; ++s)
         for (int64_t m = 1; m <= n; ++m)
@@ -180,7 +180,7 @@ FactoredSiblings<W, double> score_siblings(const Sentence& sentence, const Sibli
     memset(pair.data, 0, (size_t)nodes * sizeof(double));
     for (int64_t s = 1; s <= n; ++s)
         for (int64_t m = 0; m <= n; ++m) pair(s, m) = m > 0 ? scores(s, m) : 0;
-    if (vectors && has_siblings(vectors->of)) add_vector_siblings<W>(*vectors, arena, pair);
+    if (vectors && has_pairs(vectors->of, SIBLING_PAIRS)) add_vector_siblings<W>(*vectors, arena, pair);
     if (arena.failed()) return siblings;
     for (int64_t m = 1; m <= n; ++m) pairs.score_combinations(NO_SIBLING, m, alone + m * LINE);
     const FactoredSiblings<W, double>& t = siblings;

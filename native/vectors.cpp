@@ -25,10 +25,10 @@ GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan*
 // Whether weights have the sizes that they should have.
 static bool fit_tables(const VectorPlan& plan, const VectorSizes& sizes, const VectorTables& tables) {
     const int64_t most = (int64_t)1 << 16;
-    if (!is_between(0, sizes.hidden, most) || !is_between(0, sizes.arc, most) ||
+    if (!is_between(0, sizes.hidden, most) || !is_between(1, sizes.arc, most) ||
         !is_between(0, sizes.sibling, most) || !is_between(0, sizes.label, most) ||
         !is_between(0, sizes.n_labels, most) || !is_between(1, plan.n_buckets, most) ||
-        sizes.arc + sizes.label == 0 || sizes.n_between != plan.n_between ||
+        sizes.n_between != plan.n_between ||
         !is_between(0, sizes.n_between, MOST_BETWEEN + 1))
         return false;
     const VectorLayout layout(sizes, plan.n_buckets);

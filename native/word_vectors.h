@@ -59,45 +59,57 @@ struct VectorPairs {
     ScoreUnit unit;
     bool has_between;  // whether words in between add to it
 };
-inline VectorPairs arc_pairs(const WordVectors& of) {
+// The kinds of pairs of words, in the order of their columns: (h, m) of an arc, (s, m) of a modifier and
+// its inner sibling.
+enum PairKind : int64_t { ARC_PAIRS, SIBLING_PAIRS, PAIR_KINDS };
+
+inline VectorPairs vector_pairs(const WordVectors& of, int64_t kind) {
+    if (kind == SIBLING_PAIRS)
+        return {of.arcs.n1, of.siblings, of.sibling_heads, of.sibling_modifiers, of.sibling_constants,
+                {of.sibling_multiplier, of.sibling_shift, of.sibling_unit}, false};
     return {0, of.arcs, of.arc_heads, of.arc_modifiers, of.arc_constants,
             {of.arc_multiplier, of.arc_shift, of.arc_unit}, of.plan->n_between > 0};
 }
-inline VectorPairs sibling_pairs(const WordVectors& of) {
-    return {of.arcs.n1, of.siblings, of.sibling_heads, of.sibling_modifiers, of.sibling_constants,
-            {of.sibling_multiplier, of.sibling_shift, of.sibling_unit}, false};
+// Whether vectors score pairs of a kind.
+inline bool has_pairs(const WordVectors* vectors, int64_t kind) {
+    return vectors && vector_pairs(*vectors, kind).products.n0 > 0;
+}
+
+// The number of a vector that is the first to score labels: those of pairs come before.
+inline int64_t first_of_labels(const WordVectors& vectors) {
+    const VectorPairs last = vector_pairs(vectors, PAIR_KINDS - 1);
+    return last.first + last.products.n1;
 }
 
 inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
     const int64_t width = vectors.table.n1, hidden = 4 * vectors.heads.n0, count = vectors.heads.n1;
     const int64_t arc = vectors.arcs.n1, pairs = vectors.labels.n0, labels = vectors.label_constants.n0;
-    const int64_t sibling = vectors.siblings.n1;
     const auto is_like = [](const auto& array, int64_t n0, int64_t n1, int64_t n2) {
         return array.n0 == n0 && array.n1 == n1 && array.n2 == n2;
     };
     if (!vectors.plan || !fits(*vectors.plan, sentences)) return false;
     const int64_t combinations = 2 * vectors.plan->n_buckets;
-    if (hidden % VECTOR_BLOCK || arc % VECTOR_BLOCK || 2 * pairs % VECTOR_BLOCK || arc < 1 ||
-        sibling % VECTOR_BLOCK || labels % LINE || !labels != !pairs ||
-        count != arc + sibling + 2 * pairs ||
+    const int64_t networks = vectors.networks;
+    if (networks < 1 || networks > 64 || hidden % (4 * networks) ||
+        2 * pairs % (VECTOR_BLOCK * networks))
+        return false;
+    for (int64_t kind = 0; kind < PAIR_KINDS; ++kind) {
+        const VectorPairs of = vector_pairs(vectors, kind);
+        const int64_t size = of.products.n1, rows = size || kind == ARC_PAIRS ? combinations : 0;
+        if (size % (VECTOR_BLOCK * networks) || of.products.n0 != rows || of.constants.n0 != rows ||
+            of.heads.n0 != rows || of.modifiers.n0 != rows || of.heads.n1 != size ||
+            of.modifiers.n1 != size || !is_between(0, of.unit.multiplier, (int64_t)1 << 31) ||
+            !is_between(0, of.unit.shift, 63))
+            return false;
+    }
+    if (hidden % VECTOR_BLOCK || arc < 1 || labels % LINE || !labels != !pairs ||
+        count != first_of_labels(vectors) + 2 * pairs ||
         width != 2 * (hidden ? hidden : count) || vectors.scales.n0 != vectors.table.n0 ||
         vectors.bias.n0 != width || !is_between(0, vectors.shift, 31) ||
         vectors.head_shifts.n0 != count || vectors.modifier_shifts.n0 != count ||
         !are_between(0, vectors.head_shifts, 31) || !are_between(0, vectors.modifier_shifts, 31))
         return false;
-    const int64_t networks = vectors.networks;
-    if (networks < 1 || networks > 64 || hidden % (4 * networks) || arc % (VECTOR_BLOCK * networks) ||
-        sibling % (VECTOR_BLOCK * networks) || 2 * pairs % (VECTOR_BLOCK * networks))
-        return false;
     if (!is_like(vectors.heads, hidden / 4, count, 4) || !is_like(vectors.modifiers, hidden / 4, count, 4))
-        return false;
-    const auto are_pairs = [](const VectorPairs& of, int64_t rows, int64_t size) {
-        return of.products.n0 == rows && of.constants.n0 == rows && of.heads.n0 == rows &&
-               of.modifiers.n0 == rows && of.products.n1 == size && of.heads.n1 == size &&
-               of.modifiers.n1 == size;
-    };
-    if (!are_pairs(arc_pairs(vectors), combinations, arc) ||
-        !are_pairs(sibling_pairs(vectors), sibling ? combinations : 0, sibling))
         return false;
     const int64_t betweens = 2 * OCCURRENCES * vectors.plan->n_between, width_of = betweens ? arc : 0;
     if (vectors.between_constants.n0 != betweens || vectors.between_heads.n0 != betweens ||
@@ -107,21 +119,12 @@ inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
     if (!is_like(vectors.labels, pairs, labels, 2) || !is_like(vectors.label_heads, pairs, labels, 2) ||
         !is_like(vectors.label_modifiers, pairs, labels, 2))
         return false;
-    return is_between(0, vectors.arc_multiplier, (int64_t)1 << 31) &&
-           is_between(0, vectors.sibling_multiplier, (int64_t)1 << 31) &&
-           is_between(0, vectors.label_multiplier, (int64_t)1 << 31) &&
-           is_between(0, vectors.arc_shift, 63) && is_between(0, vectors.sibling_shift, 63) &&
+    return is_between(0, vectors.label_multiplier, (int64_t)1 << 31) &&
            is_between(0, vectors.label_shift, 63);
 }
 
-// Whether vectors score labels, or siblings.
+// Whether vectors score labels.
 inline bool has_labels(const WordVectors* vectors) { return vectors && vectors->labels.n0 > 0; }
-inline bool has_siblings(const WordVectors* vectors) { return vectors && vectors->siblings.n0 > 0; }
-
-// The number of a vector that is the first to score labels: those of arcs and siblings come before.
-inline int64_t first_of_labels(const WordVectors& vectors) {
-    return vectors.arcs.n1 + vectors.siblings.n1;
-}
 
 // Whether numbers of vectors that are kept, if any, are those of all nodes.
 inline bool kept_fit(const WordVectors* vectors, const Sentences& sentences) {
@@ -280,13 +283,16 @@ private:
         }
     }
 
-    // The network that a block of columns from q on is of: of arcs, of siblings and of labels, those of
+    // The network that a block of columns from q on is of: of each kind of pairs and of labels, those of
     // all networks follow each other.
     int64_t network_of(int64_t q) const {
-        const int64_t arc = of->arcs.n1, first = first_of_labels(*of), networks = of->networks;
-        if (q < arc) return q * networks / arc;
-        return q < first ? (q - arc) * networks / (first - arc)
-                         : (q - first) * networks / (count - first);
+        const int64_t networks = of->networks;
+        for (int64_t kind = 0; kind < PAIR_KINDS; ++kind) {
+            const int64_t size = vector_pairs(*of, kind).products.n1;
+            if (q < size) return q * networks / size;
+            q -= size;
+        }
+        return q * networks / (count - first_of_labels(*of));
     }
 
     // Fill numbers first..count of the vectors of all nodes. rows: hidden numbers of a role, W apart.
@@ -366,11 +372,12 @@ inline void fill_between(const SentenceVectors& nodes, Arena& arena, View2<int32
     words.fill(n, of_heads, of_modifiers, room, arena, by_head, by_modifier);
 }
 
-// Add to out(0..n, 1..n) what the vectors of a sentence score pairs of its words: [h, m] of arcs, [s, m]
-// of siblings; the diagonal is undefined.
+// Add to out(0..n, 1..n) what the vectors of a sentence score pairs of its words of a kind; the diagonal is
+// undefined.
 // Cost: as many multiplications a pair as its vectors have numbers.
 template<class S>
-void add_vector_pairs(const SentenceVectors& nodes, const VectorPairs& pairs, Arena& arena, View2<S> out) {
+void add_vector_pairs(const SentenceVectors& nodes, int64_t kind, Arena& arena, View2<S> out) {
+    const VectorPairs pairs = vector_pairs(*nodes.of, kind);
     const VectorPlan& plan = *nodes.of->plan;
     const int16_t* modifiers = nodes.modifiers + pairs.first;
     const int64_t n = nodes.n, size = pairs.products.n1, count = nodes.count;

@@ -90,7 +90,7 @@ class Model:
         plan = random_plan(self.random, self.batch, [0, -1, 2, 0], 20)
         hidden = int(self.random.choice([0, 20]))
         sibling = int(self.random.choice([0, 20]))
-        weights = random_weights(self.random, plan, hidden, 40, 7, N_LABELS, sibling)
+        weights = random_weights(self.random, plan, hidden, 40, 7, N_LABELS, sibling=sibling)
         return frozen(weights, plan, self.batch)
 
     def kept_vectors(self) -> np.ndarray | None:
@@ -370,7 +370,7 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
     }  # fmt: skip
     if name in ("score_vectors_batch", "time_vectors"):
         by_name["vectors"] = model.draw_vectors()
-        by_name["of_siblings"] = len(by_name["vectors"].siblings) > 0
+        by_name["kind"] = int(by_name["vectors"].scores("sibling"))
     if name == "learn_labels":
         by_name["weights"] = by_name["weights"].astype(np.float32)
     if name == "list_label_lines":

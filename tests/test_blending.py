@@ -22,7 +22,7 @@ from gpuparse.scoring.labels import best_arc_labels, tree_label_scores
 from gpuparse.scoring.tensors import as_tensors
 from gpuparse.scoring.vector_scores import (
     vector_arc_scores,
-    vector_sibling_scores,
+    vector_pair_scores,
 )
 from gpuparse.scoring.word_vectors import GROUP, check_vectors
 from tests.graphs_by_place import acyclic_graph, with_deps
@@ -167,7 +167,7 @@ def test_siblings_are_summed() -> None:
     assert found.templates.word_vectors.sibling == found.vectors.siblings.shape[1] > 0
     batch = found.encode(TEST)
     scores = [
-        cells(vector_sibling_scores(batch, each.vectors), batch) * each.arc_scale
+        cells(vector_pair_scores("sibling", batch, each.vectors), batch) * each.arc_scale
         for each in (found, one, other)
     ]
     assert_sums(scores[0], [0.6 * scores[1], 0.4 * scores[2]], 0.1)

@@ -5,11 +5,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from gpuparse.data.batch import Batch
-from gpuparse.features.word_vectors import VectorPlan
+from gpuparse.features.word_vectors import FURTHER, VectorPlan
 from gpuparse.scoring.word_vectors import (
     BETWEEN_TERMS,
+    KINDS,
     MOST_POINTS,
     OCCURRENCES,
+    TERMS,
     VectorWeights,
     WordVectors,
 )
@@ -52,10 +54,11 @@ def random_weights(
     arc: int,
     label: int,
     n_labels: int,
-    sibling: int = 0,
+    **further: int,
 ) -> VectorWeights:
-    """Weights as learned, some rows much larger than others."""
-    columns = arc + sibling + label
+    """Weights as learned, some rows much larger than others; further: sizes of kinds of pairs."""
+    pairs = [arc, *(further.get(kind, 0) for kind in FURTHER)]
+    columns = sum(pairs) + label
     width, n_rows = 2 * (hidden or columns), int(plan.places.max()) + 1
 
     def draw(*shape: int) -> np.ndarray:
@@ -64,8 +67,8 @@ def random_weights(
     return VectorWeights(
         draw(n_rows, width) * random.lognormal(size=(n_rows, 1)).astype(np.float32),
         draw(width), draw(hidden, columns), draw(hidden, columns),
-        draw(2 * plan.n_buckets, 3 * arc + 1),
-        draw(2 * plan.n_buckets if sibling else 0, 3 * sibling + 1), draw(n_labels, 3 * label + 1),
+        *(draw(2 * plan.n_buckets if size else 0, 3 * size + 1) for size in pairs),
+        draw(n_labels, 3 * label + 1),
         draw(2 * OCCURRENCES * plan.n_between, 2 * arc + 1),
     )  # fmt: skip
 
@@ -74,7 +77,7 @@ def float_scores(
     weights: VectorWeights, plan: VectorPlan, batch: Batch, b: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """(N, N) of arcs and (N, N, labels) of one sentence by learned weights, in float64."""
-    n, start, (arc, label) = int(batch.lengths[b]), int(batch.starts[b]), weights.cuts
+    n, start, (arc, *_, label) = int(batch.lengths[b]), int(batch.starts[b]), weights.cuts
     wide = VectorWeights(*(array.astype(np.float64) for array in weights))
     heads, modifiers = [], []
     for i in range(n + 1):
@@ -98,18 +101,20 @@ def float_scores(
     return arcs, labels
 
 
-def float_siblings(weights: VectorWeights, plan: VectorPlan, batch: Batch, b: int) -> np.ndarray:
-    """(N, N) of siblings of one sentence: arcs by weights whose arcs are these siblings."""
-    first, last = weights.cuts
-    q = last + weights.n_label
-    columns = np.arange(first, last)
+def float_pairs(
+    kind: str, weights: VectorWeights, plan: VectorPlan, batch: Batch, b: int
+) -> np.ndarray:
+    """(N, N) of pairs of a kind of one sentence: arcs by weights whose arcs are these pairs."""
+    q, number = sum(weights.sizes), KINDS.index(kind)
+    columns = np.split(np.arange(q), weights.cuts)[number]
     heads, modifiers = (matrix[:, columns] for matrix in (weights.heads, weights.modifiers))
     table, bias = weights.table, weights.bias
     if not len(weights.heads):
         both = np.concatenate([columns, q + columns])
         table, bias = table[:, both], bias[both]
     none = np.zeros((0, 1), np.float32)
-    alone = VectorWeights(table, bias, heads, modifiers, weights.siblings, none, none, none)
+    more = [none] * (len(weights) - 5)
+    alone = VectorWeights(table, bias, heads, modifiers, weights.scored[number], *more)
     return float_scores(alone, plan._replace(n_between=0), batch, b)[0]
 
 
@@ -150,7 +155,7 @@ def whole_scores(
     plan, n = vectors.plan, int(batch.lengths[b])
     heads, modifiers = whole_vectors(vectors, batch, b)
     n_arc = vectors.arcs.shape[1]
-    label = n_arc + vectors.siblings.shape[1]
+    label = vectors.cuts[-1]
     of_labels = [
         blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
         for blocks in (vectors.labels, vectors.label_heads, vectors.label_modifiers)
@@ -190,18 +195,14 @@ def whole_between(
     return score
 
 
-def whole_siblings(vectors: WordVectors, batch: Batch, b: int) -> list[list[int]]:
-    """Scores [s][m] of the siblings of one sentence, by whole numbers alone."""
+def whole_further(kind: str, vectors: WordVectors, batch: Batch, b: int) -> list[list[int]]:
+    """Scores [i][m] of the pairs of a further kind of one sentence, by whole numbers alone."""
     heads, modifiers = whole_vectors(vectors, batch, b)
-    first = vectors.arcs.shape[1]
-    last = first + vectors.siblings.shape[1]
-    terms = (
-        vectors.siblings, vectors.sibling_heads, vectors.sibling_modifiers,
-        vectors.sibling_constants,
-    )  # fmt: skip
+    first, last = [*vectors.cuts, sum(vectors.sizes)][FURTHER.index(kind) :][:2]
     return whole_pairs(
-        vectors.plan, [u[first:last] for u in heads], [v[first:last] for v in modifiers], terms,
-        (vectors.sibling_multiplier, vectors.sibling_shift),
+        vectors.plan, [u[first:last] for u in heads], [v[first:last] for v in modifiers],
+        [getattr(vectors, name) for name in TERMS[kind]],
+        (getattr(vectors, f"{kind}_multiplier"), getattr(vectors, f"{kind}_shift")),
     )  # fmt: skip
 
 

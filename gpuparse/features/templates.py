@@ -51,6 +51,7 @@ from typing import Any
 from gpuparse.errors import ConfigError
 from gpuparse.features.atoms import Atom, checked_field, parse_atom
 from gpuparse.features.word_vectors import (
+    FURTHER,
     SECTION,
     VectorTemplates,
     dump_vectors,
@@ -152,12 +153,13 @@ class TemplateSet:
     def only(self, parts: Iterable[str]) -> "TemplateSet":
         """The set with the templates of arcs, guides, labels, vectors and the parts named.
 
-        Vectors score siblings only where templates do.
+        Vectors score siblings and other kinds only where templates do.
         """
         kept = {"arc", "guide", "label", *parts}
         left_out: dict[str, Any] = {part: () for part in PARTS if part not in kept}
-        if self.word_vectors and not (self.sibling and "sibling" in kept):
-            left_out[SECTION] = replace(self.word_vectors, sibling=0)
+        if self.word_vectors:
+            absent = [kind for kind in FURTHER if not (getattr(self, kind) and kind in kept)]
+            left_out[SECTION] = self.word_vectors.of_sizes(**dict.fromkeys(absent, 0))
         return replace(self, **left_out)
 
     def first_order(self) -> "TemplateSet":

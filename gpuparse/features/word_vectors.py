@@ -32,9 +32,13 @@ ROLE = "w"
 _BETWEEN = "between."
 DISTANCE = (1, 2, 3, 4, 5, 7, 10, 20)  # upper ends of the distance buckets, if none are given
 MAX_ENDS = 15  # distance buckets, but the last
+FURTHER = ("sibling",)
+"""Kinds of parts that are scored by a pair of words beside arcs, as `gpuparse.parts` names them."""
 # The least and most numbers of a vector; products of 8-bit numbers are summed in 32 bits.
-_SIZES = {"hidden": (0, 4096), "arc": (1, 2048), "sibling": (0, 2048), "label": (0, 2048)}
-_OPTIONAL = {"sibling"}  # sizes that are 0 where they are not given
+_SIZES = {
+    "hidden": (0, 4096), "arc": (1, 2048), **dict.fromkeys(FURTHER, (0, 2048)), "label": (0, 2048)
+}  # fmt: skip
+_OPTIONAL = set(FURTHER)  # sizes that are 0 where they are not given
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class VectorTemplates:
 
         Raises: ConfigError: one is too large.
         """
-        sizes = {name: networks * getattr(self, name) for name in _SIZES}
+        sizes: dict[str, Any] = {name: networks * getattr(self, name) for name in _SIZES}
         for name, size in sizes.items():
             most = _SIZES[name][1]
             if size > most:
@@ -76,17 +80,18 @@ class VectorTemplates:
                 )
         return replace(self, **sizes)
 
-    def of_sizes(self, *, hidden: int, arc: int, label: int, sibling: int) -> "VectorTemplates":
+    def of_sizes(self, **sizes: int) -> "VectorTemplates":
         """The same templates with other sizes.
 
+        Args: sizes: by their names.
         Raises: ConfigError: one is too large.
         """
-        sizes = {"hidden": hidden, "arc": arc, "label": label, "sibling": sibling}
         for name, size in sizes.items():
             most = _SIZES[name][1]
             if size > most:
                 raise ConfigError(f"{SECTION}: {name} {size:,}, more than {most:,}: use fewer")
-        return replace(self, hidden=hidden, arc=arc, label=label, sibling=sibling)
+        changed: dict[str, Any] = dict(sizes)
+        return replace(self, **changed)
 
     def expanded(self, attributes: Sequence[str]) -> "VectorTemplates":
         """These with each of the attributes in place of `feats.*`, each template once.

@@ -17,7 +17,12 @@ from gpuparse.data.vocabulary import (
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.features.plan import LINE, compile_plan
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, PARTS, TemplateSet, fields_read
-from gpuparse.features.word_vectors import VectorTemplates, compile_vectors, frequent_values
+from gpuparse.features.word_vectors import (
+    FURTHER,
+    VectorTemplates,
+    compile_vectors,
+    frequent_values,
+)
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import STAGES, Progress
 from gpuparse.learning.gold import read_gold
@@ -96,8 +101,9 @@ class Trainer:
         pairs = frequent_pairs(treebank, MAX_ATTRIBUTE_PAIRS) if has_pairs else []
         self._arcs = arcs.expanded(attributes, pairs).only(self._decoder.parts)
         vectors = self._arcs.word_vectors
-        if vectors and not self._decoder.is_projective:  # siblings by vectors gain nothing there
-            self._arcs = replace(self._arcs, word_vectors=replace(vectors, sibling=0))
+        if vectors and not self._decoder.is_projective:  # more than arcs gains nothing there
+            vectors = vectors.of_sizes(**dict.fromkeys(FURTHER, 0))
+            self._arcs = replace(self._arcs, word_vectors=vectors)
         self._labels = labels.expanded(attributes, pairs) if labels else None
         check_templates(self._arcs, self._labels, config)
         if self._arcs.word_vectors and processes.count > 1:

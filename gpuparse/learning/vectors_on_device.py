@@ -5,7 +5,7 @@ the rounding of sums.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from gpuparse.data.batch import Batch
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.features.word_vectors import VectorPlan
+from gpuparse.features.word_vectors import FURTHER, VectorPlan
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.distributions import (
     NonProjectiveTrees,
@@ -31,9 +31,9 @@ from gpuparse.learning.stages.vectors import (
     VectorTables,
     VectorTask,
 )
-from gpuparse.scoring.vector_scores import add_between, under_every_head, values_in_between
+from gpuparse.scoring.vector_scores import add_between, parts_of_pairs, values_in_between
 
-CELLS = 1 << 21  # scores of arcs, or of siblings, at a time
+CELLS = 1 << 21  # scores of arcs, or of parts of three words, at a time
 _GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
@@ -90,12 +90,15 @@ class TorchVectorEngine:
         }
         self._mean = {name: torch.zeros_like(array) for name, array in self._weights.items()}
 
-    def _trees(self, scores: Tensor, siblings: Tensor | None, lengths: Tensor) -> TreeDistribution:
-        """The trees of sentences with scores of arcs (B, N, N), and of siblings (B, N, N, N)."""
+    def _trees(
+        self, scores: Tensor, parts: Mapping[str, Tensor], lengths: Tensor
+    ) -> TreeDistribution:
+        """The trees of sentences with scores of arcs (B, N, N), and of other parts (B, N, N, N)."""
         is_projective = DECODERS[self._task.decoder].is_projective
         of_kind = ProjectiveTrees if is_projective else NonProjectiveTrees
         single_root = self._task.single_root
-        return of_kind(scores, lengths, sibling_scores=siblings, single_root=single_root)
+        given: dict[str, Any] = {f"{kind}_scores": part for kind, part in parts.items()}
+        return of_kind(scores, lengths, **given, single_root=single_root)
 
     def _moved(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array.copy()).to(self._device)
@@ -136,7 +139,7 @@ class TorchVectorEngine:
         dense = self._weights["dense"].clone().requires_grad_()
         sums = (self._summed(rows) * scale).requires_grad_()
         first, wrong, loss = 0, 0, 0.0
-        for part in _runs(mini, 3 if self._task.sizes.sibling else 2):
+        for part in _runs(mini, 3 if any(self._task.sizes.of_pairs[1:]) else 2):
             count = int((part.lengths + 1).sum())
             found = self._go_back(part, sums[first : first + count], dense, learning)
             wrong, loss, first = wrong + found[0], loss + found[1], first + count
@@ -166,7 +169,7 @@ class TorchVectorEngine:
             return found.to(self._device)
 
         is_node = is_node.to(self._device)
-        bias, heads, modifiers, arcs, siblings, labels, between = sizes.parts(dense)
+        bias, heads, modifiers, arcs, *further, labels, between = sizes.parts(dense)
         hidden = sums + bias
         if sizes.hidden:
             left, right = hidden.relu().chunk(2, 1)
@@ -187,15 +190,15 @@ class TorchVectorEngine:
                 scores, values.to(self._device), of_arcs[0] @ of_heads.T + between[:, -1],
                 of_arcs[1] @ of_modifiers.T,
             )  # fmt: skip
-        of_siblings = None
-        if sizes.sibling:
-            columns = slice(sizes.arc, sizes.first_label)
-            of_siblings = under_every_head(
-                self._scores_of_pairs(u[..., columns], v[..., columns], siblings)
-            )
+        parts, first = {}, sizes.arc
+        for kind, size, rows in zip(FURTHER, sizes.of_pairs[1:], further, strict=True):
+            columns, first = slice(first, first + size), first + size
+            if size:
+                pairs = self._scores_of_pairs(u[..., columns], v[..., columns], rows)
+                parts[kind] = parts_of_pairs(kind, pairs)
         gold_heads = of_words(gold.heads)
         lengths = torch.from_numpy(part.lengths).to(self._device)
-        loss, wrong = self._arc_loss(scores, of_siblings, lengths, gold_heads, learning)
+        loss, wrong = self._arc_loss(scores, parts, lengths, gold_heads, learning)
         if gold.labels is not None and learning.label_loss > 0.0:
             gold_labels = of_words(gold.labels)
             b, m = ((gold_heads >= 0) & (gold_labels >= 0)).nonzero(as_tuple=True)
@@ -212,7 +215,7 @@ class TorchVectorEngine:
         return int(((of_gold <= -0.5) & (gold_heads >= 0)).sum()), loss.item()
 
     def _scores_of_pairs(self, u: Tensor, v: Tensor, rows: Tensor) -> Tensor:
-        """(B, N, N) scores of arcs or siblings; u, v: (B, N, P) vectors as heads and modifiers."""
+        """(B, N, N) scores of pairs of words; u, v: (B, N, P) vectors as heads and modifiers."""
         buckets = torch.from_numpy(self._task.plan.buckets).to(self._device)
         nodes = torch.arange(u.shape[1], device=self._device)
         distance = nodes - nodes.unsqueeze(1)
@@ -230,22 +233,22 @@ class TorchVectorEngine:
     def _arc_loss(
         self,
         scores: Tensor,
-        siblings: Tensor | None,
+        parts: Mapping[str, Tensor],
         lengths: Tensor,
         gold: Tensor,
         learning: VectorLearning,
     ) -> tuple[Tensor, Tensor | None]:
         """The loss of trees, and words with a wrong head; None: those with less than half.
 
-        siblings: (B, N, N, N), None where vectors score none. gold: (B, N), -1 where there is no
-        known head.
+        parts: (B, N, N, N) of each further kind of pairs that vectors score. gold: (B, N), -1 where
+        there is no known head.
         """
         nodes = torch.arange(scores.shape[1], device=self._device)
         is_gold = gold.unsqueeze(1) == nodes.unsqueeze(1)
         is_known = (gold >= 0).unsqueeze(1)
         harder = scores + learning.cost * (is_known & ~is_gold)
         if LOSSES[learning.loss] == "conditional":
-            return conditional_loss(self._trees(harder, None, lengths), gold).sum(), None
+            return conditional_loss(self._trees(harder, {}, lengths), gold).sum(), None
         if LOSSES[learning.loss] == "heads":
             no_arc = (nodes == nodes.unsqueeze(1)) | (nodes > lengths.view(-1, 1)).unsqueeze(2)
             b, m = (gold >= 0).nonzero(as_tuple=True)
@@ -253,7 +256,7 @@ class TorchVectorEngine:
             loss = functional.cross_entropy(of_words, gold[b, m], reduction="sum")
             return loss, (of_words.argmax(1) != gold[b, m]).sum()
         with torch.no_grad():
-            fixed = None if siblings is None else siblings.detach()
+            fixed = {kind: part.detach() for kind, part in parts.items()}
             found = self._trees(harder.detach(), fixed, lengths).best().heads
             target = gold
             is_word = (nodes > 0) & (nodes <= lengths.unsqueeze(1))
@@ -261,8 +264,8 @@ class TorchVectorEngine:
                 trees = self._trees(scores.detach(), fixed, lengths)
                 target = trees.constrained(gold).best().heads
         wrong = (is_word & (gold >= 0) & (found != gold)).sum()
-        if siblings is not None:
-            trees = self._trees(harder, siblings, lengths)
+        if parts:
+            trees = self._trees(harder, parts, lengths)
             return (trees.score_of(found) - trees.score_of(target)).sum(), wrong
         b, m = (is_word & (found != target)).nonzero(as_tuple=True)
         loss = (harder[b, found[b, m], m] - harder[b, target[b, m], m]).sum()

@@ -163,8 +163,9 @@ class DeviceParser:
         else:
             given = self._scored.plan.siblings, self._scored.features, self._scored.arcs
             siblings, ends = sibling_scores(batch, *given, backend="torch")
-        if vectors and vectors.of.has_siblings:
-            siblings += vectors.sibling_parts()
+        more = vectors.parts("sibling") if vectors else None
+        if more is not None:
+            siblings += more
         return arcs, siblings, ends
 
     def _parse(

@@ -111,10 +111,10 @@ def score_batch(batch: TensorBatch, scorer: Scorer, allowed: Tensor | None = Non
             scores.parts["arc"] = arcs + scores.labels.amax(-1)
     if plan.siblings:
         siblings, ends = sibling_scores(batch, plan.siblings, *given, backend="torch")
-        siblings = siblings.double()
-        if nodes and nodes.of.has_siblings:
-            siblings += nodes.sibling_parts(not table.is_integer)
-        scores.parts |= {"sibling": siblings, "end": ends.double()}
+        scores.parts |= {"sibling": siblings.double(), "end": ends.double()}
+        more = nodes.parts("sibling", not table.is_integer) if nodes else None
+        if more is not None:
+            scores.parts["sibling"] += more
     if plan.higher:
         _add_higher(scores, is_arc, scorer, given)
     return scores

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from gpuparse import native
-from gpuparse.features.word_vectors import VectorPlan
+from gpuparse.errors import ScoreError
+from gpuparse.features.word_vectors import FURTHER, VectorPlan
 from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.decoders import Engine
 from gpuparse.scoring.native import sentences_of
@@ -23,11 +24,10 @@ from gpuparse.scoring.tensors import (
     device_of,
 )
 from gpuparse.scoring.word_vectors import (
-    ARC_TERMS,
     BETWEEN_TERMS,
     MOST_POINTS,
     OCCURRENCES,
-    SIBLING_TERMS,
+    TERMS,
     WordVectors,
 )
 
@@ -54,26 +54,34 @@ def vector_arc_scores(
     """
     engine = choose_engine(backend, device_of(batch), has_kernels=True)
     if engine == "native":
-        return _native_pairs(batch, vectors, False, is_learned)
+        return _native_pairs(batch, vectors, 0, is_learned)
     return _nodes(batch, vectors, engine).arcs(is_learned)
 
 
-def vector_sibling_scores(
-    batch: AnyBatch, vectors: WordVectors, *, is_learned: bool = False, backend: str = "auto"
+def vector_pair_scores(
+    kind: str,
+    batch: AnyBatch,
+    vectors: WordVectors,
+    *,
+    is_learned: bool = False,
+    backend: str = "auto",
 ) -> Tensor:
-    """What word vectors add to the scores of all modifiers with an inner sibling.
+    """What word vectors add to the scores of all pairs of a further kind.
 
-    Args: as in `vector_arc_scores`; vectors: that score siblings.
-    Returns: (B, N, N): [b, s, m] is the modifier m with the inner sibling s, of any head; types and
-        equality as in `vector_arc_scores`. Row 0, column 0, the diagonal and padding hold nothing
-        of use.
-    Cost: PS multiplications a pair, beside the words' vectors.
+    Args: as in `vector_arc_scores`; kind: one of FURTHER, which the vectors score.
+    Returns: (B, N, N): of "sibling", [b, s, m] is the modifier m with the inner sibling s, of any
+        head; types and equality as in `vector_arc_scores`. Column 0, the diagonal, padding and of
+        siblings row 0 hold nothing of use.
+    Raises: ScoreError: the vectors do not score that kind.
+    Cost: a multiplication for each pair and column of the kind, beside the words' vectors.
     Source: as `vector_arc_scores`; differs: pairs of words that are no arcs.
     """
+    if not vectors.scores(kind):
+        raise ScoreError(f"word vectors: these do not score pairs of the kind {kind}")
     engine = choose_engine(backend, device_of(batch), has_kernels=True)
     if engine == "native":
-        return _native_pairs(batch, vectors, True, is_learned)
-    return _nodes(batch, vectors, engine).siblings(is_learned)
+        return _native_pairs(batch, vectors, 1 + FURTHER.index(kind), is_learned)
+    return _nodes(batch, vectors, engine).pairs(kind, is_learned)
 
 
 def _nodes(batch: AnyBatch, vectors: WordVectors, engine: Engine) -> "NodeVectors":
@@ -90,13 +98,11 @@ def vectors_on(device: torch.device, vectors: WordVectors, engine: Engine) -> "D
     return TorchVectors(vectors, device)
 
 
-def _native_pairs(
-    batch: AnyBatch, vectors: WordVectors, of_siblings: bool, is_learned: bool
-) -> Tensor:
+def _native_pairs(batch: AnyBatch, vectors: WordVectors, kind: int, is_learned: bool) -> Tensor:
     arrays = as_arrays(batch)
     shape = len(arrays), arrays.n_nodes, arrays.n_nodes
     out = np.zeros(shape, np.float32 if is_learned else np.float64)
-    native.call("score_vectors_batch", sentences_of(arrays), vectors, of_siblings, out)
+    native.call("score_vectors_batch", sentences_of(arrays), vectors, kind, out)
     return torch.from_numpy(out)
 
 
@@ -105,7 +111,7 @@ class DeviceVectors(ABC):
 
     def __init__(self, vectors: WordVectors, device: torch.device) -> None:
         self.vectors, self.device = vectors, device
-        self.has_labels, self.has_siblings = len(vectors.labels) > 0, len(vectors.siblings) > 0
+        self.has_labels = vectors.scores("label")
 
     @abstractmethod
     def nodes(self, batch: TensorBatch) -> "NodeVectors":
@@ -126,12 +132,14 @@ class NodeVectors(ABC):
         """(B, N, N) of all arcs, as `vector_arc_scores`."""
 
     @abstractmethod
-    def siblings(self, is_learned: bool = False) -> Tensor:
-        """(B, N, N) of all modifiers with an inner sibling, as `vector_sibling_scores`."""
+    def pairs(self, kind: str, is_learned: bool = False) -> Tensor:
+        """(B, N, N) of all pairs of a further kind, as `vector_pair_scores`."""
 
-    def sibling_parts(self, is_learned: bool = False) -> Tensor:
-        """(B, N, N, N), [b, h, m, s]: the same under every head, 0 without an inner sibling."""
-        return under_every_head(self.siblings(is_learned).double())
+    def parts(self, kind: str, is_learned: bool = False) -> Tensor | None:
+        """(B, N, N, N) of parts as `parts_of_pairs`; None: vectors do not score this kind."""
+        if not self.of.vectors.scores(kind):
+            return None
+        return parts_of_pairs(kind, self.pairs(kind, is_learned).double())
 
     @abstractmethod
     def labels(self, b: Tensor, h: Tensor, m: Tensor, is_learned: bool = False) -> Tensor:
@@ -147,8 +155,8 @@ class TorchVectors(DeviceVectors):
 
     def __init__(self, vectors: WordVectors, device: torch.device) -> None:
         super().__init__(vectors, device)
-        plan, self.n_arc = vectors.plan, vectors.arcs.shape[1]
-        self.first_label = self.n_arc + vectors.siblings.shape[1]  # of the columns
+        plan = vectors.plan
+        self.first_label = vectors.columns("label").start
         self._places = self.on_device(plan.places).long()
         self._table, self._scales = self.on_device(vectors.table), self.on_device(vectors.scales)
         self._bias = self.on_device(vectors.bias)
@@ -161,10 +169,11 @@ class TorchVectors(DeviceVectors):
         self._shifts = [
             self.on_device(shifts) for shifts in (vectors.head_shifts, vectors.modifier_shifts)
         ]
-        self.arc_terms, self.sibling_terms, self.between_terms = (
-            [self.on_device(getattr(vectors, name)).double() for name in names]
-            for names in (ARC_TERMS, SIBLING_TERMS, BETWEEN_TERMS)
-        )
+        given = {kind: TERMS[kind] for kind in ("arc", *FURTHER)} | {"between": BETWEEN_TERMS}
+        self.terms = {
+            kind: [self.on_device(getattr(vectors, name)).double() for name in names]
+            for kind, names in given.items()
+        }
         self.label_terms = [
             *(
                 self.on_device(term).double().permute(1, 0, 2).reshape(term.shape[1], 2 * len(term))
@@ -211,29 +220,24 @@ class SentenceVectors(NodeVectors):
 
     def arcs(self, is_learned: bool = False) -> Tensor:
         """(B, N, N) of all arcs, as `vector_arc_scores`."""
-        columns = slice(0, self.of.n_arc)
-        scores, vectors = self._pairs(columns, self.of.arc_terms), self.of.vectors
+        scores, vectors = self._whole_pairs("arc"), self.of.vectors
+        columns = vectors.columns("arc")
         if vectors.plan.n_between:
-            of_heads, of_modifiers, constants = self.of.between_terms
+            of_heads, of_modifiers, constants = self.of.terms["between"]
             values = values_in_between(vectors.plan, self.batch.values, self.batch.places())
             add_between(
                 scores, values, self.heads[..., columns] @ of_heads.T + constants,
                 self.modifiers[..., columns] @ of_modifiers.T,
             )  # fmt: skip
-        if is_learned:
-            return (scores * vectors.arc_unit).float()
-        return points(scores, vectors.arc_multiplier, vectors.arc_shift)
+        return self._as_scores(scores, "arc", is_learned)
 
-    def siblings(self, is_learned: bool = False) -> Tensor:
-        """(B, N, N) of all modifiers with an inner sibling, as `vector_sibling_scores`."""
-        columns = slice(self.of.n_arc, self.of.first_label)
-        scores, vectors = self._pairs(columns, self.of.sibling_terms), self.of.vectors
-        if is_learned:
-            return (scores * vectors.sibling_unit).float()
-        return points(scores, vectors.sibling_multiplier, vectors.sibling_shift)
+    def pairs(self, kind: str, is_learned: bool = False) -> Tensor:
+        """(B, N, N) of all pairs of a further kind, as `vector_pair_scores`."""
+        return self._as_scores(self._whole_pairs(kind), kind, is_learned)
 
-    def _pairs(self, columns: slice, terms: list[Tensor]) -> Tensor:
-        """(B, N, N) scores of pairs of words, by some columns of their vectors."""
+    def _whole_pairs(self, kind: str) -> Tensor:
+        """(B, N, N) scores of pairs of words, by columns of a kind; no words in between."""
+        columns, terms = self.of.vectors.columns(kind), self.of.terms[kind]
         heads = self.heads[..., columns]
         modifiers = self.modifiers[..., columns].transpose(1, 2)
         products, of_heads, of_modifiers, constants = terms
@@ -266,11 +270,16 @@ class SentenceVectors(NodeVectors):
         return self._as_label_scores(scores, is_learned)
 
     def _as_label_scores(self, scores: Tensor, is_learned: bool) -> Tensor:
+        return self._as_scores(scores - scores.amax(-1, keepdim=True), "label", is_learned)
+
+    def _as_scores(self, whole: Tensor, kind: str, is_learned: bool) -> Tensor:
+        """What whole sums of a kind of scores count: points, or float32 in units of cost."""
         vectors = self.of.vectors
-        scores = scores - scores.amax(-1, keepdim=True)
         if is_learned:
-            return (scores * vectors.label_unit).float()
-        return points(scores, vectors.label_multiplier, vectors.label_shift)
+            return (whole * getattr(vectors, f"{kind}_unit")).float()
+        return points(
+            whole, getattr(vectors, f"{kind}_multiplier"), getattr(vectors, f"{kind}_shift")
+        )
 
     def _combinations(self, n_nodes: int) -> Tensor:
         """(N, N) in main memory: the combination of direction and distance bucket of every arc."""
@@ -280,10 +289,11 @@ class SentenceVectors(NodeVectors):
         return bucket + plan.n_buckets * (gap < 0)
 
 
-def under_every_head(pairs: Tensor) -> Tensor:
-    """(B, N, N, N) scores [b, h, m, s] of siblings by those of pairs (B, N, N), [b, s, m].
+def parts_of_pairs(kind: str, pairs: Tensor) -> Tensor:
+    """(B, N, N, N) scores [b, h, m, i] of parts of a further kind by those of pairs (B, N, N).
 
-    0 without an inner sibling; cells of no part hold nothing of use.
+    pairs: [b, i, m], the same under every head; 0 without an inner sibling, i = h. Cells of no part
+    hold nothing of use.
     """
     nodes = torch.arange(pairs.shape[1], device=pairs.device)
     return pairs.transpose(1, 2).unsqueeze(1).masked_fill(nodes == nodes.view(-1, 1, 1), 0.0)

@@ -31,26 +31,30 @@ import numpy as np
 
 from gpuparse.data.batch import Batch, word_places
 from gpuparse.errors import ScoreError
-from gpuparse.features.word_vectors import VectorPlan
+from gpuparse.features.word_vectors import FURTHER, VectorPlan
 
 BLOCK = 32  # sizes of frozen vectors are multiples of this
 GROUP = 4  # hidden numbers that one instruction multiplies
 MOST_NETWORKS = 64
 LABEL_LANES = 16  # labels are padded to a multiple of this
-ARC_TERMS = ("arcs", "arc_heads", "arc_modifiers", "arc_constants")
-SIBLING_TERMS = ("siblings", "sibling_heads", "sibling_modifiers", "sibling_constants")
+KINDS = ("arc", *FURTHER, "label")
+"""All kinds of scores, in the order of their columns."""
+TERMS = {
+    kind: (f"{kind}s", f"{kind}_heads", f"{kind}_modifiers", f"{kind}_constants") for kind in KINDS
+}
+"""The numbers of products, of heads, of modifiers and constants of each kind."""
 BETWEEN_TERMS = ("between_heads", "between_modifiers", "between_constants")
 OCCURRENCES = 2  # of a value in between that count
-LABEL_TERMS = ("labels", "label_heads", "label_modifiers", "label_constants")
-_TERMS = {"arc": ARC_TERMS, "sibling": SIBLING_TERMS, "label": LABEL_TERMS}
 POINTS = 1024.0  # of a score a unit of cost, where no templates are added
 
-NO_SIBLINGS: dict[str, Any] = {
-    "siblings": np.zeros((0, 0), np.int8), "sibling_heads": np.zeros((0, 0), np.int16),
-    "sibling_modifiers": np.zeros((0, 0), np.int16), "sibling_constants": np.zeros(0, np.int32),
-    "sibling_multiplier": 0, "sibling_shift": 0, "sibling_unit": 0.0,
+NO_PAIRS: dict[str, dict[str, Any]] = {
+    kind: {
+        f"{kind}s": np.zeros((0, 0), np.int8), f"{kind}_heads": np.zeros((0, 0), np.int16),
+        f"{kind}_modifiers": np.zeros((0, 0), np.int16), f"{kind}_constants": np.zeros(0, np.int32),
+        f"{kind}_multiplier": 0, f"{kind}_shift": 0, f"{kind}_unit": 0.0,
+    } for kind in FURTHER
 }  # fmt: skip
-"""What `WordVectors` have of siblings that they do not score."""
+"""What `WordVectors` have of each further kind of pairs that they do not score."""
 NO_BETWEEN: dict[str, Any] = {
     "between_heads": np.zeros((0, 0), np.int16), "between_modifiers": np.zeros((0, 0), np.int16),
     "between_constants": np.zeros(0, np.int32),
@@ -73,9 +77,9 @@ _PERCENTILE = 99.9  # of the numbers at nodes; larger ones are cut to the end of
 class VectorWeights(NamedTuple):
     """Word vectors as learned, float32: R rows, H hidden numbers a role, Q numbers a vector.
 
-    Of Q the first P score arcs, the next PS siblings, the last PL labels. H = 0: no hidden layer,
-    and the width W of a row is 2 Q instead of 2 H; its first half is of the head. C: combinations,
-    direction * buckets + bucket. Without siblings there are no rows of them.
+    Of Q the first P score arcs, the next PS siblings, the last PL labels: in the order of KINDS.
+    H = 0: no hidden layer, and the width W of a row is 2 Q instead of 2 H; its first half is of the
+    head. C: combinations, direction * buckets + bucket. Without siblings there are no rows of them.
     """
 
     table: np.ndarray  # (R, W)
@@ -90,24 +94,19 @@ class VectorWeights(NamedTuple):
     between: np.ndarray
 
     @property
-    def n_arc(self) -> int:
-        """P."""
-        return (self.arcs.shape[1] - 1) // 3
+    def scored(self) -> list[np.ndarray]:
+        """The numbers of each kind of scores."""
+        return [getattr(self, TERMS[kind][0]) for kind in KINDS]
 
     @property
-    def n_sibling(self) -> int:
-        """PS."""
-        return (self.siblings.shape[1] - 1) // 3
-
-    @property
-    def n_label(self) -> int:
-        """PL."""
-        return (self.labels.shape[1] - 1) // 3
+    def sizes(self) -> list[int]:
+        """Columns of each kind of scores: P, PS, PL."""
+        return [(array.shape[1] - 1) // 3 for array in self.scored]
 
     @property
     def cuts(self) -> list[int]:
-        """The columns that begin those of siblings and of labels."""
-        return [self.n_arc, self.n_arc + self.n_sibling]
+        """The columns that begin those of all kinds but the first."""
+        return np.cumsum(self.sizes)[:-1].tolist()
 
 
 def merged(networks: Sequence[VectorWeights]) -> VectorWeights:
@@ -143,10 +142,12 @@ def merged(networks: Sequence[VectorWeights]) -> VectorWeights:
         constants = sum(a[:, -1:] for a in arrays)
         return np.concatenate([*terms, constants], 1) / np.float32(len(arrays))
 
-    table, bias, heads, modifiers, arcs, siblings, labels, between = zip(*networks, strict=True)
-    return VectorWeights(
-        of_nodes(table), of_nodes(bias), of_matrices(heads), of_matrices(modifiers),
-        of_terms(arcs), of_terms(siblings), of_terms(labels), of_terms(between, 2),
+    table, bias, heads, modifiers, *scored, between = zip(*networks, strict=True)
+    return VectorWeights._make(
+        [
+            of_nodes(table), of_nodes(bias), of_matrices(heads), of_matrices(modifiers),
+            *map(of_terms, scored), of_terms(between, 2),
+        ]
     )  # fmt: skip
 
 
@@ -195,28 +196,48 @@ class WordVectors(NamedTuple):
     label_shift: int
     label_unit: float
 
+    @property
+    def sizes(self) -> list[int]:
+        """Columns of each kind of scores: P, PS, PL."""
+        return [
+            2 * len(self.labels) if kind == "label" else getattr(self, TERMS[kind][0]).shape[1]
+            for kind in KINDS
+        ]
+
+    @property
+    def cuts(self) -> list[int]:
+        """The columns that begin those of all kinds but the first."""
+        return np.cumsum(self.sizes)[:-1].tolist()
+
+    def scores(self, kind: str) -> bool:
+        """Whether there are scores of a kind."""
+        return bool(self.sizes[KINDS.index(kind)])
+
+    def columns(self, kind: str) -> slice:
+        """The columns of a kind of scores."""
+        first, number = sum(self.sizes[: KINDS.index(kind)]), self.sizes[KINDS.index(kind)]
+        return slice(first, first + number)
+
     def with_points(self, arc_points: float, label_points: float) -> "WordVectors":
-        """The same vectors, whose scores count more or less; those of siblings as those of arcs.
+        """The same vectors, whose scores count more or less; those of all pairs as those of arcs.
 
         Args: as in `frozen`.
         Raises: ScoreError: scores would be too large to be added to those of templates.
         """
-        arc_multiplier, arc_shift = _fraction(self.arc_unit * arc_points)
-        sibling_multiplier, sibling_shift = _fraction(self.sibling_unit * arc_points)
-        label_multiplier, label_shift = _fraction(self.label_unit * label_points)
-        return self._replace(
-            arc_multiplier=arc_multiplier, arc_shift=arc_shift,
-            sibling_multiplier=sibling_multiplier, sibling_shift=sibling_shift,
-            label_multiplier=label_multiplier, label_shift=label_shift,
-        )  # fmt: skip
+        changed: dict[str, Any] = {}
+        for kind in KINDS:
+            factor = label_points if kind == "label" else arc_points
+            fraction = _fraction(getattr(self, f"{kind}_unit") * factor)
+            changed[f"{kind}_multiplier"], changed[f"{kind}_shift"] = fraction
+        return self._replace(**changed)
 
     def with_units(self, arc_factor: float, label_factor: float) -> "WordVectors":
         """The same vectors, whose scores count as many times as much beside learned weights."""
-        return self._replace(
-            arc_unit=self.arc_unit * arc_factor,
-            sibling_unit=self.sibling_unit * arc_factor,
-            label_unit=self.label_unit * label_factor,
-        )
+        changed: dict[str, Any] = {}
+        for kind in KINDS:
+            factor = label_factor if kind == "label" else arc_factor
+            changed[f"{kind}_unit"] = getattr(self, f"{kind}_unit") * factor
+        return self._replace(**changed)
 
 
 def frozen(
@@ -243,25 +264,31 @@ def frozen(
     weights = _padded(weights)
     layer, vectors = _freeze_layer(weights, _node_sums(weights, plan, batch))
     split = zip(*(np.split(scale, weights.cuts) for scale in vectors.pop("scales")), strict=True)
-    of_arcs, of_siblings, of_labels = split
-    between = _scaled_terms(weights.between, *of_arcs)
-    arcs, arc_unit = _freeze_products(weights.arcs, of_arcs[0], of_arcs[1], between)
-    siblings, sibling_unit = _freeze_products(weights.siblings, *of_siblings)
-    labels, label_unit = _freeze_products(weights.labels, *of_labels)
-    terms: dict[str, Any] = dict(zip(ARC_TERMS, arcs, strict=True))
-    terms |= dict(zip(SIBLING_TERMS, siblings, strict=True))
-    terms |= dict(zip(LABEL_TERMS, _label_blocks(*labels), strict=True))
-    terms |= _whole_between(between, arc_unit)
+    of_kinds = list(split)
+    between = _scaled_terms(weights.between, *of_kinds[0])
+    terms: dict[str, Any] = {}
+    for kind, scored, (heads, modifiers) in zip(KINDS, weights.scored, of_kinds, strict=True):
+        more = between if kind == "arc" else ()
+        terms |= _named(kind, *_freeze_products(scored, heads, modifiers, more))
+    terms |= _whole_between(between, terms["arc_unit"])
     matrices = vectors["heads"], vectors["modifiers"]
     counts = range(MOST_NETWORKS, 1, -1)
     networks = next((n for n in counts if _are_apart(n, matrices, weights.cuts)), 1)
-    made = WordVectors(
-        plan, **layer, **vectors, **terms, networks=networks, arc_multiplier=0, arc_shift=0,
-        arc_unit=arc_unit, sibling_multiplier=0, sibling_shift=0,
-        sibling_unit=sibling_unit if weights.n_sibling else 0.0,
-        label_multiplier=0, label_shift=0, label_unit=label_unit,
-    )  # fmt: skip
+    made = WordVectors(plan, **layer, **vectors, **terms, networks=networks)
     return _checked(made.with_points(arc_points, label_points))
+
+
+def _named(kind: str, whole: Sequence[np.ndarray], unit: float) -> dict[str, Any]:
+    """The fields of `WordVectors` of a kind of scores, before `with_points`.
+
+    Args: as `_freeze_products` gives them.
+    """
+    if kind in FURTHER and not whole[0].shape[1]:
+        return NO_PAIRS[kind]
+    if kind == "label":
+        whole = _label_blocks(*whole)
+    numbers = {f"{kind}_multiplier": 0, f"{kind}_shift": 0, f"{kind}_unit": unit}
+    return dict(zip(TERMS[kind], whole, strict=True)) | numbers
 
 
 def _checked(vectors: WordVectors) -> WordVectors:
@@ -286,7 +313,7 @@ class Addend(NamedTuple):
     label_order: np.ndarray
 
     def value_of(self, kind: str) -> float:
-        """Of 1 of the whole-number "arc", "sibling" or "label" scores."""
+        """Of 1 of the whole-number scores of a kind."""
         value = self.label_value if kind == "label" else self.arc_value
         shift = getattr(self.vectors, f"{kind}_shift")
         value *= getattr(self.vectors, f"{kind}_multiplier") / 2.0**shift
@@ -328,35 +355,29 @@ def added(
             of_networks = by_hidden(getattr(each.vectors, f"{name}s"))
             matrices[k][np.ix_(at.hidden, at.columns)] = of_networks
             shifts[k, at.columns] = getattr(each.vectors, f"{name}_shifts")
-    arcs, siblings, labels = (
-        [(_scored(each, name), at.runs[run]) for each, at in zip(addends, places, strict=True)]
-        for run, name in enumerate(("arc", "sibling", "label"))
-    )
     between = _add_between(addends, places, plan, runs[0])
-    whole_arcs, arc_unit = _add_terms(arcs, (2 * plan.n_buckets, runs[0]), between)
-    n_siblings = 2 * plan.n_buckets if runs[1] else 0
-    whole_siblings, sibling_unit = _add_terms(siblings, (n_siblings, runs[1]))
     n_labels = max(len(each.label_order) for each in addends)
-    whole_labels, label_unit = _add_terms(labels, (n_labels, runs[2]))
-    terms: dict[str, Any] = dict(zip(ARC_TERMS, whole_arcs, strict=True))
-    terms |= dict(zip(SIBLING_TERMS, whole_siblings, strict=True))
-    terms |= dict(zip(LABEL_TERMS, _label_blocks(*whole_labels), strict=True))
-    terms |= _whole_between(between, arc_unit)
+    terms: dict[str, Any] = {}
+    for run, kind in enumerate(KINDS):
+        scored = [
+            (_scored(each, kind), at.runs[run]) for each, at in zip(addends, places, strict=True)
+        ]
+        rows = n_labels if kind == "label" else 2 * plan.n_buckets
+        more = between if kind == "arc" else ()
+        terms |= _named(kind, *_add_terms(scored, (rows, runs[run]), more))
+    terms |= _whole_between(between, terms["arc_unit"])
     made = WordVectors(
         plan, **_add_layers(addends, places, plan, hidden or sum(runs)),
         heads=_by_group(matrices[0]), modifiers=_by_group(matrices[1]),
         networks=networks if hidden else 1, head_shifts=shifts[0], modifier_shifts=shifts[1],
-        **terms, arc_multiplier=0, arc_shift=0, arc_unit=arc_unit, sibling_multiplier=0,
-        sibling_shift=0, sibling_unit=sibling_unit if runs[1] else 0.0, label_multiplier=0,
-        label_shift=0, label_unit=label_unit,
+        **terms,
     )  # fmt: skip
     return _checked(made.with_points(arc_points, label_points))
 
 
 def _network_sizes(vectors: WordVectors) -> list[int]:
     """Hidden numbers of each network, and its numbers of vectors by what they score."""
-    of_pairs = vectors.arcs.shape[1], vectors.siblings.shape[1]
-    sizes = len(vectors.heads) * GROUP, *of_pairs, 2 * len(vectors.labels)
+    sizes = len(vectors.heads) * GROUP, *vectors.sizes
     return [size // vectors.networks for size in sizes]
 
 
@@ -381,8 +402,8 @@ def _places(vectors: WordVectors, first: int, networks: int, sizes: Sequence[int
 
 
 def _scored(addend: Addend, kind: str) -> list[np.ndarray]:
-    """What an addend adds to the terms of arcs, siblings or labels; nothing if it scores none."""
-    of, names = addend.vectors, _TERMS[kind]
+    """What an addend adds to the terms of a kind of scores; nothing if it has none."""
+    of, names = addend.vectors, TERMS[kind]
     value = addend.value_of(kind)
     *of_numbers, constants = (getattr(of, name) for name in names)
     if kind == "label":
@@ -492,38 +513,25 @@ def check_vectors(vectors: WordVectors) -> None:
         raise ValueError("sums of rows are too large")
     matrices, networks = (vectors.heads, vectors.modifiers), vectors.networks
     if networks != 1 and not (
-        1 < networks <= MOST_NETWORKS and _are_apart(networks, matrices, _cuts(vectors))
+        1 < networks <= MOST_NETWORKS and _are_apart(networks, matrices, vectors.cuts)
     ):
         raise ValueError("networks are not apart")
     for matrix in matrices:
         sums = np.abs(matrix.astype(np.int64)).sum((0, 2)) * _LARGEST_ACTIVATION
         if sums.max(initial=0) + (1 << max(shifts) >> 1) > _MAX_SUM:
             raise ValueError("sums of hidden numbers are too large")
-    scores = {
-        "arc": tuple(getattr(vectors, name) for name in ARC_TERMS),
-        "sibling": tuple(getattr(vectors, name) for name in SIBLING_TERMS),
-        "label": (
-            *(by_label(getattr(vectors, name)) for name in LABEL_TERMS[:3]),
-            vectors.label_constants,
-        ),
-    }
     between = _most_between([getattr(vectors, name).astype(np.int64) for name in BETWEEN_TERMS])
-    for name, (products, of_heads, of_modifiers, constants) in scores.items():
-        _check_scores(
-            products, of_heads, of_modifiers, constants, more=between if name == "arc" else 0
-        )
+    for name in KINDS:
+        *of_numbers, constants = (getattr(vectors, term) for term in TERMS[name])
+        if name == "label":
+            of_numbers = [by_label(term) for term in of_numbers]
+        _check_scores(*of_numbers, constants, more=between if name == "arc" else 0)
         multiplier, shift = (getattr(vectors, f"{name}_{part}") for part in ("multiplier", "shift"))
         if not 0 <= multiplier <= _MAX_SUM or not 0 <= shift <= _MAX_SHIFT:
             raise ValueError(f"{name} scores have a multiplier or shift out of range")
         unit = getattr(vectors, f"{name}_unit")
         if not (0.0 <= unit < np.inf):
             raise ValueError(f"{name}_unit is not a number from 0 on")
-
-
-def _cuts(vectors: WordVectors) -> list[int]:
-    """The columns that begin those of siblings and of labels."""
-    n_arc = vectors.arcs.shape[1]
-    return [n_arc, n_arc + vectors.siblings.shape[1]]
 
 
 def _are_apart(networks: int, matrices: Sequence[np.ndarray], cuts: Sequence[int]) -> bool:
@@ -559,10 +567,15 @@ def _check_scores(*terms: np.ndarray, more: float) -> None:
 def _check_shapes(vectors: WordVectors) -> None:
     n_rows, width = vectors.table.shape
     groups, q, _ = vectors.heads.shape
-    n_combinations, n_arc = vectors.arcs.shape
     pairs, n_labels, _ = vectors.labels.shape
-    n_sibling = vectors.siblings.shape[1]
-    of_siblings = (2 * vectors.plan.n_buckets if n_sibling else 0, n_sibling)
+    of_pairs: dict[str, tuple[type, tuple[int, ...]]] = {}
+    types = (np.int8, np.int16, np.int16, np.int32)
+    for kind in ("arc", *FURTHER):
+        _, size = getattr(vectors, TERMS[kind][0]).shape
+        rows = 2 * vectors.plan.n_buckets if size or kind == "arc" else 0
+        shapes: list[tuple[int, ...]] = [*[(rows, size)] * 3, (rows,)]
+        of_pairs |= dict(zip(TERMS[kind], zip(types, shapes, strict=True), strict=True))
+    n_arc = vectors.sizes[0]
     of_labels = (pairs, n_labels, 2)
     n_between = 2 * OCCURRENCES * vectors.plan.n_between
     of_between = (n_between, n_arc if n_between else 0)
@@ -570,18 +583,11 @@ def _check_shapes(vectors: WordVectors) -> None:
         "table": (np.int8, (n_rows, 2 * (groups * GROUP if groups else q))),
         "scales": (np.uint8, (n_rows,)),
         "bias": (np.int32, (width,)),
-        "heads": (np.int8, (groups, n_arc + n_sibling + 2 * pairs, GROUP)),
+        "heads": (np.int8, (groups, sum(vectors.sizes), GROUP)),
         "modifiers": (np.int8, (groups, q, GROUP)),
         "head_shifts": (np.int32, (q,)),
         "modifier_shifts": (np.int32, (q,)),
-        "arcs": (np.int8, (2 * vectors.plan.n_buckets, n_arc)),
-        "arc_heads": (np.int16, (n_combinations, n_arc)),
-        "arc_modifiers": (np.int16, (n_combinations, n_arc)),
-        "arc_constants": (np.int32, (n_combinations,)),
-        "siblings": (np.int8, of_siblings),
-        "sibling_heads": (np.int16, of_siblings),
-        "sibling_modifiers": (np.int16, of_siblings),
-        "sibling_constants": (np.int32, of_siblings[:1]),
+        **of_pairs,
         "between_heads": (np.int16, of_between),
         "between_modifiers": (np.int16, of_between),
         "between_constants": (np.int32, (n_between,)),
@@ -594,7 +600,7 @@ def _check_shapes(vectors: WordVectors) -> None:
         array = getattr(vectors, name)
         if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
             raise ValueError(f"{name} has another type or shape than {shape}")
-    sizes = (groups * GROUP, n_arc, n_sibling, 2 * pairs)
+    sizes = (groups * GROUP, *vectors.sizes)
     if any(size % BLOCK for size in sizes) or n_labels % LABEL_LANES or not n_arc:
         raise ValueError("sizes are not multiples of whole blocks")
     if bool(n_labels) != bool(pairs):
@@ -605,9 +611,9 @@ def _check_shapes(vectors: WordVectors) -> None:
 
 def _padded(weights: VectorWeights) -> VectorWeights:
     """The same weights with zeros up to whole blocks; the table float32, all others float64."""
-    hidden, given_sizes = len(weights.heads), (weights.n_arc, weights.n_sibling, weights.n_label)
+    hidden, given_sizes = len(weights.heads), weights.sizes
     sizes = [_whole(size) for size in given_sizes]
-    firsts = [0, sizes[0], sizes[0] + sizes[1]]
+    firsts = [0, *np.cumsum(sizes)[:-1].tolist()]
     columns = np.concatenate(  # of numbers of vectors
         [first + np.arange(size) for first, size in zip(firsts, given_sizes, strict=True)]
     )
@@ -625,8 +631,7 @@ def _padded(weights: VectorWeights) -> VectorWeights:
         matrix[:hidden, columns] = given
     scored = []
     for given, size, n_terms in zip(
-        (weights.arcs, weights.siblings, weights.labels, weights.between),
-        (*sizes, sizes[0]), (3, 3, 3, 2), strict=True,
+        (*weights.scored, weights.between), (*sizes, sizes[0]), (*[3] * len(sizes), 2), strict=True,
     ):  # fmt: skip
         n_given = (given.shape[1] - 1) // n_terms
         padded = np.zeros((len(given), n_terms * size + 1))

@@ -161,6 +161,6 @@ GPUPARSE(int64_t) time_vectors(const Sentences* sentences, const WordVectors* ve
 GPUPARSE(int64_t) time_machine(i8_1 memory, int64_t rounds, out_f64_1 per_second);
 
 // What word vectors add to the scores of arcs, (B, N, N), [b, h, m], as `score_arcs_batch`: in points
-// for float64, in units of cost for float32. of_siblings: to those of siblings, [b, s, m].
+// for float64, in units of cost for float32; kind: or to those of another kind of pairs, 1: siblings.
 GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVectors* vectors,
-    bool of_siblings, out_any_3 pairs);
+    int64_t kind, out_any_3 pairs);

@@ -97,7 +97,7 @@ def launch_vectors() -> None:
         nodes = vectors_on(torch.device("cpu"), vectors, "triton").nodes(as_tensors(batch))
         for is_learned in (False, True):
             nodes.arcs(is_learned)
-            nodes.siblings(is_learned)
+            nodes.pairs("sibling", is_learned)
             nodes.labels(arc, arc, arc, is_learned)
 
 

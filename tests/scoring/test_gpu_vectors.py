@@ -1,5 +1,6 @@
 """Triton's kernels of word vectors: equal to native code and to torch, number by number."""
 
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -10,13 +11,14 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import LabelPlan, compile_labels
 from gpuparse.features.templates import parse_set
+from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.backends import has_triton
 from gpuparse.scoring.labels import best_labels
 from gpuparse.scoring.tensors import as_tensors
 from gpuparse.scoring.vector_scores import (
     NodeVectors,
     vector_arc_scores,
-    vector_sibling_scores,
+    vector_pair_scores,
     vectors_on,
 )
 from gpuparse.scoring.weights import Weights
@@ -49,7 +51,15 @@ def drawn(case: tuple[int, ...]) -> tuple[Batch, WordVectors]:
     batch = Encoder(vocabularies).encode(sentences).select(np.array([1, 0, 2]))
     plan = random_plan(random, batch, [0, -1, 2, 0, 1, -3], 30, n_between=4 if arc > 1 else 0)
     weights = [
-        random_weights(random, plan, hidden, arc, label, n_labels if label else 0, sibling)
+        random_weights(
+            random,
+            plan,
+            hidden,
+            arc,
+            label,
+            n_labels if label else 0,
+            **dict.fromkeys(FURTHER, sibling),
+        )
         for _ in range(networks)
     ]
     vectors = frozen(merged(weights), plan, Encoder(vocabularies).encode(train))
@@ -62,7 +72,8 @@ def assert_equal(
 ) -> None:
     """The scores of arcs and siblings are those of native code, those of labels those of torch."""
     skip_unless_it_reads("gpu", device)
-    of_kinds = [vector_arc_scores, *([vector_sibling_scores] if len(vectors.siblings) else [])]
+    further = [kind for kind in FURTHER if vectors.scores(kind)]
+    of_kinds = [vector_arc_scores, *(partial(vector_pair_scores, kind) for kind in further)]
     b, h, m = torch.tensor(arcs_of(batch)).T
     some = as_tensors(batch).to(device)
     for score in of_kinds:

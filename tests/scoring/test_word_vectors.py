@@ -16,22 +16,23 @@ from gpuparse.features.plan import (
     compile_plan,
 )
 from gpuparse.features.templates import parse_set
+from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scoring.labels import best_graph_labels, best_labels
 from gpuparse.scoring.native import make_scorer, make_search, sentences_of
 from gpuparse.scoring.plain import parse_batch, score_batch, tensors_of
 from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import vector_arc_scores, vector_sibling_scores
+from gpuparse.scoring.vector_scores import vector_arc_scores, vector_pair_scores
 from gpuparse.scoring.weights import Weights, hashed_map, joint_labels
-from gpuparse.scoring.word_vectors import WordVectors, check_vectors, frozen, merged
+from gpuparse.scoring.word_vectors import TERMS, WordVectors, check_vectors, frozen, merged
 from tests.samples import random_sentences, template_set_text, treebank_of
 from tests.vectors import (
+    float_pairs,
     float_scores,
-    float_siblings,
     random_plan,
     random_weights,
+    whole_further,
     whole_scores,
-    whole_siblings,
 )
 
 SENTENCES = [*random_sentences(3, 4, 9), [], *random_sentences(4, 3, 1)]
@@ -50,19 +51,19 @@ def sample_batch() -> tuple[Batch, Vocabularies]:
 
 
 def sample_vectors(
-    hidden: int, arc: int, label: int, seed: int = 1, n_labels: int = LABELS, sibling: int = 0
+    hidden: int, arc: int, label: int, seed: int = 1, n_labels: int = LABELS, **further: int
 ) -> tuple[Batch, WordVectors]:
     random = np.random.default_rng(seed)
     batch, _, train = sample_batch()
     plan = random_plan(random, batch, [0, -1, 2, 0, 1, -3, 0], 30)
-    weights = random_weights(random, plan, hidden, arc, label, n_labels, sibling)
+    weights = random_weights(random, plan, hidden, arc, label, n_labels, **further)
     return batch, frozen(weights, plan, train)
 
 
 def extreme_vectors(hidden: int, seed: int) -> tuple[Batch, WordVectors]:
     """Vectors whose numbers all lie at the ends of their ranges."""
     random = np.random.default_rng(seed)
-    batch, vectors = sample_vectors(hidden, 64, 32, seed, sibling=64)
+    batch, vectors = sample_vectors(hidden, 64, 32, seed, **dict.fromkeys(FURTHER, 64))
 
     def ends(array: np.ndarray, end: int) -> np.ndarray:
         return random.choice([-end, end], array.shape).astype(array.dtype)
@@ -71,7 +72,12 @@ def extreme_vectors(hidden: int, seed: int) -> tuple[Batch, WordVectors]:
     vectors = vectors._replace(
         **{
             name: ends(getattr(vectors, name), 127)
-            for name in ("table", "heads", "modifiers", "arcs", "siblings")
+            for name in (
+                "table",
+                "heads",
+                "modifiers",
+                *(TERMS[kind][0] for kind in ("arc", *FURTHER)),
+            )
         },
         scales=np.full_like(vectors.scales, 255),
         labels=ends(vectors.labels, 127),
@@ -81,14 +87,8 @@ def extreme_vectors(hidden: int, seed: int) -> tuple[Batch, WordVectors]:
         modifier_shifts=random.integers(0, 14, vectors.modifier_shifts.shape).astype(np.int32),
         **{
             name: ends(getattr(vectors, name), most)
-            for name in (
-                "arc_heads",
-                "arc_modifiers",
-                "sibling_heads",
-                "sibling_modifiers",
-                "label_heads",
-                "label_modifiers",
-            )
+            for names in TERMS.values()
+            for name in names[1:3]
         },
     )
     check_vectors(vectors)
@@ -106,38 +106,43 @@ def assert_scores(batch: Batch, vectors: WordVectors) -> None:
             assert np.array_equal(scores[b][h, m], np.array(arcs)[h, m]), name
 
 
-def assert_siblings(batch: Batch, vectors: WordVectors) -> None:
+def assert_pairs(kind: str, batch: Batch, vectors: WordVectors) -> None:
     forms = {
-        name: vector_sibling_scores(batch, vectors, backend=name).numpy()
+        name: vector_pair_scores(kind, batch, vectors, backend=name).numpy()
         for name in ("cpu", "torch")
     }
     for b, n in enumerate(batch.lengths.tolist()):
-        siblings = whole_siblings(vectors, batch, b)
-        s, m = np.nonzero(~np.eye(n + 1, dtype=bool) & (np.arange(n + 1) > 0))
+        pairs = whole_further(kind, vectors, batch, b)
+        i, m = np.nonzero(~np.eye(n + 1, dtype=bool) & (np.arange(n + 1) > 0))
         for name, scores in forms.items():
-            assert np.array_equal(scores[b][s, m], np.array(siblings)[s, m]), name
+            assert np.array_equal(scores[b][i, m], np.array(pairs)[i, m]), name
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("sibling", [3, 64])
-def test_sibling_scores_are_those_by_definition(sizes: tuple[int, int, int], sibling: int) -> None:
-    batch, vectors = sample_vectors(*sizes, sibling=sibling)
+@pytest.mark.parametrize("size", [3, 64])
+@pytest.mark.parametrize("kind", FURTHER)
+def test_scores_of_pairs_are_those_by_definition(
+    kind: str, sizes: tuple[int, int, int], size: int
+) -> None:
+    batch, vectors = sample_vectors(*sizes, **{kind: size})
     check_vectors(vectors)
     assert_scores(batch, vectors)
-    assert_siblings(batch, vectors)
+    assert_pairs(kind, batch, vectors)
     ours, theirs = (
-        vector_sibling_scores(batch, vectors, is_learned=True, backend=name)
+        vector_pair_scores(kind, batch, vectors, is_learned=True, backend=name)
         for name in ("cpu", "torch")
     )
     for b, n in enumerate(batch.lengths.tolist()):
-        s, m = np.nonzero(~np.eye(n + 1, dtype=bool) & (np.arange(n + 1) > 0))
-        assert torch.equal(ours[b, s, m], theirs[b, s, m])
+        i, m = np.nonzero(~np.eye(n + 1, dtype=bool) & (np.arange(n + 1) > 0))
+        assert torch.equal(ours[b, i, m], theirs[b, i, m])
 
 
-def test_siblings_that_are_not_scored_have_no_scores() -> None:
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+@pytest.mark.parametrize("kind", FURTHER)
+def test_pairs_that_are_not_scored_have_no_scores(kind: str, backend: str) -> None:
     batch, vectors = sample_vectors(7, 18, 6)
-    with pytest.raises(ValueError, match="sizes of arrays"):
-        vector_sibling_scores(batch, vectors, backend="cpu")
+    with pytest.raises(ScoreError, match=f"do not score pairs of the kind {kind}"):
+        vector_pair_scores(kind, batch, vectors, backend=backend)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -161,7 +166,8 @@ def test_arc_scores_are_those_by_definition(sizes: tuple[int, int, int]) -> None
 def test_numbers_at_the_ends_of_their_ranges_are_summed_exactly(hidden: int) -> None:
     for seed in range(3):
         assert_scores(*extreme_vectors(hidden, seed))
-        assert_siblings(*extreme_vectors(hidden, seed))
+        for kind in FURTHER:
+            assert_pairs(kind, *extreme_vectors(hidden, seed))
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -169,13 +175,15 @@ def test_whole_numbers_are_near_the_learned_ones(sizes: tuple[int, int, int]) ->
     random = np.random.default_rng(2)
     *_, train = sample_batch()
     plan = random_plan(random, train, [0, -1, 2, 0, 1], 30)
-    weights = random_weights(random, plan, *sizes, LABELS, 12)
+    weights = random_weights(random, plan, *sizes, LABELS, **dict.fromkeys(FURTHER, 12))
     vectors = frozen(weights, plan, train, arc_points=100.0, label_points=100.0)
-    exact: list[list[np.ndarray]] = [[], [], []]
-    near: list[list[np.ndarray]] = [[], [], []]
+    exact: list[list[np.ndarray]] = [[] for _ in TERMS]
+    near: list[list[np.ndarray]] = [[] for _ in TERMS]
     for b in range(4):
-        floats = *float_scores(weights, plan, train, b), float_siblings(weights, plan, train, b)
-        wholes = *whole_scores(vectors, train, b), whole_siblings(vectors, train, b)
+        floats = [*float_scores(weights, plan, train, b)]
+        floats += [float_pairs(kind, weights, plan, train, b) for kind in FURTHER]
+        wholes = [*whole_scores(vectors, train, b)]
+        wholes += [whole_further(kind, vectors, train, b) for kind in FURTHER]
         for kind, (one, other) in enumerate(zip(floats, wholes, strict=True)):
             exact[kind].append(one.ravel())
             near[kind].append(np.array(other)[..., : one.shape[-1]].ravel() / 100)
@@ -395,13 +403,17 @@ def test_the_scores_of_merged_networks_are_the_means_of_theirs(sizes: tuple[int,
     random = np.random.default_rng(8)
     *_, batch = sample_batch()
     plan = random_plan(random, batch, [0, -1, 2], 20)
-    networks = [random_weights(random, plan, *sizes, LABELS, 10) for _ in range(3)]
+    further = dict.fromkeys(FURTHER, 10)
+    networks = [random_weights(random, plan, *sizes, LABELS, **further) for _ in range(3)]
     for b in range(3):
         arcs, labels = float_scores(merged(networks), plan, batch, b)
         found = [float_scores(network, plan, batch, b) for network in networks]
         np.testing.assert_allclose(arcs, sum(each[0] for each in found) / 3, rtol=1e-4, atol=1e-3)
-        siblings = [float_siblings(each, plan, batch, b) for each in (merged(networks), *networks)]
-        np.testing.assert_allclose(siblings[0], sum(siblings[1:]) / 3, rtol=1e-4, atol=1e-3)
+        for kind in FURTHER:
+            mean, *each = (
+                float_pairs(kind, one, plan, batch, b) for one in (merged(networks), *networks)
+            )
+            np.testing.assert_allclose(mean, sum(each) / 3, rtol=1e-4, atol=1e-3)
         # Labels are relative to the best one, which differs between networks.
         mean = sum(each[1] - each[1][..., :1] for each in found) / 3
         np.testing.assert_allclose(labels - labels[..., :1], mean, rtol=1e-4, atol=1e-3)
@@ -443,11 +455,13 @@ def test_numbers_between_networks_are_left_out() -> None:
     random = np.random.default_rng(9)
     *_, batch = sample_batch()
     plan = random_plan(random, batch, [0, -1, 2], 20)
-    networks = [random_weights(random, plan, 32, 64, 32, LABELS, 32) for _ in range(3)]
+    further = dict.fromkeys(FURTHER, 32)
+    networks = [random_weights(random, plan, 32, 64, 32, LABELS, **further) for _ in range(3)]
     vectors = frozen(merged(networks), plan, batch)
     assert vectors.networks == 3
     assert_scores(batch, vectors)
-    assert_siblings(batch, vectors)
+    for kind in FURTHER:
+        assert_pairs(kind, batch, vectors)
     whole = vectors._replace(networks=1)
     check_vectors(whole)
     assert_scores(batch, whole)

@@ -18,7 +18,7 @@ from gpuparse import native
 from gpuparse.config.schema import WordVectorsConfig
 from gpuparse.data.batch import Batch
 from gpuparse.errors import ConfigError, ModelError, NoTreeError
-from gpuparse.features.word_vectors import VectorPlan, VectorTemplates
+from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates
 from gpuparse.learning.mixing import Counts
 from gpuparse.learning.states import Shape
 from gpuparse.scoring.native import make_search, sentences_of
@@ -54,8 +54,13 @@ class VectorSizes(NamedTuple):
 
     @property
     def first_label(self) -> int:
-        """The first of the columns that score labels; those of arcs and siblings come before."""
-        return self.arc + self.sibling
+        """The first of the columns that score labels; those of all pairs come before."""
+        return sum(self.of_pairs)
+
+    @property
+    def of_pairs(self) -> list[int]:
+        """Columns of arcs, and of each further kind of pairs."""
+        return [self.arc, *(getattr(self, kind) for kind in FURTHER)]
 
     @property
     def width(self) -> int:
@@ -66,11 +71,10 @@ class VectorSizes(NamedTuple):
     def shapes(self) -> list[tuple[int, ...]]:
         """Of the arrays of `VectorWeights` but the table, as they follow each other in one."""
         matrix = (self.hidden, self.columns)
-        arcs = (2 * self.n_buckets, 3 * self.arc + 1)
-        siblings = (2 * self.n_buckets if self.sibling else 0, 3 * self.sibling + 1)
+        pairs = [(2 * self.n_buckets if size else 0, 3 * size + 1) for size in self.of_pairs]
         labels = (self.n_labels, 3 * self.label + 1)
         between = (2 * OCCURRENCES * self.n_between, 2 * self.arc + 1)
-        return [(self.width,), matrix, matrix, arcs, siblings, labels, between]
+        return [(self.width,), matrix, matrix, *pairs, labels, between]
 
     @property
     def n_dense(self) -> int:
@@ -216,17 +220,19 @@ class VectorStage:
                 f"word_vectors.optimizer {PASSIVE_AGGRESSIVE}: scores must be linear in factors:"
                 " choose a template set with hidden: 0, or another optimizer"
             )
-        if templates.sibling and config.loss != LOSSES[0]:
-            raise ConfigError(
-                f"word_vectors.loss {config.loss}: siblings are learned by {LOSSES[0]}: choose"
-                " that, or a template set without word_vectors.sibling"
-            )
+        for kind in FURTHER:
+            if getattr(templates, kind) and config.loss != LOSSES[0]:
+                raise ConfigError(
+                    f"word_vectors.loss {config.loss}: {kind}s are learned by {LOSSES[0]}: choose"
+                    f" that, or a template set without word_vectors.{kind}"
+                )
         templates.times(config.networks)  # refuses too many
         label = templates.label if n_labels else 0
+        further = {kind: getattr(templates, kind) for kind in FURTHER}
         self.sizes = VectorSizes(
-            templates.hidden, templates.arc, templates.sibling, label, n_labels if label else 0,
-            plan.n_between,
-            plan.n_buckets, plan.n_rows,
+            hidden=templates.hidden, arc=templates.arc, **further, label=label,
+            n_labels=n_labels if label else 0, n_between=plan.n_between,
+            n_buckets=plan.n_buckets, n_rows=plan.n_rows,
         )  # fmt: skip
         if not label:
             gold = gold._replace(labels=None)
@@ -389,13 +395,13 @@ def initial_weights(sizes: VectorSizes, seed: int) -> VectorTables:
         return numbers
 
     dense = np.zeros(sizes.n_dense, np.float32)
-    _, heads, modifiers, arcs, siblings, labels, _ = sizes.parts(dense)
+    _, heads, modifiers, *pairs, labels, _ = sizes.parts(dense)
     for matrix in (heads, modifiers):
         matrix[:] = draw(matrix.shape, (1.0 / max(sizes.hidden, 1)) ** 0.5)
-    for pairs, size in ((arcs, sizes.arc), (siblings, sizes.sibling)):
-        pairs[:, :-1] = draw((len(pairs), 3 * size), 0.05)
-        pairs[:, :size] *= 4
-        pairs[:, :size] += np.float32(0.5)
+    for numbers, size in zip(pairs, sizes.of_pairs, strict=True):
+        numbers[:, :-1] = draw((len(numbers), 3 * size), 0.05)
+        numbers[:, :size] *= 4
+        numbers[:, :size] += np.float32(0.5)
     labels[:, :-1] = draw((len(labels), 3 * sizes.label), 0.1)
     return VectorTables(draw((sizes.n_rows, sizes.width), 0.05), dense)
 

@@ -19,16 +19,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.triton.launch import as_laid_out, on_device
 from gpuparse.scoring.tensors import TensorBatch
 from gpuparse.scoring.triton.arcs import combination_of
 from gpuparse.scoring.vector_scores import DeviceVectors, NodeVectors
 from gpuparse.scoring.word_vectors import (
-    ARC_TERMS,
     BETWEEN_TERMS,
     MOST_POINTS,
     OCCURRENCES,
-    SIBLING_TERMS,
+    TERMS,
     WordVectors,
     by_hidden,
     by_label,
@@ -121,8 +121,8 @@ class KernelVectors(DeviceVectors):
         """What scores pairs and labels, and the rows of their terms in their order."""
         vectors, rows = self.vectors, list[_Rows]()
         pairs, first_term, first = {}, 0, 0
-        for kind, names in (("arc", ARC_TERMS), ("sibling", SIBLING_TERMS)):
-            products, of_heads, linear, constants = (getattr(vectors, name) for name in names)
+        for kind in ("arc", *FURTHER):
+            products, of_heads, linear, constants = (getattr(vectors, name) for name in TERMS[kind])
             if not len(products):
                 continue
             columns = first, first + products.shape[1]
@@ -208,9 +208,9 @@ class KernelNodes(NodeVectors):
         """(B, N, N) of all arcs."""
         return self._pairs(self.of.of_pairs["arc"], is_learned)
 
-    def siblings(self, is_learned: bool = False) -> Tensor:
-        """(B, N, N) of all modifiers with an inner sibling."""
-        return self._pairs(self.of.of_pairs["sibling"], is_learned)
+    def pairs(self, kind: str, is_learned: bool = False) -> Tensor:
+        """(B, N, N) of all pairs of a further kind."""
+        return self._pairs(self.of.of_pairs[kind], is_learned)
 
     def _pairs(self, tables: PairTables, is_learned: bool) -> Tensor:
         _, n_batch, n_nodes, n_columns = self.vectors.shape
