@@ -35,6 +35,7 @@ from gpuparse.scoring.word_vectors import (
 )
 
 NODES = 32  # that one program makes the vectors of
+TEMPLATES = 32  # whose rows it finds together
 SUMS = 128  # numbers of their rows that it sums together
 COLUMNS = 64  # numbers of vectors that it computes together
 ROWS = 32  # of terms, likewise; each kind of term begins at a multiple
@@ -81,7 +82,7 @@ class LabelTables(NamedTuple):
 class _Rows(NamedTuple):
     """Rows of terms of one kind: R of them."""
 
-    columns: tuple[int, int]  # of the vectors, the first and the last + 1
+    columns: slice  # of the vectors
     heads: np.ndarray  # (R, columns) int16
     modifiers: np.ndarray  # the same
     constants: np.ndarray  # (R,) int32, of heads
@@ -110,36 +111,36 @@ class KernelVectors(DeviceVectors):
         constants = np.zeros((2, firsts[-1]), np.int32)
         spans = np.zeros((firsts[-1] // ROWS, 2), np.int32)
         for first, each in zip(firsts.tolist(), rows, strict=False):
-            some, columns = slice(first, first + len(each.heads)), slice(*each.columns)
+            some, columns = slice(first, first + len(each.heads)), each.columns
             terms[0, some, columns], terms[1, some, columns] = each.heads, each.modifiers
             constants[0, some] = each.constants
-            spans[first // ROWS : (some.stop + ROWS - 1) // ROWS] = each.columns
+            of_rows = slice(first // ROWS, (some.stop + ROWS - 1) // ROWS)
+            spans[of_rows] = columns.start // FACTORS, columns.stop // FACTORS
         self._terms, self._term_spans = self.on_device(terms), self.on_device(spans)
         self._constants = self.on_device(constants)
 
     def _scoring(self) -> tuple[dict[str, PairTables], LabelTables | None, list[_Rows]]:
         """What scores pairs and labels, and the rows of their terms in their order."""
         vectors, rows = self.vectors, list[_Rows]()
-        pairs, first_term, first = {}, 0, 0
+        pairs, first_term = {}, 0
         for kind in ("arc", *FURTHER):
             products, of_heads, linear, constants = (getattr(vectors, name) for name in TERMS[kind])
-            if not len(products):
+            if not vectors.scores(kind):
                 continue
-            columns = first, first + products.shape[1]
+            columns = vectors.columns(kind)
             sums = np.zeros_like(of_heads)
             sums[:1] = 128
             rows.append(_Rows(columns, of_heads, sums, constants))
             n_between = vectors.plan.n_between if kind == "arc" else 0
             first_between = first_term + _whole(len(of_heads))
             pairs[kind] = PairTables(
-                first, self.on_device(products), self.on_device(linear), first_term,
+                columns.start, self.on_device(products), self.on_device(linear), first_term,
                 self._unit(kind), n_between, first_between,
             )  # fmt: skip
             first_term = first_between
             if n_between:
                 rows.append(_Rows(columns, *(getattr(vectors, name) for name in BETWEEN_TERMS)))
                 first_term += _whole(len(vectors.between_heads))
-            first = columns[1]
         if not self.has_labels:
             return pairs, None, rows
         products, of_heads, of_modifiers = (
@@ -147,9 +148,9 @@ class KernelVectors(DeviceVectors):
             for blocks in (vectors.labels, vectors.label_heads, vectors.label_modifiers)
         )
         constants = vectors.label_constants + 128 * products.sum(1, dtype=np.int32)
-        columns = first, first + products.shape[1]
+        columns, unit = vectors.columns("label"), self._unit("label")
         rows.append(_Rows(columns, of_heads, of_modifiers, constants))
-        of_labels = LabelTables(first, self.on_device(products), first_term, self._unit("label"))
+        of_labels = LabelTables(columns.start, self.on_device(products), first_term, unit)
         return pairs, of_labels, rows
 
     def _unit(self, kind: str) -> Unit:
@@ -168,15 +169,18 @@ class KernelVectors(DeviceVectors):
         hidden = torch.empty((*shape, n_hidden), dtype=torch.int8, device=device)
         vectors = torch.empty((*shape, self._matrices.shape[1]), dtype=torch.int8, device=device)
         terms = torch.empty((*shape, n_terms), dtype=torch.int32, device=device)
+        of_rows = (*shape[:2], len(self._templates), shape[2])
+        rows = torch.empty(of_rows, dtype=torch.int64, device=device)
         if terms.numel():
             with on_device(device):
                 _fill_vectors[shape[1], triton.cdiv(shape[2], NODES), 2](
                     values, starts, lengths, values.shape[1], *shape[1:], self._templates,
-                    len(self._templates), self._places, self._table, self._scales, self._bias,
+                    len(self._templates), self._places, rows, self._table, self._scales, self._bias,
                     self.vectors.shift, hidden, self._matrices, self._spans, self._shifts, vectors,
                     self._terms, self._term_spans, self._constants, terms,
                     self._bias.shape[0] // 2, n_hidden, vectors.shape[3], n_terms,
-                    NODES, SUMS, COLUMNS, HIDDEN, ROWS, FACTORS, num_warps=WARPS, num_stages=STAGES,
+                    TEMPLATES, NODES, SUMS, COLUMNS, HIDDEN, ROWS, FACTORS,
+                    num_warps=WARPS, num_stages=STAGES,
                 )  # fmt: skip
         return KernelNodes(self, batch, vectors, terms)
 
@@ -264,7 +268,7 @@ def _whole(count: int) -> int:
 
 
 def _hidden_spans(matrices: Sequence[np.ndarray]) -> np.ndarray:
-    """(blocks of COLUMNS, 2) int32: which hidden numbers matter; the first, the last + 1.
+    """(blocks of COLUMNS, 2) int32: which blocks of hidden numbers matter; first, last + 1.
 
     A block of columns is of few networks, and the matrices (Q, H) are 0 for all others.
     """
@@ -272,8 +276,9 @@ def _hidden_spans(matrices: Sequence[np.ndarray]) -> np.ndarray:
     for first in range(0, len(matrices[0]), COLUMNS):
         some = [matrix[first : first + COLUMNS] for matrix in matrices]
         found = np.flatnonzero(np.any([block.any(0) for block in some], 0))
-        last = int(found.max(initial=-1)) + 1
-        spans.append((int(found.min(initial=last)) // HIDDEN * HIDDEN, last))
+        blocks = found // HIDDEN
+        last = int(blocks.max(initial=-1)) + 1
+        spans.append((int(blocks.min(initial=last)), last))
     return np.array(spans, np.int32)
 
 
@@ -302,12 +307,12 @@ def _rounded(numbers, shift):
 
 @triton.jit(do_not_specialize=["n_places", "n_batch", "n_nodes", "shift"])
 def _fill_vectors(
-    values, starts, lengths, n_places, n_batch, n_nodes, templates, n_templates, places, table,
-    scales, bias, shift, hidden, matrices, spans, shifts, vectors, terms, term_spans, constants,
-    out,
+    values, starts, lengths, n_places, n_batch, n_nodes, templates, n_templates, places, rows,
+    table, scales, bias, shift, hidden, matrices, spans, shifts, vectors, terms, term_spans,
+    constants, out,
     WIDTH: tl.constexpr, N_HIDDEN: tl.constexpr, N_COLUMNS: tl.constexpr, N_TERMS: tl.constexpr,
-    NODES: tl.constexpr, SUMS: tl.constexpr, COLUMNS: tl.constexpr, HIDDEN: tl.constexpr,
-    ROWS: tl.constexpr, FACTORS: tl.constexpr,
+    TEMPLATES: tl.constexpr, NODES: tl.constexpr, SUMS: tl.constexpr, COLUMNS: tl.constexpr,
+    HIDDEN: tl.constexpr, ROWS: tl.constexpr, FACTORS: tl.constexpr,
 ):  # fmt: skip
     """vectors[role, b, i] and out[role, b, i], the terms, of some nodes i of the sentence b."""
     b, role = tl.program_id(0), tl.program_id(2)
@@ -319,6 +324,25 @@ def _fill_vectors(
         of_node = is_node[:, None]
         start = tl.load(starts + b) + i
         node = ((role * n_batch + b).to(tl.int64) * n_nodes + i)[:, None]
+        # All rows are found before any is read, so that reading them waits for nothing else.
+        of_rows = (role * n_batch + b).to(tl.int64) * n_templates * n_nodes
+        for first_template in range(0, n_templates, TEMPLATES):
+            k = first_template + tl.arange(0, TEMPLATES)
+            is_template = (k < n_templates)[None, :]
+            record = (templates + 4 * k)[None, :]
+            row = tl.load(record, mask=is_template, other=0)
+            offset = tl.load(record + 1, mask=is_template, other=0)
+            first = tl.load(record + 2, mask=is_template, other=0)
+            size = tl.load(record + 3, mask=is_template, other=0)
+            at = tl.minimum(tl.maximum(start[:, None] + offset, 0), n_places - 1)
+            value = tl.load(values + row * n_places + at, mask=of_node & is_template, other=-1)
+            is_known = (value >= 0) & (value < size)
+            found = tl.load(places + first + value, mask=is_known, other=-1).to(tl.int64)
+            scale = tl.load(scales + tl.maximum(found, 0)).to(tl.int64)
+            found = tl.where(found < 0, 0, found * 256 + scale)
+            at = of_rows + k[None, :] * n_nodes + i[:, None]
+            tl.store(rows + at, found, mask=of_node & is_template)
+        tl.debug_barrier()
         for first_sum in range(0, WIDTH, SUMS):
             j = first_sum + tl.arange(0, SUMS)
             in_row = (j < WIDTH)[None, :]
@@ -326,19 +350,12 @@ def _fill_vectors(
             total = tl.zeros([NODES, SUMS], dtype=tl.int32)
             total += tl.load(bias + column, mask=j < WIDTH, other=0)[None, :]
             for k in tl.range(0, n_templates, loop_unroll_factor=4):
-                row, offset = tl.load(templates + 4 * k), tl.load(templates + 4 * k + 1)
-                first, size = tl.load(templates + 4 * k + 2), tl.load(templates + 4 * k + 3)
-                at = tl.minimum(tl.maximum(start + offset, 0), n_places - 1)
-                value = tl.load(values + row * n_places + at, mask=is_node, other=-1)
-                is_known = (value >= 0) & (value < size)
-                place = tl.load(places + first + value, mask=is_known, other=-1).to(tl.int64)
-                is_known = place >= 0
-                scale = tl.load(scales + tl.maximum(place, 0)).to(tl.int32)
+                row = tl.load(rows + of_rows + k * n_nodes + i, mask=is_node, other=0)[:, None]
                 numbers = tl.load(
-                    table + place[:, None] * (2 * WIDTH) + column[None, :],
-                    mask=is_known[:, None] & in_row, other=0,
+                    table + (row >> 8) * (2 * WIDTH) + column[None, :],
+                    mask=(row > 0) & in_row, other=0,
                 )  # fmt: skip
-                total += numbers.to(tl.int32) * scale[:, None]
+                total += numbers.to(tl.int32) * (row & 255).to(tl.int32)
             if N_HIDDEN > 0:
                 active = tl.maximum(tl.minimum(_rounded(total, shift), 127), 0).to(tl.int8)
                 tl.store(hidden + node * N_HIDDEN + j[None, :], active, mask=of_node & in_row)
@@ -353,17 +370,16 @@ def _fill_vectors(
                 in_vector = (q < N_COLUMNS)[None, :]
                 column = (role * N_COLUMNS + q)[None, :].to(tl.int64)
                 span = spans + 2 * (first_column // COLUMNS)
-                last = tl.load(span + 1)
                 total = tl.zeros([NODES, COLUMNS], dtype=tl.int32)
-                for first_hidden in range(tl.load(span), last, HIDDEN):
-                    j = first_hidden + tl.arange(0, HIDDEN)
+                for block in range(tl.load(span), tl.load(span + 1)):
+                    j = block * HIDDEN + tl.arange(0, HIDDEN)
                     active = tl.load(
                         hidden + node * N_HIDDEN + j[None, :],
-                        mask=of_node & (j < last)[None, :], other=0,
+                        mask=of_node & (j < N_HIDDEN)[None, :], other=0,
                     )  # fmt: skip
                     numbers = tl.load(
                         matrices + column * N_HIDDEN + j[:, None],
-                        mask=in_vector & (j < last)[:, None], other=0,
+                        mask=in_vector & (j < N_HIDDEN)[:, None], other=0,
                     )  # fmt: skip
                     total = tl.dot(active, numbers, total, out_dtype=tl.int32)
                 of_column = tl.load(shifts + column, mask=in_vector, other=0)
@@ -377,8 +393,8 @@ def _fill_vectors(
             high = tl.zeros([NODES, ROWS], dtype=tl.int32)
             low = tl.zeros([NODES, ROWS], dtype=tl.int32)
             sums = tl.zeros([NODES], dtype=tl.int32)
-            for first_column in range(tl.load(span), tl.load(span + 1), FACTORS):
-                q = first_column + tl.arange(0, FACTORS)
+            for block in range(tl.load(span), tl.load(span + 1)):
+                q = block * FACTORS + tl.arange(0, FACTORS)
                 vector = tl.load(vectors + node * N_COLUMNS + q[None, :], mask=of_node, other=0)
                 x, y = _digits(tl.load(terms + row * N_COLUMNS + q[:, None]).to(tl.int32))
                 high = tl.dot(vector, x, high, out_dtype=tl.int32)
