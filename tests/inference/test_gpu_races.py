@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scoring.vector_scores import vectors_on
 from tests.inference.decoders import HAS_GPU
+from tests.scoring.test_word_vectors import sample_vectors
 from tests.strategies import integer_scores, integer_siblings
 
 pytest.importorskip("triton", reason="Triton is not installed")
@@ -144,4 +147,15 @@ def test_no_thread_reads_what_others_write_at_the_same_time(keep_book, name, sin
             heads, _ = eisner_sibling(arcs, siblings, arcs / 2, lengths, **options)
     assert (heads[0, 1:] >= 0).all()
     assert (heads[5] == -1).all()
+    assert book.races == []
+
+
+@pytest.mark.parametrize("hidden", [0, 20])
+def test_no_thread_reads_numbers_of_vectors_that_others_write(keep_book, hidden):
+    batch, vectors = sample_vectors(hidden, 5, 3, sibling=4)
+    some = as_tensors(batch.select(np.flatnonzero(batch.lengths == 3)[:1]))
+    book, arc = keep_book(lane_is_thread=False), torch.tensor([0, 0])
+    nodes = vectors_on(torch.device("cpu"), vectors, "triton").nodes(some)
+    scores = nodes.arcs(), nodes.labels(arc, arc, arc + 1)
+    assert all(len(each.unique()) > 1 for each in scores)
     assert book.races == []
