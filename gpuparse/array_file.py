@@ -29,6 +29,7 @@ _DTYPES = {
     }.items()
 }  # fmt: skip
 _MAX_AXES, _MAX_LENGTH = 4, 1 << 40
+_LINE = 64  # bytes of a cache line
 
 
 def pack(facts: dict[str, Any], arrays: dict[str, np.ndarray], *, form: int) -> bytes:
@@ -240,9 +241,14 @@ def _are_sizes(value: object) -> bool:
 
 
 def _read_array(file: BinaryIO, place: _Place) -> np.ndarray:
-    # Memory of NumPy's own has huge pages: random rows are found 7 % faster.
-    array = np.empty(place.shape, place.dtype)
-    rest = array.reshape(-1).view(np.uint8).data
+    # Memory of NumPy's own has huge pages: random rows are found 7 % faster. It begins anywhere, but
+    # rows of whole cache lines that begin with a line are summed faster.
+    size = place.end - place.first
+    memory = np.empty(size + _LINE, np.uint8)
+    first = -memory.ctypes.data % _LINE
+    memory = memory[first : first + size]
+    array = memory.view(place.dtype).reshape(place.shape)
+    rest = memory.data
     while len(rest):
         count = file.readinto(rest)  # type: ignore[attr-defined]
         if not count:
