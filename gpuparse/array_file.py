@@ -241,8 +241,8 @@ def _are_sizes(value: object) -> bool:
 
 
 def _read_array(file: BinaryIO, place: _Place) -> np.ndarray:
-    # Memory of NumPy's own has huge pages: random rows are found 7 % faster. It begins anywhere, but
-    # rows of whole cache lines that begin with a line are summed faster.
+    # Memory of NumPy's own has huge pages: random rows are found 7 % faster. It need not begin with
+    # a cache line; rows that do are summed faster.
     size = place.end - place.first
     memory = np.empty(size + _LINE, np.uint8)
     first = -memory.ctypes.data % _LINE

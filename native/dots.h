@@ -96,28 +96,52 @@ inline Four sums_of_lanes(Sums a, Sums b, Sums c, Sums d) {
     return __builtin_shufflevector(wx, yz, 0, 1, 4, 5) + __builtin_shufflevector(wx, yz, 2, 3, 6, 7);
 }
 
+#if defined(__AVX512F__)
+// Lanes of a or b whose numbers have the bit `step`, 0 for a, plus those `step` further on or back.
+template<int64_t step>
+inline Sums merge_lanes(Sums a, Sums b) {
+    constexpr __mmask16 of_b = step == 8 ? 0xFF00 : step == 4 ? 0xF0F0 : step == 2 ? 0xCCCC : 0xAAAA;
+    const __m512i x = (__m512i)a, y = (__m512i)b;
+    const Sums kept = (Sums)_mm512_mask_blend_epi32(of_b, x, y);
+    const __m512i left = _mm512_mask_blend_epi32(of_b, y, x);
+    if constexpr (step == 8) return kept + (Sums)_mm512_maskz_shuffle_i64x2(255, left, left, 0x4E);
+    if constexpr (step == 4) return kept + (Sums)_mm512_maskz_shuffle_i64x2(255, left, left, 0xB1);
+    if constexpr (step == 2) return kept + (Sums)_mm512_maskz_shuffle_epi32(0xFFFF, left, _MM_PERM_BADC);
+    if constexpr (step == 1) return kept + (Sums)_mm512_maskz_shuffle_epi32(0xFFFF, left, _MM_PERM_CDAB);
+}
+template<int64_t step>
+inline Sums merge_vectors(const int32_t* vectors) {
+    if constexpr (step == 16) return load(vectors);
+    else return merge_lanes<step>(merge_vectors<2 * step>(vectors), merge_vectors<2 * step>(vectors + step * 16));
+}
+#endif
+
+// Fill sums[r] with the sum of all lanes of vector r; count: rounded up to a multiple of 4.
+inline void fill_lane_sums(const int32_t* vectors, int64_t count, int32_t* sums) {
+    constexpr int64_t lanes = Lanes<int32_t>::count;
+    int64_t r = 0;
+#if defined(__AVX512F__)
+    for (; r + lanes <= count; r += lanes) store(sums + r, merge_vectors<1>(vectors + r * lanes));
+#endif
+    for (; r < count; r += 4) {
+        const int32_t* of = vectors + r * lanes;
+        const Four four = sums_of_lanes(load(of), load(of + lanes), load(of + 2 * lanes), load(of + 3 * lanes));
+        memcpy(sums + r, &four, sizeof(four));
+    }
+}
+
 // The bytes from an address on, as many as a vector has words.
 inline Words widen(const int8_t* from) {
+#if defined(__AVX512BW__)
+    return (Words)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i*)from));
+#elif defined(__AVX2__)
+    return (Words)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)from));
+#else
     typedef int8_t Half __attribute__((vector_size(VECTOR_BYTES / 2)));
     Half half;
     memcpy(&half, from, sizeof(half));
     return __builtin_convertvector(half, Words);
-}
-
-// Fill sums[r] with `start` + the sum of a[k] * rows[r * stride + k]; n_rows: a multiple of 4; count: of 32.
-inline void fill_row_dots(const int16_t* a, const int16_t* rows, int64_t stride, int64_t n_rows,
-                          int64_t count, int32_t start, int32_t* sums) {
-    for (int64_t r = 0; r < n_rows; r += 4) {
-        Sums sum[4] = {};
-        for (int64_t k = 0; k < count; k += Lanes<int16_t>::count) {
-            const Words one = load(a + k);
-#pragma GCC unroll 4
-            for (int64_t j = 0; j < 4; j++)
-                sum[j] = add_word_dots(sum[j], one, load(rows + (r + j) * stride + k));
-        }
-        const Four four = sums_of_lanes(sum[0], sum[1], sum[2], sum[3]) + (start - Four{});
-        memcpy(sums + r, &four, sizeof(four));
-    }
+#endif
 }
 
 // (score * multiplier + half) >> shift of every lane, in 64 bits, cut to +-most. multiplier: from 0 on.

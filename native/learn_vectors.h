@@ -245,8 +245,9 @@ struct VectorScorer {
         const int64_t nodes = sentence.n + 1, size = layout.arc;
         WordsBetween words;
         if (!words.find(plan, between_values(sentence), sentence.n, arena)) return false;
-        float* of_heads = arena.take<float>(2 * OCCURRENCES * words.count * nodes);
-        float* of_modifiers = arena.take<float>(2 * OCCURRENCES * words.count * nodes);
+        const int64_t sums = 2 * OCCURRENCES * words.count * nodes + LINE_FLOATS;
+        float* of_heads = arena.take<float>(sums);
+        float* of_modifiers = arena.take<float>(sums);
         if (arena.failed()) return false;
         words.for_combinations(layout.betweens, [&](int64_t k, int64_t number) {
             const float* row = between_row(number);
@@ -256,8 +257,9 @@ struct VectorScorer {
                 of_modifiers[k * nodes + i] = dot_floats(row + size, vectors.as_modifier + node, size);
             }
         });
-        View2<float> by_head{arena.take<float>(nodes * nodes), nodes};
-        View2<float> by_modifier{arena.take<float>(nodes * nodes), nodes};
+        const int64_t stride = WordsBetween::stride_of(sentence.n);
+        View2<float> by_head{arena.take<float>(nodes * stride), stride};
+        View2<float> by_modifier{arena.take<float>(nodes * stride), stride};
         if (arena.failed() ||
             !words.fill(sentence.n, of_heads, of_modifiers, nodes, arena, by_head, by_modifier))
             return false;

@@ -1,6 +1,7 @@
 // The rows of the table of word vectors that a node has.
 #pragma once
 #include "api/vectors.h"
+#include "lanes.h"
 #include "views.h"
 
 namespace gpuparse {
@@ -101,51 +102,78 @@ struct WordsBetween {
     }
 
     // Fill what words in between add to the score of h -> m: by_modifier(m, h), which depends on h, and
-    // by_head(h, m), which depends on m; both (n + 1, n + 1), and nothing of use on the diagonal.
-    // of_heads, of_modifiers: (2 OCCURRENCES count, stride), by direction, occurrence, value and node.
-    // The sums of all nodes are kept while one end moves away from them: a word that it passes is the
-    // first with its value for the nodes from the last such word on, and the second for those from the one
-    // before on. False: no memory.
+    // by_head(h, m), which depends on m; both (n + 1, stride_of(n)), and nothing of use on the diagonal.
+    // of_heads, of_modifiers: (2 OCCURRENCES count, stride) and a line more, by direction, occurrence,
+    // value and node. The sums of all nodes are kept while one end moves away from them: a word that it
+    // passes is the first with its value for the nodes from the last such word on, and the second for
+    // those from the one before on. T: of 32 bits. False: no memory.
     template <class T, class Arena>
     bool fill(int64_t n, const T* of_heads, const T* of_modifiers, int64_t stride, Arena& arena,
               View2<T> by_head, View2<T> by_modifier) const {
-        T* heads = arena.template take<T>(n + 1);
-        T* modifiers = arena.template take<T>(n + 1);
+        T* heads = arena.template take<T>(stride_of(n));
+        T* modifiers = arena.template take<T>(stride_of(n));
         if (arena.failed()) return false;
         for (int64_t direction = 0; direction < 2; direction++) {
             int64_t last[MOST_BETWEEN][OCCURRENCES];
             const int64_t start = direction ? n : 0, step = direction ? -1 : 1;
             for (int64_t value = 0; value < count; value++)
                 for (int64_t k = 0; k < OCCURRENCES; k++) last[value][k] = start;
-            memset(heads, 0, (size_t)(n + 1) * sizeof(T));
-            memset(modifiers, 0, (size_t)(n + 1) * sizeof(T));
+            memset(heads, 0, (size_t)stride_of(n) * sizeof(T));
+            memset(modifiers, 0, (size_t)stride_of(n) * sizeof(T));
             for (int64_t j = start; j >= 0 && j <= n; j += step) {
-                const int64_t passed = direction ? j + 1 : 0, size = direction ? n - j : j;
-                memcpy(&by_modifier(j, passed), heads + passed, (size_t)size * sizeof(T));
-                memcpy(&by_head(j, passed), modifiers + passed, (size_t)size * sizeof(T));
+                const int64_t passed = direction ? j + 1 : 0, end = direction ? n + 1 : j;
                 const int64_t value = of_words[j];
-                if (value < 0) continue;
-                int64_t from = j;
-                for (int64_t k = 0; k < OCCURRENCES; k++) {  // nodes from `to` to the one before `from`
-                    const int64_t to = last[value][k];
-                    last[value][k] = from;
-                    const int64_t low = direction ? from + 1 : to, high = direction ? to + 1 : from;
-                    add_row(of_heads + ((direction * OCCURRENCES + k) * count + value) * stride, low, high,
-                            heads);
-                    add_row(of_modifiers + (((1 - direction) * OCCURRENCES + k) * count + value) * stride,
-                            low, high, modifiers);
-                    from = to;
+                Passed<T> word{passed, end, {}, {}, {}};
+                if (value >= 0) {
+                    int64_t from = j;
+                    for (int64_t k = 0; k < OCCURRENCES; k++) {  // nodes from `to` to the one before `from`
+                        const int64_t to = last[value][k];
+                        last[value][k] = from;
+                        word.low[k] = direction ? from + 1 : to;
+                        word.high[k] = direction ? to + 1 : from;
+                        from = to;
+                    }
                 }
+                const int64_t at = value < 0 ? 0 : value;
+                for (int64_t k = 0; k < OCCURRENCES; k++)
+                    word.rows[k] = of_heads + ((direction * OCCURRENCES + k) * count + at) * stride;
+                word.move(heads, &by_modifier(j, 0));
+                for (int64_t k = 0; k < OCCURRENCES; k++)
+                    word.rows[k] = of_modifiers + (((1 - direction) * OCCURRENCES + k) * count + at) * stride;
+                word.move(modifiers, &by_head(j, 0));
             }
         }
         return true;
     }
 
+    // Room for a row of what `fill` fills.
+    static int64_t stride_of(int64_t n) { return whole_lines<int32_t>(n + 1) + whole_lines<int32_t>(1); }
+
 private:
+    // A word that one end passes: the nodes passed before it, and for each occurrence the nodes from `low`
+    // to before `high` that it counts for and what it adds to them.
     template <class T>
-    static void add_row(const T* __restrict row, int64_t low, int64_t high, T* __restrict sums) {
-        for (int64_t i = low; i < high; i++) sums[i] += row[i];
-    }
+    struct Passed {
+        int64_t from, to;
+        int64_t low[OCCURRENCES], high[OCCURRENCES];
+        const T* rows[OCCURRENCES];
+
+        // Write the sums of the nodes without the word, then add it.
+        void move(T* sums, T* without) const {
+            typedef Vector<uint32_t> Index;
+            Index lane;
+            for (uint32_t k = 0; k < Lanes<uint32_t>::count; k++) lane[k] = k;
+            for (int64_t i = from; i < to; i += Lanes<T>::count) {
+                Vector<T> sum = load(sums + i);
+                store(without + i, sum);
+                for (int64_t k = 0; k < OCCURRENCES; k++) {
+                    const Index node = lane + (uint32_t)(i - low[k]);
+                    sum = node < (uint32_t)(high[k] - low[k]) ? sum + load(rows[k] + i) : sum;
+                }
+                store(sums + i, sum);
+            }
+        }
+    };
 };
 
 }  // namespace gpuparse

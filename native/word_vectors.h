@@ -351,95 +351,6 @@ inline SentenceVectors* find_vectors(const Sentence& sentence, const WordVectors
     return made;
 }
 
-// Fill what words in between add, as `WordsBetween::fill`. Cost: P multiplications for each word and value
-// in the sentence, and a few additions an arc. Where memory runs out, the arena has failed.
-inline void fill_between(const SentenceVectors& nodes, Arena& arena, View2<int32_t> by_head,
-                         View2<int32_t> by_modifier) {
-    const WordVectors& of = *nodes.of;
-    const int64_t n = nodes.n, size = of.arcs.n1, room = (n + 4) / 4 * 4;
-    ArenaMark mark(arena);
-    WordsBetween words;
-    if (!words.find(*of.plan, nodes.in_between, n, arena)) return;
-    int32_t* of_heads = arena.take<int32_t>(2 * OCCURRENCES * words.count * room);
-    int32_t* of_modifiers = arena.take<int32_t>(2 * OCCURRENCES * words.count * room);
-    if (arena.failed()) return;
-    words.for_combinations(of.plan->n_between, [&](int64_t k, int64_t row) {
-        fill_row_dots(of.between_heads.data + row * size, nodes.heads, nodes.count, room, size,
-                      of.between_constants.data[row], of_heads + k * room);
-        fill_row_dots(of.between_modifiers.data + row * size, nodes.modifiers, nodes.count, room, size, 0,
-                      of_modifiers + k * room);
-    });
-    words.fill(n, of_heads, of_modifiers, room, arena, by_head, by_modifier);
-}
-
-// Add to out(0..n, 1..n) what the vectors of a sentence score pairs of its words of a kind; the diagonal is
-// undefined.
-// Cost: as many multiplications a pair as its vectors have numbers.
-template<class S>
-void add_vector_pairs(const SentenceVectors& nodes, int64_t kind, Arena& arena, View2<S> out) {
-    const VectorPairs pairs = vector_pairs(*nodes.of, kind);
-    const VectorPlan& plan = *nodes.of->plan;
-    const int16_t* modifiers = nodes.modifiers + pairs.first;
-    const int64_t n = nodes.n, size = pairs.products.n1, count = nodes.count;
-    constexpr int64_t lanes = Lanes<int32_t>::count;
-    const int64_t cells = (n + 4) / 4 * 4;
-    ArenaMark mark(arena);
-    int16_t* products = arena.take<int16_t>(size);
-    int32_t* sums = arena.take_zeros<int32_t>(cells * lanes);  // whose lanes are the score of a pair together
-    int32_t* scores = arena.take<int32_t>(cells);
-    S* points = arena.take<S>(n + 1);
-    int64_t* bucket = arena.take<int64_t>(n + 1);  // by distance
-    View2<int32_t> by_head{nullptr, n + 1}, by_modifier{nullptr, n + 1};
-    if (pairs.has_between) {
-        by_head.data = arena.take<int32_t>((n + 1) * (n + 1));
-        by_modifier.data = arena.take<int32_t>((n + 1) * (n + 1));
-        if (!arena.failed()) fill_between(nodes, arena, by_head, by_modifier);
-    }
-    if (arena.failed()) return;
-    for (int64_t d = 1; d <= n; ++d)
-        bucket[d] = plan.buckets.data[d <= plan.buckets.n0 ? d - 1 : plan.buckets.n0 - 1];
-    const ScoreUnit unit = pairs.unit;
-    for (int64_t h = 0; h <= n; ++h) {
-        const int16_t* head = nodes.heads + h * count + pairs.first;
-        for (int64_t direction = 0; direction < 2; ++direction) {
-            const int64_t furthest = direction ? h - 1 : n - h;
-            for (int64_t d = 1, end; d <= furthest; d = end) {
-                const int64_t c = direction * plan.n_buckets + bucket[d];
-                for (end = d + 1; end <= furthest && bucket[end] == bucket[d];) ++end;
-                const int8_t* numbers = pairs.products.data + c * size;
-                const int16_t* of_heads = pairs.heads.data + c * size;
-                const int16_t* linear = pairs.modifiers.data + c * size;
-                Sums start = {pairs.constants.data[c]};  // of all pairs of the run
-                for (int64_t k = 0; k < size; k += Lanes<int16_t>::count) {
-                    const Words given = load(head + k);
-                    start = add_word_dots(start, given, load(of_heads + k));
-                    store(products + k, widen(numbers + k) * given + load(linear + k));
-                }
-                const int64_t first = direction ? h - end + 1 : h + d;
-                for (int64_t m = first; m < first + end - d; ++m) {
-                    Sums sum = start;
-                    for (int64_t k = 0; k < size; k += Lanes<int16_t>::count)
-                        sum = add_word_dots(sum, load(products + k), load(modifiers + m * count + k));
-                    store(sums + m * lanes, sum);
-                }
-            }
-        }
-        for (int64_t m = 0; m < cells; m += 4) {
-            const int32_t* of_arcs = sums + m * lanes;
-            const Four four = sums_of_lanes(load(of_arcs), load(of_arcs + lanes), load(of_arcs + 2 * lanes),
-                                            load(of_arcs + 3 * lanes));
-            memcpy(scores + m, &four, sizeof(four));
-        }
-        scores[0] = scores[h] = 0;
-        if (pairs.has_between)
-            for (int64_t m = 1; m <= n; ++m)
-                if (m != h) scores[m] += by_head(h, m) + by_modifier(m, h);
-        unit.convert_all(scores, n + 1, points);
-        S* __restrict row = &out(h, 0);
-        for (int64_t m = 1; m <= n; ++m) row[m] += points[m];
-    }
-}
-
 // Fill to[r, l..] of NODES rows with what `start` has and the sums over k of matrix (pairs, L, 2) times
 // numbers of the row: of w vectors of labels from l on.
 template<int64_t NODES, int64_t w>
@@ -476,6 +387,157 @@ inline void add_node_dots(const int16_t* matrix, const int32_t* start, const int
         for (; l < labels; l += lanes)
             add_node_dots<ARCS_AT_ONCE, 1>(matrix, start, here, stride, pairs, labels, l, to + r * labels);
     }
+}
+
+// Fill a vector for each of some rows, whose lanes together are the sum of those of `start` and the products
+// with `a`. SIZE: numbers of a row, or 0 for `size`.
+template<int64_t SIZE>
+inline void fill_dots(const int16_t* a, Sums start, const int16_t* rows, int64_t stride, int64_t n_rows,
+                      int64_t size, int32_t* sums) {
+    constexpr int64_t words = Lanes<int16_t>::count, vectors = SIZE / words;
+    Words given[vectors + 1];  // read once
+    for (int64_t k = 0; k < vectors; ++k) given[k] = load(a + k * words);
+    for (int64_t r = 0; r < n_rows; ++r, rows += stride) {
+        Sums sum = start;
+#pragma GCC unroll 16
+        for (int64_t k = 0; k < vectors; ++k) sum = add_word_dots(sum, given[k], load(rows + k * words));
+        if (!SIZE)
+            for (int64_t k = 0; k < size; k += words) sum = add_word_dots(sum, load(a + k), load(rows + k));
+        store(sums + r * Lanes<int32_t>::count, sum);
+    }
+}
+
+// Fill what words in between add, as `WordsBetween::fill`. Cost: P multiplications for each word and value
+// in the sentence, and a few additions an arc. Where memory runs out, the arena has failed.
+template<int64_t SIZE>
+inline void fill_between(const SentenceVectors& nodes, Arena& arena, View2<int32_t> by_head,
+                         View2<int32_t> by_modifier) {
+    const WordVectors& of = *nodes.of;
+    constexpr int64_t lanes = Lanes<int32_t>::count;
+    const int64_t n = nodes.n, size = of.arcs.n1;
+    ArenaMark mark(arena);
+    WordsBetween words;
+    if (!words.find(*of.plan, nodes.in_between, n, arena)) return;
+    const int64_t stride = (n + 4) / 4 * 4, room = 2 * OCCURRENCES * words.count * stride + lanes;
+    int32_t* of_heads = arena.take<int32_t>(room);
+    int32_t* of_modifiers = arena.take<int32_t>(room);
+    int32_t* sums = arena.take<int32_t>(stride * lanes);
+    if (arena.failed()) return;
+    words.for_combinations(of.plan->n_between, [&](int64_t k, int64_t row) {
+        fill_dots<SIZE>(of.between_heads.data + row * size, Sums{of.between_constants.data[row]}, nodes.heads,
+                        nodes.count, n + 1, size, sums);
+        fill_lane_sums(sums, n + 1, of_heads + k * stride);
+        fill_dots<SIZE>(of.between_modifiers.data + row * size, Sums{}, nodes.modifiers, nodes.count, n + 1,
+                        size, sums);
+        fill_lane_sums(sums, n + 1, of_modifiers + k * stride);
+    });
+    words.fill(n, of_heads, of_modifiers, stride, arena, by_head, by_modifier);
+}
+
+// Distances from `first` to before `end` that share a bucket.
+struct DistanceRun {
+    int64_t first, end, bucket;
+};
+
+// The runs of distances up to `most`; returns how many.
+inline int64_t list_runs(const VectorPlan& plan, int64_t most, DistanceRun* runs) {
+    int64_t count = 0;
+    for (int64_t d = 1; d <= most; ++d) {
+        const int64_t bucket = plan.buckets.data[d <= plan.buckets.n0 ? d - 1 : plan.buckets.n0 - 1];
+        if (count && runs[count - 1].bucket == bucket)
+            ++runs[count - 1].end;
+        else
+            runs[count++] = {d, d + 1, bucket};
+    }
+    return count;
+}
+
+// Fill a vector of sums for each modifier from..to of a head, whose lanes together are the score of the
+// pair, all of combination c. SIZE: numbers of a vector, or 0 for any.
+template<int64_t SIZE>
+inline void fill_run(const VectorPairs& pairs, int64_t c, const int16_t* head, const int16_t* modifiers,
+                     int64_t count, int64_t from, int64_t to, int16_t* any_products, int32_t* sums) {
+    constexpr int64_t lanes = Lanes<int32_t>::count, words = Lanes<int16_t>::count;
+    const int64_t size = SIZE ? SIZE : pairs.products.n1;
+    const int8_t* numbers = pairs.products.data + c * size;
+    const int16_t* of_heads = pairs.heads.data + c * size;
+    const int16_t* linear = pairs.modifiers.data + c * size;
+    int16_t own_products[SIZE ? SIZE : 1];
+    int16_t* products = SIZE ? own_products : any_products;
+    Sums start = {pairs.constants.data[c]};
+#pragma GCC unroll 8
+    for (int64_t k = 0; k < size; k += words) {
+        const Words given = load(head + k);
+        start = add_word_dots(start, given, load(of_heads + k));
+        store(products + k, widen(numbers + k) * given + load(linear + k));
+    }
+    fill_dots<SIZE>(products, start, modifiers + from * count, count, to - from, size, sums + from * lanes);
+}
+
+// Fill the vectors of sums of all modifiers of head h.
+template<int64_t SIZE>
+inline void fill_pairs_of_head(const SentenceVectors& nodes, const VectorPairs& pairs, int64_t h,
+                               const DistanceRun* runs, int64_t n_runs, int16_t* products, int32_t* sums) {
+    const int64_t n = nodes.n, count = nodes.count, n_buckets = nodes.of->plan->n_buckets;
+    const int16_t* head = nodes.heads + h * count + pairs.first;
+    const int16_t* modifiers = nodes.modifiers + pairs.first;
+    for (int64_t r = 0; r < n_runs && runs[r].first <= n - h; ++r) {
+        const int64_t end = runs[r].end <= n - h ? runs[r].end : n - h + 1;
+        fill_run<SIZE>(pairs, runs[r].bucket, head, modifiers, count, h + runs[r].first, h + end, products,
+                       sums);
+    }
+    for (int64_t r = 0; r < n_runs && runs[r].first < h; ++r) {
+        const int64_t end = runs[r].end < h ? runs[r].end : h;
+        fill_run<SIZE>(pairs, n_buckets + runs[r].bucket, head, modifiers, count, h - end + 1,
+                       h - runs[r].first + 1, products, sums);
+    }
+}
+
+// `add_vector_pairs` with SIZE numbers of a vector, or 0 for any.
+template<int64_t SIZE, class S>
+void add_sized_pairs(const SentenceVectors& nodes, const VectorPairs& pairs, Arena& arena, View2<S> out) {
+    const int64_t n = nodes.n, stride = WordsBetween::stride_of(n);
+    constexpr int64_t lanes = Lanes<int32_t>::count;
+    const int64_t cells = (n + 4) / 4 * 4;
+    ArenaMark mark(arena);
+    int16_t* products = arena.take<int16_t>(pairs.products.n1);
+    int32_t* sums = arena.take_zeros<int32_t>(cells * lanes);  // whose lanes are the score of a pair together
+    int32_t* scores = arena.take<int32_t>(cells);
+    S* points = arena.take<S>(n + 1);
+    DistanceRun* runs = arena.take<DistanceRun>(n + 1);
+    View2<int32_t> by_head{nullptr, stride}, by_modifier{nullptr, stride};
+    if (pairs.has_between) {
+        by_head.data = arena.take<int32_t>((n + 1) * stride);
+        by_modifier.data = arena.take<int32_t>((n + 1) * stride);
+        if (!arena.failed()) fill_between<SIZE>(nodes, arena, by_head, by_modifier);
+    }
+    if (arena.failed()) return;
+    const int64_t n_runs = list_runs(*nodes.of->plan, n, runs);
+    const ScoreUnit unit = pairs.unit;
+    for (int64_t h = 0; h <= n; ++h) {
+        fill_pairs_of_head<SIZE>(nodes, pairs, h, runs, n_runs, products, sums);
+        fill_lane_sums(sums, n + 1, scores);
+        scores[0] = scores[h] = 0;
+        if (pairs.has_between)
+            for (int64_t m = 1; m <= n; ++m)
+                if (m != h) scores[m] += by_head(h, m) + by_modifier(m, h);
+        unit.convert_all(scores, n + 1, points);
+        S* __restrict row = &out(h, 0);
+        for (int64_t m = 1; m <= n; ++m) row[m] += points[m];
+    }
+}
+
+// Add to out(0..n, 1..n) what the vectors of a sentence score pairs of its words of a kind; the diagonal is
+// undefined.
+// Cost: as many multiplications a pair as its vectors have numbers.
+template<class S>
+void add_vector_pairs(const SentenceVectors& nodes, int64_t kind, Arena& arena, View2<S> out) {
+    const VectorPairs pairs = vector_pairs(*nodes.of, kind);
+    constexpr int64_t SIZE = 128;  // of two networks, whose products are in registers
+    if (pairs.products.n1 == SIZE)
+        add_sized_pairs<SIZE>(nodes, pairs, arena, out);
+    else
+        add_sized_pairs<0>(nodes, pairs, arena, out);
 }
 
 // Subtract the best label's score of an arc from those of all. Labels that pad their number repeat the
