@@ -153,15 +153,19 @@ class DeviceParser:
         self, batch: TensorBatch, sums: Any, vectors: NodeVectors | None = None
     ) -> tuple[Tensor, ...]:
         """The scores that the decoder reads, of a batch on the device, without joint labels."""
-        arcs = self._arc_scores(batch, sums)
-        if vectors:
-            arcs += vectors.arcs()
-        if self._scored.plan.siblings is None:
+        plan = self._scored.plan
+        if vectors and not plan.guide and not plan.arcs.n_families:
+            arcs = vectors.arcs()
+        else:
+            arcs = self._arc_scores(batch, sums)
+            if vectors:
+                arcs += vectors.arcs()
+        if plan.siblings is None:
             return (arcs,)
         if self._kernels:
             siblings, ends = self._kernels.sibling_scores(batch, sums)
         else:
-            given = self._scored.plan.siblings, self._scored.features, self._scored.arcs
+            given = plan.siblings, self._scored.features, self._scored.arcs
             siblings, ends = sibling_scores(batch, *given, backend="torch")
         more = vectors.parts("sibling") if vectors else None
         if more is not None:
