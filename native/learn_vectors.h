@@ -5,6 +5,7 @@
 #pragma once
 #include "arena.h"
 #include "exact_trees.h"
+#include "pair_trees.h"
 #include "random.h"
 #include "sentence_scores.h"
 #include "vector_exp.h"
@@ -17,6 +18,7 @@ enum VectorLoss : int64_t { VECTOR_HINGE, VECTOR_CONDITIONAL, VECTOR_HEADS };
 enum VectorOptimizer : int64_t { VECTOR_ADAM, VECTOR_ADAGRAD, VECTOR_PLAIN };
 
 constexpr double LEAST_VECTOR_COEFFICIENT = 1e-5;  // an arc or label with a smaller one is left out
+constexpr int64_t MOST_GRAND_WORDS = 80;  // of a sentence whose grandparents are learned from
 
 // Scores and gradients of the pair (h, m) by one row of weights: a product of three vectors, one term
 // of each word, a constant.
@@ -73,7 +75,7 @@ struct VectorLayout {
     VectorLayout(const VectorSizes& sizes, int64_t n_buckets)
         : hidden(sizes.hidden), arc(sizes.arc), label(sizes.label), labels(sizes.n_labels),
           combinations(2 * n_buckets), betweens(sizes.n_between), first_label(0) {
-        const int64_t of_pairs[PAIR_KINDS] = {sizes.arc, sizes.sibling};
+        const int64_t of_pairs[PAIR_KINDS] = {sizes.arc, sizes.sibling, sizes.grandparent};
         for (int64_t kind = 0; kind < PAIR_KINDS; kind++) {
             pairs[kind] = {first_label, 0, {of_pairs[kind]}};
             first_label += of_pairs[kind];
@@ -296,6 +298,12 @@ struct SentencePairs {
     PairScores of[PAIR_KINDS] = {};
     View2<const double> none = {};  // (n + 1, n + 1), zeros
 
+    bool are_finite(int64_t n) const {
+        for (const PairScores& kind : of)
+            for (int64_t k = 0; kind.are_there() && k < (n + 1) * (n + 1); k++)
+                if (!(kind.scores.data[k] - kind.scores.data[k] == 0.0)) return false;
+        return true;
+    }
     FactoredSiblings<float, double> siblings() const {
         FactoredSiblings<float, double> made = {};
         made.pair = of[SIBLING_PAIRS].scores;
@@ -307,8 +315,11 @@ struct SentencePairs {
         double sum = 0.0;
         for (int64_t kind = ARC_PAIRS + 1; kind < PAIR_KINDS; kind++)
             for (int64_t m = 1; of[kind].are_there() && m <= n; m++) {
-                const int64_t other = inner_sibling_of(heads, m);
-                if (other == heads[m]) continue;
+                const int64_t h = heads[m];
+                const int64_t other = kind == SIBLING_PAIRS ? inner_sibling_of(heads, m)
+                                      : h > 0               ? heads[h]
+                                                            : h;
+                if (other == h) continue;  // there is none
                 of[kind].change(other, m) += x;
                 sum += x * of[kind].scores(other, m);
             }
@@ -392,6 +403,7 @@ private:
         for (int64_t kind = 0; kind < PAIR_KINDS; kind++) {
             const VectorPairKind& of = scorer.layout.pairs[kind];
             if (kind != ARC_PAIRS && !of.terms.size) continue;
+            if (kind == GRANDPARENT_PAIRS && n > MOST_GRAND_WORDS) continue;
             if (!pairs.of[kind].allocate(n, arena)) return false;
             const View2<double> scores = pairs.of[kind].scores;
             if (!(kind == ARC_PAIRS ? scorer.score_arcs(vectors, first, sentence, arena, scores)
@@ -482,6 +494,13 @@ private:
 
     bool find_best(View2<const double> scores, const SentencePairs& pairs, int64_t n, Arena& arena,
                    int64_t* heads) const {
+        const View2<const double> siblings = pairs.of[SIBLING_PAIRS].scores;
+        if (pairs.of[GRANDPARENT_PAIRS].are_there())
+            return pairs.are_finite(n) &&
+                   best_pair_tree<double>(scores, siblings.data ? siblings : pairs.none,
+                                          pairs.of[GRANDPARENT_PAIRS].scores, n, search.single_root,
+                                          arena, heads) &&
+                   !arena.failed();
         const int64_t decoder =
             pairs.of[SIBLING_PAIRS].are_there() ? BY_EISNER_SIBLING : search.decoder;
         const ExactTrees<double, FactoredSiblings<float, double>> trees{

@@ -54,13 +54,16 @@ struct PartProvider {
     FactoredSiblings<W, F> siblings;
     View2<const uint8_t> allowed;  // [h, m]: the arcs that a decoder may use; data NULL: all
     PartKeys keys;
+    View2<const F> grandparents;   // [g, m], added to the parts of m under any head; data NULL: none
     const W* table;
     int64_t cells;  // of the table that are in use
     bool has_labels;
     LabelParts<W, S> labels;
 
     int64_t n_labels() const { return has_labels ? labels.width : 1; }
-    bool has(int64_t kind) const { return keys.first[kind] < keys.first[kind + 1]; }
+    bool has(int64_t kind) const {
+        return keys.first[kind] < keys.first[kind + 1] || (kind == GRANDPARENT && grandparents.data);
+    }
 
     double label_score(int64_t h, int64_t m, int64_t label) const {
         return (double)labels.arcs(h, m, label);
@@ -71,6 +74,8 @@ struct PartProvider {
     F end(int64_t h, int64_t m) const { return has_siblings ? siblings.end(h, m) : (F)0; }
 
     void add_grandparents(int64_t h, int64_t m, const int32_t* heads, int64_t width, F* out) const {
+        for (int64_t q = 0; grandparents.data && h > 0 && q < width; ++q)
+            out[q] += grandparents(heads[q], m);
         visit_terms(keys, GRANDPARENT, h, m, [&](int64_t term, uint32_t key) {
             const uint32_t* of_g = keys.word(term, 0);
             const uint8_t* on_g = keys.is_on(term, 0);

@@ -130,6 +130,13 @@ SentenceScores<W> score_sentence(const Sentence& sentence, const Scorer& scorer,
     if (found.has_siblings) parts.siblings = found.siblings;
     parts.allowed = allowed;
     parts.keys = found.keys.higher;
+    parts.grandparents = {nullptr, nodes};
+    if (vectors && has_pairs(vectors->of, GRANDPARENT_PAIRS)) {
+        View2<double> pair{arena.take_zeros<double>(nodes * nodes), nodes};
+        if (arena.failed()) return found;
+        add_vector_parts<W>(*vectors, GRANDPARENT_PAIRS, 0, arena, pair);
+        parts.grandparents = pair;
+    }
     parts.table = weights;
     parts.cells = scorer.rows->rows;
     parts.has_labels = found.labels_children;

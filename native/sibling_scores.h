@@ -143,18 +143,19 @@ void fill_triple_cells(const Sentence& sentence, const SiblingPlan& plan, const 
     siblings.middle = n;
 }
 
-// Add to pair(s, m) what the vectors of a sentence score its modifier m with the inner sibling s.
+// Add to pair(i, m), i >= first, what the vectors of a sentence score pairs of its words of a kind.
 template <class W>
-void add_vector_siblings(const SentenceVectors& vectors, Arena& arena, View2<double> pair) {
+void add_vector_parts(const SentenceVectors& vectors, int64_t kind, int64_t first, Arena& arena,
+                      View2<double> pair) {
     const int64_t n = vectors.n, nodes = n + 1;
     const ArenaMark mark(arena);
     View2<Sum<W>> scores{arena.take_zeros<Sum<W>>(nodes * nodes), nodes};
     if (arena.failed()) return;
-    add_vector_pairs(vectors, SIBLING_PAIRS, arena, scores);
+    add_vector_pairs(vectors, kind, arena, scores);
     if (arena.failed()) return;
-    for (int64_t s = 1; s <= n; ++s)
+    for (int64_t i = first; i <= n; ++i)
         for (int64_t m = 1; m <= n; ++m)
-            if (s != m) pair(s, m) += scores(s, m);
+            if (i != m) pair(i, m) += scores(i, m);
 }
 
 // Score the sibling parts and ends of one sentence. vectors: of the sentence, or NULL. What is returned
@@ -180,7 +181,8 @@ FactoredSiblings<W, double> score_siblings(const Sentence& sentence, const Sibli
     memset(pair.data, 0, (size_t)nodes * sizeof(double));
     for (int64_t s = 1; s <= n; ++s)
         for (int64_t m = 0; m <= n; ++m) pair(s, m) = m > 0 ? scores(s, m) : 0;
-    if (vectors && has_pairs(vectors->of, SIBLING_PAIRS)) add_vector_siblings<W>(*vectors, arena, pair);
+    if (vectors && has_pairs(vectors->of, SIBLING_PAIRS))
+        add_vector_parts<W>(*vectors, SIBLING_PAIRS, 1, arena, pair);
     if (arena.failed()) return siblings;
     for (int64_t m = 1; m <= n; ++m) pairs.score_combinations(NO_SIBLING, m, alone + m * LINE);
     const FactoredSiblings<W, double>& t = siblings;

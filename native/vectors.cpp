@@ -26,7 +26,8 @@ GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan*
 static bool fit_tables(const VectorPlan& plan, const VectorSizes& sizes, const VectorTables& tables) {
     const int64_t most = (int64_t)1 << 16;
     if (!is_between(0, sizes.hidden, most) || !is_between(1, sizes.arc, most) ||
-        !is_between(0, sizes.sibling, most) || !is_between(0, sizes.label, most) ||
+        !is_between(0, sizes.sibling, most) || !is_between(0, sizes.grandparent, most) ||
+        !is_between(0, sizes.label, most) ||
         !is_between(0, sizes.n_labels, most) || !is_between(1, plan.n_buckets, most) ||
         sizes.n_between != plan.n_between ||
         !is_between(0, sizes.n_between, MOST_BETWEEN + 1))
@@ -66,7 +67,8 @@ GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const Vector
         !is_between(0, gradients->first_node, INT32_MAX) ||
         (search->decoder != BY_EISNER && search->decoder != BY_CHU_LIU_EDMONDS))
         return BAD_SHAPE;
-    if (sizes->sibling && (learning->loss != VECTOR_HINGE || search->decoder != BY_EISNER))
+    if ((sizes->sibling || sizes->grandparent) &&
+        (learning->loss != VECTOR_HINGE || search->decoder != BY_EISNER))
         return BAD_SHAPE;
     if (!fit_labels(*sentences, gold->labels, layout.labels)) return BAD_SHAPE;
     const int64_t nodes = learner.scorer.count_nodes();

@@ -60,13 +60,17 @@ struct VectorPairs {
     bool has_between;  // whether words in between add to it
 };
 // The kinds of pairs of words, in the order of their columns: (h, m) of an arc, (s, m) of a modifier and
-// its inner sibling.
-enum PairKind : int64_t { ARC_PAIRS, SIBLING_PAIRS, PAIR_KINDS };
+// its inner sibling, (g, m) of a modifier and the head of its head.
+enum PairKind : int64_t { ARC_PAIRS, SIBLING_PAIRS, GRANDPARENT_PAIRS, PAIR_KINDS };
 
 inline VectorPairs vector_pairs(const WordVectors& of, int64_t kind) {
     if (kind == SIBLING_PAIRS)
         return {of.arcs.n1, of.siblings, of.sibling_heads, of.sibling_modifiers, of.sibling_constants,
                 {of.sibling_multiplier, of.sibling_shift, of.sibling_unit}, false};
+    if (kind == GRANDPARENT_PAIRS)
+        return {of.arcs.n1 + of.siblings.n1, of.grandparents, of.grandparent_heads,
+                of.grandparent_modifiers, of.grandparent_constants,
+                {of.grandparent_multiplier, of.grandparent_shift, of.grandparent_unit}, false};
     return {0, of.arcs, of.arc_heads, of.arc_modifiers, of.arc_constants,
             {of.arc_multiplier, of.arc_shift, of.arc_unit}, of.plan->n_between > 0};
 }

@@ -21,6 +21,7 @@ from gpuparse.features.plan import (
     compile_plan,
 )
 from gpuparse.features.templates import PARTS, parse_set
+from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.scoring.weights import Weights, hashed_map, joint_labels
 from gpuparse.scoring.word_vectors import WordVectors, frozen
@@ -89,8 +90,8 @@ class Model:
     def draw_vectors(self) -> WordVectors:
         plan = random_plan(self.random, self.batch, [0, -1, 2, 0], 20)
         hidden = int(self.random.choice([0, 20]))
-        sibling = int(self.random.choice([0, 20]))
-        weights = random_weights(self.random, plan, hidden, 40, 7, N_LABELS, sibling=sibling)
+        further = {kind: int(self.random.choice([0, 20])) for kind in FURTHER}
+        weights = random_weights(self.random, plan, hidden, 40, 7, N_LABELS, **further)
         return frozen(weights, plan, self.batch)
 
     def kept_vectors(self) -> np.ndarray | None:
@@ -194,16 +195,16 @@ def of_vectors(random: np.random.Generator) -> dict[str, Any]:
         between_places=random.integers(-1, N_BETWEEN, int(values.max()) + 1).astype(np.int32),
     )  # fmt: skip
     hidden, arc, label = int(random.choice([0, 20])), 18, 7
-    sibling = int(random.choice([0, 9]))
-    columns = arc + sibling + label
+    further = {kind: int(random.choice([0, 9])) for kind in FURTHER}
+    columns = arc + sum(further.values()) + label
     width = 2 * (hidden or columns)
     n_dense = width + 2 * hidden * columns + 6 * (3 * arc + 1) + N_LABELS * (3 * label + 1)
-    n_dense += 6 * (3 * sibling + 1) if sibling else 0
+    n_dense += sum(6 * (3 * size + 1) for size in further.values() if size)
     n_dense += 4 * N_BETWEEN * (2 * arc + 1)
     sizes_of_vectors = SimpleNamespace(
         hidden=hidden,
         arc=arc,
-        sibling=sibling,
+        **further,
         label=label,
         n_labels=N_LABELS,
         n_between=N_BETWEEN,
@@ -223,12 +224,12 @@ def of_vectors(random: np.random.Generator) -> dict[str, Any]:
         "sizes": sizes_of_vectors,
         "tables": SimpleNamespace(table=draw(n_rows, width), dense=draw(n_dense)),
         "search": SimpleNamespace(
-            decoder=0 if sibling else int(random.integers(2)),
+            decoder=0 if any(further.values()) else int(random.integers(2)),
             single_root=bool(random.random() < 0.5), min_gain=0.0, max_iterations=1,
             granularity=1.0, class_of=None, masks=None,
         ),
         "learning": SimpleNamespace(
-            loss=0 if sibling else int(random.integers(3)), cost=1.0, label_loss=0.3,
+            loss=0 if any(further.values()) else int(random.integers(3)), cost=1.0, label_loss=0.3,
             dropout=0.3, seed=7,
         ),
         "gold": SimpleNamespace(heads=model.heads(-1), labels=model.by_token() + 1),
@@ -370,7 +371,8 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
     }  # fmt: skip
     if name in ("score_vectors_batch", "time_vectors"):
         by_name["vectors"] = model.draw_vectors()
-        by_name["kind"] = int(by_name["vectors"].scores("sibling"))
+        scored = [kind for kind in ("arc", *FURTHER) if by_name["vectors"].scores(kind)]
+        by_name["kind"] = ("arc", *FURTHER).index(scored[-1])
     if name == "learn_labels":
         by_name["weights"] = by_name["weights"].astype(np.float32)
     if name == "list_label_lines":

@@ -81,6 +81,12 @@ OF_SIBLINGS = parse_set(
     "siblings",
 )
 GUIDED = parse_set(template_set_text(arc=["h.pos m.pos"], guide=["m.pos direction"]), "guided")
+OF_GRANDPARENTS = parse_set(
+    template_set_text(arc=["h.form m.form", "h.pos m.pos"])
+    + "grandparent:\n  - templates: [g.pos m.pos]\n"
+    + VECTORS.replace("arc: 4", "arc: 4\n  grandparent: 3"),
+    "grandparents",
+)
 PRUNING = PruningConfig(threshold=0.001, max_heads=3, epochs=1, folds=2)
 TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
 
@@ -122,6 +128,7 @@ BASES = {
     "vectors, joint": Base("chu_liu_edmonds", WITH_VECTORS, JOINT, {"labels_kind": "joint"}),
     "vectors alone": Base("eisner", ALONE, ALONE),
     "vectors, siblings": Base("eisner_sibling", OF_SIBLINGS),
+    "vectors, grandparents": Base("eisner_grand_sibling", OF_GRANDPARENTS),
     "dual": Base("dual_decomposition", ALL, learned_as="grand-sibling, joint"),
     "dual, unpruned": Base("dual_decomposition", ALL, learned_as="grand-sibling"),
 }  # fmt: skip

@@ -32,6 +32,12 @@ BOTH = parse_set(template_set_text(arc=ARCS) + SECTION, "both")
 SIBLINGS = parse_set(
     template_set_text(arc=ARCS, sibling=["s.pos m.pos"]) + WITH_SIBLINGS, "siblings"
 )
+GRANDPARENTS = parse_set(
+    template_set_text(arc=ARCS, sibling=["s.pos m.pos"])
+    + "grandparent:\n  - templates: [g.pos m.pos]\n"
+    + WITH_SIBLINGS.replace("arc: 4", "arc: 4\n  grandparent: 6"),
+    "grandparents",
+)
 LABELS = parse_set(template_set_text(label=["m.form h.pos direction"]), "labels")
 KEYS = WordVectorsConfig(epochs=3, batch_size=4, learning_rate=0.02, min_count=1, dropout=0.1)
 TRAIN = treebank_of(random_sentences(5, 30, 8))
@@ -236,23 +242,38 @@ def test_what_does_not_go_together(
         check_templates(templates, labels, config_of(**keys))
 
 
-def test_siblings_count_where_templates_score_them_in_projective_trees() -> None:
-    model = learned(trainer_of(SIBLINGS, LABELS, decoder="eisner_sibling")).model(16)
+OF_KIND = {
+    "sibling": (SIBLINGS, "eisner_sibling", ("eisner", "hill_climb")),
+    "grandparent": (GRANDPARENTS, "eisner_grand_sibling", ("eisner_sibling", "dual_decomposition")),
+}
+
+
+@pytest.mark.parametrize("kind", OF_KIND)
+def test_pairs_count_where_templates_score_them_in_projective_trees(
+    kind: str, tmp_path: Path
+) -> None:
+    templates, decoder, others = OF_KIND[kind]
+    model = learned(trainer_of(templates, LABELS, decoder=decoder)).model(16)
     assert model.vectors is not None
-    assert model.vectors.siblings.any()
-    without = replace(model, vectors=model.vectors._replace(sibling_multiplier=0))
-    assert not np.array_equal(model.parse(TEST).heads, without.parse(TEST).heads)
-    for decoder in ("eisner", "hill_climb"):
-        other = learned(trainer_of(SIBLINGS, LABELS, decoder=decoder)).model(16)
-        assert other.templates.word_vectors.sibling == 0
-        assert not len(other.vectors.siblings)
+    assert model.vectors.scores(kind)
+    save_parser(model, tmp_path)
+    assert np.array_equal(load_parser(tmp_path).parse(TEST).heads, model.parse(TEST).heads)
+    shift = getattr(model.vectors, f"{kind}_shift")
+    more = replace(model, vectors=model.vectors._replace(**{f"{kind}_shift": shift - 5}))
+    assert not np.array_equal(model.parse(TEST).heads, more.parse(TEST).heads)
+    for name in others:
+        other = learned(trainer_of(templates, LABELS, decoder=name)).model(16)
+        assert getattr(other.templates.word_vectors, kind) == 0
+        assert not other.vectors.scores(kind)
 
 
-def test_siblings_of_other_sizes_or_without_templates_are_refused(tmp_path: Path) -> None:
-    model = learned(trainer_of(SIBLINGS, LABELS, decoder="eisner_sibling")).model(16)
+@pytest.mark.parametrize("kind", OF_KIND)
+def test_pairs_of_other_sizes_or_without_templates_are_refused(kind: str, tmp_path: Path) -> None:
+    templates, decoder, _ = OF_KIND[kind]
+    model = learned(trainer_of(templates, LABELS, decoder=decoder)).model(16)
     section = model.templates.word_vectors
-    for sibling in (0, 33):
-        other = replace(model.templates, word_vectors=replace(section, sibling=sibling))
+    for size in (0, 33):
+        other = replace(model.templates, word_vectors=section.of_sizes(**{kind: size}))
         save_parser(replace(model, templates=other), tmp_path)
         with pytest.raises(ModelError, match="word vectors come from another model"):
             load_parser(tmp_path)

@@ -359,7 +359,8 @@ class WordVectorsConfig:
     weight: float = _key(
         0.5,
         "number",
-        "Factor of the vectors' scores of arcs and siblings in the sum with those of templates.",
+        "Factor of the vectors' scores of arcs and siblings, and twice that of grandparents, in the"
+        " sum with those of templates.",
         above=0,
         high=100,
     )

@@ -4,13 +4,15 @@
       hidden: 192
       arc: 96
       sibling: 64
+      grandparent: 64
       label: 64
       templates: [w.form, w-1.pos, w.feats.*, between.pos]
 
 A template is one atom of role `w`: the word itself or one up to three words beside it. The rows of
 all values of a word and its window are summed; two vectors are made of the sum, that of the word
 as a head and that as a modifier, and the score of an arc or of its label is a product of two such
-vectors; so is that of a modifier and its inner sibling. `between.FIELD`, at most once, adds to the
+vectors; so are those of a modifier and its inner sibling, and of a modifier and the head of its
+head. `between.FIELD`, at most once, adds to the
 score of an arc products of both vectors with a vector of each value that words in between have. A
 value has a row if it occurred often enough in training.
 """
@@ -32,7 +34,7 @@ ROLE = "w"
 _BETWEEN = "between."
 DISTANCE = (1, 2, 3, 4, 5, 7, 10, 20)  # upper ends of the distance buckets, if none are given
 MAX_ENDS = 15  # distance buckets, but the last
-FURTHER = ("sibling",)
+FURTHER = ("sibling", "grandparent")
 """Kinds of parts that are scored by a pair of words beside arcs, as `gpuparse.parts` names them."""
 # The least and most numbers of a vector; products of 8-bit numbers are summed in 32 bits.
 _SIZES = {
@@ -50,6 +52,7 @@ class VectorTemplates:
     arc, label: numbers of the vectors that score arcs, and labels of arcs; label 0: not scored.
     distance: the upper ends, in words, of the distance buckets.
     sibling: numbers of the vectors that score a modifier and its inner sibling; 0: not scored.
+    grandparent: the same of a modifier and the head of its head.
     between: the field of the words in between that is looked at; None: they are not.
     """
 
@@ -59,6 +62,7 @@ class VectorTemplates:
     label: int
     distance: tuple[int, ...] = DISTANCE
     sibling: int = 0
+    grandparent: int = 0
     between: str | None = None
 
     def fields(self) -> set[str]:

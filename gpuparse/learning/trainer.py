@@ -54,6 +54,7 @@ from gpuparse.scoring.pruning import Arcs, all_cells
 from gpuparse.scoring.weights import JointLabels, hashed_map, whole_weights
 from gpuparse.scoring.word_vectors import POINTS, WordVectors, frozen
 
+GRANDPARENT_SHARE = 0.5  # of the vectors' scores; templates have two kinds of parts with one
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 _DRAWN_FOR = {"arcs": 0, "labels": 1, "vectors": 3}  # what orders are drawn for; 2: mixing
 
@@ -378,6 +379,8 @@ class Trainer:
             weight = keys.weight if self._arcs.arc else 1.0
             label_weight = keys.label_weight if self._labels and self._labels.label else 1.0
             templates, weights = self._vectors.result()
+            share = np.float32(GRANDPARENT_SHARE)
+            weights = weights._replace(grandparents=weights.grandparents * share)
             made = frozen(weights, self._vector_plan, self.gold.batch)
             self._frozen = done, templates, made.with_units(weight, label_weight)
         return self._frozen[1:]

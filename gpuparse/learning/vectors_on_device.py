@@ -24,6 +24,7 @@ from gpuparse.inference.distributions import (
 )
 from gpuparse.learning.stages.vectors import (
     LOSSES,
+    MOST_GRAND_WORDS,
     OPTIMIZERS,
     PASSIVE_AGGRESSIVE,
     VectorLearning,
@@ -90,6 +91,12 @@ class TorchVectorEngine:
         }
         self._mean = {name: torch.zeros_like(array) for name, array in self._weights.items()}
 
+    @property
+    def _axes(self) -> int:
+        """Of nodes, that the largest array of scores has."""
+        sizes = self._task.sizes
+        return 4 if sizes.grandparent else 3 if sizes.sibling else 2
+
     def _trees(
         self, scores: Tensor, parts: Mapping[str, Tensor], lengths: Tensor
     ) -> TreeDistribution:
@@ -139,7 +146,7 @@ class TorchVectorEngine:
         dense = self._weights["dense"].clone().requires_grad_()
         sums = (self._summed(rows) * scale).requires_grad_()
         first, wrong, loss = 0, 0, 0.0
-        for part in _runs(mini, 3 if any(self._task.sizes.of_pairs[1:]) else 2):
+        for part in _runs(mini, self._axes):
             count = int((part.lengths + 1).sum())
             found = self._go_back(part, sums[first : first + count], dense, learning)
             wrong, loss, first = wrong + found[0], loss + found[1], first + count
@@ -193,7 +200,7 @@ class TorchVectorEngine:
         parts, first = {}, sizes.arc
         for kind, size, rows in zip(FURTHER, sizes.of_pairs[1:], further, strict=True):
             columns, first = slice(first, first + size), first + size
-            if size:
+            if size and not (kind == "grandparent" and part.n_nodes > MOST_GRAND_WORDS + 1):
                 pairs = self._scores_of_pairs(u[..., columns], v[..., columns], rows)
                 parts[kind] = parts_of_pairs(kind, pairs)
         gold_heads = of_words(gold.heads)

@@ -116,21 +116,29 @@ def score_batch(batch: TensorBatch, scorer: Scorer, allowed: Tensor | None = Non
         if more is not None:
             scores.parts["sibling"] += more
     if plan.higher:
-        _add_higher(scores, is_arc, scorer, given)
+        grandparents = nodes.parts("grandparent", not table.is_integer) if nodes else None
+        _add_higher(scores, is_arc, scorer, given, grandparents)
     return scores
 
 
 def _add_higher(
-    scores: TreeScores, is_arc: Tensor, scorer: Scorer, given: tuple[FeatureMap, Weights]
+    scores: TreeScores,
+    is_arc: Tensor,
+    scorer: Scorer,
+    given: tuple[FeatureMap, Weights],
+    grandparents: Tensor | None,
 ) -> None:
-    """Add the scores of parts of three and four words."""
+    """Add the scores of parts of three and four words; grandparents: those of word vectors."""
     plan, joint, batch = scorer.plan.higher, scorer.joint, scores.batch
     assert plan is not None
     for number, (kind, name) in enumerate(_PART_OF.items()):
         if has_templates(plan, number):
             dense = dense_higher_scores(kind, is_arc, batch, plan, *given)[..., 0]
+            if kind == "grandparent" and grandparents is not None:
+                dense = dense + grandparents
             if plan.only_last and name.startswith("grand"):
-                name, dense = "outermost", dense if dense.dim() == 5 else dense.unsqueeze(3)
+                of_five = dense if dense.dim() == 5 else dense.unsqueeze(3)
+                name, dense = "outermost", of_five.expand(*of_five.shape[:3], *is_arc.shape[1:])
             scores.parts[name] = scores.parts.get(name, 0) + dense
     if joint is None or joint.higher is None:
         return

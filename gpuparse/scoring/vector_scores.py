@@ -70,8 +70,9 @@ def vector_pair_scores(
 
     Args: as in `vector_arc_scores`; kind: one of FURTHER, which the vectors score.
     Returns: (B, N, N): of "sibling", [b, s, m] is the modifier m with the inner sibling s, of any
-        head; types and equality as in `vector_arc_scores`. Column 0, the diagonal, padding and of
-        siblings row 0 hold nothing of use.
+        head; of "grandparent", [b, g, m] that with g as the head of its head. Types and equality as
+        in `vector_arc_scores`. Column 0, the diagonal, padding and of siblings row 0 hold nothing
+        of use.
     Raises: ScoreError: the vectors do not score that kind.
     Cost: a multiplication for each pair and column of the kind, beside the words' vectors.
     Source: as `vector_arc_scores`; differs: pairs of words that are no arcs.
@@ -292,11 +293,13 @@ class SentenceVectors(NodeVectors):
 def parts_of_pairs(kind: str, pairs: Tensor) -> Tensor:
     """(B, N, N, N) scores [b, h, m, i] of parts of a further kind by those of pairs (B, N, N).
 
-    pairs: [b, i, m], the same under every head; 0 without an inner sibling, i = h. Cells of no part
-    hold nothing of use.
+    pairs: [b, i, m], the same under every head; 0 without an inner sibling, i = h, or without a
+    grandparent, h = 0. Cells of no part hold nothing of use.
     """
     nodes = torch.arange(pairs.shape[1], device=pairs.device)
-    return pairs.transpose(1, 2).unsqueeze(1).masked_fill(nodes == nodes.view(-1, 1, 1), 0.0)
+    h = nodes.view(-1, 1, 1)
+    is_none = nodes == h if kind == "sibling" else h == 0
+    return pairs.transpose(1, 2).unsqueeze(1).masked_fill(is_none, 0.0)
 
 
 def values_in_between(plan: VectorPlan, values: Tensor, places: Tensor) -> Tensor:

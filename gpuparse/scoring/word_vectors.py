@@ -13,7 +13,8 @@ second word in between with a value, and of that value, each such z adds once
     sum_k between_heads[z, k] u_k + sum_k between_modifiers[z, k] v_k + between_constants[z]
 
 A modifier and its inner sibling, on the same side of a head, are scored as arcs are, but for words
-in between, by columns of their own: the sibling's of u, the modifier's of v.
+in between, by columns of their own: the sibling's of u, the modifier's of v. So are a modifier and
+the head of its head, its grandparent, whose columns are those of u.
 
 Labels have further columns of the vectors, and numbers of the label in place of those of c. The
 score of the arc's best label is subtracted from those of all: labels are learned for gold arcs
@@ -77,9 +78,9 @@ _PERCENTILE = 99.9  # of the numbers at nodes; larger ones are cut to the end of
 class VectorWeights(NamedTuple):
     """Word vectors as learned, float32: R rows, H hidden numbers a role, Q numbers a vector.
 
-    Of Q the first P score arcs, the next PS siblings, the last PL labels: in the order of KINDS.
+    Of Q the first P score arcs, PS siblings, PG grandparents, PL labels: in the order of KINDS.
     H = 0: no hidden layer, and the width W of a row is 2 Q instead of 2 H; its first half is of the
-    head. C: combinations, direction * buckets + bucket. Without siblings there are no rows of them.
+    head. C: combinations, direction * buckets + bucket. What is not scored has no rows.
     """
 
     table: np.ndarray  # (R, W)
@@ -88,6 +89,7 @@ class VectorWeights(NamedTuple):
     modifiers: np.ndarray  # (H, Q)
     arcs: np.ndarray  # (C, 3 P + 1): of products, of heads, of modifiers, constant
     siblings: np.ndarray  # (C, 3 PS + 1)
+    grandparents: np.ndarray  # (C, 3 PG + 1)
     labels: np.ndarray  # (L, 3 PL + 1)
     # (2 OCCURRENCES T, 2 P + 1), (direction * OCCURRENCES + occurrence) * T + value: of heads, of
     # modifiers, constant
@@ -100,7 +102,7 @@ class VectorWeights(NamedTuple):
 
     @property
     def sizes(self) -> list[int]:
-        """Columns of each kind of scores: P, PS, PL."""
+        """Columns of each kind of scores: P, PS, PG, PL."""
         return [(array.shape[1] - 1) // 3 for array in self.scored]
 
     @property
@@ -154,9 +156,10 @@ def merged(networks: Sequence[VectorWeights]) -> VectorWeights:
 class WordVectors(NamedTuple):
     """Word vectors as whole numbers: the struct of native/api/vectors.h.
 
-    Sizes are those of `VectorWeights`, H, P, PS and PL rounded up to multiples of BLOCK,
-    Q = P + PS + PL, and L to one of LABEL_LANES; numbers beyond are 0, and labels beyond repeat the
-    first. Without labels PL and L are 0. Without siblings PS is 0, and their arrays have no rows.
+    Sizes are those of `VectorWeights`, H, P, PS, PG and PL rounded up to multiples of BLOCK,
+    Q = P + PS + PG + PL, and L to one of LABEL_LANES; numbers beyond are 0, and labels beyond
+    repeat the first. Without labels PL and L are 0. Without siblings PS is 0, and their arrays have
+    no rows; so it is with grandparents and PG.
     """
 
     plan: VectorPlan
@@ -177,6 +180,10 @@ class WordVectors(NamedTuple):
     sibling_heads: np.ndarray  # (C, PS) int16
     sibling_modifiers: np.ndarray  # (C, PS) int16
     sibling_constants: np.ndarray  # (C,) int32
+    grandparents: np.ndarray  # (C, PG) int8
+    grandparent_heads: np.ndarray  # (C, PG) int16
+    grandparent_modifiers: np.ndarray  # (C, PG) int16
+    grandparent_constants: np.ndarray  # (C,) int32
     between_heads: np.ndarray  # (2 OCCURRENCES T, P) int16
     between_modifiers: np.ndarray  # the same
     between_constants: np.ndarray  # (2 OCCURRENCES T,) int32
@@ -192,13 +199,16 @@ class WordVectors(NamedTuple):
     sibling_multiplier: int
     sibling_shift: int
     sibling_unit: float
+    grandparent_multiplier: int
+    grandparent_shift: int
+    grandparent_unit: float
     label_multiplier: int
     label_shift: int
     label_unit: float
 
     @property
     def sizes(self) -> list[int]:
-        """Columns of each kind of scores: P, PS, PL."""
+        """Columns of each kind of scores: P, PS, PG, PL."""
         return [
             2 * len(self.labels) if kind == "label" else getattr(self, TERMS[kind][0]).shape[1]
             for kind in KINDS

@@ -22,7 +22,7 @@ struct VectorPlan {
 
 // Word vectors as whole numbers; see gpuparse/scoring/word_vectors.py, which says what they mean and
 // proves that no sum has more than 32 bits. Without labels label_constants has no numbers, and without
-// siblings the arrays of these.
+// siblings or grandparents the arrays of these.
 struct WordVectors {
     const VectorPlan* plan;
     i8_2 table;
@@ -42,6 +42,10 @@ struct WordVectors {
     i16_2 sibling_heads;
     i16_2 sibling_modifiers;
     i32_1 sibling_constants;
+    i8_2 grandparents;
+    i16_2 grandparent_heads;
+    i16_2 grandparent_modifiers;
+    i32_1 grandparent_constants;
     i16_2 between_heads;
     i16_2 between_modifiers;
     i32_1 between_constants;
@@ -55,6 +59,9 @@ struct WordVectors {
     int64_t sibling_multiplier;
     int64_t sibling_shift;
     double sibling_unit;
+    int64_t grandparent_multiplier;
+    int64_t grandparent_shift;
+    double grandparent_unit;
     int64_t label_multiplier;
     int64_t label_shift;
     double label_unit;
@@ -64,12 +71,13 @@ struct WordVectors {
 GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan* plan,
     out_i32_2 found);
 
-// Sizes of vectors that are learned: of the hidden layer, 0 for none, and of what arcs, siblings (0: not
-// scored) and labels are scored with; labels; values of words in between.
+// Sizes of vectors that are learned: of the hidden layer, 0 for none, and of what arcs, siblings,
+// grandparents (0: not scored) and labels are scored with; labels; values of words in between.
 struct VectorSizes {
     int64_t hidden;
     int64_t arc;
     int64_t sibling;
+    int64_t grandparent;
     int64_t label;
     int64_t n_labels;
     int64_t n_between;
@@ -77,15 +85,16 @@ struct VectorSizes {
 
 // Weights that are learned: table (rows, width), and in one array what all words share: bias (width,),
 // heads and modifiers (hidden, columns), pairs (2 n_buckets, 3 arc + 1), siblings (2 n_buckets,
-// 3 sibling + 1) unless sibling is 0, labels (n_labels, 3 label + 1), words in between (4 n_between,
-// 2 arc + 1). columns: arc + sibling + label; width: 2 hidden, or 2 columns without a hidden layer.
+// 3 sibling + 1) unless sibling is 0, grandparents likewise, labels (n_labels, 3 label + 1), words in
+// between (4 n_between, 2 arc + 1). columns: arc + sibling + grandparent + label; width: 2 hidden, or
+// 2 columns without a hidden layer.
 struct VectorTables {
     f32_2 table;
     f32_1 dense;
 };
 
 // What is learned. loss: 0 structured hinge, 1 conditional likelihood, 2 likelihood of each head alone,
-// of which siblings are learned by the first, with projective trees;
+// of which siblings and grandparents are learned by the first, with projective trees;
 // cost: what a wrong head adds to a score in search; label_loss: the weight of the likelihood of labels;
 // dropout: the probability that a row of a node does not count; seed: of what is dropped.
 struct VectorLearning {
@@ -161,6 +170,7 @@ GPUPARSE(int64_t) time_vectors(const Sentences* sentences, const WordVectors* ve
 GPUPARSE(int64_t) time_machine(i8_1 memory, int64_t rounds, out_f64_1 per_second);
 
 // What word vectors add to the scores of arcs, (B, N, N), [b, h, m], as `score_arcs_batch`: in points
-// for float64, in units of cost for float32; kind: or to those of another kind of pairs, 1: siblings.
+// for float64, in units of cost for float32; kind: or to those of another kind of pairs, 1: siblings,
+// 2: grandparents.
 GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVectors* vectors,
     int64_t kind, out_any_3 pairs);

@@ -44,7 +44,7 @@ def test_a_shipped_section_stands_beside_other_templates():
     assert templates.arc == load_templates("mcdonald-2005").arc
     assert templates.word_vectors == load_templates("vectors").word_vectors
     assert templates.word_vectors.sibling > 0
-    alone = replace(templates.word_vectors, sibling=0)  # no template scores siblings
+    alone = replace(templates.word_vectors, sibling=0, grandparent=0)  # no template scores them
     assert templates.first_order() == replace(templates, word_vectors=alone)
     with pytest.raises(ConfigError, match="a shipped set that has word_vectors"):
         parse_set("word_vectors: labels", "set")
@@ -72,7 +72,7 @@ def test_attributes_are_written_out_once():
         (
             "label: 2",
             "labels: 2",
-            "has the keys templates, hidden, arc, sibling, label and distance",
+            "has the keys templates, hidden, arc, sibling, grandparent, label and distance",
         ),
         ("[w.pos, w-1.form, w.feats.*]", "w.pos", "a list of templates"),
         ("[w.pos, w-1.form, w.feats.*]", "[]", "a list of templates"),

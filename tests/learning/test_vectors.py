@@ -1,5 +1,6 @@
 """Learning of word vectors: gradients, native code against torch, states, threads."""
 
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from gpuparse.data.conll import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies, column_ids
 from gpuparse.errors import ConfigError, NoTreeError
 from gpuparse.features.word_vectors import (
+    FURTHER,
     VectorPlan,
     VectorTemplates,
     compile_vectors,
@@ -23,6 +25,7 @@ from gpuparse.inference import eisner
 from gpuparse.learning.stages import vectors
 from gpuparse.learning.stages.vectors import (
     LOSSES,
+    MOST_GRAND_WORDS,
     OPTIMIZERS,
     VectorGold,
     VectorLearning,
@@ -33,7 +36,10 @@ from gpuparse.learning.stages.vectors import (
 )
 from gpuparse.learning.vectors_on_device import TorchVectorEngine, kept_values, rows_of
 from gpuparse.scoring.native import sentences_of
-from tests.samples import random_sentences, treebank_of
+from gpuparse.scoring.word_vectors import VectorWeights
+from tests.oracles.brute_force import all_trees, parts_of
+from tests.samples import random_sentence, random_sentences, treebank_of
+from tests.vectors import float_pairs, float_scores
 
 ATOMS = ["w.form", "w.pos", "w-1.pos", "w+2.form", "w.lemma", "w.lower[-2:]", "between.pos"]
 DECODERS = ["eisner", "chu_liu_edmonds"]
@@ -43,17 +49,18 @@ class Sample:
     """A small treebank with templates of some sizes."""
 
     def __init__(
-        self, *, hidden: int = 20, arc: int = 18, label: int = 7, sibling: int = 0,
-        n_sentences: int = 12, partial: bool = False,
+        self, *, hidden: int = 20, arc: int = 18, label: int = 7, n_sentences: int = 12,
+        longest: int = 9, partial: bool = False, sentences: Any = None, **further: int,
     ) -> None:  # fmt: skip
-        self.treebank: Treebank = treebank_of(random_sentences(3, n_sentences, 9))
+        sentences = sentences or random_sentences(3, n_sentences, longest)
+        self.treebank: Treebank = treebank_of(sentences)
         self.templates: VectorTemplates = parse_vectors(
             {
                 "templates": ATOMS,
                 "hidden": hidden,
                 "arc": arc,
                 "label": label,
-                "sibling": sibling,
+                **further,
                 "distance": [1, 2, 4],
             }
         )
@@ -130,8 +137,11 @@ CASES = [
     for sizes in ({}, {"hidden": 0}, {"partial": True}, {"hidden": 16, "arc": 32, "label": 16})
 ] + [
     ("hinge", "eisner", sizes)
-    for sizes in ({"sibling": 9}, {"sibling": 32, "hidden": 0}, {"sibling": 9, "partial": True})
-]
+    for sizes in (
+        {"sibling": 9}, {"sibling": 32, "hidden": 0}, {"sibling": 9, "partial": True},
+        {"grandparent": 9}, {"sibling": 5, "grandparent": 9, "partial": True},
+    )
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("loss", "decoder", "options"), CASES)
@@ -161,6 +171,57 @@ def test_gradients_are_the_differences_of_the_loss(
             assert float((gradient * direction).sum()) == pytest.approx(expected, rel=0.01)
 
 
+def tree_value(tree: np.ndarray, arcs: np.ndarray, pairs: dict[str, np.ndarray]) -> float:
+    """The score of a tree by its arcs and the further kinds of pairs."""
+    total = 0.0
+    for h, m, s in parts_of(tree):
+        total += arcs[h, m]
+        if "sibling" in pairs and s != h:
+            total += pairs["sibling"][s, m]
+        if "grandparent" in pairs and h > 0:
+            total += pairs["grandparent"][tree[h], m]
+    return total
+
+
+@pytest.mark.parametrize("single_root", [False, True])
+@pytest.mark.parametrize(
+    "further", [{"sibling": 9}, {"grandparent": 9}, {"sibling": 5, "grandparent": 9}]
+)
+def test_the_hinge_is_that_of_the_best_of_all_trees(
+    further: dict[str, int], single_root: bool
+) -> None:
+    sample = Sample(longest=5, n_sentences=20, **further)
+    task, tables = sample.task("eisner", single_root=single_root), sample.weights()
+    counts, *_ = gradients_of(sample, task, tables, VectorLearning(0, 0.7, 0.0, 0.0, 1))
+    weights = VectorWeights(tables.table, *task.sizes.parts(tables.dense))
+    loss = 0.0
+    for b, n in enumerate(sample.batch.lengths.tolist()):
+        arcs, _ = float_scores(weights, sample.plan, sample.batch, b)
+        pairs = {kind: float_pairs(kind, weights, sample.plan, sample.batch, b) for kind in further}
+        gold = sample.gold.heads[sample.batch.starts[b] + np.arange(n + 1)]
+
+        harder = arcs + 0.7 * (np.arange(n + 1)[:, None] != gold)
+        trees = all_trees(n, projective=True, single_root=single_root)
+        loss += max(tree_value(tree, harder, pairs) for tree in trees)
+        loss -= tree_value(gold, arcs, pairs)
+    assert counts[1] == pytest.approx(loss, rel=1e-5)
+    assert counts[0] > 0
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_grandparents_of_long_sentences_are_not_learned(device: str | None) -> None:
+    """All that is scored of one sentence more than the longest are its arcs."""
+    changed = {}
+    for n in (MOST_GRAND_WORDS, MOST_GRAND_WORDS + 1):
+        sample = Sample(grandparent=6, label=0, sentences=[random_sentence(Random(n), n)])
+        stage = sample.stage(device=device, config={"epochs": 1})
+        *_, before, _, _ = stage.sizes.parts(initial_weights(stage.sizes, 0).dense)
+        learned(stage, 1)
+        after = stage.result()[1].grandparents
+        changed[n] = not np.array_equal(before, after)
+    assert changed == {MOST_GRAND_WORDS: True, MOST_GRAND_WORDS + 1: False}
+
+
 @pytest.mark.parametrize(("loss", "decoder", "options"), CASES)
 def test_native_code_has_the_gradients_of_torch(
     loss: str, decoder: str, options: dict[str, Any]
@@ -184,9 +245,11 @@ def test_native_code_has_the_gradients_of_torch(
     assert sums == pytest.approx(of_sums.numpy(), rel=1e-3, abs=1e-3)
 
 
-@pytest.mark.parametrize("sibling", [0, 9])
-def test_training_learns_the_treebank_and_torch_learns_as_native_code_does(sibling: int) -> None:
-    sample = Sample(sibling=sibling)
+@pytest.mark.parametrize("further", [{}, {"sibling": 9}, {"sibling": 9, "grandparent": 7}])
+def test_training_learns_the_treebank_and_torch_learns_as_native_code_does(
+    further: dict[str, int],
+) -> None:
+    sample = Sample(**further)
     native_stage, in_torch = sample.stage(), sample.stage(device="cpu")
     wrong = learned(native_stage, 2)
     assert learned(in_torch, 2) == pytest.approx(wrong, abs=2)
@@ -200,7 +263,7 @@ def test_training_learns_the_treebank_and_torch_learns_as_native_code_does(sibli
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_threads_change_no_byte(optimizer: str) -> None:
-    sample = Sample(hidden=0, sibling=5)
+    sample = Sample(hidden=0, sibling=5, grandparent=5)
     config = {"optimizer": optimizer}
     found = [sample.stage(config=config, threads=threads) for threads in (1, 3)]
     for stage in found:
@@ -337,9 +400,10 @@ def test_passive_aggressive_steps_in_torch_are_the_native_ones() -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES[1:])
-def test_siblings_are_learned_by_the_hinge_alone(loss: str) -> None:
-    with pytest.raises(ConfigError, match="siblings are learned by hinge"):
-        Sample(sibling=9).stage(config={"loss": loss})
+@pytest.mark.parametrize("kind", FURTHER)
+def test_further_pairs_are_learned_by_the_hinge_alone(kind: str, loss: str) -> None:
+    with pytest.raises(ConfigError, match=f"{kind}s are learned by hinge"):
+        Sample(**{kind: 9}).stage(config={"loss": loss})
 
 
 def test_passive_aggressive_steps_need_scores_that_are_linear_in_factors() -> None:

@@ -266,9 +266,18 @@ def test_native_and_plain_parsing_are_equal(dtype: type, decoder: str, alone: bo
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16])
-@pytest.mark.parametrize("decoder", ["eisner_sibling", "hill_climb", "eisner_grand_sibling"])
-def test_native_and_plain_search_add_the_scores_of_siblings(dtype: type, decoder: str) -> None:
-    batch, vectors = sample_vectors(20, 18, 6, sibling=12)
+@pytest.mark.parametrize(
+    ("decoder", "kind"),
+    [
+        ("eisner_sibling", "sibling"), ("hill_climb", "sibling"),
+        ("eisner_grand_sibling", "sibling"), ("eisner_grand_sibling", "grandparent"),
+        ("eisner_tri_sibling", "grandparent"),
+    ],
+)  # fmt: skip
+def test_native_and_plain_search_add_the_scores_of_pairs(
+    dtype: type, decoder: str, kind: str
+) -> None:
+    batch, vectors = sample_vectors(20, 18, 6, **{kind: 12})
     vectors = vectors.with_points(60.0, 1.0)  # about as large as the weights of templates
     _, vocabularies, _ = sample_batch()
     random = np.random.default_rng(6)
@@ -276,6 +285,7 @@ def test_native_and_plain_search_add_the_scores_of_siblings(dtype: type, decoder
         arc=["h.pos m.pos distance"], sibling=["s.pos m.pos", "h.pos s.pos m.pos"]
     )
     text += "grandparent:\n  - templates: [g.pos m.pos]\n"
+    text += "tri_sibling:\n  - templates: [t.pos m.pos]\n"
     templates = parse_set(text, "set").expanded(set())
     templates = templates.only(DECODERS[decoder].parts)
     is_higher = DECODERS[decoder].is_higher_order
@@ -286,7 +296,10 @@ def test_native_and_plain_search_add_the_scores_of_siblings(dtype: type, decoder
     options = {"single_root": False, "min_gain": 0.5}
     search = make_search(decoder, **options)
     found = {}
-    for name, given in (("with", vectors), ("without", vectors._replace(sibling_multiplier=0))):
+    for name, given in (
+        ("with", vectors),
+        ("without", vectors._replace(**{f"{kind}_multiplier": 0})),
+    ):
         scorer = make_scorer(plan, weights, features.rows, None, given)
         found[name], plain = (np.full(batch.values.shape[1], -1, np.int64) for _ in range(2))
         trees = found[name]
@@ -363,6 +376,10 @@ def test_labels_of_trees_and_graphs(dtype: type, n_labels: int) -> None:
         ("sibling_constants", lambda a: np.full_like(a, 1 << 30), "sums of products"),
         ("sibling_shift", lambda _: 63, "sibling scores have a multiplier"),
         ("sibling_unit", lambda _: -1.0, "sibling_unit"),
+        ("grandparents", lambda a: a[:, 0], "not enough values"),
+        ("grandparent_heads", lambda a: a[:-1].copy(), "grandparent_heads has another type or"),
+        ("grandparent_modifiers", lambda a: np.full_like(a, -32767), "products are too large"),
+        ("grandparent_multiplier", lambda _: -1, "grandparent scores have a multiplier"),
         (
             "plan",
             lambda p: p._replace(places=np.full_like(p.places, 30)),
@@ -371,7 +388,7 @@ def test_labels_of_trees_and_graphs(dtype: type, n_labels: int) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(name, change, message) -> None:
-    _, vectors = sample_vectors(64, 33, 40, sibling=12)
+    _, vectors = sample_vectors(64, 33, 40, sibling=12, grandparent=3)
     with pytest.raises(ValueError, match=message):
         check_vectors(vectors._replace(**{name: change(getattr(vectors, name))}))
 

@@ -29,6 +29,7 @@ SLICE = 256  # sentences between two events
 PASSIVE_AGGRESSIVE = "passive-aggressive"
 LOSSES = ("hinge", "conditional", "heads")  # by their numbers in native/learn_vectors.h
 OPTIMIZERS = ("adam", "adagrad", PASSIVE_AGGRESSIVE)
+MOST_GRAND_WORDS = 80  # of a sentence whose grandparents are learned from: trees cost n^4
 LAST_RATE = 0.1  # of the first one, which falls in a line
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.99  # of the moments of Adam
 SNAPSHOTS = 4  # an epoch in the second half of training, whose mean is the result
@@ -41,6 +42,7 @@ class VectorSizes(NamedTuple):
     hidden: int
     arc: int
     sibling: int
+    grandparent: int
     label: int
     n_labels: int
     n_between: int
