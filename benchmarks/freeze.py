@@ -105,6 +105,15 @@ CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
         ["decoder=eisner_sibling", "features=extended-vectors", *JOINT, *FEW_EPOCHS],
         (["--probabilities"],),
     ),
+    "vectors-grand-sibling": (
+        [
+            "decoder=eisner_grand_sibling",
+            "features=grandparents.yaml",
+            *SMALL_PRUNING,
+            *FEW_EPOCHS,
+        ],
+        (),
+    ),
 }
 BASE = """\
 output: model
@@ -117,6 +126,19 @@ weights: {bits: 16}
 threads: 1
 device: cpu
 """
+GRANDPARENTS = """\
+name: grandparents
+arc: third-order
+sibling: third-order
+grandparent: third-order
+word_vectors:
+  hidden: 32
+  arc: 32
+  sibling: 16
+  grandparent: 16
+  label: 16
+  templates: [w.form, w.pos, w-1.pos, w+1.pos]
+"""
 TREEBANKS = """
 import sys
 from gpuparse.data.synthetic import generate
@@ -126,11 +148,12 @@ for name, count, seed in (("treebank.conllu", 150, 1), ("input.conllu", 60, 2)):
 
 
 def prepare(folder: Path, code: Path) -> None:
-    """Write the treebanks and the config that all cases start from."""
+    """Write the treebanks, a set of templates and the config that all cases start from."""
     subprocess.run(
         [sys.executable, "-c", TREEBANKS], cwd=folder, env=_environment(code), check=True
     )
     (folder / "base.yaml").write_text(BASE)
+    (folder / "grandparents.yaml").write_text(GRANDPARENTS)
     lines = (folder / "input.conllu").read_text().splitlines(keepends=True)
     known = [_with_some_heads(line, number) for number, line in enumerate(lines)]
     (folder / "known.conllu").write_text("".join(known))
