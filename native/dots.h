@@ -130,6 +130,25 @@ inline void fill_lane_sums(const int32_t* vectors, int64_t count, int32_t* sums)
     }
 }
 
+// The largest lane.
+inline int32_t largest_lane(Sums sums) {
+    const auto larger = [](auto a, auto b) { return a > b ? a : b; };
+#if defined(__AVX512F__)
+    typedef int32_t Eight __attribute__((vector_size(32)));
+    const Eight both = larger(__builtin_shufflevector(sums, sums, 0, 1, 2, 3, 4, 5, 6, 7),
+                              __builtin_shufflevector(sums, sums, 8, 9, 10, 11, 12, 13, 14, 15));
+#else
+    const Sums both = sums;
+#endif
+#if defined(__AVX__)
+    const Four four = larger(__builtin_shufflevector(both, both, 0, 1, 2, 3),
+                             __builtin_shufflevector(both, both, 4, 5, 6, 7));
+#else
+    const Four four = both;
+#endif
+    return larger(larger(four[0], four[1]), larger(four[2], four[3]));
+}
+
 // The bytes from an address on, as many as a vector has words.
 inline Words widen(const int8_t* from) {
 #if defined(__AVX512BW__)

@@ -15,6 +15,7 @@ enum LabelRole : int64_t {
     OF_HEAD, OF_MODIFIER, OF_GRANDPARENT, OF_BEFORE, OF_AFTER, OF_LEFTMOST, OF_RIGHTMOST, OF_OTHER,
     LABEL_ROLES
 };
+constexpr int64_t ARCS_SCORED = 64;  // by word vectors together, at least
 constexpr int64_t NO_NODE = -1;  // node of a role that a tree does not fill
 constexpr int32_t NO_NODE_VALUE = 3;  // value read there: that of the edge after the last word
 
@@ -101,24 +102,43 @@ bool arcs_fit(const Sentences& sentences, const LabelPlan& plan, const Weights& 
     return true;
 }
 
-// Call visit(sentence, a, nodes) for every arc of finished trees, or of graphs if there are any, with the
-// nodes of all roles. a: the token of a tree's word, the number of a graph's arc. heads: by token.
-// Returns OK or NO_MEMORY.
+// The arcs of finished trees, or of graphs if there are any. heads: by token.
+struct TreeArcs {
+    const i64_1& heads;
+    const GraphHeads* graphs;
+
+    // Call visit(h, a) for every arc into a token's word. a: the token in a tree, the number of the arc in a
+    // graph.
+    template<class Visit>
+    void for_heads(int64_t token, Visit visit) const {
+        if (!graphs) return visit(heads.data[token], token);
+        for (int64_t a = graphs->starts.data[token]; a < graphs->starts.data[token + 1]; ++a)
+            visit(graphs->heads.data[a], a);
+    }
+
+    // Heads of the word that has most.
+    int64_t most_heads() const {
+        int64_t most = 1;
+        for (int64_t token = 0; graphs && token < heads.n0; ++token) {
+            const int64_t count = graphs->starts.data[token + 1] - graphs->starts.data[token];
+            most = count > most ? count : most;
+        }
+        return most;
+    }
+};
+
+// Call visit(sentence, a, nodes) for every arc, with the nodes of all roles. Returns OK or NO_MEMORY.
 template<class Visit>
-int64_t for_arcs(const Sentences& sentences, const i64_1& heads, const GraphHeads* graphs, Visit visit) {
+int64_t for_arcs(const Sentences& sentences, const TreeArcs& arcs, Visit visit) {
     const int64_t result = for_sentences(sentences, [&](const Sentence& sentence, Arena& arena) {
-        const int64_t* of_words = heads.data + sentence.start;
+        const int64_t* of_words = arcs.heads.data + sentence.start;
         LabelPositions positions;
         if (!positions.fill(of_words, sentence.n, arena)) return false;
-        for (int64_t m = 1; m <= sentence.n; ++m) {
-            const int64_t token = sentence.start + m;
-            if (!graphs) visit(sentence, token, positions.of(m));
-            for (int64_t a = graphs ? graphs->starts.data[token] : 0;
-                 graphs && a < graphs->starts.data[token + 1]; ++a) {
-                positions.turn_to_arc(of_words, sentence.n, graphs->heads.data[a], m);
+        for (int64_t m = 1; m <= sentence.n; ++m)
+            arcs.for_heads(sentence.start + m, [&](int64_t h, int64_t a) {
+                if (arcs.graphs) positions.turn_to_arc(of_words, sentence.n, h, m);
                 visit(sentence, a, positions.of(m));
-            }
-        }
+            });
         return true;
     });
     return result == NO_FAILURE ? (int64_t)OK : result;
@@ -160,7 +180,9 @@ struct LabelScorer {
     int64_t* next;     // (templates,): of the arc that is scored after it
     Sum<W>* sums;      // (width,)
     ArcLabelVectors* vectors = nullptr;  // of the sentence that is read; NULL: none
+    const TreeArcs* arcs = nullptr;   // of all sentences
     int64_t b = 0, node = 0;          // its number, and that of its root among all nodes
+    int64_t word = 1, n_found = 0;    // the first whose arcs are not scored; arcs found since scoring
     bool is_read = false;             // whether one is
     Sum<W>* of_vectors = nullptr;     // (width,) and more: what vectors add to the arc's sums
     Sum<W>* next_vectors = nullptr;   // of the arc that is scored after it
@@ -171,15 +193,17 @@ struct LabelScorer {
           lines(arena.take<int64_t>(plan.direction.n0)), next(arena.take<int64_t>(plan.direction.n0)),
           sums(arena.take<Sum<W>>(width)) {}
 
-    // Add what word vectors score, if they score labels. Where memory runs out, the arena has failed.
-    void add_vectors(const WordVectors* from, const Sentences& sentences, Arena& arena) {
+    // Add what word vectors score, if they score labels. all: the arcs, each of which is found once, in this
+    // order. Where memory runs out, the arena has failed.
+    void add_vectors(const WordVectors* from, const Sentences& sentences, const TreeArcs& all, Arena& arena) {
         if (!has_labels(from)) return;
         kept = sentences;
+        arcs = &all;
         SentenceVectors* nodes = make_vectors(sentences, from, arena);
         if (!nodes) return;
         of_vectors = arena.take_zeros<Sum<W>>(from->label_constants.n0);
         next_vectors = arena.take_zeros<Sum<W>>(from->label_constants.n0);
-        vectors = ArcLabelVectors::make(nodes, arena);
+        vectors = ArcLabelVectors::make(nodes, ARCS_SCORED + all.most_heads(), arena);
     }
 
     // Find the lines of an arc and prefetch them, to be summed after `turn`.
@@ -231,22 +255,33 @@ private:
                 vectors->nodes->take_labels(sentence, kept.vectors.data + node * kept.vectors.n1);
             else
                 vectors->nodes->fill(sentence, true);
-            vectors->begin();
+            vectors->n_arcs = n_found = 0;
+            word = 1;
             is_read = true;
         }
         if (nodes[OF_HEAD] >= 0) {
-            vectors->fill(nodes[OF_HEAD], nodes[OF_MODIFIER], next_vectors);
+            if (n_found == vectors->n_arcs) score_arcs(sentence);
+            vectors->fill(n_found++, next_vectors);
             return;
         }
         for (int64_t label = 0; label < width; ++label) next_vectors[label] = 0;
+    }
+    // Score the arcs of the next words of a sentence together.
+    void score_arcs(const Sentence& sentence) {
+        vectors->n_arcs = n_found = 0;
+        for (; word <= sentence.n && vectors->n_arcs < ARCS_SCORED; ++word)
+            arcs->for_heads(sentence.start + word, [&](int64_t h, int64_t) {
+                if (is_between(0, h, sentence.n + 1)) vectors->list(h, word);
+            });
+        vectors->score();
     }
 };
 
 // Call visit(a, is_second) for every arc of `for_arcs`, with its scores in scorer.sums. is_second: whether
 // its modifier has another, primary head. The next arc's lines are prefetched while one arc is summed.
 template<class W, class Visit>
-int64_t for_scored_arcs(const Sentences& sentences, const i64_1& heads, const GraphHeads* graphs,
-                        LabelScorer<W>& scorer, Visit visit) {
+int64_t for_scored_arcs(const Sentences& sentences, const TreeArcs& arcs, LabelScorer<W>& scorer,
+                        Visit visit) {
     int64_t found = -1;
     bool is_second = false;
     auto finish = [&] {
@@ -255,7 +290,7 @@ int64_t for_scored_arcs(const Sentences& sentences, const i64_1& heads, const Gr
         visit(found, is_second);
     };
     const int64_t status = for_arcs(
-        sentences, heads, graphs, [&](const Sentence& sentence, int64_t a, const int64_t* nodes) {
+        sentences, arcs, [&](const Sentence& sentence, int64_t a, const int64_t* nodes) {
             scorer.find(sentence, nodes);
             finish();
             scorer.turn();
@@ -266,14 +301,28 @@ int64_t for_scored_arcs(const Sentences& sentences, const i64_1& heads, const Gr
     return status;
 }
 
+// The first of the labels with a sum, which one of them has.
+template<class S>
+int64_t first_with(const S* sums, S sum) {
+    int64_t label = 0;
+    while (sums[label] != sum) ++label;
+    return label;
+}
+inline int64_t first_with(const int32_t* sums, int32_t sum) {
+    Sums label;
+    for (int32_t k = 0; k < (int32_t)Lanes<int32_t>::count; ++k) label[k] = k;
+    for (;; sums += Lanes<int32_t>::count, label += splat((int32_t)Lanes<int32_t>::count)) {
+        const int32_t found = largest_lane(load(sums) == splat(sum) ? -label : splat(INT32_MIN));
+        if (found > INT32_MIN) return -found;
+    }
+}
+
 // The first of the labels with the highest sum.
 template<class S>
 int64_t first_best(const S* sums, int64_t width) {
     S most = sums[0];
     for (int64_t label = 1; label < width; ++label) most = sums[label] > most ? sums[label] : most;
-    for (int64_t label = 0; label < width; ++label)
-        if (sums[label] == most) return label;
-    return 0;
+    return most == most ? first_with(sums, most) : 0;
 }
 
 // The permitted label with the highest sum, the first of equals, `left_out` not counted; -1 for none.

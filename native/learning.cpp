@@ -101,8 +101,8 @@ GPUPARSE(int64_t) learn_labels(const Sentences* sentences, const LabelPlan* plan
                          {weights.data, sums.data}};
     if (arena.failed()) return NO_MEMORY;
     int64_t wrong = 0;
-    const int64_t status = for_arcs(*sentences, heads, graphs, [&](const Sentence& sentence, int64_t a,
-                                                                  const int64_t* nodes) {
+    const int64_t status = for_arcs(*sentences, {heads, graphs}, [&](const Sentence& sentence, int64_t a,
+                                                                    const int64_t* nodes) {
         const int64_t right = gold.data[a];
         if (right < 0 || width == 1) return;
         learner.scorer.score(sentence, nodes);

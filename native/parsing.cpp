@@ -63,9 +63,10 @@ GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan,
         using W = decltype(weight);
         Arena arena;
         LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
-        scorer.add_vectors(vectors, *sentences, arena);
+        const TreeArcs arcs{heads, graphs};
+        scorer.add_vectors(vectors, *sentences, arcs, arena);
         if (arena.failed()) return (int64_t)NO_MEMORY;
-        return for_scored_arcs(*sentences, heads, graphs, scorer, [&](int64_t a, bool is_second) {
+        return for_scored_arcs(*sentences, arcs, scorer, [&](int64_t a, bool is_second) {
             labels.data[a] = graphs && !is_second
                                  ? best_permitted(scorer.sums, width, graphs->may_be_primary.data, -1)
                                  : first_best(scorer.sums, width);
@@ -84,9 +85,10 @@ GPUPARSE(int64_t) find_label_marginals_batch(const Sentences* sentences, const L
         using W = decltype(weight);
         Arena arena;
         LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
-        scorer.add_vectors(vectors, *sentences, arena);
+        const TreeArcs arcs{heads, nullptr};
+        scorer.add_vectors(vectors, *sentences, arcs, arena);
         if (arena.failed()) return (int64_t)NO_MEMORY;
-        return for_scored_arcs(*sentences, heads, nullptr, scorer, [&](int64_t t, bool) {
+        return for_scored_arcs(*sentences, arcs, scorer, [&](int64_t t, bool) {
             if (labels.data[t] < 0 || labels.data[t] >= width) return;
             marginals.data[t] = label_probability(scorer.sums, width, labels.data[t], scale);
         });

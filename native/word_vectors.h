@@ -383,13 +383,19 @@ inline void add_node_dots(const int16_t* matrix, const int32_t* start, const int
 inline void add_node_dots(const int16_t* matrix, const int32_t* start, const int16_t* rows, int64_t stride,
                           int64_t n_rows, int64_t pairs, int64_t labels, int32_t* to) {
     constexpr int64_t lanes = Lanes<int32_t>::count;
-    for (int64_t r = 0; r < n_rows; r += ARCS_AT_ONCE) {
-        const int16_t* here = rows + r * stride;
-        int64_t l = 0;
-        for (; l + 2 * lanes <= labels; l += 2 * lanes)
-            add_node_dots<ARCS_AT_ONCE, 2>(matrix, start, here, stride, pairs, labels, l, to + r * labels);
-        for (; l < labels; l += lanes)
-            add_node_dots<ARCS_AT_ONCE, 1>(matrix, start, here, stride, pairs, labels, l, to + r * labels);
+    constexpr int64_t half = ARCS_AT_ONCE / 2;
+    for (int64_t l = 0, step; l < labels; l += step) {  // so that a few columns stay in the nearest cache
+        step = l + 2 * lanes <= labels ? 2 * lanes : lanes;
+        for (int64_t r = 0; r < n_rows; r += ARCS_AT_ONCE) {
+            const int16_t* here = rows + r * stride;
+            int32_t* into = to + r * labels;
+            if (step == 2 * lanes && r + half < n_rows)
+                add_node_dots<ARCS_AT_ONCE, 2>(matrix, start, here, stride, pairs, labels, l, into);
+            else if (step == 2 * lanes)
+                add_node_dots<half, 2>(matrix, start, here, stride, pairs, labels, l, into);
+            else
+                add_node_dots<ARCS_AT_ONCE, 1>(matrix, start, here, stride, pairs, labels, l, into);
+        }
     }
 }
 
@@ -552,9 +558,8 @@ inline void subtract_best(int32_t* scores, int64_t labels) {
         const Sums some = load(scores + l);
         best = some > best ? some : best;
     }
-    int32_t most = best[0];
-    for (int64_t k = 1; k < Lanes<int32_t>::count; ++k) most = best[k] > most ? best[k] : most;
-    for (int64_t l = 0; l < labels; ++l) scores[l] -= most;
+    best = splat(largest_lane(best));
+    for (int64_t l = 0; l < labels; l += Lanes<int32_t>::count) store(scores + l, load(scores + l) - best);
 }
 
 // What vectors add to the labels of all arcs of one sentence, by head.
@@ -636,78 +641,57 @@ private:
     }
 };
 
-// What vectors add to the labels of single arcs of one sentence after the other.
+// What vectors add to the labels of some arcs of one sentence after the other.
 struct ArcLabelVectors {
     SentenceVectors* nodes;
-    int16_t* labels;        // (PL / 2, L, 2): those of the vectors, in 16 bits
-    int16_t* products;      // (PL,) of an arc
-    int32_t* scores;        // (L,) of an arc
-    int32_t* of_heads;      // (nodes, L): what a node scores as the head of an arc, constants included
-    int32_t* of_modifiers;  // (nodes, L): as its modifier
-    int32_t* zeros;         // (L,)
+    int16_t* matrix;      // (3 PL / 2, L, 2): of heads, of modifiers, of products of both
+    int64_t n_arcs;       // listed
+    int16_t* rows;        // (arcs, 3 PL): what the matrix is multiplied with
+    int32_t* scores;      // (arcs, L)
 
-    // nodes: with room for the longest sentence. Where memory runs out, the arena has failed.
-    static ArcLabelVectors* make(SentenceVectors* nodes, Arena& arena) {
+    // nodes: with room for the longest sentence; most_arcs: that are listed. Where memory runs out, the
+    // arena has failed.
+    static ArcLabelVectors* make(SentenceVectors* nodes, int64_t most_arcs, Arena& arena) {
         const WordVectors& of = *nodes->of;
         const int64_t labels = of.label_constants.n0, size = 2 * of.labels.n0;
-        const int64_t padded = padded_nodes(nodes->most_words + 1);
+        const int64_t padded = padded_nodes(most_arcs);
         ArcLabelVectors* made = arena.take<ArcLabelVectors>(1);
         if (!made) return nullptr;
-        *made = {nodes, arena.take<int16_t>(size * labels), arena.take<int16_t>(size),
-                 arena.take<int32_t>(labels), arena.take<int32_t>(padded * labels),
-                 arena.take<int32_t>(padded * labels), arena.take_zeros<int32_t>(labels)};
+        *made = {nodes, arena.take<int16_t>(3 * size * labels), 0, arena.take_zeros<int16_t>(padded * 3 * size),
+                 arena.take<int32_t>(padded * labels)};
         if (arena.failed()) return nullptr;
-        for (int64_t k = 0; k < size * labels; ++k) made->labels[k] = of.labels.data[k];
+        for (int64_t k = 0; k < size * labels; ++k) {
+            made->matrix[k] = of.label_heads.data[k];
+            made->matrix[size * labels + k] = of.label_modifiers.data[k];
+            made->matrix[2 * size * labels + k] = of.labels.data[k];
+        }
         return made;
     }
 
-    // Begin a sentence: its nodes are filled. Cost: as 2 (n + 1) arcs.
-    void begin() {
-        const WordVectors& of = *nodes->of;
-        const int64_t count = nodes->count, n_nodes = nodes->n + 1, width = of.label_constants.n0;
-        add_node_dots(of.label_heads.data, of.label_constants.data, nodes->heads + first_of_labels(of), count,
-                      n_nodes, of.labels.n0, width, of_heads);
-        add_node_dots(of.label_modifiers.data, zeros, nodes->modifiers + first_of_labels(of), count, n_nodes,
-                      of.labels.n0, width, of_modifiers);
-    }
-
-    // Fill sums (L,) with what the labels of an arc score.
-    template<class S>
-    void fill(int64_t h, int64_t m, S* sums) {
-        const WordVectors& of = *nodes->of;
-        const int64_t width = of.label_constants.n0, pairs = of.labels.n0;
-        const int16_t* head = nodes->heads + h * nodes->count + first_of_labels(of);
-        const int16_t* modifier = nodes->modifiers + m * nodes->count + first_of_labels(of);
-        for (int64_t k = 0; k < 2 * pairs; ++k) products[k] = (int16_t)(head[k] * modifier[k]);
-        constexpr int64_t lanes = Lanes<int32_t>::count;
-        int64_t l = 0;
-        for (; l + 4 * lanes <= width; l += 4 * lanes) add_products<4>(h, m, pairs, width, l);
-        for (; l + 2 * lanes <= width; l += 2 * lanes) add_products<2>(h, m, pairs, width, l);
-        for (; l < width; l += lanes) add_products<1>(h, m, pairs, width, l);
-        subtract_best(scores, width);
-        label_unit(of).convert_all(scores, width, sums);
-    }
-
-private:
-    // Score w vectors of labels from l on. Sums of several pairs are apart, so that none waits for another.
-    template<int64_t w>
-    void add_products(int64_t h, int64_t m, int64_t pairs, int64_t width, int64_t l) {
-        constexpr int64_t lanes = Lanes<int32_t>::count, apart = 8 / w;
-        Sums sum[apart][w] = {};
-        for (int64_t k = 0; k < pairs; k += apart)
-#pragma GCC unroll 8
-            for (int64_t r = 0; r < apart; ++r) {
-                const Words two = splat_words(products + 2 * (k + r));
-                const int16_t* of_pair = labels + 2 * ((k + r) * width + l);
-                for (int64_t j = 0; j < w; ++j)
-                    sum[r][j] = add_word_dots(sum[r][j], load(of_pair + 2 * j * lanes), two);
-            }
-        for (int64_t j = 0; j < w; ++j) {
-            const int64_t at = l + j * lanes;
-            Sums whole = load(of_heads + h * width + at) + load(of_modifiers + m * width + at);
-            for (int64_t r = 0; r < apart; ++r) whole += sum[r][j];
-            store(scores + at, whole);
+    // List an arc of the sentence whose nodes are filled; then score all that are listed.
+    void list(int64_t h, int64_t m) {
+        const int64_t first = first_of_labels(*nodes->of), size = nodes->count - first;
+        const int16_t* head = nodes->heads + h * nodes->count + first;
+        const int16_t* modifier = nodes->modifiers + m * nodes->count + first;
+        int16_t* __restrict row = rows + n_arcs++ * 3 * size;
+        for (int64_t k = 0; k < size; ++k) {
+            row[k] = head[k];
+            row[size + k] = modifier[k];
+            row[2 * size + k] = (int16_t)(head[k] * modifier[k]);
         }
+    }
+    void score() {
+        const WordVectors& of = *nodes->of;
+        add_node_dots(matrix, of.label_constants.data, rows, 6 * of.labels.n0, n_arcs, 3 * of.labels.n0,
+                      of.label_constants.n0, scores);
+    }
+
+    // Fill sums (L,) with what the labels of the arc listed as number a score.
+    template<class S>
+    void fill(int64_t a, S* sums) {
+        const int64_t labels = nodes->of->label_constants.n0;
+        subtract_best(scores + a * labels, labels);
+        label_unit(*nodes->of).convert_all(scores + a * labels, labels, sums);
     }
 };
 
