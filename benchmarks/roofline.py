@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> Report:
     rows = [_row(task, work, floors.H100) for task, work in tasks.items()]
     nodes, words = BATCH * (WORDS + 1), BATCH * WORDS
     vectors = floors.VectorWork(
-        nodes, words, words * WORDS, ROWS, 512, 256, 128, 128, 64, 2
+        nodes, words, words * WORDS, ROWS, 512, 256, 128, 128, 64, 4
     ).stages()
     ids = floors.Work(4.0 * FIELDS * nodes)
     parts = {"ids": ids, **vectors, "chu_liu_edmonds": floors.chu_liu_edmonds(BATCH, WORDS)}
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> Report:
         f"arc scores: {GATHERS:,} gathers a sentence, from a table that the second-level cache "
         "holds.",
         f"Ids in and heads out over the bus: {copied / 1e6:.1f} MB a batch, beside these.",
-        f"word vectors: {ROWS} rows of 512 bytes a word, two networks, 64 labels; stage by stage.",
+        f"word vectors: {ROWS} rows of 512 bytes a word, four networks, 64 labels; stage by stage.",
         "waiting: barriers between the steps of a sentence, all sentences side by side.",
     ]
     columns = ["task", "floor us", "set by", "waiting us", "sentences/s at best"]

@@ -43,7 +43,7 @@ is the primary head of the modifier of an arc that is not primary; on primary ar
 has the values of a position beyond the last word.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -354,12 +354,21 @@ def _one_with(part: str) -> str:
 
 
 def _parse_section(content: object) -> VectorTemplates | None:
-    """The section of word vectors, or the name of a shipped set that has one."""
-    if not isinstance(content, str):
-        return None if content is None else parse_vectors(content)
-    vectors = load_templates(content).word_vectors if content in shipped_sets() else None
+    """The section of word vectors; a shipped set stands for the whole, or for its templates."""
+    if content is None:
+        return None
+    if isinstance(content, str):
+        return _shipped_vectors(content)
+    if isinstance(content, Mapping) and isinstance(content.get("templates"), str):
+        shipped = _shipped_vectors(content["templates"])
+        content = {**content, "templates": dump_vectors(shipped)["templates"]}
+    return parse_vectors(content)
+
+
+def _shipped_vectors(name: str) -> VectorTemplates:
+    vectors = load_templates(name).word_vectors if name in shipped_sets() else None
     if vectors is None:
-        raise ConfigError(f"{SECTION}: a table is expected, or a shipped set that has {SECTION}")
+        raise ConfigError(f"{SECTION}: '{name}' is no shipped set that has {SECTION}")
     return vectors
 
 

@@ -46,8 +46,18 @@ def test_a_shipped_section_stands_beside_other_templates():
     assert templates.word_vectors.sibling > 0
     alone = replace(templates.word_vectors, sibling=0, grandparent=0)  # no template scores them
     assert templates.first_order() == replace(templates, word_vectors=alone)
-    with pytest.raises(ConfigError, match="a shipped set that has word_vectors"):
+    with pytest.raises(ConfigError, match="no shipped set that has word_vectors"):
         parse_set("word_vectors: labels", "set")
+
+
+def test_the_templates_of_a_shipped_set_may_have_other_sizes():
+    text = "word_vectors: {hidden: 8, arc: 4, label: 2, templates: NAME}"
+    vectors = vectors_of(text.replace("NAME", "vectors"))
+    shipped = vectors_of(dump_set(load_templates("vectors")))
+    assert (vectors.templates, vectors.between) == (shipped.templates, shipped.between)
+    assert (vectors.hidden, vectors.arc, vectors.label, vectors.sibling) == (8, 4, 2, 0)
+    with pytest.raises(ConfigError, match="'labels' is no shipped set that has word_vectors"):
+        vectors_of(text.replace("NAME", "labels"))
 
 
 def test_attributes_are_written_out_once():
@@ -74,7 +84,7 @@ def test_attributes_are_written_out_once():
             "labels: 2",
             "has the keys templates, hidden, arc, sibling, grandparent, label and distance",
         ),
-        ("[w.pos, w-1.form, w.feats.*]", "w.pos", "a list of templates"),
+        ("[w.pos, w-1.form, w.feats.*]", "w.pos", "'w.pos' is no shipped set"),
         ("[w.pos, w-1.form, w.feats.*]", "[]", "a list of templates"),
         ("w.pos", "h.pos", "with a role of w"),
         ("w.pos", "w.pos w.form", "unknown field 'pos w.form'"),
