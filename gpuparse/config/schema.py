@@ -359,7 +359,7 @@ class WordVectorsConfig:
     weight: float = _key(
         0.5,
         "number",
-        "Factor of the vectors' scores of arcs and siblings, and twice that of grandparents, in the"
+        "Factor of the vectors' scores of arcs and siblings, half of it for grandparents, in the"
         " sum with those of templates.",
         above=0,
         high=100,
