@@ -5,6 +5,39 @@
 
 namespace gpuparse {
 
+// Follow the modifiers of h, the modifier of arc a, from the outermost one inwards.
+//
+// rows: I(h,m) under every head of h, a row for each arc, in the order of `arcs`. part(b, t): the score
+// of arc b with no inner sibling (t = 0), or with the modifier of rank t - 1.
+template <class F, class Part>
+inline void follow_grand_siblings(ArcChart<F>& chart, const F* rows, int64_t a, int64_t e,
+                                  int64_t* heads, Part part) {
+    const Candidates& c = chart.c;
+    const int64_t h = c.modifier[a], q = a - c.first[h];
+    const bool is_right = h < e;
+    const int64_t position = chart.position(is_right ? 0 : 1, h);
+    int64_t t = chart.outermost_modifier(a, e);
+    chart.stack.push(chart.arcs[position + t], e);
+    while (true) {
+        const int64_t b = chart.arcs[position + t];
+        heads[c.modifier[b]] = h;
+        F best = chart.inside(b) + part(b, 0);
+        int64_t sibling = -1;
+        for (int64_t k = 0; k < t; k++) {
+            const int64_t u = is_right ? k : t - 1 - k;
+            const F sum = chart.best_inside(is_right, chart.arcs[position + u], b) + part(b, u + 1);
+            const F value = rows[(position + u) * chart.row_size + q] + sum;
+            if (value > best) {
+                best = value;
+                sibling = u;
+            }
+        }
+        if (sibling < 0) return chart.push_inside(b);
+        chart.push_between(b, chart.arcs[position + sibling]);
+        t = sibling;
+    }
+}
+
 // I(h,m) under every head of h: a row for each arc, in the order of `arcs`.
 template <class F>
 struct GrandSiblingItems {
@@ -43,30 +76,9 @@ struct GrandSiblingItems {
     void follow(ArcChart<F>& chart, int64_t a, int64_t e, int64_t* heads) const {
         const Candidates& c = chart.c;
         const int64_t h = c.modifier[a], q = a - c.first[h], width = c.width(h);
-        const bool is_right = h < e;
-        const int64_t position = chart.position(is_right ? 0 : 1, h);
-        int64_t t = chart.outermost_modifier(a, e);
-        chart.stack.push(chart.arcs[position + t], e);
-        while (true) {
-            const int64_t b = chart.arcs[position + t];
-            heads[c.modifier[b]] = h;
-            const F* parts = blocks.data + blocks.start[b];
-            F best = chart.inside(b) + parts[q];
-            int64_t sibling = -1;
-            for (int64_t k = 0; k < t; k++) {
-                const int64_t u = is_right ? k : t - 1 - k;
-                const F part = chart.best_inside(is_right, chart.arcs[position + u], b) +
-                               parts[(u + 1) * width + q];
-                const F value = rows[(position + u) * chart.row_size + q] + part;
-                if (value > best) {
-                    best = value;
-                    sibling = u;
-                }
-            }
-            if (sibling < 0) return chart.push_inside(b);
-            chart.push_between(b, chart.arcs[position + sibling]);
-            t = sibling;
-        }
+        follow_grand_siblings(chart, rows, a, e, heads, [&](int64_t b, int64_t t) {
+            return blocks.data[blocks.start[b] + t * width + q];
+        });
     }
 };
 

@@ -4,7 +4,7 @@
 // them is made.
 #pragma once
 
-#include "arc_chart.h"
+#include "grand_sibling.h"
 
 namespace gpuparse {
 
@@ -47,29 +47,11 @@ struct PairItems {
 
     void follow(ArcChart<F>& chart, int64_t a, int64_t e, int64_t* heads) const {
         const Candidates& c = chart.c;
-        const int64_t h = c.modifier[a], q = a - c.first[h];
-        const bool is_right = h < e;
-        const int64_t position = chart.position(is_right ? 0 : 1, h);
-        int64_t t = chart.outermost_modifier(a, e);
-        chart.stack.push(chart.arcs[position + t], e);
-        while (true) {
-            const int64_t b = chart.arcs[position + t], m = c.modifier[b];
-            heads[m] = h;
-            F best = chart.inside(b) + arcs(h, m);
-            int64_t sibling = -1;
-            for (int64_t k = 0; k < t; k++) {
-                const int64_t u = is_right ? k : t - 1 - k, inner = chart.arcs[position + u];
-                const F sum = chart.best_inside(is_right, inner, b) + part(h, m, c.modifier[inner]);
-                const F value = rows[(position + u) * chart.row_size + q] + sum;
-                if (value > best) {
-                    best = value;
-                    sibling = u;
-                }
-            }
-            if (sibling < 0) return chart.push_inside(b);
-            chart.push_between(b, chart.arcs[position + sibling]);
-            t = sibling;
-        }
+        const int64_t h = c.modifier[a], position = chart.position(h < e ? 0 : 1, h);
+        follow_grand_siblings(chart, rows, a, e, heads, [&](int64_t b, int64_t t) {
+            const int64_t m = c.modifier[b];
+            return t == 0 ? arcs(h, m) : part(h, m, c.modifier[chart.arcs[position + t - 1]]);
+        });
     }
 };
 
