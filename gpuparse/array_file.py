@@ -61,17 +61,25 @@ def read(
     Cost: one pass for reading, one for the sums.
     """
     with open_file(path, MAX_ARRAYS_BYTES) as file:
-        try:
-            size = os.fstat(file.fileno()).st_size
-            header = _header(file, size)
-            facts = _facts(path, header, form, what, hint)
-            places = _places(header, file.tell(), size)
-            sums = facts.pop(_ARRAYS)
-            if {name for name, _ in places} != set(sums):
-                raise ValueError("its arrays are not those that it has sums of")
-            arrays = {name: _read_array(file, place) for name, place in places}
-        except (OSError, ValueError, RecursionError) as error:
-            raise ModelError(f"{path}: damaged or not a weights file: {one_line(error)}") from error
+        return read_open(file, path, form=form, what=what, hint=hint)
+
+
+def read_open(
+    file: BinaryIO, path: Path, *, form: int, what: str, hint: str = ""
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """As `read`, of a file that is open, on the disk or in memory; `path` is for messages."""
+    try:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        header = _header(file, size)
+        facts = _facts(path, header, form, what, hint)
+        places = _places(header, file.tell(), size)
+        sums = facts.pop(_ARRAYS)
+        if {name for name, _ in places} != set(sums):
+            raise ValueError("its arrays are not those that it has sums of")
+        arrays = {name: _read_array(file, place) for name, place in places}
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: damaged or not a weights file: {one_line(error)}") from error
     for name, array in sorted(arrays.items()):
         if sums[name] != sum_of_array(array):
             raise ModelError(f"{path}: {name[:40]!r} was changed or damaged after training")

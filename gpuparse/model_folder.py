@@ -5,8 +5,9 @@ that a folder says reaches compiled code before it is checked here; what is chec
 ranges and sizes, whoever made the sums.
 """
 
+import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from gpuparse.scoring.word_vectors import (
 )
 
 FORMAT = 5
+_AS_MODEL: Any = {"form": FORMAT, "what": "model", "hint": "; train it again"}
 CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "config.yaml",
     "features.yaml",
@@ -67,6 +69,13 @@ def save_parser(parser: Parser, folder: Path) -> None:
 
     Raises: OSError: the folder cannot be written to.
     """
+    for name, content in pack_parser(parser).items():
+        with replace_file(folder / name, force=True) as file:
+            file.write(content)
+
+
+def pack_parser(parser: Parser) -> dict[str, bytes]:
+    """The files of a parser's folder by name, the weights last; `unpack_parser` reads them."""
     tensors = {"arcs": parser.arcs.array}
     if parser.label_weights:
         tensors["labels"] = parser.label_weights.array
@@ -108,9 +117,7 @@ def save_parser(parser: Parser, folder: Path) -> None:
         facts |= {_VECTORS + name: getattr(parser.vectors, name) for name in numbers}
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
-    for name, content in [*((n, t.encode()) for n, t in texts.items()), (WEIGHTS, packed)]:
-        with replace_file(folder / name, force=True) as file:
-            file.write(content)
+    return {name: text.encode() for name, text in texts.items()} | {WEIGHTS: packed}
 
 
 def load_parser(folder: Path) -> Parser:
@@ -118,16 +125,30 @@ def load_parser(folder: Path) -> Parser:
 
     Raises: ModelError: a file is missing, damaged, of another format or of another program.
     """
-    facts, tensors = array_file.read(
-        folder / WEIGHTS, form=FORMAT, what="model", hint="; train it again"
-    )
+    facts, tensors = array_file.read(folder / WEIGHTS, **_AS_MODEL)
+    return _checked(folder, facts, tensors, lambda name, most: read_text(folder / name, most))
+
+
+def unpack_parser(files: Mapping[str, bytes], folder: Path) -> Parser:
+    """As `load_parser`, of the files that `pack_parser` returns; `folder` is for messages."""
+    facts, tensors = array_file.read_open(io.BytesIO(files[WEIGHTS]), folder / WEIGHTS, **_AS_MODEL)
+    return _checked(folder, facts, tensors, lambda name, most: files[name].decode())
+
+
+def _checked(
+    folder: Path,
+    facts: dict[str, Any],
+    tensors: dict[str, np.ndarray],
+    text_of: Callable[[str, int], str],
+) -> Parser:
+    """The parser of a folder; `text_of` reads one of its texts of at most so many bytes."""
     sums = facts.get("texts")
     if not isinstance(sums, dict):
         raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of the other files: it is damaged")
     texts = {}
     for name in _TEXTS:
         most = MAX_VOCABULARY_BYTES if name == VOCABULARY else MAX_YAML_BYTES
-        texts[name] = read_text(folder / name, most)
+        texts[name] = text_of(name, most)
         if sums.get(name) != sha256(texts[name].encode()):
             raise ModelError(f"{folder}: '{name}' was changed or damaged after training")
     try:

@@ -21,7 +21,7 @@ from gpuparse.commands.predictions import (
     written_k_best,
 )
 from gpuparse.commands.shards import Counts, Place, Sharded
-from gpuparse.confidence import find_k_best_trees, parse_with_confidence
+from gpuparse.confidence import KBest, find_k_best_trees, parse_with_confidence
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import OnError, check_trees, stream_treebanks
 from gpuparse.data.faults import TreeFault
@@ -32,7 +32,7 @@ from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.gold import unkeepable
-from gpuparse.parser import Parser
+from gpuparse.parser import Parser, Predictions
 
 if TYPE_CHECKING:
     from gpuparse.scoring.device import Sent  # imports torch
@@ -162,7 +162,11 @@ class Job:
                 self.tell(warning)
             faults, sound = list(chunk.faults), np.ones(len(chunk), np.bool_)
             if self.keep_heads:
-                unkept, sound = self._unkept(chunk)
+                unkept, sound = self.unkept(chunk)
+                if unkept and self.on_error == "fail":
+                    n_more = len(unkept) - 1
+                    more = f" (and {n_more} more such sentences)" if n_more else ""
+                    raise DataError(f"{unkept[0]}{more}; --on-error skip or keep passes over them")
                 faults += unkept
             for fault in faults[: max(0, SHOWN - failed)]:
                 self.tell(str(fault))
@@ -239,9 +243,8 @@ class Job:
         """Refuse an input without a column that the model reads: its trees would be far worse."""
         missing = [
             f"{chunk.source}: column {column + 1} ({COLUMNS[column]}) is _ in all of the first"
-            f" {chunk.n_words:,} words, but the model reads {_listed(fields)} there"
-            for column, fields in empty_columns(chunk, self.model.vocabularies).items()
-            if column in TAGS or chunk.n_words >= SHORT
+            f" {chunk.n_words:,} words, but the model reads {fields} there"
+            for column, fields in missing_columns(chunk, self.model).items()
         ]
         self._miss(missing, "fill it in")
 
@@ -253,7 +256,7 @@ class Job:
         for line in missing:
             self.tell(line)
 
-    def _unkept(self, chunk: Treebank) -> tuple[list[DataError], np.ndarray]:
+    def unkept(self, chunk: Treebank) -> tuple[list[DataError], np.ndarray]:
         """Errors of sentences whose kept heads fit no tree, and (S,) bool: sentences without."""
         name, single_root = self.model.search_decoder, self.model.single_root
         faults = check_trees(chunk, single_root=single_root, partial=True)
@@ -267,9 +270,6 @@ class Job:
                 if words:
                     sound[s] = False
                     faults.append(_crossing(chunk, int(starts[s]), words, name))
-        if faults and self.on_error == "fail":
-            more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
-            raise DataError(f"{faults[0]}{more}; --on-error skip or keep passes over them")
         return faults, sound
 
     def _only(
@@ -287,9 +287,29 @@ class Job:
     ) -> tuple[bytes, np.ndarray, np.ndarray | None]:
         """The bytes of a parsed chunk, the orders of its sentences, and their certificates."""
         kept: Kept | None = kept_of(chunk) if self.keep_heads else None
+        found = self.find(chunk, kept, guides, batch, sent)
+        assert found.orders is not None
+        if isinstance(found, KBest):
+            return written_k_best(self.model, chunk, found, kept), found.orders, None
+        return written(self.model, chunk, found, kept), found.orders, found.certified
+
+    def find(
+        self,
+        chunk: Treebank,
+        kept: Kept | None,
+        guides: np.ndarray | None,
+        batch: Batch | None = None,
+        sent: Sent | None = None,
+    ) -> Predictions | KBest:
+        """The trees of a chunk with what was asked for beside them; KBest where `k` is given.
+
+        Args:
+            kept: heads and relations to keep. guides: (W,) heads by another parser.
+            batch, sent: the chunk, encoded, and on the device, if it is there already.
+        """
         known = None if kept is None else kept.heads
         if self.k is not None:
-            several = find_k_best_trees(
+            return find_k_best_trees(
                 self.model,
                 chunk,
                 self.k,
@@ -300,10 +320,8 @@ class Job:
                 max_cells=self.max_cells,
                 threads=self.threads,
             )
-            assert several.orders is not None
-            return written_k_best(self.model, chunk, several, kept), several.orders, None
         if self.probabilities or self.least_risk:
-            found = parse_with_confidence(
+            return parse_with_confidence(
                 self.model,
                 chunk,
                 probabilities=self.probabilities,
@@ -314,21 +332,32 @@ class Job:
                 max_cells=self.max_cells,
                 threads=self.threads,
             )
-        else:
-            found = self.model.parse(
-                chunk,
-                guides=guides,
-                known=known,
-                batch_size=self.batch_size,
-                max_cells=self.max_cells,
-                threads=self.threads,
-                device=self.device,
-                backend=self.backend,
-                batch=batch,
-                sent=sent,
-            )
-        assert found.orders is not None
-        return written(self.model, chunk, found, kept), found.orders, found.certified
+        return self.model.parse(
+            chunk,
+            guides=guides,
+            known=known,
+            batch_size=self.batch_size,
+            max_cells=self.max_cells,
+            threads=self.threads,
+            device=self.device,
+            backend=self.backend,
+            batch=batch,
+            sent=sent,
+        )
+
+
+def missing_columns(chunk: Treebank, model: Parser) -> dict[int, str]:
+    """Columns that are `_` in all words of a chunk, and the fields that the model reads there.
+
+    A short text may lack lemmas and features; a chunk without words lacks nothing.
+    """
+    if not chunk.n_words:
+        return {}
+    return {
+        column: _listed(fields)
+        for column, fields in empty_columns(chunk, model.vocabularies).items()
+        if column in TAGS or chunk.n_words >= SHORT
+    }
 
 
 def _without(chunk: Treebank, spans: np.ndarray) -> Treebank:
