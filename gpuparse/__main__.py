@@ -30,6 +30,7 @@ COMMANDS = {
     "blend": ("gpuparse.commands.blend", "make one model of several, whose scores are summed"),
     "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
     "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),
+    "crossval": ("gpuparse.commands.crossval", "train and score a config on folds of its treebank"),
     "doctor": ("gpuparse.commands.doctor", "test this installation, and print it for bug reports"),
     "config": ("gpuparse.commands.config", "check a config file, or print all keys"),
 }

@@ -6,12 +6,12 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 
 import numpy as np
 
 from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import Progress, exit_codes, say, silent
+from gpuparse.commands.folds import add_folds, consecutive_folds
 from gpuparse.commands.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
 from gpuparse.commands.resources import limit_torch_threads, thread_count
 from gpuparse.commands.train import templates_of
@@ -55,7 +55,9 @@ def main(arguments: Sequence[str]) -> int:
         treebank, guides_of(config, "train", treebank), templates, labels,
         config,
     )  # fmt: skip
-    heads = _jackknifed(parser, _folds(len(treebank), options.folds), n_threads, options.quiet)
+    heads = _jackknifed(
+        parser, consecutive_folds(len(treebank), options.folds), n_threads, options.quiet
+    )
     right = 100 * (heads == treebank.heads)[treebank.heads >= 0].mean()
     with replace_file(options.output, force=options.force) as file:
         file.write(with_misc(treebank, {options.key: heads.astype("S")}))
@@ -74,13 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("config", metavar="CONFIG", help="YAML file, as for train")
     add_overrides(parser, "overrides a key of the config")
     parser.add_argument("--output", required=True, metavar="FILE", help="the treebank to write")
-    parser.add_argument(
-        "--folds",
-        type=int,
-        default=10,
-        metavar="N",
-        help="number of folds, each of consecutive sentences (10)",
-    )
+    add_folds(parser)
     parser.add_argument("--key", default="Guide", metavar="KEY", help="the key in MISC (Guide)")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
@@ -107,21 +103,6 @@ def _check_output(output: str, key: str, treebank: str, *, force: bool) -> None:
             raise ConfigError(f"{output}: is data.train itself; name another --output")
         if not force:
             raise ConfigError(f"{output}: exists; give --force to replace it")
-
-
-def _folds(n_sentences: int, n_folds: int) -> list[slice]:
-    """Folds of consecutive sentences, of equal size within one sentence.
-
-    Neighbouring sentences are often of the same text. In different folds, they would be guided by a
-    parser that knows the text, and their guides would be too accurate.
-    """
-    if not 2 <= n_folds <= n_sentences:
-        raise ConfigError(
-            f"--folds {n_folds}: expected at least 2 and at most {n_sentences}, one for each"
-            " sentence of data.train"
-        )
-    cuts = [i * n_sentences // n_folds for i in range(n_folds + 1)]
-    return [slice(*cut) for cut in pairwise(cuts)]
 
 
 class _Parser:

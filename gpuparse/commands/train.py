@@ -119,6 +119,8 @@ class Run:
         tell: writes a line for the user.
         quiet: whether to show no progress.
         processes: those that learn together; the first one does everything else.
+        watch: called with each event of learning; what it raises ends the run, which can be
+            resumed.
     Raises: ConfigError: a template set or device does not exist.
     """
 
@@ -129,8 +131,10 @@ class Run:
         *,
         quiet: bool,
         processes: Processes = ALONE,
+        watch: Callable[[events.Progress], None] = lambda event: None,
     ) -> None:
         self.config, self.tell, self.quiet, self.processes = config, tell, quiet, processes
+        self._watch = watch
         self.output = Path(config.output)
         self.learning_seconds = 0.0
         self.arcs, self.labels = templates_of(config)
@@ -226,7 +230,7 @@ class Run:
         guide = self.config.data.guide
         if guide is not None and is_guide_file(guide):
             treebank += hashlib.sha256(Path(guide).read_bytes()).hexdigest()
-        return Origin(self.config.recorded().to_yaml(), treebank, _sha256(self.arcs, self.labels))
+        return origin_of(self.config, treebank, self.arcs, self.labels)
 
     def _read(self, name: str, *, single_root: bool = False, partial: bool | None = None) -> Gold:
         gold = read_gold(
@@ -328,6 +332,7 @@ class Run:
             self.learning_seconds += time.process_time() - began
             if event is None:
                 return
+            self._watch(event)
             yield event
 
     def _mistakes(self, event: events.Progress) -> str:
@@ -454,6 +459,10 @@ def _check_guides(config: RunConfig, *, has_templates: bool) -> None:
             guide_source(config, part)
 
 
-def _sha256(arcs: TemplateSet, labels: TemplateSet | None) -> str:
+def origin_of(
+    config: RunConfig, treebank: str, arcs: TemplateSet, labels: TemplateSet | None
+) -> Origin:
+    """What a model of a config depends on; `treebank` is the SHA-256 of what it learns from."""
     text = dump_set(arcs) + (dump_set(labels) if labels else "")
-    return hashlib.sha256(text.encode()).hexdigest()
+    templates = hashlib.sha256(text.encode()).hexdigest()
+    return Origin(config.recorded().to_yaml(), treebank, templates)

@@ -1,0 +1,90 @@
+"""Scores of a cross-validation: per fold, over all words, mean and standard deviation."""
+
+from dataclasses import dataclass
+from statistics import mean, stdev
+from typing import Any
+
+from gpuparse.commands.evaluate import (
+    SHARES,
+    graph_scores_as_json,
+    percent_text,
+    scores_as_json,
+)
+from gpuparse.data.treebank import Treebank
+from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What a parser is scored on: relations, and graphs in DEPS, or not."""
+
+    labelled: bool
+    graphs: bool
+
+
+def fold_scores(gold: Treebank, system: Treebank, measures: Measures) -> dict[str, Any]:
+    """The scores of a parsed treebank as plain data, as `evaluate --json` writes them.
+
+    A parser of heads leaves DEPREL unchanged, so that scores of relations would be misleading.
+    """
+    scores = scores_as_json(score_treebanks(gold, system))
+    if not measures.labelled:
+        for name in ["relations", *(n for _, n, meaning in SHARES if "relation" in meaning)]:
+            del scores[name]
+    if measures.graphs:
+        scores["graphs"] = graph_scores_as_json(score_treebank_graphs(gold, system, "deps"))
+    return {"sentences": len(gold), "words": gold.n_words} | scores
+
+
+def spread(folds: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
+    """Mean and standard deviation (of a sample) over folds, of every percentage that all have."""
+    found: dict[str, dict[str, float | None]] = {"mean": {}, "standard_deviation": {}}
+    for name, of in _percentages(folds[0]).items():
+        values = [_percentages(fold).get(name) for fold in folds]
+        known = [value for value in values if value is not None]
+        is_known = of is not None and len(known) == len(folds)
+        found["mean"][name] = mean(known) if is_known else None
+        found["standard_deviation"][name] = stdev(known) if is_known else None
+    return found
+
+
+def _percentages(scores: dict[str, Any]) -> dict[str, float | None]:
+    """The shares of trees, and F of the arcs of graphs."""
+    found = {name: scores[name]["percent"] for _, name, _ in SHARES if name in scores}
+    if graphs := scores.get("graphs"):
+        found |= {"arcs_f": graphs["unlabelled"]["f"], "labelled_arcs_f": graphs["labelled"]["f"]}
+    return found
+
+
+_COLUMNS = (
+    ("UAS", "uas"), ("LAS", "las"), ("complete", "complete"), ("arcs F", "arcs_f"),
+    ("labelled F", "labelled_arcs_f"),
+)  # fmt: skip
+
+
+def scores_as_table(
+    folds: list[dict[str, Any]], whole: dict[str, Any] | None, over: dict[str, Any] | None
+) -> str:
+    """A row per fold, then all words, mean and standard deviation, where there are any.
+
+    Args: folds: of `fold_scores`, with their numbers. whole: of all words. over: of `spread`.
+    """
+    there = _percentages(folds[0])
+    columns = [(title, name) for title, name in _COLUMNS if name in there]
+    lines = [_row("fold", "sentences", "words", [title for title, _ in columns])]
+
+    def add(title: str, counts: dict[str, Any], values: dict[str, float | None]) -> None:
+        texts = [percent_text(values[name]) for _, name in columns]
+        lines.append(_row(title, counts.get("sentences", ""), counts.get("words", ""), texts))
+
+    for fold in folds:
+        add(str(fold["fold"]), fold, _percentages(fold))
+    if whole is not None and over is not None:
+        add("all", whole, _percentages(whole))
+        add("mean", {}, over["mean"])
+        add("standard deviation", {}, over["standard_deviation"])
+    return "\n".join(lines) + "\n"
+
+
+def _row(title: str, sentences: object, words: object, texts: list[str]) -> str:
+    return f"{title:<18} {sentences:>9} {words:>8}" + "".join(f" {text:>10}" for text in texts)
