@@ -1,4 +1,4 @@
-"""`python -m gpuparse COMMAND ...`: the table of commands; a command is imported when called."""
+"""`gpuparse COMMAND ...`: the table of commands; a command is imported when called."""
 
 import os
 import signal
@@ -10,8 +10,9 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
-from gpuparse.commands.console import run_and_exit
+from gpuparse.commands.console import program, run_and_exit
 from gpuparse.errors import ConfigError
 
 COMMANDS = {
@@ -32,7 +33,8 @@ COMMANDS = {
     "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),
     "crossval": ("gpuparse.commands.crossval", "train and score a config on folds of its treebank"),
     "doctor": ("gpuparse.commands.doctor", "test this installation, and print it for bug reports"),
-    "config": ("gpuparse.commands.config", "check a config file, or print all keys"),
+    "config": ("gpuparse.commands.config", "check a config, or print all keys"),
+    "configs": ("gpuparse.commands.configs", "list and copy the configs that come with gpuparse"),
 }
 ALIASES = {"calibration": "reliability"}  # earlier names, not listed
 
@@ -60,11 +62,16 @@ def main(arguments: Sequence[str]) -> int:
     return import_module(COMMANDS[name][0]).main(arguments[1:])
 
 
+def console() -> NoReturn:
+    """The installed program `gpuparse`."""
+    run_and_exit(main, sys.argv[1:])
+
+
 def _usage() -> str:
-    lines = ["usage: python -m gpuparse COMMAND ... (each has --help)"]
+    lines = [f"usage: {program('')} COMMAND ... (each has --help)"]
     lines += [f"  {name:<11} {what}" for name, (_, what) in COMMANDS.items()]
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    run_and_exit(main, sys.argv[1:])
+    console()

@@ -82,7 +82,8 @@ def test_code_may_not_depend_on_the_machine_s_arithmetic():
     assert not any("fast-math" in flag for flag in flags)
 
 
-def test_the_hook_asks_for_zig_only_without_a_compiler(monkeypatch):
+def hook_of(monkeypatch) -> ModuleType:
+    """hatch_build.py, without hatchling."""
     interface = ModuleType("hatchling.builders.hooks.plugin.interface")
     interface.BuildHookInterface = Interface
     monkeypatch.setitem(sys.modules, interface.__name__, interface)  # its parents are not imported
@@ -90,7 +91,11 @@ def test_the_hook_asks_for_zig_only_without_a_compiler(monkeypatch):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setitem(sys.modules, "hatchling.builders.hooks.plugin", ModuleType("plugin"))
     monkeypatch.syspath_prepend(str(ROOT))
-    hatch_build = import_module("hatch_build")
+    return import_module("hatch_build")
+
+
+def test_the_hook_asks_for_zig_only_without_a_compiler(monkeypatch):
+    hatch_build = hook_of(monkeypatch)
     hook = hatch_build.NativeBuildHook()
     monkeypatch.setattr(hatch_build, "load_build", lambda: build)
     monkeypatch.setattr(build, "find_compiler", lambda target: ["g++"])
@@ -107,9 +112,19 @@ def test_the_hook_asks_for_zig_only_without_a_compiler(monkeypatch):
     assert hook.dependencies() == []
 
 
+def test_a_wheel_contains_the_configs_and_an_editable_install_does_not(monkeypatch):
+    monkeypatch.setenv("GPUPARSE_WITHOUT_NATIVE", "1")
+    hook = hook_of(monkeypatch).NativeBuildHook()
+    made = {"standard": {"force_include": {}}, "editable": {"force_include": {}}}
+    for version, build_data in made.items():
+        hook.initialize(version, build_data)
+    assert made["standard"]["force_include"] == {str(ROOT / "configs"): "gpuparse/configs"}
+    assert made["editable"]["force_include"] == {}
+
+
 def test_a_source_distribution_contains_what_is_compiled():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert {"/gpuparse", "/native", "/hatch_build.py"} <= set(
+    assert {"/gpuparse", "/native", "/hatch_build.py", "/configs"} <= set(
         settings["targets"]["sdist"]["include"]
     )
     assert "custom" in settings["targets"]["wheel"]["hooks"]

@@ -17,7 +17,8 @@ from gpuparse.__main__ import COMMANDS
 from gpuparse.commands.console import INTERRUPTED, MEANINGS
 from gpuparse.commands.paper_tables import load_tables
 from gpuparse.config import load_config
-from gpuparse.features.templates import SETS, parse_set
+from gpuparse.config.shipped import shipped_configs
+from gpuparse.features.templates import SETS, parse_set, shipped_sets
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -112,6 +113,21 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
             assert done.value.code == 0
             shown = capsys.readouterr().out
             assert all(word in shown for word in rest if word.startswith("--"))
+        case ["pip", "install", "."]:
+            assert Path("pyproject.toml").is_file()
+        case ["gpuparse", "train", config, *rest]:
+            assert_options_known("train", rest, capsys)
+            load_config(config, [word for word in rest if "=" in word])
+        case ["gpuparse", "tables", file, *rest]:
+            assert_options_known("tables", rest, capsys)
+            tables = load_tables(file, [word for word in rest if "=" in word]).tables
+            assert all(rest[i + 1] in tables for i, word in enumerate(rest) if word == "--only")
+        case ["gpuparse", "configs", "copy", *names, "--to", _]:
+            assert set(names) <= {*shipped_configs(), *(f"sets/{name}" for name in shipped_sets())}
+        case ["gpuparse", "config", config, *overrides]:
+            load_config(config, overrides)
+        case ["gpuparse", command, *rest]:
+            assert_options_known(command, rest, capsys)
         case ["python", "-m", "gpuparse", "config", config, *overrides]:
             load_config(config, overrides)
         case ["python", "parse.py", _, *rest]:
@@ -180,6 +196,6 @@ def test_all_options_of_parse_are_described(capsys):
 
 def test_ci_runs_what_the_readme_says():
     script = (ROOT / ".ci" / "run").read_text()
-    for command in ("pip install", "train.py configs/quickstart.yaml", "pytest", "ruff", "mypy"):
+    for command in ("pip install", "gpuparse train quickstart", "pytest", "ruff", "mypy"):
         assert command in script
     assert subprocess.run(["bash", "-n", ROOT / ".ci" / "run"]).returncode == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuparse.blending import Share, blend
 from gpuparse.commands.calibrate import check_new_folder
-from gpuparse.commands.console import exit_codes, say, silent
+from gpuparse.commands.console import exit_codes, program, say, silent
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     tell(f"{target}: one model of {len(shares)}, {_content(parser)}")
     if DECODERS[parser.decoder].has("marginals", "native"):
         tell(
-            f"{target}: its probabilities are not calibrated: python -m gpuparse calibrate {target}"
+            f"{target}: its probabilities are not calibrated: gpuparse calibrate {target}"
             " GOLD --force, with gold trees that no model was trained on"
         )
     return 0
@@ -85,14 +85,14 @@ def _content(parser: Parser) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gpuparse blend",
+        prog=program("blend"),
         description="Make one model whose scores are the weighted sum of those of several, trained"
         " from one treebank: with other seeds, or by templates and by word vectors alone. It is"
         " parsed with like any other, by one search. See docs/blending.md.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("output", metavar="OUTPUT", help="the folder to write the model to")
-    parser.add_argument("models", metavar="MODEL", nargs="+", help="folders that train.py wrote")
+    parser.add_argument("models", metavar="MODEL", nargs="+", help="folders that train wrote")
     parser.add_argument(
         "--weights",
         type=_weight,

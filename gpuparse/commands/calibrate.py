@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuparse.commands.console import exit_codes, say, silent
+from gpuparse.commands.console import exit_codes, program, say, silent
 from gpuparse.commands.evaluate import whole_number
 from gpuparse.commands.gold import read_gold
 from gpuparse.commands.resources import limit_torch_threads, thread_count
@@ -77,13 +77,13 @@ def check_new_folder(target: Path, other: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gpuparse calibrate",
+        prog=program("calibrate"),
         description="Fit the temperatures of a model's probabilities to gold trees that it was not"
         " trained on, and write the model with them. Its trees do not change. See"
         " docs/confidence.md.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
-    parser.add_argument("model", metavar="MODEL", help="the folder that train.py wrote")
+    parser.add_argument("model", metavar="MODEL", help="the folder that train wrote")
     parser.add_argument("gold", metavar="GOLD", help="CoNLL-X or CoNLL-U file with the right trees")
     parser.add_argument("--output", metavar="DIR", help="write the model there, not to MODEL")
     parser.add_argument("--force", action="store_true", help="replace an existing model")

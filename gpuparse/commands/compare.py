@@ -8,7 +8,7 @@ from dataclasses import asdict
 from string import ascii_uppercase
 from typing import Any
 
-from gpuparse.commands.console import exit_codes
+from gpuparse.commands.console import exit_codes, program
 from gpuparse.commands.evaluate import (
     ARC_SETS,
     SHARES,
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gpuparse compare",
+        prog=program("compare"),
         description="Score parsed files of the same words, and test each against the first:"
         " McNemar's test on the words that only one of the two has right, and a paired bootstrap"
         " over sentences. docs/comparing.md describes the measures and tests.",

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
+from gpuparse.commands.console import program
 from gpuparse.config.load import load_config
 from gpuparse.config.schema import default_values, known_keys, yaml_word
 
@@ -38,10 +39,10 @@ def main(arguments: Sequence[str]) -> int:
     Raises: ConfigError: the config is wrong.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m gpuparse config",
-        description="Check a config file and print it with all keys, or list all keys.",
+        prog=program("config"),
+        description="Check a config and print it with all keys, or list all keys.",
     )
-    parser.add_argument("config", nargs="?", help="YAML file; without it, all keys are listed")
+    parser.add_argument("config", nargs="?", help="YAML file or name; without it, keys are listed")
     add_overrides(parser, "as for train")
     options = parser.parse_args(arguments)
     if options.config is None:

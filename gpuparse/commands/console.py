@@ -193,6 +193,15 @@ def _say_without_native() -> None:
         say(f"no native code, so all work is much slower: {error}")
 
 
+def program(command: str) -> str:
+    """How a command was called, for its usage line: `gpuparse parse`, `parse.py` in a checkout."""
+    called = os.path.basename(sys.argv[0])
+    if called == f"{command}.py":
+        return called
+    before = "python -m gpuparse" if called == "__main__.py" else "gpuparse"
+    return f"{before} {command}".rstrip()
+
+
 def exit_codes(*codes: int) -> str:
     """The line about these exit codes in the help of a command."""
     meanings = ", ".join(f"{code} {MEANINGS[code]}" for code in (*codes, INTERRUPTED))

@@ -16,7 +16,7 @@ from typing import Any
 from gpuparse import __version__
 from gpuparse.commands.checkpoint import FOLDER, STATE, Origin, differences
 from gpuparse.commands.config import add_overrides
-from gpuparse.commands.console import Progress, exit_codes, say, silent
+from gpuparse.commands.console import Progress, exit_codes, program, say, silent
 from gpuparse.commands.crossval_scores import Measures, fold_scores, scores_as_table, spread
 from gpuparse.commands.folds import add_folds, consecutive_folds
 from gpuparse.commands.gold import (
@@ -81,13 +81,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gpuparse crossval",
+        prog=program("crossval"),
         description="Cross-validation on data.train: each fold is parsed by a parser that was"
         " trained on the other folds, and scored. After an interruption, the same command"
         " continues. Threads train folds at the same time, and change no byte.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
-    parser.add_argument("config", metavar="CONFIG", help="YAML file, as for train")
+    parser.add_argument("config", metavar="CONFIG", help="YAML file or name, as for train")
     add_overrides(parser, "overrides a key of the config")
     parser.add_argument(
         "--output", required=True, metavar="FOLDER", help="for the parsed treebank and the scores"

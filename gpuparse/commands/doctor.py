@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from gpuparse import native
-from gpuparse.commands.console import exit_codes
+from gpuparse.commands.console import exit_codes, program
 from gpuparse.commands.resources import available_processors, choose_device
 from gpuparse.commands.version import described_version
 from gpuparse.config.schema import DataConfig, FeatureMapConfig, RunConfig
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     Cost: seconds; on a GPU also the time to compile its kernels.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m gpuparse doctor",
+        prog=program("doctor"),
         description="Print versions, processor, native code, devices, caches and writable places,"
         " and test native code and the GPU: for bug reports.",
         epilog=exit_codes(0, 2, 6, 7),

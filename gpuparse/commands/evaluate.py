@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.commands.console import exit_codes, say
+from gpuparse.commands.console import exit_codes, program, say
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
@@ -93,7 +93,7 @@ def check_standard_input(files: Sequence[str]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gpuparse evaluate",
+        prog=program("evaluate"),
         description="Score a parsed file against the gold file: UAS, LAS, label accuracy, complete"
         " sentences, root, non-projective arcs, all relations. All words are scored, punctuation"
         " included, unless an option leaves it out. docs/conventions.md defines the measures.",

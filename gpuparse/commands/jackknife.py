@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from gpuparse.commands.config import add_overrides
-from gpuparse.commands.console import Progress, exit_codes, say, silent
+from gpuparse.commands.console import Progress, exit_codes, program, say, silent
 from gpuparse.commands.folds import add_folds, consecutive_folds
 from gpuparse.commands.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
 from gpuparse.commands.resources import limit_torch_threads, thread_count
@@ -67,13 +67,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gpuparse jackknife",
+        prog=program("jackknife"),
         description="Write data.train with guides in MISC: the heads of each fold are predicted by"
         " the config's parser, trained on the other folds. Nothing else in the file changes."
         " Threads train folds at the same time, and change no byte.",
         epilog=exit_codes(0, 2, 3, 5),
     )
-    parser.add_argument("config", metavar="CONFIG", help="YAML file, as for train")
+    parser.add_argument("config", metavar="CONFIG", help="YAML file or name, as for train")
     add_overrides(parser, "overrides a key of the config")
     parser.add_argument("--output", required=True, metavar="FILE", help="the treebank to write")
     add_folds(parser)

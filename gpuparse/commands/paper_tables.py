@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuparse.commands.gold import with_fitting_decoder
-from gpuparse.config import RunConfig, Settings, folder_of
+from gpuparse.config import RunConfig, Settings, config_file, folder_of
 from gpuparse.errors import ConfigError
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
@@ -267,12 +267,13 @@ def load_tables(path: str | Path, overrides: Sequence[str] = ()) -> Paper:
     also pairs of rows to `compare`, `transposed`, `ignore_punctuation` and a `note`.
 
     Args:
-        path: the YAML file.
+        path: the YAML file, or its name as for `load_config`.
         overrides: words such as `learning.epochs=5`, for all systems.
     Returns: The tables and the config of every system; each system has its own output folder.
     Raises: ConfigError: all errors, one line each.
     """
-    content, source = read_yaml(path), str(path)
+    source = path = config_file(path)
+    content = read_yaml(source)
     if not isinstance(content.value, Mapping):
         raise ConfigError(f"{source}: expected keys and values, {SYSTEMS} and {TABLES} among them")
     rest = {key: v for key, v in content.value.items() if key not in (SYSTEMS, TABLES)}

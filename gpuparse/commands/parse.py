@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from gpuparse.commands.console import Progress, exit_codes, say, silent
+from gpuparse.commands.console import Progress, exit_codes, program, say, silent
 from gpuparse.commands.parse_job import STANDARD, Job, Share
 from gpuparse.commands.resources import (
     choose_device,
@@ -122,7 +122,7 @@ def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Parser:
     if any(asked.values()) and not model.is_calibrated:
         tell(
             f"{options.model}: its probabilities are not calibrated and may be far too high or too"
-            " low; python -m gpuparse calibrate MODEL GOLD fits them to gold trees"
+            " low; gpuparse calibrate MODEL GOLD fits them to gold trees"
         )
     return model
 
@@ -262,13 +262,13 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="parse.py",
+        prog=program("parse"),
         description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed, and MISC"
         " with --probabilities, in very long sentences and in trees without a certificate. Threads,"
         " batch size, device and backend change no byte of the output.",
         epilog=exit_codes(0, 1, 2, 3, 4, 5, 6),
     )
-    parser.add_argument("model", metavar="MODEL", help="the folder that train.py wrote")
+    parser.add_argument("model", metavar="MODEL", help="the folder that train wrote")
     parser.add_argument(
         "files",
         nargs="*",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from gpuparse.commands.console import exit_codes, say
+from gpuparse.commands.console import exit_codes, program, say
 from gpuparse.commands.evaluate import (
     add_punctuation_options,
     check_standard_input,
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gpuparse reliability",
+        prog=program("reliability"),
         description="Compare the probabilities that a parsed file has in MISC (HeadProb, LabelProb)"
         " with the share of correct words: a reliability table, the expected calibration error, and"
         " how well low probabilities find errors. docs/comparing.md defines the measures.",

@@ -21,7 +21,7 @@ from gpuparse.commands.checkpoint import (
     read_checkpoint,
 )
 from gpuparse.commands.config import add_overrides
-from gpuparse.commands.console import exit_codes, say, silent
+from gpuparse.commands.console import exit_codes, program, say, silent
 from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
 from gpuparse.commands.paper_tables import (
     Paper,
@@ -75,13 +75,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gpuparse tables",
+        prog=program("tables"),
         description="Train the systems of a paper's tables, one after the other, score them on"
         " data.test, and print the tables with the paper's figures beside them. Each system has a"
         " model folder in `output`; after an interruption, the same command continues.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
-    parser.add_argument("file", metavar="FILE", help="YAML, such as those in configs/papers")
+    parser.add_argument("file", metavar="FILE", help="YAML file, such as papers/carreras-2007")
     add_overrides(
         parser, "overrides a key for all systems, such as data.train=train.conllu features=extended"
     )

@@ -19,7 +19,7 @@ from gpuparse.commands.checkpoint import (
     write_checkpoint,
 )
 from gpuparse.commands.config import add_overrides
-from gpuparse.commands.console import Progress, exit_codes, say, silent
+from gpuparse.commands.console import Progress, exit_codes, program, say, silent
 from gpuparse.commands.evaluate import graph_scores_as_text, scores_as_text
 from gpuparse.commands.gold import (
     Gold,
@@ -88,21 +88,25 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="train.py",
+        prog=program("train"),
         description="Train a parser from a YAML config, and score it on data.test.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
-    parser.add_argument("config", metavar="CONFIG", help="YAML file; see docs/configuration.md")
+    parser.add_argument(
+        "config",
+        metavar="CONFIG",
+        help="YAML file, or a name that `gpuparse configs` lists",
+    )
     add_overrides(
         parser,
         "overrides a key of the config, such as seed=2 or data.train=train.conllu;"
-        " `python -m gpuparse config` lists all keys",
+        " `gpuparse config` lists all keys",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--resume", action="store_true", help="continue an interrupted run")
     which.add_argument("--force", action="store_true", help="replace the output folder's content")
     parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), help="the same as device=, as for parse.py"
+        "--device", choices=("auto", "cpu", "cuda"), help="the same as device=, as for parse"
     )
     parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
     return parser

@@ -9,6 +9,7 @@ from gpuparse.config.schema import (
     WordVectorsConfig,
     known_keys,
 )
+from gpuparse.config.shipped import config_file
 
 __all__ = [
     "RULES",
@@ -18,6 +19,7 @@ __all__ = [
     "RunConfig",
     "Settings",
     "WordVectorsConfig",
+    "config_file",
     "folder_of",
     "known_keys",
     "load_config",

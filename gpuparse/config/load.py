@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuparse.config.schema import SECTIONS, Key, RunConfig, default_values, known_keys, yaml_word
+from gpuparse.config.shipped import config_file
 from gpuparse.data.columns import IN_MISC, is_key
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import SETS
@@ -29,13 +30,14 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     relative to the working directory; its default is `runs/` and the file's name.
 
     Args:
-        path: YAML file.
+        path: YAML file, or the name of a config that comes with gpuparse (`config_file`).
         overrides: words such as `learning.epochs=5`; the last one wins.
     Returns: The config, complete and valid; no data has been looked at.
     Raises: ConfigError: every wrong key, one line each.
     Cost: O(size of the files).
     """
-    settings = Settings.of_yaml(read_yaml(path), str(path), folder=folder_of(path))
+    path = config_file(path)
+    settings = Settings.of_yaml(read_yaml(path), path, folder=folder_of(path))
     for override in overrides:
         settings.override(override)
     settings.take_output_from(path)
@@ -105,7 +107,7 @@ class Settings:
     def _read_base(self, name: object, folder: str, chain: list[str]) -> None:
         if not isinstance(name, str) or not name:
             raise ConfigError(f"expected the path of a config file, not {_shown(name)}")
-        path = os.path.normpath(os.path.join(folder, name))
+        path = config_file(name, folder or ".")
         if any(_is_same_file(path, earlier) for earlier in chain):
             raise ConfigError(f"a file cannot be its own base: {' -> '.join([*chain, path])}")
         if len(chain) > MAX_BASES:

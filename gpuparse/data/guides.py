@@ -33,7 +33,7 @@ def read_guides(treebank: Treebank, source: str) -> np.ndarray:
     heads = guides.of(treebank)
     guides.check_end()
     if len(heads) and (heads == NO_HEAD).all():
-        raise DataError(f"{guides.missing_in(treebank)}; python -m gpuparse jackknife makes some")
+        raise DataError(f"{guides.missing_in(treebank)}; gpuparse jackknife makes some")
     return heads
 
 

@@ -99,7 +99,11 @@ def test_errors_of_a_base_come_with_their_file_and_line(config_file, tmp_path):
 @pytest.mark.parametrize(
     ("base", "error"),
     [
-        ("none.yaml", "configs/none.yaml: cannot be read: No such file or directory"),
+        (
+            "none.yaml",
+            "configs/none.yaml: cannot be read: No such file or directory; `gpuparse configs` lists"
+            " all names",
+        ),
         ("7", "expected the path of a config file, not 7"),
         ("null", "expected the path of a config file, not null"),
         ("list.yaml", "configs/list.yaml: expected keys and values; see docs/configuration.md"),

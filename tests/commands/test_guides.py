@@ -143,7 +143,7 @@ def test_what_parse_refuses(guided_run, call, tmp_path):
         (2, ["data.guide={folder}/train-guides.conllu"], "data.test_guide: missing; data.guide is"),
         (3, ["data.guide=none.conllu", "data.test=null"], "data.guide: none.conllu: no such file"),
         (3, ["data.test_guide=none.conllu"], "data.test_guide: none.conllu: no such file"),
-        (3, ["data.guide=misc:K"], "no word has a guide, K=HEAD in MISC (column 10); python -m"),
+        (3, ["data.guide=misc:K"], "no word has a guide, K=HEAD in MISC (column 10); gpuparse"),
     ],
 )
 def test_what_train_refuses(guided_run, call, tmp_path, code, words, said):
