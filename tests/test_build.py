@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from gpuparse.__main__ import COMMANDS
+from gpuparse.plain_yaml import read_yaml
 from tests.test_native import ROOT, load_build
 
 build = load_build()
@@ -120,6 +122,20 @@ def test_a_wheel_contains_the_configs_and_an_editable_install_does_not(monkeypat
         hook.initialize(version, build_data)
     assert made["standard"]["force_include"] == {str(ROOT / "configs"): "gpuparse/configs"}
     assert made["editable"]["force_include"] == {}
+
+
+def test_the_workflow_makes_every_wheel_and_tries_it():
+    text = (ROOT / ".github" / "workflows" / "wheels.yml").read_text()
+    jobs = read_yaml(ROOT / ".github" / "workflows" / "wheels.yml").value["jobs"]
+    made = jobs["build"]["strategy"]["matrix"]["target"]
+    assert set(made) == {"sdist", *build.TARGETS}
+    assert "GPUPARSE_WHEEL: ${{ matrix.target }}" in text
+    tried = jobs["install"]["strategy"]["matrix"]
+    assert {each["from"] for each in tried["include"]} == set(made)
+    assert set(tried["from"]) == set(build.TARGETS)
+    for step in jobs["install"]["steps"]:
+        program, *words = step.get("run", "").split() or [""]
+        assert program != "gpuparse" or words[0] in COMMANDS
 
 
 def test_a_source_distribution_contains_what_is_compiled():
