@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "gpuparse"
 
 # docs/architecture.md says why.
 LEVELS = {
-    "__init__": -1,
+    "__init__": -1,  # for those that import it; it imports what it offers from `api` alone
     "errors": -1,  # below all others of level 0, which may raise them
     "limits": -1,
     "parts": 0,
@@ -20,7 +20,7 @@ LEVELS = {
     "plain_yaml": 0,
     "charts": 0,
     "inference": 1,
-    "interop": 7,  # a leaf: nothing of ours imports it
+    "interop": 9,  # a leaf: nothing of ours imports it
     "data": 1,
     "features": 2,
     "evaluation": 2,
@@ -34,6 +34,7 @@ LEVELS = {
     "self_test": 5,
     "learning": 6,
     "commands": 7,
+    "api": 8,
     "__main__": 8,
 }
 REFUSED_NAMES = {"utils", "util", "common", "base", "helpers", "misc"}
@@ -70,6 +71,8 @@ def faults(path: Path, source: str) -> list[str]:
         there = name.split(".")[0]
         if there in ("", "__version__"):
             there = "__init__"
+        if (here, there) == ("__init__", "api"):
+            continue
         if there not in LEVELS:
             found.append(f"imports {name}, which is in no known room")
         elif there != here and LEVELS[there] >= LEVELS[here]:

@@ -53,10 +53,10 @@ def main(arguments: Sequence[str]) -> int:
     device = working_device(
         _device(options, model.search_decoder, tell),
         options.device,
-        lambda: _difference(model, options),
+        lambda: parsing_difference(model, options.backend, keep_heads=options.keep_heads),
         can_fall_back=options.backend != "gpu",
     )
-    is_native = _is_native(options.backend, device)
+    is_native = is_native_on(options.backend, device)
     limit_torch_threads(threads, is_native=is_native)
     job = Job(
         model=model,
@@ -192,19 +192,16 @@ def _device(options: argparse.Namespace, decoder: str, tell: Callable[[str], Non
     return choose_device(options.device, tell)
 
 
-def _difference(model: Parser, options: argparse.Namespace) -> str:
+def parsing_difference(model: Parser, backend: str, *, keep_heads: bool) -> str:
     """The self-test of the GPU, with the model and with what parses long sentences instead."""
     models = [model]
     if DECODERS[model.search_decoder].order > 1:
         models.append(model.lower_order())
-    found = (
-        device_difference(each, "cuda", options.backend, keep_heads=options.keep_heads)
-        for each in models
-    )
+    found = (device_difference(each, "cuda", backend, keep_heads=keep_heads) for each in models)
     return next(filter(None, found), "")
 
 
-def _is_native(backend: str, device: str) -> bool:
+def is_native_on(backend: str, device: str) -> bool:
     """Whether native code parses; ConfigError if the backend cannot run on the device."""
     if device == "cpu" and backend in ("auto", "cpu"):
         return True
@@ -216,7 +213,7 @@ def _is_native(backend: str, device: str) -> bool:
     try:
         return choose_engine(backend, torch.device(device), has_kernels=True) == "native"
     except ScoreError as error:
-        raise ConfigError(f"--backend {backend}: {error}") from None
+        raise ConfigError(f"backend {backend}: {error}") from None
 
 
 def _total(files: list[str]) -> int:

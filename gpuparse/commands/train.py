@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuparse.commands.calibrate import fits_as_text
 from gpuparse.commands.checkpoint import (
@@ -41,6 +42,8 @@ from gpuparse.data.columns import is_guide_file
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, ModelError
+from gpuparse.evaluation.graphs import GraphScores
+from gpuparse.evaluation.metrics import TreeScores
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import TemplateSet, dump_set, load_templates
@@ -82,7 +85,8 @@ def main(arguments: Sequence[str]) -> int:
         quiet = options.quiet or not processes.is_first
         run = Run(config, silent if quiet else say, quiet=quiet, processes=processes)
         run.train(resume=options.resume, force=options.force)
-        run.test()
+        if (tested := run.test()) is not None:
+            _print_tested(run, tested)
     return 0
 
 
@@ -112,11 +116,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class Tested(NamedTuple):
+    """What a new model makes of data.test; graphs: of decoders of graphs."""
+
+    system: Treebank
+    scores: TreeScores
+    graphs: GraphScores | None
+
+
 class Run:
     """One training run: its input, output and messages.
 
     `learning_seconds` is the CPU time of this process in the epochs that made the model, those
-    before an interruption included, without reading, checkpoints and scoring.
+    before an interruption included, without reading, checkpoints and scoring. `dev_scores` are the
+    last ones on data.dev: UAS and LAS, or F of arcs without and with labels.
 
     Args:
         config: the config, valid.
@@ -141,6 +154,7 @@ class Run:
         self._watch = watch
         self.output = Path(config.output)
         self.learning_seconds = 0.0
+        self.dev_scores: tuple[float, float] | None = None
         self.arcs, self.labels = templates_of(config)
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
@@ -347,13 +361,14 @@ class Run:
 
     def _say_dev(self, trainer: Trainer, stage: str) -> None:
         # After every epoch: parsing the development treebank is far cheaper than an epoch.
-        names, scores = self._measures, self._dev_scores(trainer.model(16))
+        names, scores = self.measures, self._dev_scores(trainer.model(16))
+        self.dev_scores = scores
         are_learned = stage == "labels" or (stage == "vectors" and trainer.vectors_have_labels)
         with_labels = f", {names[1]} {scores[1]:.2f}" if are_learned else ""
         self.tell(f"dev: {names[0]} {scores[0]:.2f}{with_labels}")
 
     @property
-    def _measures(self) -> tuple[str, str]:
+    def measures(self) -> tuple[str, str]:
         """Names of the scores on data.dev, without and with labels."""
         return ("arcs F", "labelled arcs F") if self.graphs else ("UAS", "LAS")
 
@@ -389,28 +404,31 @@ class Run:
             return 16
         coarse, fine = self._dev_scores(trainer.model(8)), self._dev_scores(trainer.model(16))
         holds = all(c >= f - MAX_LOSS for c, f in zip(coarse, fine, strict=True))
-        names = self._measures
+        names = self.measures
         self.tell(
             f"dev: {names[0]} {coarse[0]:.2f}, {names[1]} {coarse[1]:.2f} with 8-bit weights,"
             f" {fine[0]:.2f}, {fine[1]:.2f} with 16"
         )
         return 8 if holds else 16
 
-    def test(self) -> None:
-        """Parse data.test with the written model, and print scores and trees."""
+    def test(self) -> Tested | None:
+        """Parse data.test with the written model, and score it; None without data.test."""
         if self.tested is None:
-            return
-        model = load_parser(self.output)
-        system = self._parsed(model, self.tested, "test")
-        scores = score_treebanks(self.tested, system)
-        labelled = self.labels is not None
-        print(scores_as_text(scores, labelled=labelled), end="")
-        if self.graphs:
-            graphs = score_treebank_graphs(self.tested, system, "deps")
-            print("", graph_scores_as_text(graphs, labelled=labelled), sep="\n", end="")
-        for sentence in list(system)[: self.config.draw]:
-            labels = sentence.labels if self.labels else None
-            print("", draw_tree(sentence.forms, sentence.heads, labels), sep="\n")
+            return None
+        system = self._parsed(load_parser(self.output), self.tested, "test")
+        graphs = score_treebank_graphs(self.tested, system, "deps") if self.graphs else None
+        return Tested(system, score_treebanks(self.tested, system), graphs)
+
+
+def _print_tested(run: Run, tested: Tested) -> None:
+    """Print the scores on data.test, and some of its trees."""
+    labelled = run.labels is not None
+    print(scores_as_text(tested.scores, labelled=labelled), end="")
+    if tested.graphs is not None:
+        print("", graph_scores_as_text(tested.graphs, labelled=labelled), sep="\n", end="")
+    for sentence in list(tested.system)[: run.config.draw]:
+        labels = sentence.labels if run.labels else None
+        print("", draw_tree(sentence.forms, sentence.heads, labels), sep="\n")
 
 
 def _rest_of_epoch(

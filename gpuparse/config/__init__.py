@@ -1,6 +1,13 @@
 """The config of a run: the schema of its keys, files and overrides."""
 
-from gpuparse.config.load import SYNTHETIC, Settings, folder_of, load_config, parse_config
+from gpuparse.config.load import (
+    SYNTHETIC,
+    Settings,
+    folder_of,
+    load_config,
+    make_config,
+    parse_config,
+)
 from gpuparse.config.schema import (
     RULES,
     DataConfig,
@@ -23,5 +30,6 @@ __all__ = [
     "folder_of",
     "known_keys",
     "load_config",
+    "make_config",
     "parse_config",
 ]

@@ -21,7 +21,9 @@ BASE = "base"  # the key that names the file whose keys a file takes over
 MAX_BASES = 8
 
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+def load_config(
+    path: str | Path, overrides: Sequence[str] | Mapping[str, object] = ()
+) -> RunConfig:
     """Read a config file, its bases and the overrides of the command line, and check all keys.
 
     A file that has the key `base` takes over all keys of that file and states what differs.
@@ -31,16 +33,35 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 
     Args:
         path: YAML file, or the name of a config that comes with gpuparse (`config_file`).
-        overrides: words such as `learning.epochs=5`; the last one wins.
+        overrides: words such as `learning.epochs=5`, of which the last one wins; or values by
+            dotted key.
     Returns: The config, complete and valid; no data has been looked at.
     Raises: ConfigError: every wrong key, one line each.
     Cost: O(size of the files).
     """
     path = config_file(path)
     settings = Settings.of_yaml(read_yaml(path), path, folder=folder_of(path))
-    for override in overrides:
-        settings.override(override)
+    settings.take(overrides)
     settings.take_output_from(path)
+    return settings.config()
+
+
+def make_config(
+    content: Mapping[str, object], overrides: Sequence[str] | Mapping[str, object] = ()
+) -> RunConfig:
+    """A config from plain data.
+
+    Args:
+        content: what a file would say, in sections or by dotted keys, with all paths, that of
+            `base` too, relative to the working directory.
+        overrides: as in `load_config`.
+    Raises: ConfigError: as `load_config`; `output` is missing, which here has no default.
+    """
+    settings = Settings("config")
+    settings.take_content(content)
+    settings.take(overrides)
+    if "output" not in settings.places:
+        settings.errors.append("config: output: missing; give the folder of the model")
     return settings.config()
 
 
@@ -119,6 +140,29 @@ class Settings:
         """Name the output after the config file unless `output` was given."""
         if "output" not in self.places:
             self.set("output", f"runs/{Path(path).stem}", str(path), folder="")
+
+    def take_content(self, content: Mapping[str, object]) -> None:
+        """Take over the keys of plain data, in sections or dotted."""
+        if BASE in content:
+            try:
+                self._read_base(_plain(content[BASE]), "", [self.source])
+            except ConfigError as error:
+                self.errors.append(f"{self.source}: {BASE}: {error}")
+        for name, value in content.items():
+            if isinstance(value, Mapping) and name in SECTIONS:
+                for inner, inner_value in value.items():
+                    self.set(f"{name}.{inner}", _plain(inner_value), self.source, folder="")
+            elif name != BASE:
+                self.set(name, _plain(value), self.source, folder="")
+
+    def take(self, overrides: Sequence[str] | Mapping[str, object]) -> None:
+        """Take overrides: words of the command line, or values by dotted key."""
+        if isinstance(overrides, Mapping):
+            for name, value in overrides.items():
+                self.set(name, _plain(value), "overrides", folder="")
+            return
+        for word in overrides:
+            self.override(word)
 
     def override(self, word: str) -> None:
         """Take one `key=value` of the command line."""
@@ -206,6 +250,13 @@ class Settings:
             f.name: values[f.name] for f in fields(RunConfig) if f.name not in SECTIONS
         }
         return RunConfig(**top, **sections)
+
+
+def _plain(value: object) -> object:
+    """A value as YAML would have it."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _is_same_file(one: str, other: str) -> bool:

@@ -51,11 +51,11 @@ def draw_tree(
     if len(heads) != n or (labels is not None and len(labels) != n):
         raise ValueError("forms, heads and labels must be of one length")
     tree = [int(head) for head in heads]
-    words = [_printable(form) for form in forms]
+    words = [printable(form) for form in forms]
     levels = _levels(tree)
     deepest = min(max(levels, default=0), max(1, (width // 2 - 2) // STEP))
     arcs = _draw_arcs(tree, levels, deepest)
-    notes = [_printable(label) for label in labels or [""] * n]
+    notes = [printable(label) for label in labels or [""] * n]
     for i, h in enumerate(tree):
         if h > 0 and levels[h - 1] > deepest:
             notes[i] = f"{notes[i]} ← {h} {words[h - 1]}".strip()
@@ -82,7 +82,7 @@ def _character_width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text without characters that move the cursor or change the writing direction."""
     return "".join(
         UNPRINTABLE

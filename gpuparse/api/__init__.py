@@ -1,0 +1,1 @@
+"""What `import gpuparse` offers: parsers, their results, and training."""

@@ -1,0 +1,433 @@
+"""Parsing from Python: a trained parser, loaded once, that takes what Python programs have."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from gpuparse.api.results import Found, Parsed, ParsedSentence
+from gpuparse.commands.console import silent
+from gpuparse.commands.parse import is_native_on, parsing_difference
+from gpuparse.commands.parse_job import GPU_CHUNK, Job, missing_columns
+from gpuparse.commands.predictions import Kept, kept_of, written, written_k_best
+from gpuparse.commands.resources import choose_device, thread_count, working_device
+from gpuparse.confidence import KBest
+from gpuparse.data.conll import CHUNK, MAX_LINE, stream_treebanks, treebank_from_bytes
+from gpuparse.data.guides import Guides
+from gpuparse.data.sentences import (
+    EXAMPLE,
+    GIVEN,
+    Columns,
+    as_conllu,
+    is_arrow,
+    is_pandas,
+    read_sentences,
+    table_rows,
+    tags_in,
+)
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.files import unchanged
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
+from gpuparse.parser import Parser
+from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
+
+BATCH = 1000  # sentences of an iterable that `stream` parses at a time
+_TEXT = "text"  # the name of CoNLL-U text in messages
+_SENTENCES = "sentences"  # of Python objects
+_FIELDS = {2: "lemma", 3: "upos", 4: "xpos", 5: "feats"}  # names of columns in Python
+
+
+def load(
+    folder: str | os.PathLike[str],
+    *,
+    threads: int = 0,
+    device: str = "cpu",
+    backend: str = "auto",
+    allow_missing: bool = False,
+    single_root: bool = False,
+) -> SentenceParser:
+    """Load a trained parser. Nothing in its folder is executed, whoever made it.
+
+    Args:
+        folder: the folder that training wrote.
+        threads: CPU threads of each call of `parse`; 0: all processors of this process.
+        device: "cpu", "cuda", or "auto": CUDA if it works. The parses are the same. Torch is
+            imported for CUDA only.
+        backend: "auto", "cpu" (native code), "torch", or "gpu" (Triton kernels).
+        allow_missing: whether to parse sentences without tags, lemmas or features that the model
+            reads; the parses are worse.
+        single_root: exactly one word of each sentence is attached to the root, even if the training
+            trees had several.
+    Raises: ModelError: the folder has no model, or it is damaged. ConfigError: an option that does
+        not exist or cannot be used here.
+    Cost: one pass over the model's files.
+
+    >>> parser = gpuparse.load("runs/quickstart")
+    >>> parser.parse([["She", "sings"]])[0].heads
+    [2, 0]
+    """
+    model = load_parser(Path(folder))
+    model = model.with_single_root() if single_root else model
+    return SentenceParser(
+        model, name=os.fspath(folder), threads=threads, device=device, backend=backend,
+        allow_missing=allow_missing,
+    )  # fmt: skip
+
+
+class SentenceParser:
+    """A trained parser, as `gpuparse.load` returns it.
+
+    Several threads may use it at once. It can be pickled (the pickle has the model's files as
+    bytes, not the folder's name) and used in processes started by fork or spawn.
+    """
+
+    def __init__(
+        self,
+        model: Parser,
+        *,
+        name: str,
+        threads: int = 0,
+        device: str = "cpu",
+        backend: str = "auto",
+        allow_missing: bool = False,
+    ) -> None:
+        """`load` is the way to make one; name: of the model in messages."""
+        self._model, self._name, self._allow_missing = model, name, allow_missing
+        self._asked = {"threads": threads, "device": device, "backend": backend}
+        self._threads = thread_count(threads)
+        self._device, self._is_native = _engine(model, device, backend)
+        self._warned = False
+
+    @property
+    def labels(self) -> list[str]:
+        """The relations that it knows; none for a parser of heads only."""
+        return list(self._model.labels)
+
+    @property
+    def decoder(self) -> str:
+        """The name of its decoder."""
+        return self._model.search_decoder
+
+    @property
+    def config(self) -> str:
+        """The YAML text of the config that it was trained with."""
+        return self._model.config
+
+    def __repr__(self) -> str:
+        return f"<SentenceParser: {self._name}, {self.decoder}, {len(self.labels)} relations>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = self._asked | {"allow_missing": self._allow_missing}
+        return _unpickled, (pack_parser(self._model), self._model.single_root, self._name, options)
+
+    def parse(
+        self,
+        sentences: Any,
+        *,
+        probabilities: bool = False,
+        mbr: bool = False,
+        kbest: int | None = None,
+        keep_heads: bool = False,
+        guide: str | None = None,
+    ) -> Parsed:
+        r"""Parse sentences.
+
+        Args:
+            sentences: one of
+
+                - a list of sentences, each a list of words, of (word, tag) pairs, or of dicts
+                  with the keys form, lemma, upos, xpos, feats, head, deprel, misc;
+                - CoNLL-U text, as str or bytes;
+                - an Arrow table, a pandas frame or a dict of columns: one row per sentence, each
+                  column (form, lemma, upos, xpos, feats, ...) with a list per row.
+
+                A tag of a pair is the coarse or fine one, whichever the model knows.
+            probabilities: whether to compute the probabilities of heads and relations.
+            mbr: whether to find minimum Bayes risk trees instead of the best ones.
+            kbest: how many trees to find for each sentence; see `ParsedSentence.trees`.
+            keep_heads: whether to keep the heads that the sentences have, and their relations.
+            guide: of models with guide features: `misc:KEY`.
+        Returns: the parsed sentences, as many as were given; a sentence without words has none.
+        Raises:
+            DataError: sentences that cannot be read; columns that the model reads are missing.
+            ConfigError: the decoder has no probabilities or k best trees; options that do not fit.
+        Cost: that of the command `parse`, and about 0.5 us per word for lists.
+
+        >>> [sentence] = parser.parse([["She", "sings"]], probabilities=True)
+        >>> sentence.heads, sentence.deprels
+        ([2, 0], ['nsubj', 'root'])
+        >>> print(sentence)
+        ╭──► She    nsubj
+        ╰─── sings  root
+        >>> parser.parse([[{"form": "She", "upos": "PRON"}, {"form": "sings"}]])[0].heads
+        [2, 0]
+        >>> parser.parse("1\tShe\t_\t_\t_\t_\t_\t_\t_\t_\n\n")[0].heads
+        [0]
+        """
+        job = self._job(probabilities, mbr, kbest, keep_heads, guide)
+        if isinstance(sentences, (str, bytes)):
+            treebank = treebank_from_bytes(_as_text(sentences), _TEXT)
+            return self._parsed(job, treebank, np.diff(treebank.word_starts))
+        rows = table_rows(sentences)
+        table = sentences if is_arrow(sentences) or is_pandas(sentences) else None
+        read = read_sentences(_iterable(sentences) if rows is None else rows, keep_heads=keep_heads)
+        return self._parsed_columns(job, read, self._tag_field(read), table=table)
+
+    def stream(
+        self,
+        source: str | os.PathLike[str] | Iterable[Any],
+        *,
+        probabilities: bool = False,
+        mbr: bool = False,
+        kbest: int | None = None,
+        keep_heads: bool = False,
+        guide: str | None = None,
+    ) -> Iterator[ParsedSentence]:
+        """Parse a file, or any iterable of sentences, in memory that does not grow with it.
+
+        Args:
+            source: the path of a CoNLL-X or CoNLL-U file; or sentences as `parse` takes them in
+                lists, read as they are needed, 1,000 at a time.
+            Other arguments: as of `parse`.
+        Returns: an iterator over the parsed sentences; nothing is read before the first is asked
+            for.
+        Raises: as `parse`, when the sentences are reached.
+
+        >>> lengths = [len(sentence) for sentence in parser.stream([["She", "sings"]] * 3)]
+        >>> lengths
+        [2, 2, 2]
+        """
+        job = self._job(probabilities, mbr, kbest, keep_heads, guide)
+        if isinstance(source, (str, os.PathLike)):
+            return self._stream_file(job, source)
+        rows = table_rows(source)
+        return self._stream_sentences(job, _iterable(source) if rows is None else rows, keep_heads)
+
+    def _stream_file(self, job: Job, path: str | os.PathLike[str]) -> Iterator[ParsedSentence]:
+        name = os.fspath(path)
+        guides = None if job.guide is None else Guides(job.guide)
+        chunk_bytes = CHUNK if self._is_native else GPU_CHUNK
+        is_checked = False
+        with _opened(name) as file, unchanged(file, name):
+            for chunk in stream_treebanks(file, name, chunk_bytes=chunk_bytes):
+                counts = np.diff(chunk.word_starts)
+                yield from self._parsed(job, chunk, counts, guides=guides, is_checked=is_checked)
+                is_checked |= chunk.n_words > 0
+
+    def _stream_sentences(
+        self, job: Job, sentences: Iterable[Any], keep_heads: bool
+    ) -> Iterator[ParsedSentence]:
+        left, first, tag_field = iter(sentences), 0, ""
+        while batch := list(islice(left, BATCH)):
+            read = read_sentences(batch, keep_heads=keep_heads, first=first)
+            is_checked = bool(tag_field)
+            if not tag_field and any(columns["form"] for columns in read):
+                tag_field = self._tag_field(read)
+            yield from self._parsed_columns(
+                job, read, tag_field or "upos", first=first, is_checked=is_checked
+            )
+            first += len(batch)
+
+    def _job(
+        self, probabilities: bool, mbr: bool, kbest: int | None, keep_heads: bool,
+        guide: str | None,
+    ) -> Job:  # fmt: skip
+        """How to parse, as the command has it."""
+        if mbr and kbest is not None:
+            raise ConfigError("mbr and kbest cannot be combined")
+        if (probabilities or mbr or kbest is not None) and not self._is_native:
+            raise ConfigError(
+                "probabilities, mbr and kbest are computed by native code on the CPU: load the"
+                ' model with device="cpu" and backend="auto"'
+            )
+        if kbest is not None and (type(kbest) is not int or kbest < 1):
+            raise ConfigError(f"kbest: expected a whole number of at least 1, not {kbest!r}")
+        if guide is not None and not guide.startswith("misc:"):
+            raise ConfigError(f"guide: expected misc:KEY, not {guide!r}")
+        if (probabilities or mbr) and not (self._model.is_calibrated or self._warned):
+            self._warned = True
+            warnings.warn(
+                f"{self._name}: its probabilities are not calibrated and may be far too high or"
+                " too low; `gpuparse calibrate MODEL GOLD` fits them to gold trees",
+                stacklevel=3,
+            )
+        return Job(
+            model=self._model,
+            guide=guide,
+            probabilities=probabilities,
+            least_risk=mbr,
+            k=kbest,
+            keep_heads=keep_heads,
+            batch_size=default_batch_size(self._device),
+            max_cells=MAX_CELLS,
+            threads=self._threads,
+            device=self._device,
+            backend=self._asked_backend,
+            is_native=self._is_native,
+            on_error="fail",
+            max_line=MAX_LINE,
+            allow_missing=self._allow_missing,
+            tell=silent,
+        )
+
+    @property
+    def _asked_backend(self) -> str:
+        return str(self._asked["backend"])
+
+    def _parsed_columns(
+        self, job: Job, read: list[Columns], tag_field: str, *,
+        table: Any = None, first: int = 0, is_checked: bool = False,
+    ) -> Parsed:  # fmt: skip
+        text = as_conllu(read, tag_field, first)
+        treebank = treebank_from_bytes(text, _SENTENCES)
+        counts = np.array([len(columns["form"]) for columns in read], np.int64)
+        return self._parsed(job, treebank, counts, table=table, is_checked=is_checked)
+
+    def _parsed(
+        self, job: Job, treebank: Treebank, counts: np.ndarray, *,
+        table: Any = None, guides: Guides | None = None, is_checked: bool = False,
+    ) -> Parsed:  # fmt: skip
+        if not is_checked:
+            self._check_columns(treebank)
+        kept = None
+        if job.keep_heads:
+            unkept, _ = job.unkept(treebank)
+            if unkept:
+                raise unkept[0]
+            kept = kept_of(treebank)
+        if guides is None and job.guide is not None:
+            guides = Guides(job.guide)
+        found = job.find(treebank, kept, None if guides is None else guides.of(treebank))
+        if isinstance(found, KBest):
+            text = written_k_best(self._model, treebank, found, kept)
+        else:
+            text = written(self._model, treebank, found, kept)
+        with_kept = self._with_kept(Found.of(found, self._names), kept)
+        return Parsed(treebank, with_kept, text, counts, table)
+
+    @property
+    def _names(self) -> list[str]:
+        """The relations of DEPREL."""
+        return [name.decode() for name in self._model.label_names]
+
+    def _with_kept(self, found: Found, kept: Kept | None) -> Found:
+        """What was found, with the relations that were kept."""
+        if kept is None or found.labels is None:
+            return found
+        stays, names = kept.labels >= 0, [*found.names, *(name.decode() for name in kept.names)]
+        labels = np.where(stays, kept.labels + len(found.names), found.labels)
+        probabilities = found.label_probabilities
+        if probabilities is not None:
+            probabilities = np.where(stays, 1.0, probabilities)
+        return replace(found, labels=labels, names=names, label_probabilities=probabilities)
+
+    def _check_columns(self, treebank: Treebank) -> None:
+        """Refuse sentences without a column that the model reads: their trees would be worse."""
+        missing = missing_columns(treebank, self._model)
+        if missing and not self._allow_missing:
+            raise DataError(
+                "\n".join(
+                    f"{treebank.source}: {_FIELDS[column]} is missing in all of the"
+                    f" {treebank.n_words:,} words, but the model reads {fields} there: give it, or"
+                    " load the model with allow_missing=True to parse without"
+                    for column, fields in missing.items()
+                )
+            )
+
+    def _tag_field(self, read: list[Columns]) -> str:
+        """Which column the tags of (word, tag) pairs are of: the one that the model knows best."""
+        tags, vocabularies = tags_in(read) - {"_"}, self._model.vocabularies
+        known: dict[int, set[str]] = {}
+        for field, values in vocabularies.values.items():
+            if field in ("pos", "cpos"):
+                known[vocabularies.column(field)] = set(values)
+        if not tags or not known:
+            return _FIELDS[vocabularies.pos_column]
+        shares = {column: len(tags & values) for column, values in known.items()}
+        best = max(shares, key=lambda column: (shares[column], column == vocabularies.pos_column))
+        if not shares[best] and not self._allow_missing:
+            expected = ", ".join(sorted(known[best])[:5])
+            raise DataError(
+                f"the model knows none of the tags {', '.join(sorted(tags)[:5])}: it was trained"
+                f" with tags such as {expected}"
+            )
+        return _FIELDS[best]
+
+
+def _unpickled(
+    files: dict[str, bytes], single_root: bool, name: str, options: dict[str, Any]
+) -> SentenceParser:
+    """The parser of a pickle."""
+    model = unpack_parser(files, Path(name))
+    if single_root and not model.single_root:
+        model = model.with_single_root()
+    return SentenceParser(model, name=name, **options)
+
+
+def _engine(model: Parser, device: str, backend: str) -> tuple[str, bool]:
+    """The device that parses, and whether native code does.
+
+    Raises: ConfigError, SelfTestError: they do not exist, do not work or do not fit the decoder.
+    """
+    wanted = device
+    if DECODERS[model.search_decoder].is_higher_order:
+        if device == "cuda":
+            raise ConfigError(
+                f"device cuda: decoder {model.search_decoder} is native code on the CPU: choose"
+                " device cpu or auto"
+            )
+        device = "cpu"
+    if device != "cpu":
+        can_keep = not DECODERS[model.search_decoder].gives_graphs
+        device = working_device(
+            choose_device(device, silent),
+            wanted,
+            lambda: parsing_difference(model, backend, keep_heads=can_keep),
+            can_fall_back=backend != "gpu",
+        )
+    return device, is_native_on(backend, device)
+
+
+def _as_text(sentences: str | bytes) -> bytes:
+    """CoNLL-U as bytes; DataError for text that is none."""
+    text = sentences.encode(errors="surrogateescape") if isinstance(sentences, str) else sentences
+    if b"\t" not in text and text.strip():
+        raise DataError(
+            f"parse() takes a list of sentences, each {GIVEN}, as in {EXAMPLE}, or CoNLL-U text"
+            f" with ten columns between tabs, and not {text[:40].decode(errors='replace')!r}."
+            " Plain text must be split into sentences and words first, by UDPipe, Stanza or spaCy;"
+            " for a file there is stream(path)"
+        )
+    return text
+
+
+def _iterable(sentences: Any) -> Iterable[Any]:
+    """The sentences; DataError for anything else."""
+    if isinstance(sentences, Iterable) and not isinstance(sentences, (str, bytes, os.PathLike)):
+        return sentences
+    what = f"{type(sentences).__name__} {sentences!r}"[:60]
+    raise DataError(
+        f"expected a list of sentences, each {GIVEN}, as in {EXAMPLE}; CoNLL-U text, an Arrow table"
+        f" or a pandas frame; not {what}; for a file there is stream(path)"
+    )
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[BinaryIO]:
+    """A file for reading; DataError if there is none."""
+    try:
+        file = open(name, "rb")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {error.strerror}; check the path") from error
+    with file:
+        yield file

@@ -1,0 +1,391 @@
+"""What a parser returns: a sequence of parsed sentences."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import numpy as np
+
+from gpuparse.confidence import KBest
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.draw import draw_tree
+from gpuparse.data.graphs import Graphs
+from gpuparse.data.sentences import is_arrow, is_pandas
+from gpuparse.data.svg import svg_graph
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import column_ids
+from gpuparse.parser import Predictions
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+SHOWN = 10  # sentences that a notebook or `str` shows
+_READ = {"form": 1, "lemma": 2, "upos": 3, "xpos": 4, "feats": 5}  # columns of tables, of the input
+
+
+class Tree(NamedTuple):
+    """One of the trees of a sentence; word i (1..n) is at index i - 1 of every list.
+
+    heads: 0 for the root, else 1..n. deprels: relations, None from a parser of heads only.
+    probabilities: of the heads; deprel_probabilities: of the relations, given the heads; None
+    unless they were asked for. score: in nats, without a constant. probability: of the tree.
+    Both are None unless several trees were asked for.
+    """
+
+    heads: list[int]
+    deprels: list[str] | None
+    probabilities: list[float] | None = None
+    deprel_probabilities: list[float] | None = None
+    score: float | None = None
+    probability: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What was found for the W words of S sentences, as arrays; K is 1, or the trees asked for.
+
+    heads, labels, head_probabilities, label_probabilities: (K, W), as of Predictions. names: of the
+    labels. scores, probabilities: (K, S) of trees. graphs, certified: as of Predictions.
+    """
+
+    heads: np.ndarray
+    labels: np.ndarray | None
+    names: list[str]
+    head_probabilities: np.ndarray | None = None
+    label_probabilities: np.ndarray | None = None
+    scores: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
+    graphs: Graphs | None = None
+    certified: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, found: Predictions | KBest, names: list[str]) -> Found:
+        """What a search has found, with the names of its labels."""
+        if isinstance(found, KBest):
+            return cls(
+                found.heads, found.labels, names, found.head_probabilities,
+                found.label_probabilities, found.scores, found.probabilities,
+            )  # fmt: skip
+        return cls(
+            found.heads[None],
+            None if found.labels is None else found.labels[None],
+            names,
+            None if found.head_probabilities is None else found.head_probabilities[None],
+            None if found.label_probabilities is None else found.label_probabilities[None],
+            graphs=found.graphs,
+            certified=found.certified,
+        )
+
+
+class Parsed(Sequence["ParsedSentence"]):
+    """Parsed sentences, in the order of the input: `parsed[0].heads`.
+
+    It has no connection to its parser, and can be pickled.
+    """
+
+    def __init__(
+        self, treebank: Treebank, found: Found, conllu: bytes, counts: np.ndarray, table: Any = None
+    ) -> None:
+        """
+        Args:
+            treebank: the words that were parsed.
+            found: of these words.
+            conllu: the treebank's text with what was found.
+            counts: (S,) words of each sentence of the input; those without words are not in the
+                treebank.
+            table: the Arrow table or pandas frame that the sentences are from.
+        """
+        self._treebank, self._found, self._text, self._table = treebank, found, conllu, table
+        self._starts = [0, *np.cumsum(counts).tolist()]
+        self._rows = np.where(counts > 0, np.cumsum(counts > 0) - 1, -1).tolist()
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> ParsedSentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ParsedSentence]: ...
+    def __getitem__(self, index: int | slice) -> ParsedSentence | list[ParsedSentence]:
+        """A sentence, or a list of several."""
+        if isinstance(index, slice):
+            return [ParsedSentence(self, s) for s in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sentence {index} of {len(self)}")
+        return ParsedSentence(self, index % len(self))
+
+    def __iter__(self) -> Iterator[ParsedSentence]:
+        """The sentences in order."""
+        return (ParsedSentence(self, s) for s in range(len(self)))
+
+    def to_conllu(self) -> str:
+        r"""All sentences as CoNLL-U, as the command `parse` writes them.
+
+        Sentences of lists have `_` in the columns that were not given.
+
+        >>> print(parser.parse([["She", "sings"]]).to_conllu(), end="")
+        1	She	_	_	_	_	2	nsubj	_	_
+        2	sings	_	_	_	_	0	root	_	_
+        <BLANKLINE>
+        """
+        return self._text.decode()
+
+    def to_arrow(self) -> pyarrow.Table:
+        """An Arrow table with one row per sentence; needs pyarrow.
+
+        It has the list columns form, lemma, upos, xpos and feats as far as the input has them, head
+        and deprel (of the best tree), prob and deprel_prob if probabilities were asked for, and
+        deps (such as `2:nsubj|4:conj`) from a parser of graphs. If the input was an Arrow table,
+        all its columns are kept, and these are added or replaced.
+
+        >>> parser.parse([["She", "sings"]]).to_arrow().to_pylist()
+        [{'form': ['She', 'sings'], 'head': [2, 0], 'deprel': ['nsubj', 'root']}]
+        """
+        import pyarrow as arrow
+
+        starts = arrow.array(self._starts, arrow.int32())
+        new = {
+            name: arrow.ListArray.from_arrays(
+                starts, values if names is None else arrow.array(names, arrow.string()).take(values)
+            )
+            for name, (values, names) in self._columns(arrow.array).items()
+        }
+        if not is_arrow(self._table):
+            return arrow.table(new)
+        kept = {
+            name: self._table.column(name)
+            for name in self._table.column_names
+            if name not in new or name in _READ
+        }
+        return arrow.table(kept | {name: new[name] for name in new if name not in _READ})
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas frame with the rows and columns of `to_arrow`; needs pandas.
+
+        If the input was a frame, its index and all its columns are kept.
+        """
+        import pandas
+
+        new = {
+            name: self._cut([names[i] for i in values] if names is not None else values)
+            for name, (values, names) in self._columns(np.ndarray.tolist).items()
+        }
+        if not is_pandas(self._table):
+            return pandas.DataFrame(new)
+        kept = self._table.copy(deep=False)
+        for name in [name for name in new if name not in _READ]:
+            kept[name] = pandas.Series(new[name], index=kept.index, dtype=object)
+        return kept
+
+    def __repr__(self) -> str:
+        return f"<Parsed: {len(self):,} sentences, {self._starts[-1]:,} words>"
+
+    def __str__(self) -> str:
+        """The first trees, drawn."""
+        return "\n\n".join([*map(str, self[:SHOWN]), *self._more()])
+
+    def _repr_html_(self) -> str:
+        """The first trees, drawn, for notebooks."""
+        shown = [sentence._repr_html_() for sentence in self[:SHOWN]]
+        return "".join([*shown, *(f"<p>{line}</p>" for line in self._more())])
+
+    def _more(self) -> list[str]:
+        return [f"… and {len(self) - SHOWN:,} more sentences"] if len(self) > SHOWN else []
+
+    def _columns(self, made: Any) -> dict[str, tuple[Any, list[Any] | None]]:
+        """Columns of tables: values of all words, or their numbers and the names of the numbers.
+
+        made: makes an array of Arrow, or a list, of a NumPy array.
+        """
+        columns: dict[str, tuple[Any, list[Any] | None]] = {}
+        for name, source in _READ.items():
+            ids, texts = column_ids(self._treebank, source)
+            names = [None if text == "_" and name != "form" else text for text in texts]
+            if name == "form" or any(name is not None for name in names):
+                columns[name] = made(ids), names
+        found = self._found
+        columns["head"] = made(found.heads[0]), None
+        if found.labels is not None:
+            columns["deprel"] = made(found.labels[0]), found.names
+        if found.graphs is not None:
+            deps = ["|".join(f"{h}:{name}" for h, name in arcs) for arcs in self._deps]
+            columns["deps"] = made(np.arange(len(deps))), deps
+        if found.head_probabilities is not None:
+            columns["prob"] = made(found.head_probabilities[0]), None
+        if found.label_probabilities is not None:
+            columns["deprel_prob"] = made(found.label_probabilities[0]), None
+        return columns
+
+    def _cut(self, values: list[Any]) -> list[list[Any]]:
+        """A list for each sentence."""
+        return [values[i:j] for i, j in pairwise(self._starts)]
+
+    @cached_property
+    def _words(self) -> list[str]:
+        ids, names = column_ids(self._treebank, _READ["form"])
+        return [names[i] for i in ids.tolist()]
+
+    @cached_property
+    def _heads(self) -> list[int]:
+        return self._found.heads[0].tolist()
+
+    @cached_property
+    def _deprels(self) -> list[str] | None:
+        labels, names = self._found.labels, self._found.names
+        return None if labels is None else [names[i] for i in labels[0].tolist()]
+
+    @cached_property
+    def _deps(self) -> list[list[tuple[int, str]]]:
+        """Of every word its heads and relations."""
+        graphs = self._found.graphs
+        assert graphs is not None
+        arcs = [
+            (h, graphs.names[r])
+            for h, r in zip(graphs.heads.tolist(), graphs.relations.tolist(), strict=True)
+        ]
+        return [arcs[i:j] for i, j in pairwise(graphs.starts.tolist())]
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """The text of each sentence that has words."""
+        written = treebank_from_bytes(self._text, "parsed")
+        end = "\r\n" if b"\r\n" in self._text[:4096] else "\n"
+        texts = [
+            self._text[start:stop].decode().rstrip("\r\n") + 2 * end
+            for start, stop in written.spans.tolist()
+        ]
+        if self._found.scores is None:
+            return texts
+        ends = np.cumsum((self._found.scores > -np.inf).sum(0)).tolist()
+        return ["".join(texts[i:j]) for i, j in pairwise([0, *ends])]
+
+
+class ParsedSentence:
+    """A sentence with its tree; word i (1..n) is at index i - 1 of every list."""
+
+    __slots__ = ("_index", "_parsed")
+
+    def __init__(self, parsed: Parsed, index: int) -> None:
+        self._parsed, self._index = parsed, index
+
+    def __len__(self) -> int:
+        """Number of words."""
+        return self._stop - self._start
+
+    @property
+    def words(self) -> list[str]:
+        """The words."""
+        return self._parsed._words[self._start : self._stop]
+
+    @property
+    def heads(self) -> list[int]:
+        """The head of each word: 0 for the root, else 1..n; of a graph the primary heads."""
+        return self._parsed._heads[self._start : self._stop]
+
+    @property
+    def deprels(self) -> list[str] | None:
+        """The relation of each word to its head; None from a parser of heads only."""
+        deprels = self._parsed._deprels
+        return None if deprels is None else deprels[self._start : self._stop]
+
+    @property
+    def probabilities(self) -> list[float] | None:
+        """The probability of each head; None unless asked for."""
+        return self._numbers(self._parsed._found.head_probabilities)
+
+    @property
+    def deprel_probabilities(self) -> list[float] | None:
+        """The probability of each relation, given the head; None unless asked for."""
+        return self._numbers(self._parsed._found.label_probabilities)
+
+    @property
+    def deps(self) -> list[list[tuple[int, str]]] | None:
+        """All heads of each word with their relations, from a parser of graphs; else None."""
+        if self._parsed._found.graphs is None:
+            return None
+        return self._parsed._deps[self._start : self._stop]
+
+    @property
+    def trees(self) -> list[Tree]:
+        """The trees that were found, the best first: one, or as many as `kbest` asked for."""
+        found, row, words = self._parsed._found, self._row, slice(self._start, self._stop)
+        if row < 0:
+            return [Tree([], None if found.labels is None else [])]
+        k_there = 1 if found.scores is None else int((found.scores[:, row] > -np.inf).sum())
+        return [
+            Tree(
+                found.heads[k, words].tolist(),
+                None
+                if found.labels is None
+                else [found.names[i] for i in found.labels[k, words].tolist()],
+                self._numbers(found.head_probabilities, k),
+                self._numbers(found.label_probabilities, k),
+                None if found.scores is None else float(found.scores[k, row]),
+                None if found.probabilities is None else float(found.probabilities[k, row]),
+            )
+            for k in range(k_there)
+        ]
+
+    @property
+    def certified(self) -> bool | None:
+        """Of dual decomposition: whether no tree scores more; None from other decoders."""
+        certified = self._parsed._found.certified
+        return None if certified is None or self._row < 0 else bool(certified[self._row])
+
+    @property
+    def sent_id(self) -> str:
+        """The comment `# sent_id` of CoNLL-U, or ""."""
+        return "" if self._row < 0 else self._parsed._treebank.sent_id(self._row)
+
+    def to_conllu(self) -> str:
+        """The sentence as CoNLL-U, with its comments and a blank line at the end."""
+        return "" if self._row < 0 else self._parsed._texts[self._row]
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        """The tree, drawn for a terminal."""
+        words, heads = self.words, self.heads
+        try:
+            return draw_tree(words, heads, self.deprels)
+        except ValueError:  # the primary heads of a graph may be no tree
+            return "\n".join(f"{i} {word}" for i, word in enumerate(words, 1))
+
+    def _repr_html_(self) -> str:
+        """The tree or graph, drawn for notebooks."""
+        if self.deps is not None:
+            arcs = [(h, m, name) for m, heads in enumerate(self.deps, 1) for h, name in heads]
+        else:
+            labels = self.deprels or [""] * len(self)
+            arcs = [
+                (h, m, name)
+                for m, (h, name) in enumerate(zip(self.heads, labels, strict=True), 1)
+                if h >= 0
+            ]
+        picture = svg_graph(self.words, arcs)
+        name = f"<small>{html.escape(self.sent_id)}</small>" if self.sent_id else ""
+        return f'<div style="overflow-x: auto">{name}{picture}</div>'
+
+    def _numbers(self, of_trees: np.ndarray | None, k: int = 0) -> list[float] | None:
+        return None if of_trees is None else of_trees[k, self._start : self._stop].tolist()
+
+    @property
+    def _start(self) -> int:
+        return self._parsed._starts[self._index]
+
+    @property
+    def _stop(self) -> int:
+        return self._parsed._starts[self._index + 1]
+
+    @property
+    def _row(self) -> int:
+        """The number of the sentence among those that have words; -1 for one without."""
+        return self._parsed._rows[self._index]
