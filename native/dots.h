@@ -1,5 +1,5 @@
 // Sums of products of whole numbers by the dot instructions that the machine has; all give the same
-// sums, modulo 2^32.
+// sums, modulo 2^32. Numbers that no sum exceeds are proved when a model is loaded; others wrap around.
 #pragma once
 #include "lanes.h"
 
@@ -14,6 +14,16 @@ namespace gpuparse {
 using Sums = Vector<int32_t>;
 using Bytes = Vector<int8_t>;
 using Words = Vector<int16_t>;
+
+// a + b and a - b, modulo 2^32.
+inline int32_t plus(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
+inline Sums plus(Sums a, Sums b) { return (Sums)((Vector<uint32_t>)a + (Vector<uint32_t>)b); }
+inline Sums minus(Sums a, Sums b) { return (Sums)((Vector<uint32_t>)a - (Vector<uint32_t>)b); }
+// a * b + c, modulo 2^16.
+inline Words times_plus(Words a, Words b, Words c) {
+    typedef Vector<uint16_t> Whole;
+    return (Words)((Whole)a * (Whole)b + (Whole)c);
+}
 
 // The same 4 bytes in every lane of 32 bits.
 inline Bytes splat_bytes(const uint8_t* bytes) {
@@ -34,18 +44,18 @@ inline Sums add_byte_dots(Sums sums, Bytes a, Bytes b) {
     return (Sums)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
 #elif defined(__AVX512BW__)
     const __m512i pairs = _mm512_maddubs_epi16((__m512i)a, (__m512i)b);  // below 2^15
-    return sums + (Sums)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+    return plus(sums, (Sums)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
 #elif defined(__AVX2__)
     const __m256i pairs = _mm256_maddubs_epi16((__m256i)a, (__m256i)b);
-    return sums + (Sums)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    return plus(sums, (Sums)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 #elif defined(__SSSE3__) && !defined(__AVX__)
     const __m128i pairs = _mm_maddubs_epi16((__m128i)a, (__m128i)b);
-    return sums + (Sums)_mm_madd_epi16(pairs, _mm_set1_epi16(1));
+    return plus(sums, (Sums)_mm_madd_epi16(pairs, _mm_set1_epi16(1)));
 #elif defined(__ARM_FEATURE_DOTPROD)
     return (Sums)vdotq_s32((int32x4_t)sums, (int8x16_t)a, (int8x16_t)b);
 #else
     for (int64_t k = 0; k < Lanes<int32_t>::count; k++)
-        for (int64_t j = 4 * k; j < 4 * k + 4; j++) sums[k] += (int32_t)a[j] * (int32_t)b[j];
+        for (int64_t j = 4 * k; j < 4 * k + 4; j++) sums[k] = plus(sums[k], (int32_t)a[j] * (int32_t)b[j]);
     return sums;
 #endif
 }
@@ -55,27 +65,29 @@ inline Sums add_word_dots(Sums sums, Words a, Words b) {
 #if defined(__AVX512VNNI__)
     return (Sums)_mm512_dpwssd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
 #elif defined(__AVX512BW__)
-    return sums + (Sums)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+    return plus(sums, (Sums)_mm512_madd_epi16((__m512i)a, (__m512i)b));
 #elif defined(__AVX2__)
-    return sums + (Sums)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+    return plus(sums, (Sums)_mm256_madd_epi16((__m256i)a, (__m256i)b));
 #elif defined(__SSSE3__) && !defined(__AVX__)
-    return sums + (Sums)_mm_madd_epi16((__m128i)a, (__m128i)b);
+    return plus(sums, (Sums)_mm_madd_epi16((__m128i)a, (__m128i)b));
 #elif defined(__ARM_NEON) && defined(__aarch64__)
     const int16x8_t x = (int16x8_t)a, y = (int16x8_t)b;
-    return sums + (Sums)vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y));
+    const int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(y));
+    return (Sums)vaddq_s32((int32x4_t)sums, vpaddq_s32(low, vmull_high_s16(x, y)));
 #else
     for (int64_t k = 0; k < Lanes<int32_t>::count; k++)
-        sums[k] += (int32_t)a[2 * k] * (int32_t)b[2 * k] + (int32_t)a[2 * k + 1] * (int32_t)b[2 * k + 1];
+        for (int64_t j = 2 * k; j < 2 * k + 2; j++) sums[k] = plus(sums[k], (int32_t)a[j] * (int32_t)b[j]);
     return sums;
 #endif
 }
 
-typedef int32_t Four __attribute__((vector_size(16)));
+typedef uint32_t Four __attribute__((vector_size(16)));
 
 // Sums of every fourth lane.
-inline Four fold_lanes(Sums sums) {
+inline Four fold_lanes(Sums signed_sums) {
+    const auto sums = (Vector<uint32_t>)signed_sums;
 #if defined(__AVX512F__)
-    typedef int32_t Eight __attribute__((vector_size(32)));
+    typedef uint32_t Eight __attribute__((vector_size(32)));
     const Eight both = __builtin_shufflevector(sums, sums, 0, 1, 2, 3, 4, 5, 6, 7) +
                        __builtin_shufflevector(sums, sums, 8, 9, 10, 11, 12, 13, 14, 15);
     return __builtin_shufflevector(both, both, 0, 1, 2, 3) +
@@ -104,10 +116,10 @@ inline Sums merge_lanes(Sums a, Sums b) {
     const __m512i x = (__m512i)a, y = (__m512i)b;
     const Sums kept = (Sums)_mm512_mask_blend_epi32(of_b, x, y);
     const __m512i left = _mm512_mask_blend_epi32(of_b, y, x);
-    if constexpr (step == 8) return kept + (Sums)_mm512_maskz_shuffle_i64x2(255, left, left, 0x4E);
-    if constexpr (step == 4) return kept + (Sums)_mm512_maskz_shuffle_i64x2(255, left, left, 0xB1);
-    if constexpr (step == 2) return kept + (Sums)_mm512_maskz_shuffle_epi32(0xFFFF, left, _MM_PERM_BADC);
-    if constexpr (step == 1) return kept + (Sums)_mm512_maskz_shuffle_epi32(0xFFFF, left, _MM_PERM_CDAB);
+    if constexpr (step == 8) return plus(kept, (Sums)_mm512_maskz_shuffle_i64x2(255, left, left, 0x4E));
+    if constexpr (step == 4) return plus(kept, (Sums)_mm512_maskz_shuffle_i64x2(255, left, left, 0xB1));
+    if constexpr (step == 2) return plus(kept, (Sums)_mm512_maskz_shuffle_epi32(0xFFFF, left, _MM_PERM_BADC));
+    if constexpr (step == 1) return plus(kept, (Sums)_mm512_maskz_shuffle_epi32(0xFFFF, left, _MM_PERM_CDAB));
 }
 template<int64_t step>
 inline Sums merge_vectors(const int32_t* vectors) {
@@ -132,6 +144,7 @@ inline void fill_lane_sums(const int32_t* vectors, int64_t count, int32_t* sums)
 
 // The largest lane.
 inline int32_t largest_lane(Sums sums) {
+    typedef int32_t Quarter __attribute__((vector_size(16)));
     const auto larger = [](auto a, auto b) { return a > b ? a : b; };
 #if defined(__AVX512F__)
     typedef int32_t Eight __attribute__((vector_size(32)));
@@ -141,10 +154,10 @@ inline int32_t largest_lane(Sums sums) {
     const Sums both = sums;
 #endif
 #if defined(__AVX__)
-    const Four four = larger(__builtin_shufflevector(both, both, 0, 1, 2, 3),
-                             __builtin_shufflevector(both, both, 4, 5, 6, 7));
+    const Quarter four = larger(__builtin_shufflevector(both, both, 0, 1, 2, 3),
+                                __builtin_shufflevector(both, both, 4, 5, 6, 7));
 #else
-    const Four four = both;
+    const Quarter four = both;
 #endif
     return larger(larger(four[0], four[1]), larger(four[2], four[3]));
 }
@@ -234,7 +247,7 @@ inline void add_scaled_rows(const ScaledRows& of, const int32_t* bias, int32_t* 
                                  __builtin_shufflevector(low0, low1, 4, 5, 6, 7, 12, 13, 14, 15),
                                  __builtin_shufflevector(high0, high1, 0, 1, 2, 3, 8, 9, 10, 11),
                                  __builtin_shufflevector(high0, high1, 4, 5, 6, 7, 12, 13, 14, 15)};
-    for (int64_t k = 0; k < 4; k++) store(sums + 16 * k, load(bias + 16 * k) + (Sums)in_order[k]);
+    for (int64_t k = 0; k < 4; k++) store(sums + 16 * k, plus(load(bias + 16 * k), (Sums)in_order[k]));
 #elif defined(__AVX2__)
     for (int64_t j = 0; j < LINE_OF_ROW; j += 32) {
         __m256i s[4] = {};
@@ -268,7 +281,7 @@ inline void add_scaled_rows(const ScaledRows& of, const int32_t* bias, int32_t* 
     for (int64_t r = 0; r < of.n_rows; r++) {
         const int8_t* __restrict row = of.row(r);
         const int16_t factor = of.factors[r];
-        for (int64_t j = 0; j < LINE_OF_ROW; j++) sums[j] += (int16_t)(row[j] * factor);
+        for (int64_t j = 0; j < LINE_OF_ROW; j++) sums[j] = plus(sums[j], (int16_t)(row[j] * factor));
     }
 #endif
 }
@@ -281,7 +294,7 @@ inline void lay_out_sums(const int32_t* numbers, int32_t more, int64_t count, in
 #else
         const int64_t at = j;
 #endif
-        for (int64_t k = 0; k < 4; k++) to[at + k] = numbers[j + k] + more;
+        for (int64_t k = 0; k < 4; k++) to[at + k] = plus(numbers[j + k], more);
     }
 }
 

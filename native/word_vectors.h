@@ -21,8 +21,8 @@ inline int64_t padded_nodes(int64_t nodes) {
     return (nodes + NODES_AT_ONCE - 1) / NODES_AT_ONCE * NODES_AT_ONCE;
 }
 
-// What 1 is before a shift to the right that rounds to the nearest, half up.
-inline int64_t half_of(int64_t shift) { return shift > 0 ? (int64_t)1 << (shift - 1) : 0; }
+// What 1/2 is before a shift to the right that rounds to the nearest, half up; 0 if no shift is as large.
+inline int64_t half_of(int64_t shift) { return shift > 0 && shift < 63 ? (int64_t)1 << (shift - 1) : 0; }
 
 // From scores of vectors to what they add to other scores.
 struct ScoreUnit {
@@ -265,7 +265,7 @@ private:
     }
 
     static int16_t finished(int32_t sum, int32_t shift) {
-        int32_t number = (int32_t)((sum + (1 << shift >> 1)) >> shift);
+        int32_t number = plus(sum, 1 << shift >> 1) >> shift;
         number = number < 127 ? number : 127;
         return (int16_t)(number > -127 ? number : -127);
     }
@@ -420,8 +420,8 @@ inline void fill_dots(const int16_t* a, Sums start, const int16_t* rows, int64_t
 // Fill what words in between add, as `WordsBetween::fill`. Cost: P multiplications for each word and value
 // in the sentence, and a few additions an arc. Where memory runs out, the arena has failed.
 template<int64_t SIZE>
-inline void fill_between(const SentenceVectors& nodes, Arena& arena, View2<int32_t> by_head,
-                         View2<int32_t> by_modifier) {
+inline void fill_between(const SentenceVectors& nodes, Arena& arena, View2<uint32_t> by_head,
+                         View2<uint32_t> by_modifier) {
     const WordVectors& of = *nodes.of;
     constexpr int64_t lanes = Lanes<int32_t>::count;
     const int64_t n = nodes.n, size = of.arcs.n1;
@@ -429,17 +429,17 @@ inline void fill_between(const SentenceVectors& nodes, Arena& arena, View2<int32
     WordsBetween words;
     if (!words.find(*of.plan, nodes.in_between, n, arena)) return;
     const int64_t stride = (n + 4) / 4 * 4, room = 2 * OCCURRENCES * words.count * stride + lanes;
-    int32_t* of_heads = arena.take<int32_t>(room);
-    int32_t* of_modifiers = arena.take<int32_t>(room);
+    uint32_t* of_heads = arena.take<uint32_t>(room);
+    uint32_t* of_modifiers = arena.take<uint32_t>(room);
     int32_t* sums = arena.take<int32_t>(stride * lanes);
     if (arena.failed()) return;
     words.for_combinations(of.plan->n_between, [&](int64_t k, int64_t row) {
         fill_dots<SIZE>(of.between_heads.data + row * size, Sums{of.between_constants.data[row]}, nodes.heads,
                         nodes.count, n + 1, size, sums);
-        fill_lane_sums(sums, n + 1, of_heads + k * stride);
+        fill_lane_sums(sums, n + 1, (int32_t*)(of_heads + k * stride));
         fill_dots<SIZE>(of.between_modifiers.data + row * size, Sums{}, nodes.modifiers, nodes.count, n + 1,
                         size, sums);
-        fill_lane_sums(sums, n + 1, of_modifiers + k * stride);
+        fill_lane_sums(sums, n + 1, (int32_t*)(of_modifiers + k * stride));
     });
     words.fill(n, of_heads, of_modifiers, stride, arena, by_head, by_modifier);
 }
@@ -479,7 +479,7 @@ inline void fill_run(const VectorPairs& pairs, int64_t c, const int16_t* head, c
     for (int64_t k = 0; k < size; k += words) {
         const Words given = load(head + k);
         start = add_word_dots(start, given, load(of_heads + k));
-        store(products + k, widen(numbers + k) * given + load(linear + k));
+        store(products + k, times_plus(widen(numbers + k), given, load(linear + k)));
     }
     fill_dots<SIZE>(products, start, modifiers + from * count, count, to - from, size, sums + from * lanes);
 }
@@ -515,10 +515,10 @@ void add_sized_pairs(const SentenceVectors& nodes, const VectorPairs& pairs, Are
     int32_t* scores = arena.take<int32_t>(cells);
     S* points = arena.take<S>(n + 1);
     DistanceRun* runs = arena.take<DistanceRun>(n + 1);
-    View2<int32_t> by_head{nullptr, stride}, by_modifier{nullptr, stride};
+    View2<uint32_t> by_head{nullptr, stride}, by_modifier{nullptr, stride};
     if (pairs.has_between) {
-        by_head.data = arena.take<int32_t>((n + 1) * stride);
-        by_modifier.data = arena.take<int32_t>((n + 1) * stride);
+        by_head.data = arena.take<uint32_t>((n + 1) * stride);
+        by_modifier.data = arena.take<uint32_t>((n + 1) * stride);
         if (!arena.failed()) fill_between<SIZE>(nodes, arena, by_head, by_modifier);
     }
     if (arena.failed()) return;
@@ -530,7 +530,7 @@ void add_sized_pairs(const SentenceVectors& nodes, const VectorPairs& pairs, Are
         scores[0] = scores[h] = 0;
         if (pairs.has_between)
             for (int64_t m = 1; m <= n; ++m)
-                if (m != h) scores[m] += by_head(h, m) + by_modifier(m, h);
+                if (m != h) scores[m] = plus(scores[m], (int32_t)(by_head(h, m) + by_modifier(m, h)));
         unit.convert_all(scores, n + 1, points);
         S* __restrict row = &out(h, 0);
         for (int64_t m = 1; m <= n; ++m) row[m] += points[m];
@@ -543,7 +543,7 @@ void add_sized_pairs(const SentenceVectors& nodes, const VectorPairs& pairs, Are
 template<class S>
 void add_vector_pairs(const SentenceVectors& nodes, int64_t kind, Arena& arena, View2<S> out) {
     const VectorPairs pairs = vector_pairs(*nodes.of, kind);
-    constexpr int64_t SIZE = 128;  // of two networks, whose products are in registers
+    constexpr int64_t SIZE = 128;  // as in fast.yaml; the products are in registers
     if (pairs.products.n1 == SIZE)
         add_sized_pairs<SIZE>(nodes, pairs, arena, out);
     else
@@ -559,7 +559,7 @@ inline void subtract_best(int32_t* scores, int64_t labels) {
         best = some > best ? some : best;
     }
     best = splat(largest_lane(best));
-    for (int64_t l = 0; l < labels; l += Lanes<int32_t>::count) store(scores + l, load(scores + l) - best);
+    for (int64_t l = 0; l < labels; l += Lanes<int32_t>::count) store(scores + l, minus(load(scores + l), best));
 }
 
 // What vectors add to the labels of all arcs of one sentence, by head.
@@ -608,7 +608,7 @@ struct LabelVectors {
                 of_modifier = add_word_dots(of_modifier, load(of.label_modifiers.data + at),
                                             splat_words(modifier + 2 * k));
             }
-            store(scores + l, of_both + of_head + of_modifier);
+            store(scores + l, plus(plus(of_both, of_head), of_modifier));
         }
         subtract_best(scores, labels);
         const ScoreUnit unit = label_unit(of);
@@ -628,8 +628,8 @@ private:
         for (int64_t k = 0; k < pairs; ++k) {
             const Words two = splat_words(vector + 2 * k);
             for (int64_t at = 2 * k * labels; at < 2 * (k + 1) * labels; at += Lanes<int16_t>::count)
-                store(products + at,
-                      widen(of.labels.data + at) * two + load(of.label_modifiers.data + at));
+                store(products + at, times_plus(widen(of.labels.data + at), two,
+                                                load(of.label_modifiers.data + at)));
         }
         for (int64_t l = 0; l < labels; l += Lanes<int32_t>::count) {
             Sums sum = load(of.label_constants.data + l);
