@@ -14,7 +14,8 @@ constexpr int64_t OCCURRENCES = 2;     // of a value in between that count
 inline bool fits(const VectorPlan& plan, const Sentences& sentences) {
     const int64_t count = plan.rows.n0, tokens = sentences.values.n1;
     if (plan.offsets.n0 != count || plan.starts.n0 != count || plan.sizes.n0 != count ||
-        plan.n_buckets < 1 || plan.buckets.n0 < 1 || !are_between(0, plan.buckets, plan.n_buckets) ||
+        !is_between(1, plan.n_buckets, (int64_t)1 << 31) || plan.buckets.n0 < 1 ||
+        !are_between(0, plan.buckets, plan.n_buckets) ||
         !are_between(0, plan.rows, sentences.values.n0))
         return false;
     if (!is_between(0, plan.n_between, MOST_BETWEEN + 1) ||
