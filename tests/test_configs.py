@@ -31,6 +31,11 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def named(path: Path) -> str:
+    """The name by which commands find it."""
+    return path.relative_to(ROOT / "configs").with_suffix("").as_posix()
+
+
 def written(path: Path, *overrides: str) -> RunConfig:
     """A shipped config; those without a training treebank get one."""
     return load_config(path, [*([] if path.stem == "quickstart" else TRAINING), *overrides])
@@ -118,11 +123,11 @@ def test_the_head_comment_shows_commands_that_are_right(path, monkeypatch):
     monkeypatch.chdir(ROOT)
     lines = head_comment(path).splitlines()
     assert all(line.startswith("#") for line in lines)
-    [command] = [line for line in lines if "python train.py" in line]
+    [command] = [line for line in lines if "gpuparse train" in line]
     words = shlex.split(command.removeprefix("#"))
-    assert words[:3] == ["python", "train.py", name(path)]
+    assert words[:3] == ["gpuparse", "train", named(path)]
     config = load_config(words[2], words[3:])
-    [command] = [line for line in lines if "python parse.py" in line]
+    [command] = [line for line in lines if "gpuparse parse" in line]
     assert shlex.split(command.removeprefix("#"))[2] == config.output
 
 
@@ -130,12 +135,12 @@ def test_the_head_comment_shows_commands_that_are_right(path, monkeypatch):
 def test_the_commands_of_a_paper_are_right(path, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert {"systems", "tables"} <= set(read_yaml(path).value)
-    commands = [line for line in head_comment(path).splitlines() if "python -m" in line]
+    commands = [line for line in head_comment(path).splitlines() if "gpuparse tables" in line]
     assert commands
     for command in commands:
         words = shlex.split(command.removeprefix("#"))
-        assert words[:5] == ["python", "-m", "gpuparse", "tables", name(path)]
-        paper = load_tables(path, [word for word in words[5:] if "=" in word])
+        assert words[:3] == ["gpuparse", "tables", named(path)]
+        paper = load_tables(path, [word for word in words[3:] if "=" in word])
         for config in paper.systems.values():
             templates = load_templates(config.features)
             assert has_what_it_needs(templates, config.decoder)

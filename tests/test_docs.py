@@ -101,11 +101,7 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
             assert Path("docs/update.py").is_file()
         case [".ci/run"]:
             assert os.access(".ci/run", os.X_OK)
-        case ["python", "train.py", config, *rest]:
-            assert Path("train.py").is_file()
-            assert_options_known("train", rest, capsys)
-            load_config(config, [word for word in rest if "=" in word])
-        case ["torchrun", "--nproc-per-node", n, "train.py", config, *overrides]:
+        case ["torchrun", "--nproc-per-node", n, "-m", "gpuparse", "train", config, *overrides]:
             assert load_config(config, overrides).learning.shards >= int(n)
         case ["python", "-m", "benchmarks", case, *rest]:
             with pytest.raises(SystemExit) as done:
@@ -127,17 +123,6 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
         case ["gpuparse", "config", config, *overrides]:
             load_config(config, overrides)
         case ["gpuparse", command, *rest]:
-            assert_options_known(command, rest, capsys)
-        case ["python", "-m", "gpuparse", "config", config, *overrides]:
-            load_config(config, overrides)
-        case ["python", "parse.py", _, *rest]:
-            assert Path("parse.py").is_file()
-            assert_options_known("parse", rest, capsys)
-        case ["python", "-m", "gpuparse", "tables", file, *rest]:
-            assert_options_known("tables", rest, capsys)
-            tables = load_tables(file, [word for word in rest if "=" in word]).tables
-            assert all(rest[i + 1] in tables for i, word in enumerate(rest) if word == "--only")
-        case ["python", "-m", "gpuparse", command, *rest]:
             assert_options_known(command, rest, capsys)
         case _:
             pytest.fail(f"{name(path)} shows a command that this test does not know: {line}")
