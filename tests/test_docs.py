@@ -138,7 +138,15 @@ def assert_options_known(command: str, words: list[str], capsys) -> None:
     assert all(word in text for word in words if word.startswith("--"))
 
 
-@pytest.mark.parametrize(("path", "code"), blocks("python"), ids=lambda part: name(part)[:40])
+# What needs a model is run by tests/api/test_examples.py.
+ALONE = [
+    (path, code)
+    for path, code in blocks("python")
+    if path.name != "python.md" and "runs/quickstart" not in code
+]
+
+
+@pytest.mark.parametrize(("path", "code"), ALONE, ids=lambda part: name(part)[:40])
 def test_code_runs(path, code):
     exec(compile(code, name(path), "exec"), {})
 

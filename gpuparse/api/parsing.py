@@ -73,7 +73,8 @@ def load(
     Cost: one pass over the model's files.
 
     >>> parser = gpuparse.load("runs/quickstart")
-    >>> parser.parse([["She", "sings"]])[0].heads
+    >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
+    >>> parser.parse([she])[0].heads
     [2, 0]
     """
     model = load_parser(Path(folder))
@@ -163,15 +164,16 @@ class SentenceParser:
             ConfigError: the decoder has no probabilities or k best trees; options that do not fit.
         Cost: that of the command `parse`, and about 0.5 us per word for lists.
 
-        >>> [sentence] = parser.parse([["She", "sings"]], probabilities=True)
+        >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
+        >>> [sentence] = parser.parse([she], probabilities=True)
         >>> sentence.heads, sentence.deprels
         ([2, 0], ['nsubj', 'root'])
         >>> print(sentence)
         ╭──► She    nsubj
         ╰─── sings  root
-        >>> parser.parse([[{"form": "She", "upos": "PRON"}, {"form": "sings"}]])[0].heads
-        [2, 0]
-        >>> parser.parse("1\tShe\t_\t_\t_\t_\t_\t_\t_\t_\n\n")[0].heads
+        >>> parser.parse([[{"form": "No", "upos": "INTJ", "xpos": "UH"}]])[0].heads
+        [0]
+        >>> parser.parse("1\tNo\t_\tINTJ\tUH\t_\t_\t_\t_\t_\n\n")[0].heads
         [0]
         """
         job = self._job(probabilities, mbr, kbest, keep_heads, guide)
@@ -203,9 +205,9 @@ class SentenceParser:
             for.
         Raises: as `parse`, when the sentences are reached.
 
-        >>> lengths = [len(sentence) for sentence in parser.stream([["She", "sings"]] * 3)]
-        >>> lengths
-        [2, 2, 2]
+        >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
+        >>> [sentence.heads for sentence in parser.stream(she for _ in range(3))]
+        [[2, 0], [2, 0], [2, 0]]
         """
         job = self._job(probabilities, mbr, kbest, keep_heads, guide)
         if isinstance(source, (str, os.PathLike)):

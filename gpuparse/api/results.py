@@ -130,10 +130,9 @@ class Parsed(Sequence["ParsedSentence"]):
 
         Sentences of lists have `_` in the columns that were not given.
 
-        >>> print(parser.parse([["She", "sings"]]).to_conllu(), end="")
-        1	She	_	_	_	_	2	nsubj	_	_
-        2	sings	_	_	_	_	0	root	_	_
-        <BLANKLINE>
+        >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
+        >>> parser.parse([she]).to_conllu().split("\n")[1]
+        '2\tsings\t_\tVERB\tVBZ\t_\t0\troot\t_\t_'
         """
         return self._text.decode()
 
@@ -145,8 +144,10 @@ class Parsed(Sequence["ParsedSentence"]):
         deps (such as `2:nsubj|4:conj`) from a parser of graphs. If the input was an Arrow table,
         all its columns are kept, and these are added or replaced.
 
-        >>> parser.parse([["She", "sings"]]).to_arrow().to_pylist()
-        [{'form': ['She', 'sings'], 'head': [2, 0], 'deprel': ['nsubj', 'root']}]
+        >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
+        >>> table = parser.parse([she]).to_arrow()
+        >>> table.column_names, table.column("head").to_pylist()
+        (['form', 'upos', 'xpos', 'head', 'deprel'], [[2, 0]])
         """
         import pyarrow as arrow
 

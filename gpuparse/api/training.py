@@ -60,10 +60,10 @@ def train(
     Cost: as the command, which needs as much memory.
 
     >>> run = gpuparse.train(
-    ...     "quickstart", {"output": "runs/small", "learning.epochs": 1}, quiet=True
+    ...     "quickstart", {"output": "runs/short", "learning.epochs": 1}, quiet=True
     ... )
     >>> run.folder.name, run.metrics["test_uas"] > 80
-    ('small', True)
+    ('short', True)
     """
     given = overrides or {}
     if isinstance(config, Mapping):
