@@ -65,8 +65,9 @@ def svg_graph(
     below = [printable(tag) for tag in tags or []]
     levels = _levels(drawn)
     ends = _ends(drawn, n)
-    places = _places(words, below, drawn, ends)
-    width = round(places[-1] + _slot(words, below, ends, n - 1) / 2 + MARGIN) if n else 2 * MARGIN
+    slots = _slots(words, below, drawn, ends)
+    places = _places(slots, drawn, ends)
+    width = round(places[-1] + slots[-1] / 2 + MARGIN) if n else 2 * MARGIN
     is_mirrored = _runs_from_right(words)
 
     def across(x: float) -> float:
@@ -162,12 +163,24 @@ def _ends(arcs: Sequence[_Arc], n: int) -> list[list[tuple[int, bool]]]:
     return [[(k, enters) for _, k, enters in sorted(ends)] for ends in at]
 
 
-def _slot(
-    words: Sequence[str], tags: Sequence[str], ends: Sequence[list[tuple[int, bool]]], w: int
-) -> float:
-    """The width of a word with its tag and the ends of its arcs."""
-    tag = text_width(tags[w], SMALL) if tags else 0.0
-    return max(text_width(words[w], FONT), tag, END * len(ends[w]), FONT)
+def _slots(
+    words: Sequence[str],
+    tags: Sequence[str],
+    arcs: Sequence[_Arc],
+    ends: Sequence[list[tuple[int, bool]]],
+) -> list[float]:
+    """The width of each word with its tag, the ends of its arcs and the relation of a root."""
+    slots = [
+        max(text_width(word, FONT), END * len(at), FONT)
+        for word, at in zip(words, ends, strict=True)
+    ]
+    for w, tag in enumerate(tags):
+        slots[w] = max(slots[w], text_width(tag, SMALL))
+    for k, arc in enumerate(arcs):
+        if arc.head < 0:
+            aside = 2 * abs(_offset(ends[arc.modifier], k))
+            slots[arc.modifier] = max(slots[arc.modifier], text_width(arc.label, SMALL) + aside)
+    return slots
 
 
 def _offset(ends: list[tuple[int, bool]], k: int) -> float:
@@ -177,21 +190,15 @@ def _offset(ends: list[tuple[int, bool]], k: int) -> float:
 
 
 def _places(
-    words: Sequence[str],
-    tags: Sequence[str],
-    arcs: Sequence[_Arc],
-    ends: Sequence[list[tuple[int, bool]]],
+    slots: Sequence[float], arcs: Sequence[_Arc], ends: Sequence[list[tuple[int, bool]]]
 ) -> list[float]:
     """The middle of each word: far enough from all before it for words and relations."""
-    slots = [_slot(words, tags, ends, w) for w in range(len(words))]
-    over: list[list[tuple[int, float]]] = [[] for _ in words]
+    over: list[list[tuple[int, float]]] = [[] for _ in slots]
     for k, arc in enumerate(arcs):
         first, last = arc.span
         if first < last:
             room = text_width(arc.label, SMALL) + 2 * BEND + 4
             over[last].append((first, room + _offset(ends[first], k) - _offset(ends[last], k)))
-        else:  # half of the relation of a root, beside its arc
-            slots[last] = max(slots[last], text_width(arc.label, SMALL))
     places: list[float] = []
     for w, slot in enumerate(slots):
         before = places[-1] + slots[w - 1] / 2 + GAP if places else MARGIN

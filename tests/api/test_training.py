@@ -1,0 +1,102 @@
+"""Training from Python: the model and the scores of the command."""
+
+import json
+
+import pytest
+import torch
+
+import gpuparse
+from gpuparse.commands import evaluate, train
+from gpuparse.config import load_config, make_config
+from gpuparse.errors import ConfigError
+from gpuparse.model_folder import WEIGHTS
+
+KEYS = {
+    "features": "mcdonald-2005", "decoder": "eisner", "threads": 1, "device": "cpu",
+    "feature_map.rows": 65537, "learning.epochs": 1, "labels.rows": 16384, "labels.epochs": 1,
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = "\n".join(f"{key}: {value}" for key, value in KEYS.items() if "." not in key)
+    (tmp_path / "run.yaml").write_text(
+        f"{words}\nfeature_map: {{rows: 65537}}\nlearning: {{epochs: 1}}\n"
+        "labels: {rows: 16384, epochs: 1}\ndata: {train: 'synthetic:40:1', dev: 'synthetic:9:2',"
+        " test: 'synthetic:20:3'}\n"
+    )
+    return tmp_path
+
+
+def test_it_writes_the_model_of_the_command_and_scores_as_evaluate_does(folder, capsys):
+    run = gpuparse.train("run.yaml", quiet=True)
+    assert capsys.readouterr() == ("", "")
+    assert train.main(["run.yaml", "output=other", "--quiet"]) == 0
+    capsys.readouterr()
+    for file in (folder / "runs" / "run").iterdir():
+        if file.name not in ("config.yaml", WEIGHTS):  # which know the output's name
+            assert file.read_bytes() == (folder / "other" / file.name).read_bytes()
+    other = gpuparse.load("other")
+    gold = gpuparse.commands.gold._text("synthetic:20:3")
+    assert run.parser.parse(gold).to_conllu() == other.parse(gold).to_conllu()
+    (folder / "gold").write_bytes(gold)
+    (folder / "system").write_text(run.parser.parse(gold).to_conllu())
+    assert evaluate.main(["gold", "system", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    for name in ("uas", "las", "label_accuracy", "complete"):
+        assert run.metrics[f"test_{name}"] == scores[name]["percent"]
+    assert run.metrics["learning_seconds"] > 0
+    assert {"dev_uas", "dev_las"} < set(run.metrics)
+    assert run.folder == folder.joinpath("runs", "run").relative_to(folder)
+    assert run.config == load_config("run.yaml")
+
+
+def test_a_dict_is_a_config_in_sections_or_dotted(folder):
+    data = {"train": "synthetic:40:1", "dev": None, "test": folder / "none.conllu"}
+    nested = make_config({"output": folder / "x", "decoder": "eisner", "data": data})
+    dotted = make_config(
+        {"output": "y", "base": folder / "run.yaml"},
+        {"output": folder / "x"} | {f"data.{name}": value for name, value in data.items()},
+    )
+    assert nested.data == dotted.data
+    assert nested.output == dotted.output == str(folder / "x")
+    assert dotted.learning.epochs == 1
+    assert make_config({"base": "fast", "output": "x"}, {"data.train": "t"}).features == "vectors"
+
+
+@pytest.mark.parametrize(
+    ("config", "overrides", "said"),
+    [
+        ({"output": "x"}, {}, "config: data.train: missing"),
+        ({"data.train": "synthetic:9:1"}, {}, "config: output: missing"),
+        ({"output": "x", "data.train": "t", "epochs": 3}, {}, "did you mean learning.epochs"),
+        ({"output": "x", "data": "t"}, {}, "config: data: unknown key"),
+        ("run.yaml", {"learning.epochs": "many"}, "overrides: learning.epochs: expected"),
+        ("run.yaml", {"learning.epoch": 3}, "did you mean learning.epochs"),
+        ("nowhere.yaml", {}, "nowhere.yaml: cannot be read"),
+        ("defualt", {}, "did you mean default"),
+    ],
+)
+def test_wrong_configs_are_told_what_is_expected(folder, config, overrides, said):
+    with pytest.raises(ConfigError, match=said):
+        gpuparse.train(config, overrides, quiet=True)
+
+
+def test_a_model_is_replaced_only_if_asked_and_torch_keeps_its_threads(folder):
+    torch.set_num_threads(2)
+    overrides = {"data.dev": None, "data.test": None, "learning.epochs": 1}
+    run = gpuparse.train("run.yaml", overrides, quiet=True)
+    assert torch.get_num_threads() == 2
+    assert list(run.metrics) == ["learning_seconds"]
+    with pytest.raises(ConfigError, match="holds a finished model"):
+        gpuparse.train("run.yaml", overrides, quiet=True)
+    gpuparse.train("run.yaml", overrides, force=True, quiet=True)
+
+
+def test_the_package_offers_what_it_says():
+    for name in gpuparse.__all__:
+        assert getattr(gpuparse, name) is not None
+    assert dir(gpuparse) == gpuparse.__all__
+    with pytest.raises(AttributeError, match="no attribute 'parse_all'"):
+        gpuparse.parse_all  # noqa: B018

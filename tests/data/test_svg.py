@@ -1,0 +1,121 @@
+"""Drawings of trees and graphs as SVG, by geometry: no text over another, few lines that cross."""
+
+import itertools
+import random
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.svg import FONT, SMALL, svg_graph, svg_tree, text_width
+from gpuparse.data.synthetic import generate
+from gpuparse.data.treebank import Sentence
+
+LINE = r"M([\d.]+),(\d+)V\d+Q\S+ \S+,(\d+)H\S+Q([\d.]+),\d+ .*V(\d+)"
+SVG = "{http://www.w3.org/2000/svg}"
+LABELS = ["nsubj", "obl:agent", "a", "", "a-very-long-relation:indeed"]
+
+
+def texts(picture: str) -> list[tuple[float, float, float, float, str]]:
+    """The boxes of all texts: left, top, right, bottom; and the text."""
+    found = []
+    for text in ElementTree.fromstring(picture).iter(f"{SVG}text"):
+        size, x, y = int(text.get("font-size")), float(text.get("x")), float(text.get("y"))
+        half = text_width(text.text or "", size) / 2
+        found.append((x - half, y - 0.8 * size, x + half, y + 0.2 * size, text.text))
+    return found
+
+
+def lines(picture: str) -> list[tuple[float, float, float, float, float]]:
+    """Of each arc the places of its head and modifier, its height, and the feet of both ends."""
+    found = []
+    for path in ElementTree.fromstring(picture).iter(f"{SVG}path"):
+        arc = re.fullmatch(LINE, path.get("d"))
+        if arc:
+            h, foot, top, m, end = map(float, arc.groups())
+            found.append((h, m, top, foot, end))
+    return found
+
+
+def overlap(one: tuple, two: tuple) -> bool:
+    return one[0] < two[2] and two[0] < one[2] and one[1] < two[3] and two[1] < one[3]
+
+
+def random_graph(seed: int) -> tuple[list[str], list[tuple[int, int, str]], list[str]]:
+    draw = random.Random(seed)
+    n = draw.randrange(1, 12)
+    words = ["".join(draw.choices("aiWm漢é,", k=draw.randrange(1, 9))) for _ in range(n)]
+    every = [(h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m]
+    arcs = draw.sample(every, min(len(every), draw.randrange(2 * n)))
+    return words, [(h, m, draw.choice(LABELS)) for h, m in arcs], draw.choices(["NOUN", "X"], k=n)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_text_lies_over_another_or_outside(seed):
+    words, arcs, tags = random_graph(seed)
+    picture = svg_graph(words, arcs, tags=tags)
+    boxes, root = texts(picture), ElementTree.fromstring(picture)
+    assert len(boxes) == 2 * len(words) + sum(bool(label) for _, _, label in arcs)
+    for one, two in itertools.combinations(boxes, 2):
+        assert not overlap(one, two), (one, two)
+    for left, top, right, bottom, _ in boxes:
+        assert left >= 0
+        assert top >= 0
+        assert right <= float(root.get("width"))
+        assert bottom <= float(root.get("height"))
+
+
+def sentences() -> list[Sentence]:
+    return list(treebank_from_bytes(generate(60, 4), "text"))
+
+
+def crossings(heads: list[int]) -> int:
+    arcs = [(min(h, m), max(h, m)) for m, h in enumerate(heads, 1) if h]
+    return sum(a < c < b < d or c < a < d < b for (a, b), (c, d) in itertools.combinations(arcs, 2))
+
+
+def test_lines_cross_only_where_arcs_do():
+    n_crossing = 0
+    for sentence in sentences():
+        drawn = lines(svg_tree(sentence.forms, sentence.heads, sentence.labels))
+        assert len(drawn) == sum(h > 0 for h in sentence.heads)
+        found = 0
+        for (h, m, top, _, _), (g, k, height, _, _) in itertools.permutations(drawn, 2):
+            # An end of one arc, as high as that arc, passes through the level of the other.
+            found += sum(min(h, m) <= x <= max(h, m) and height <= top for x in (g, k))
+        assert (found == 0) == (crossings(sentence.heads) == 0), sentence.sent_id
+        n_crossing += found > 0
+    assert 0 < n_crossing < 30
+
+
+def test_words_labels_and_tags_are_there_escaped():
+    picture = svg_graph(["<a>", "b&\x1b"], [(0, 2, "root"), (2, 1, 'x<"y')], tags=["T", "&"])
+    assert [text for *_, text in texts(picture)] == ["root", 'x<"y', "<a>", "b&�", "T", "&"]
+    assert ElementTree.fromstring(picture).find(f"{SVG}title").text == "<a> b&�"
+    assert svg_tree(["a", "b"], [2, -1]) == svg_graph(["a", "b"], [(2, 1, "")])
+    ElementTree.fromstring(svg_graph([], []))
+
+
+def test_scripts_from_right_to_left_are_drawn_so():
+    def order(words: list[str]) -> list[str]:
+        boxes = sorted(texts(svg_tree(words, [2, 0, 2], ["a", "b", "c"])))
+        return [box[4] for box in boxes if box[4] in words]
+
+    assert order(["one", "two", "three"]) == ["one", "two", "three"]
+    assert order(["אחד", "שתיים", "three"]) == ["three", "שתיים", "אחד"]
+    assert order(["أحمد", "يقرأ", "الكتاب"]) == ["الكتاب", "يقرأ", "أحمد"]
+
+
+def test_arcs_out_of_the_sentence_are_refused():
+    for h, m in ((3, 1), (1, 0), (1, 3), (-1, 1), (1, 1)):
+        with pytest.raises(ValueError, match=f"from {h} to {m} is not in a sentence of 2 words"):
+            svg_graph(["a", "b"], [(h, m, "x")])
+    with pytest.raises(ValueError, match="one length"):
+        svg_graph(["a"], [], tags=[])
+
+
+def test_widths_of_texts():
+    assert text_width("", FONT) == text_width("\u0301", FONT) == 0
+    assert text_width("漢", FONT) > text_width("W", FONT) > text_width("i", FONT)
+    assert text_width("ab", SMALL) < text_width("ab", FONT)
