@@ -26,6 +26,7 @@ from gpuparse.data.sentences import (
     EXAMPLE,
     GIVEN,
     Columns,
+    arrow_as_conllu,
     as_conllu,
     is_arrow,
     is_pandas,
@@ -180,6 +181,11 @@ class SentenceParser:
         if isinstance(sentences, (str, bytes)):
             treebank = treebank_from_bytes(_as_text(sentences), _TEXT)
             return self._parsed(job, treebank, np.diff(treebank.word_starts))
+        if is_arrow(sentences):
+            of_arrow = arrow_as_conllu(sentences, keep_heads=keep_heads)
+            if of_arrow is not None:
+                treebank = treebank_from_bytes(of_arrow[0], _SENTENCES)
+                return self._parsed(job, treebank, np.array(of_arrow[1]), table=sentences)
         rows = table_rows(sentences)
         table = sentences if is_arrow(sentences) or is_pandas(sentences) else None
         read = read_sentences(_iterable(sentences) if rows is None else rows, keep_heads=keep_heads)

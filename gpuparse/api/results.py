@@ -152,20 +152,17 @@ class Parsed(Sequence["ParsedSentence"]):
         import pyarrow as arrow
 
         starts = arrow.array(self._starts, arrow.int32())
+        columns = self._columns(arrow.array, of_input=is_arrow(self._table))
         new = {
             name: arrow.ListArray.from_arrays(
                 starts, values if names is None else arrow.array(names, arrow.string()).take(values)
             )
-            for name, (values, names) in self._columns(arrow.array).items()
+            for name, (values, names) in columns.items()
         }
         if not is_arrow(self._table):
             return arrow.table(new)
-        kept = {
-            name: self._table.column(name)
-            for name in self._table.column_names
-            if name not in new or name in _READ
-        }
-        return arrow.table(kept | {name: new[name] for name in new if name not in _READ})
+        kept = {name: self._table.column(name) for name in self._table.column_names}
+        return arrow.table({name: kept[name] for name in kept if name not in new} | new)
 
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas frame with the rows and columns of `to_arrow`; needs pandas.
@@ -174,15 +171,16 @@ class Parsed(Sequence["ParsedSentence"]):
         """
         import pandas
 
+        columns = self._columns(np.ndarray.tolist, of_input=is_pandas(self._table))
         new = {
             name: self._cut([names[i] for i in values] if names is not None else values)
-            for name, (values, names) in self._columns(np.ndarray.tolist).items()
+            for name, (values, names) in columns.items()
         }
         if not is_pandas(self._table):
             return pandas.DataFrame(new)
         kept = self._table.copy(deep=False)
-        for name in [name for name in new if name not in _READ]:
-            kept[name] = pandas.Series(new[name], index=kept.index, dtype=object)
+        for name, values in new.items():
+            kept[name] = pandas.Series(values, index=kept.index, dtype=object)
         return kept
 
     def __repr__(self) -> str:
@@ -200,13 +198,14 @@ class Parsed(Sequence["ParsedSentence"]):
     def _more(self) -> list[str]:
         return [f"… and {len(self) - SHOWN:,} more sentences"] if len(self) > SHOWN else []
 
-    def _columns(self, made: Any) -> dict[str, tuple[Any, list[Any] | None]]:
+    def _columns(self, made: Any, *, of_input: bool) -> dict[str, tuple[Any, list[Any] | None]]:
         """Columns of tables: values of all words, or their numbers and the names of the numbers.
 
         made: makes an array of Arrow, or a list, of a NumPy array.
+        of_input: whether the columns of the input are there already.
         """
         columns: dict[str, tuple[Any, list[Any] | None]] = {}
-        for name, source in _READ.items():
+        for name, source in [] if of_input else _READ.items():
             ids, texts = column_ids(self._treebank, source)
             names = [None if text == "_" and name != "form" else text for text in texts]
             if name == "form" or any(name is not None for name in names):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import chain
 from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from gpuparse.errors import DataError
 
 # The columns of CoNLL-U by the names of keys, in order; ID is the place of the word.
 FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 PASSED_OVER = {"id", "deps"}  # keys of words that may be there, and are not read
+_KNOWN = {*FIELDS, *PASSED_OVER}
 TAG = "tag"  # the key of a tag until it is known whether UPOS or XPOS is meant
 GIVEN = (
     "a list of words, of (word, tag) pairs or of dicts with the keys form, lemma, upos, xpos, feats"
@@ -37,10 +42,21 @@ def read_sentences(sentences: Iterable[Any], *, keep_heads: bool, first: int = 0
         field for field in FIELDS if field not in PASSED_OVER
         and (keep_heads or field not in ("head", "deprel"))
     ]  # fmt: skip
-    return [
-        _read_sentence(sentence, fields, f"sentences[{s}]")
+    read = [
+        {"form": sentence}
+        if type(sentence) is list and sentence and type(sentence[0]) is str
+        else _read_sentence(sentence, fields, f"sentences[{s}]")
         for s, sentence in enumerate(sentences, first)
     ]
+    for field in {field for columns in read for field in columns}:
+        flat = list(chain.from_iterable(columns.get(field, ()) for columns in read))
+        if set(map(type, flat)) <= {str} and all(flat):
+            continue
+        clean = _forms if field == "form" else partial(_values, field)
+        for s, columns in enumerate(read, first):
+            if field in columns:
+                columns[field] = clean(columns[field], f"sentences[{s}]")
+    return read
 
 
 def table_rows(table: Any) -> Iterator[dict[str, Any]] | None:
@@ -89,6 +105,59 @@ def is_pandas(table: object) -> bool:
     return pandas is not None and isinstance(table, pandas.DataFrame)
 
 
+def arrow_as_conllu(table: Any, *, keep_heads: bool) -> tuple[bytes, list[int]] | None:
+    """As `as_conllu` of the rows of an Arrow table, by Arrow's own operations.
+
+    Returns: the text, and the number of words of each row; None for a table that `table_rows` and
+        `read_sentences` have to look at, which say what is wrong with it.
+    Cost: about 0.1 us per word and column.
+    """
+    import pyarrow as arrow
+    import pyarrow.compute as compute
+
+    read = [field for field in FIELDS if field in table.column_names and field not in PASSED_OVER]
+    read = [field for field in read if keep_heads or field not in ("head", "deprel")]
+    columns, offsets = {}, None
+    for field in read:
+        column = table.column(field)
+        if isinstance(column, arrow.ChunkedArray):
+            column = column.combine_chunks()
+        if not (arrow.types.is_list(column.type) or arrow.types.is_large_list(column.type)):
+            return None
+        values = column.flatten()
+        kind = values.type.value_type if arrow.types.is_dictionary(values.type) else values.type
+        is_text = arrow.types.is_string(kind) or arrow.types.is_large_string(kind)
+        is_head = field == "head" and arrow.types.is_integer(kind)
+        if column.null_count or not (is_text or is_head):
+            return None
+        ends = np.cumsum(column.value_lengths().to_numpy())
+        if offsets is not None and not np.array_equal(ends, offsets):
+            return None
+        offsets, columns[field] = ends, values.cast(arrow.large_string())
+    if offsets is None or not len(offsets) or not offsets[-1] or "form" not in columns:
+        return None
+    counts = np.diff(offsets, prepend=0)
+    forms = columns["form"]
+    if forms.null_count or compute.any(compute.equal(forms, "")).as_py():
+        return None
+    numbers = np.arange(1, offsets[-1] + 1) - np.repeat(offsets - counts, counts)
+    # A row begins with the end of the row before it: the values of all are one text.
+    prefixes = ["", "\n\n1", *(f"\n{m}" for m in range(2, counts.max() + 1))]
+    parts = [arrow.array(prefixes, arrow.large_string()).take(arrow.array(numbers))]
+    for field in FIELDS:
+        if field not in columns:
+            parts.append(arrow.scalar("_", arrow.large_string()))
+            continue
+        values = compute.fill_null(columns[field], "_")
+        parts.append(compute.if_else(compute.equal(values, ""), "_", values))
+    rows = compute.binary_join_element_wise(*parts, arrow.scalar("\t", arrow.large_string()))
+    size = int(np.frombuffer(rows.buffers()[1], np.int64)[len(rows)])
+    text = rows.buffers()[2].to_pybytes()[2:size] + b"\n\n"
+    if not _is_clean(text, len(rows), int((counts > 0).sum())):
+        return None
+    return text, counts.tolist()
+
+
 def tags_in(sentences: Iterable[Columns]) -> set[str]:
     """The tags of (word, tag) pairs, of which it is not said whether they are UPOS or XPOS."""
     return {tag for columns in sentences for tag in columns.get(TAG, ())}
@@ -103,40 +172,54 @@ def as_conllu(sentences: Sequence[Columns], tag_field: str, first: int = 0) -> b
     Raises: DataError: a tab or a line end in a value, or half a character.
     Cost: about 0.3 us per word.
     """
-    blocks, n_words = [], 0
-    forms: dict[tuple[str, ...], str] = {}
-    for columns in sentences:
-        words = columns["form"]
-        if not words:
+    there = [columns for columns in sentences if columns["form"]]
+    given = {field for columns in there for field in columns}
+    values: list[Iterable[str]] = []
+    line = "%s"
+    for field in FIELDS:
+        keys = {field, TAG} if field == tag_field else {field}
+        if given.isdisjoint(keys):
+            line += "\t_"
             continue
-        key = tuple(columns)
-        if key not in forms:
-            forms[key] = _row_form(key, tag_field)
-        rows = zip(range(1, len(words) + 1), *columns.values(), strict=True)
-        blocks.append("\n".join(map(forms[key].__mod__, rows)))
-        n_words += len(words)
-    text = "\n\n".join(blocks) + ("\n\n" if blocks else "")
-    is_clean = (
-        text.count("\t") == 9 * n_words
-        and text.count("\n") == n_words + len(blocks)
-        and "\r" not in text
-    )
+        line += "\t%s"
+        values.append(chain.from_iterable([_in_field(columns, keys) for columns in there]))
+    numbers = chain.from_iterable(_numbers(len(columns["form"])) for columns in there)
+    rows = list(map(line.__mod__, zip(numbers, *values, strict=True)))
+    text = "\n".join(rows)[1:] + ("\n\n" if rows else "")
     try:
-        if is_clean:
-            return text.encode()
+        encoded = text.encode()
     except UnicodeEncodeError:
-        pass
+        raise _separator_error(sentences, first) from None
+    if _is_clean(encoded, len(rows), len(there)):
+        return encoded
     raise _separator_error(sentences, first)
 
 
-def _row_form(fields: tuple[str, ...], tag_field: str) -> str:
-    """What makes a line of the number of a word and its values in these fields, in their order."""
-    named = [tag_field if field == TAG else field for field in fields]
-    # The fields of a sentence are in the order of the columns.
-    return "\t".join(["%d", *("%s" if field in named else "_" for field in FIELDS)])
+def _is_clean(text: bytes, n_words: int, n_sentences: int) -> bool:
+    """Whether a text has no more tabs and line ends than its words and sentences have."""
+    return (
+        text.count(b"\t") == 9 * n_words
+        and text.count(b"\n") == n_words + n_sentences
+        and b"\r" not in text
+    )
+
+
+def _in_field(columns: Columns, keys: set[str]) -> list[str]:
+    """The values of a sentence in the first of some fields that it has, `_` without any."""
+    for key in keys & columns.keys():
+        return columns[key]
+    return ["_"] * len(columns["form"])
+
+
+@lru_cache(maxsize=1000)
+def _numbers(n: int) -> tuple[str, ...]:
+    """The numbers of the words of a sentence; the first line comes after a blank one."""
+    return ("\n1", *map(str, range(2, n + 1)))
 
 
 def _read_sentence(sentence: Any, fields: list[str], place: str) -> Columns:
+    if isinstance(sentence, dict):
+        return _of_columns(sentence, fields, place)
     if isinstance(sentence, (str, bytes)) or not isinstance(sentence, Iterable):
         raise DataError(
             f"{place}: expected {GIVEN}, not {_shown(sentence)}; a single sentence is a list of"
@@ -145,11 +228,9 @@ def _read_sentence(sentence: Any, fields: list[str], place: str) -> Columns:
     if isinstance(sentence, Mapping):
         return _of_columns(sentence, fields, place)
     words = list(sentence)
-    if set(map(type, words)) <= {str}:
-        return {"form": _forms(words, place)}
+    if not words or isinstance(words[0], str):
+        return {"form": words}
     first = words[0]
-    if isinstance(first, str):
-        return {"form": _forms(words, place)}
     if isinstance(first, Mapping):
         return _of_dicts(words, fields, place)
     if isinstance(first, Sequence) and not isinstance(first, bytes):
@@ -164,34 +245,35 @@ def _of_pairs(words: list[Any], place: str) -> Columns:
                 f"{place}[{w}]: expected a (word, tag) pair as before, not {_shown(word)};"
                 " more columns are given by dicts"
             )
-    return {
-        "form": _forms([word for word, _ in words], place),
-        TAG: _values(TAG, [tag for _, tag in words], place),
-    }
+    return {"form": [word for word, _ in words], TAG: [tag for _, tag in words]}
 
 
 def _of_dicts(words: list[Any], fields: list[str], place: str) -> Columns:
-    known = {*FIELDS, *PASSED_OVER}
-    there: set[str] = set()
-    for w, word in enumerate(words):
-        if not isinstance(word, Mapping):
-            raise DataError(f"{place}[{w}]: expected a dict as before, not {_shown(word)}")
-        if not known.issuperset(word):
-            unknown = next(key for key in word if key not in known)
-            raise DataError(
-                f"{place}[{w}]: unknown key {_shown(unknown)}; the keys are {', '.join(FIELDS)}"
-            )
-        if word.get("id", w + 1) not in (w + 1, str(w + 1)):
-            raise DataError(
-                f"{place}[{w}]: id {_shown(word['id'])}, and not {w + 1}; multiword tokens and"
-                " empty nodes can only be given in CoNLL-U text"
-            )
-        there.update(word)
-    return _of_columns(
-        {field: [word.get(field) for word in words] for field in fields if field in there},
-        fields,
-        place,
-    )
+    keys = words[0].keys()
+    if all(isinstance(word, dict) and word.keys() == keys for word in words):
+        there = set(keys)
+    else:
+        there = set()
+        for w, word in enumerate(words):
+            if not isinstance(word, Mapping):
+                raise DataError(f"{place}[{w}]: expected a dict as before, not {_shown(word)}")
+            there.update(word)
+    if not _KNOWN.issuperset(there):
+        w, unknown = next(
+            (w, key) for w, word in enumerate(words) for key in word if key not in _KNOWN
+        )
+        raise DataError(
+            f"{place}[{w}]: unknown key {_shown(unknown)}; the keys are {', '.join(FIELDS)}"
+        )
+    if "id" in there:
+        for w, word in enumerate(words):
+            if word.get("id", w + 1) not in (w + 1, str(w + 1)):
+                raise DataError(
+                    f"{place}[{w}]: id {_shown(word['id'])}, and not {w + 1}; multiword tokens"
+                    " and empty nodes can only be given in CoNLL-U text"
+                )
+    columns = {field: [word.get(field) for word in words] for field in fields if field in there}
+    return _of_columns(columns, fields, place)
 
 
 def _of_columns(sentence: Mapping[str, Any], fields: list[str], place: str) -> Columns:
@@ -200,12 +282,13 @@ def _of_columns(sentence: Mapping[str, Any], fields: list[str], place: str) -> C
         values = sentence.get(field)
         if values is None:
             continue
-        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        if type(values) is not list and (
+            isinstance(values, (str, bytes)) or not isinstance(values, Iterable)
+        ):
             raise DataError(
                 f"{place}: {field}: expected a list with a value per word, not {_shown(values)}"
             )
-        values = list(values)
-        found[field] = _forms(values, place) if field == "form" else _values(field, values, place)
+        found[field] = values if type(values) is list else list(values)
     words = found.setdefault("form", [])
     for field, values in found.items():
         if len(values) != len(words):

@@ -10,7 +10,9 @@ import pytest
 import gpuparse
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.graphs import read_graphs
+from gpuparse.data.sentences import arrow_as_conllu
 from gpuparse.data.synthetic import generate
+from gpuparse.errors import DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")
 TEXT = generate(12, 21)
@@ -134,6 +136,60 @@ def test_tables_keep_their_other_columns_rows_and_index(parser):
     [batch] = pyarrow.table(rows).to_batches()
     assert parser.parse(batch).to_arrow().equals(table)
     assert parser.parse(rows).to_arrow()["head"].to_pylist() == table["head"].to_pylist()
+
+
+def test_tables_of_arrow_are_read_alike_however_they_are_stored(parser):
+    rows = [
+        {
+            "form": s.forms, "lemma": s.lemmas, "upos": s.cpos, "xpos": s.pos,
+            "feats": [("Case=Nom", None, "")[k % 3] for k, _ in enumerate(s.feats)],
+            "head": [0 if k == 1 else None for k, _ in enumerate(s.feats)],
+        }
+        for s in treebank_from_bytes(TEXT, "text")
+    ]  # fmt: skip
+    rows.insert(3, {name: [] for name in rows[0]})
+    plain = pyarrow.Table.from_pylist(rows)
+    kinds = {
+        "form": pyarrow.large_list(pyarrow.large_string()),
+        "lemma": pyarrow.list_(pyarrow.string()),
+        "upos": pyarrow.list_(pyarrow.dictionary(pyarrow.int8(), pyarrow.string())),
+        "xpos": pyarrow.list_(pyarrow.string()),
+        "feats": pyarrow.list_(pyarrow.large_string()),
+        "head": pyarrow.list_(pyarrow.int8()),
+    }
+    ways = {
+        "another schema": pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(kinds)),
+        "in chunks": pyarrow.concat_tables([plain[:2], plain[2:3], plain[3:]]),
+        "a slice": pyarrow.concat_tables([plain[:5], plain])[5:],
+        "with a row of nulls": plain.take([0, 1, 2, None, *range(4, 13)]),
+        "rows": rows,
+    }
+    for keep_heads in (False, True):
+        expected = parser.parse(plain.to_pydict(), keep_heads=keep_heads)
+        for name, table in ways.items():
+            found = parser.parse(table, keep_heads=keep_heads)
+            assert found.to_conllu() == expected.to_conllu(), name
+            assert list(map(len, found)) == list(map(len, expected)), name
+    assert arrow_as_conllu(ways["a slice"], keep_heads=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([["a", None]], r"sentences\[0\]\[1\]: expected a word, not None"),
+        ([["a"], ["b", ""]], r"sentences\[1\]\[1\]: expected a word, not str ''"),
+        ([["a\tb"]], "has a tab or a line end"),
+        ([["a"], ["\n1"]], r"sentences\[1\]\[0\]: form .* has a tab or a line end"),
+        ([[1]], "expected a word, not int 1"),
+        (["a"], "expected a list with a value per word"),
+    ],
+    ids=repr,
+)
+def test_wrong_tables_of_arrow_are_told_what_is_expected(parser, values, said):
+    with pytest.raises(DataError, match=said):
+        parser.parse(pyarrow.table({"form": values}))
+    with pytest.raises(DataError, match="1 words in form, but 2 in upos"):
+        parser.parse(pyarrow.table({"form": [["a"]], "upos": [["X", "Y"]]}))
 
 
 def test_trees_are_drawn_for_terminals_and_notebooks(parser):
