@@ -163,7 +163,7 @@ class SentenceParser:
         Raises:
             DataError: sentences that cannot be read; columns that the model reads are missing.
             ConfigError: the decoder has no probabilities or k best trees; options that do not fit.
-        Cost: that of the command `parse`, and about 0.5 us per word for lists.
+        Cost: that of the command `parse`, and for dicts and frames one or two us per word.
 
         >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
         >>> [sentence] = parser.parse([she], probabilities=True)
