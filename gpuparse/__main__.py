@@ -28,6 +28,7 @@ COMMANDS = {
         "gpuparse.commands.reliability",
         "compare a parsed file's probabilities with the share of correct words",
     ),
+    "explain": ("gpuparse.commands.explain", "say why a word has its head, template by template"),
     "blend": ("gpuparse.commands.blend", "make one model of several, whose scores are summed"),
     "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
     "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),

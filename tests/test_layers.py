@@ -30,6 +30,7 @@ LEVELS = {
     "blending": 5,
     "confidence": 5,
     "decoder_choice": 5,
+    "explaining": 5,
     "model_folder": 5,
     "self_test": 5,
     "learning": 6,

@@ -27,7 +27,7 @@ values that it reads, and finds a line of weights, one weight a label.
 from bisect import bisect_right
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -197,6 +197,82 @@ def _families(templates: Sequence[Template]) -> list[tuple[_Looks, list[frozense
     ]
 
 
+def _family_kind(
+    looks: _Looks, suffixes: list[frozenset[str]], pairs_of_distance: bool
+) -> Literal["word", "pair", "between"]:
+    head, modifier, middle = looks
+    if middle is not None:
+        return "between"
+    has_distance = any("distance" in suffix for suffix in suffixes)
+    return "pair" if (head and modifier) or (pairs_of_distance and has_distance) else "word"
+
+
+class RowTemplates(NamedTuple):
+    """The templates of the rows that `gpuparse.scoring.rows` lists for a part, in its order."""
+
+    word: list[Template]
+    pair: list[Template]
+    between: list[Template]  # of each word in between
+
+
+def templates_of_rows(
+    templates: Sequence[Template], *, pairs_of_distance: bool = False
+) -> RowTemplates:
+    """The templates of the rows of arcs.
+
+    Args: pairs_of_distance: of `compile_joint_labels`.
+    """
+    found: dict[str, list[tuple[_Looks, list[frozenset[str]]]]]
+    found = {"word": [], "pair": [], "between": []}
+    for looks, suffixes in _families(templates):
+        found[_family_kind(looks, suffixes, pairs_of_distance)].append((looks, suffixes))
+    return RowTemplates(
+        *(
+            [
+                Template((*head, *modifier), middle, suffixes[k])
+                for k in range(2)
+                for (head, modifier, middle), suffixes in families
+                if k < len(suffixes)
+            ]
+            for families in found.values()
+        )
+    )
+
+
+def templates_of_sibling_rows(templates: Sequence[Template]) -> list[Template]:
+    """The templates of the rows of siblings; those of two words have the roles s and m."""
+    pairs = [_as_arc(template) for template in templates if not template.of("h")]
+    of_two = templates_of_rows(pairs)
+    triples = [template for template in templates if template.of("h")]
+    named = [_with_role(template, "h", "s") for template in of_two.word + of_two.pair]
+    families = [
+        group[i : i + 2]
+        for group in _triple_groups(triples).values()
+        for i in range(0, len(group), 2)
+    ]
+    return named + [family[k] for k in range(2) for family in families if k < len(family)]
+
+
+def templates_of_end_rows(templates: Sequence[Template]) -> list[Template]:
+    """The templates of the rows of ends."""
+    of_two = templates_of_rows([_as_arc(template) for template in templates])
+    return [_with_role(template, "m", "e") for template in of_two.word + of_two.pair]
+
+
+def _triple_groups(templates: Sequence[Template]) -> dict[tuple[str, ...], list[Template]]:
+    """Templates of three words by what they look at."""
+    groups: dict[tuple[str, ...], list[Template]] = {}
+    for template in templates:
+        looks = tuple(template.of(role)[0].field for role in BY_NAME["sibling"].roles)
+        groups.setdefault(looks, []).append(template)
+    return groups
+
+
+def _with_role(template: Template, old: str, new: str) -> Template:
+    atoms = [Atom(new if a.role == old else a.role, a.offset, a.field) for a in template.atoms]
+    return Template(tuple(atoms), template.between, template.suffix)
+
+
 def compile_plan(
     templates: TemplateSet, vocabularies: Vocabularies, *, higher: bool = False
 ) -> Plan:
@@ -349,10 +425,11 @@ class _Compiler:
         word, pair, between = [], [], []
         for seed, ((head, modifier, middle), suffixes) in enumerate(families, self._first_seed):
             first, second, _ = self._codes(suffixes)
+            kind = _family_kind((head, modifier, middle), suffixes, self._pairs_of_distance)
             if middle is not None:
                 record = self._between(head, middle, modifier, n_between)
                 between.append((*record, first, second))
-            elif (head and modifier) or self._is_pair(suffixes):
+            elif kind == "pair":
                 sides = self._side(head), self._side(modifier)
                 pair.append((*sides, first, second, seed))
             else:
@@ -371,17 +448,11 @@ class _Compiler:
             self._lines,
         )
 
-    def _is_pair(self, suffixes: list[frozenset[str]]) -> bool:
-        return self._pairs_of_distance and any("distance" in suffix for suffix in suffixes)
-
     def triples(self, templates: Sequence[Template]) -> np.ndarray:
         """The triple families of sibling templates; to be called before `plan`."""
-        groups: dict[tuple[str, ...], list[frozenset[str]]] = {}
-        for template in templates:
-            looks = tuple(template.of(role)[0].field for role in BY_NAME["sibling"].roles)
-            groups.setdefault(looks, []).append(template.suffix)
         records: list[tuple[int, ...]] = []
-        for fields, suffixes in groups.items():
+        for fields, group in _triple_groups(templates).items():
+            suffixes = [template.suffix for template in group]
             for i in range(0, len(suffixes), 2):
                 codes = self._codes(suffixes[i : i + 2])
                 records.append(self._triple(fields, *codes, len(records) + 1))

@@ -1,0 +1,218 @@
+"""`explain`: why a word has this head and not another, template by template."""
+
+import argparse
+import html
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from gpuparse.commands.console import exit_codes, program
+from gpuparse.commands.evaluate import whole_number
+from gpuparse.data.conll import read_treebank
+from gpuparse.data.draw import display_width, printable
+from gpuparse.data.guides import read_guides
+from gpuparse.explaining import Choice, Explanation, Line, explain
+from gpuparse.files import replace_file
+from gpuparse.model_folder import load_parser
+
+_HEADINGS = ("difference", "part", "template")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Explain the head of one word of a parsed sentence.
+
+    Args:
+        arguments: `MODEL FILE --sentence K --word M [--instead H] [--all] [--json]
+            [--html FILE [--force]] [--guides SOURCE]`.
+    Returns: 0.
+    Raises:
+        ConfigError: no such sentence, word or head; a model of graphs; the HTML file exists.
+        DataError: the file cannot be used. ModelError: the model cannot be used.
+        NoTreeError: no tree has the other head. ResourceError: the sentence is too long.
+    """
+    options = _parser().parse_args(arguments)
+    model, treebank = load_parser(Path(options.model)), read_treebank(options.file)
+    guides = read_guides(treebank, options.guides) if options.guides else None
+    found = explain(
+        model, treebank, options.sentence, options.word, instead=options.instead, guides=guides
+    )
+    if options.html:
+        with replace_file(options.html, force=options.force) as file:
+            file.write(as_html(found, show_all=options.all).encode())
+    if options.json:
+        json.dump(as_dict(found), sys.stdout, indent=2, ensure_ascii=False)
+        print()
+    elif not options.html:
+        print(as_text(found, show_all=options.all))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=program("explain"),
+        description="Explain why a word has its head: compare the best tree with the best tree in"
+        " which the word has another head, template by template. The weights add up to the scores"
+        " of both trees exactly. docs/explaining.md says how to read the table.",
+        epilog=exit_codes(0, 2, 3, 4, 5),
+    )
+    parser.add_argument("model", help="folder of a trained model")
+    parser.add_argument("file", help="CoNLL-X or CoNLL-U file, or -; its trees are not read")
+    parser.add_argument(
+        "--sentence", type=whole_number(1), required=True, metavar="K", help="counted from 1"
+    )
+    parser.add_argument(
+        "--word", type=whole_number(1), required=True, metavar="M", help="counted from 1"
+    )
+    parser.add_argument(
+        "--instead",
+        type=whole_number(0),
+        metavar="H",
+        help="the other head, 0 for the root; the default is that of the best tree in which the"
+        " word has another head",
+    )
+    parser.add_argument(
+        "--guides", metavar="SOURCE", help="heads that another parser proposes, as for parse"
+    )
+    parser.add_argument("--all", action="store_true", help="list templates of weight 0 too")
+    parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
+    parser.add_argument("--html", metavar="FILE", help="write a page instead of tables")
+    parser.add_argument("--force", action="store_true", help="replace that file if it exists")
+    return parser
+
+
+def as_dict(found: Explanation) -> dict[str, object]:
+    """The explanation for JSON; lines have their differences."""
+    made = asdict(found)
+    for name, choice in (("tree", found.tree), ("label", found.label)):
+        if choice is not None:
+            made[name]["difference"] = choice.score - choice.other_score
+            for given, line in zip(made[name]["lines"], choice.lines, strict=True):
+                given["difference"] = line.difference
+    return made
+
+
+def as_text(found: Explanation, *, show_all: bool = False) -> str:
+    """The explanation as tables; show_all: with templates of weight 0."""
+    texts = [printable(line) for line in _introduction(found)]
+    for title, choice in _choices(found):
+        rows, table = _summary(choice), _rows(choice, found, show_all=show_all)
+        texts += ["", title, "", *_aligned(rows), "", *_aligned(table)]
+    return "\n".join(texts)
+
+
+def _introduction(found: Explanation) -> list[str]:
+    lines = [" ".join(found.forms), ""]
+    relation = f", relation {found.labels[found.word - 1]}" if found.labels else ""
+    word, head, other = (_named(found, i) for i in (found.word, found.head, found.other_head))
+    lines.append(f"The head of {word} is {head}{relation}. Compared with the head {other}.")
+    if found.is_asked:
+        lines.append(f"The other tree is the best tree that was found with that head ({other}).")
+    else:
+        lines.append("The other tree is the best one found in which the word has another head.")
+    if not found.is_exact:
+        lines.append(f"The search of {found.decoder} does not always find the best tree.")
+    return lines
+
+
+def _named(found: Explanation, node: int) -> str:
+    return f"{found.forms[node - 1]} ({node})" if node else "the root (0)"
+
+
+def _choices(found: Explanation) -> list[tuple[str, Choice]]:
+    choices = [("Why this head", found.tree)]
+    if found.label:
+        choices.append(("Why this relation (of the finished tree)", found.label))
+    return choices
+
+
+def _summary(choice: Choice) -> list[list[str]]:
+    difference = choice.score - choice.other_score
+    rows = [["score", choice.name, choice.other_name, "difference"]]
+    if choice.shared_parts:
+        own, other = choice.score - choice.shared, choice.other_score - choice.shared
+        name = f"parts of both trees ({choice.shared_parts})"
+        rows.append([name, str(choice.shared), str(choice.shared), "0"])
+        rows.append(["parts of one tree", str(own), str(other), f"{difference:+d}"])
+    return [*rows, ["sum", str(choice.score), str(choice.other_score), f"{difference:+d}"]]
+
+
+def _rows(choice: Choice, found: Explanation, *, show_all: bool) -> list[list[str]]:
+    """A table of the templates, those without weight in one row."""
+    rows = [[*_HEADINGS, choice.name, choice.other_name]]
+    silent = 0
+    for line in choice.lines:
+        if not (show_all or line.weight or line.other_weight):
+            silent += 1
+            continue
+        of = f"{line.part} of {_named(found, line.word)}" if line.word != found.word else line.part
+        rows.append([f"{line.difference:+d}", of, line.template, *map(_cell, _sides(line))])
+    if silent:
+        rows.append(["+0", "", f"other templates ({silent})", "0", "0"])
+    return rows
+
+
+def _sides(line: Line) -> tuple[tuple[tuple[str, ...], int], tuple[tuple[str, ...], int]]:
+    return (line.values, line.weight), (line.other_values, line.other_weight)
+
+
+def _cell(side: tuple[tuple[str, ...], int]) -> str:
+    values, weight = side
+    if not values:
+        return "-"
+    return f"{weight:+d}  {', '.join(filter(None, values))}".rstrip()
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines, columns one below the other."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            cell + " " * (width - display_width(cell))
+            for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem auto; padding: 0 1rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { text-align: left; padding: .2rem .8rem; border-bottom: 1px solid #8886; }
+td:first-child { font-variant-numeric: tabular-nums; white-space: nowrap; }
+.plus td:first-child { color: light-dark(#05631c, #7ddb90); }
+.minus td:first-child { color: light-dark(#a3200d, #ff9e8c); }
+"""
+
+
+def as_html(found: Explanation, *, show_all: bool = False) -> str:
+    """The explanation as a page that needs no other file, for light and dark screens."""
+    title = f"The head of {_named(found, found.word)}"
+    body = [f"<h1>{html.escape(printable(title))}</h1>"]
+    body += [f"<p>{html.escape(printable(line))}</p>" for line in _introduction(found) if line]
+    for heading, choice in _choices(found):
+        body.append(f"<h2>{html.escape(heading)}</h2>")
+        body.append(_html_table(_summary(choice), has_signs=False))
+        body.append(_html_table(_rows(choice, found, show_all=show_all), has_signs=True))
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(printable(title))}</title><style>{_STYLE}</style></head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body></html>\n"
+    )
+
+
+def _html_table(rows: Sequence[Sequence[str]], *, has_signs: bool) -> str:
+    lines = []
+    for number, row in enumerate(rows):
+        tag, sign = "td" if number else "th", ""
+        if has_signs and number and row[0] != "+0":
+            sign = ' class="plus"' if row[0].startswith("+") else ' class="minus"'
+        cells = "".join(f"<{tag}>{html.escape(printable(cell))}</{tag}>" for cell in row)
+        lines.append(f"<tr{sign}>{cells}</tr>")
+    return '<div class="wide"><table>\n' + "\n".join(lines) + "\n</table></div>"
