@@ -46,6 +46,7 @@ class Key:
         low, high: range of a number, both ends included.
         above: a bound that a number must be greater than.
         optional: whether null is accepted.
+        auto: whether `auto` is accepted beside numbers.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Key:
     high: int | float | None = None
     above: int | float | None = None
     optional: bool = False
+    auto: bool = False
 
     def expected(self) -> str:
         """What the key accepts, in words."""
@@ -71,12 +73,15 @@ class Key:
                 words += f" of at least {self.low}"
             elif self.above is not None:
                 words += f" above {self.above}"
+        words += ", or auto" if self.auto else ""
         return f"{words} or null" if self.optional else words
 
     def accepts(self, value: object) -> bool:
         """Whether a value has the right type and lies in the range."""
         if value is None:
             return self.optional
+        if value == "auto" and self.auto:
+            return True
         if self.kind == "choice":
             return any(type(value) is type(choice) and value == choice for choice in self.choices)
         if self.kind == "integer":
@@ -327,12 +332,14 @@ class WordVectorsConfig:
         low=0,
         high=0.9,
     )
-    min_count: int = _key(
+    min_count: int | str = _key(
         2,
         "integer",
-        "Words of the training treebank in which a value must occur to get a vector.",
+        "Words of the training treebank in which a value must occur to get a vector; `auto`: 5, or"
+        " 2 if the treebank has fewer than 30,000 words.",
         low=1,
         high=MAX_INT32,
+        auto=True,
     )
     loss: str = _choice(
         "hinge",

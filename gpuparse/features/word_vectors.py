@@ -40,6 +40,7 @@ FURTHER = ("sibling", "grandparent")
 _SIZES = {
     "hidden": (0, 4096), "arc": (1, 2048), **dict.fromkeys(FURTHER, (0, 2048)), "label": (0, 2048)
 }  # fmt: skip
+FEW_WORDS = 30_000  # of a training treebank; docs/training.md has the measurements
 _OPTIONAL = set(FURTHER)  # sizes that are 0 where they are not given
 
 
@@ -184,9 +185,12 @@ def compile_vectors(
 
 
 def frequent_values(
-    templates: VectorTemplates, vocabularies: Vocabularies, batch: Batch, min_count: int
+    templates: VectorTemplates, vocabularies: Vocabularies, batch: Batch, min_count: int | str
 ) -> np.ndarray:
     """(sum of sizes,) bool: the values that `min_count` nodes of a batch have, by template.
+
+    `auto` counts by the size of the batch: vectors of rare values are of use where there is little
+    to learn from, and elsewhere know the training sentences.
 
     Those of words in between follow, if there are any: MAX_BETWEEN_VALUES at most, the most
     frequent.
@@ -194,6 +198,8 @@ def frequent_values(
     Args: templates: expanded; batch: of the training treebank.
     Cost: one pass of the batch for each template.
     """
+    if isinstance(min_count, str):  # "auto"
+        min_count = 2 if len(word_places(batch)) < FEW_WORDS else 5
     fields = {field: row for row, field in enumerate(vocabularies.fields)}
     nodes = np.concatenate([word_places(batch), batch.starts])
     sizes = _sizes(templates, vocabularies).tolist()

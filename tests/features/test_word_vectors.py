@@ -164,6 +164,21 @@ def test_rows_are_those_of_values_that_are_frequent_enough(tmp_path: Path):
         compile_vectors(vectors, vocabularies, np.ones(len(has_row) + size, np.bool_))
 
 
+@pytest.mark.parametrize(("few_words", "same_as"), [(1, 5), (10_000, 2)])
+def test_auto_counts_by_the_size_of_the_treebank(
+    monkeypatch: pytest.MonkeyPatch, few_words: int, same_as: int
+):
+    treebank = treebank_of(random_sentences(3, 3, 9))
+    vectors = vectors_of(SECTION.replace("w.feats.*", "between.form"))
+    vocabularies = Vocabularies.build(treebank, sorted(vectors.fields()), 3)
+    batch = Encoder(vocabularies).encode(treebank)
+    monkeypatch.setattr(word_vectors, "FEW_WORDS", few_words)
+    found = frequent_values(vectors, vocabularies, batch, "auto")
+    other = frequent_values(vectors, vocabularies, batch, 7 - same_as)
+    assert found.tolist() == frequent_values(vectors, vocabularies, batch, same_as).tolist()
+    assert found.tolist() != other.tolist()
+
+
 def test_few_values_of_words_in_between_are_told_apart(monkeypatch: pytest.MonkeyPatch):
     treebank = treebank_of(random_sentences(3, 40, 9))
     vectors = vectors_of(SECTION.replace("w.feats.*", "between.form"))
