@@ -31,7 +31,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores
 from gpuparse.inference.tree_parts import find_parts, part_tree_scores
 from gpuparse.parser import Parser
-from gpuparse.parts import BY_NAME, CHILDREN, HIGHER_ORDER
+from gpuparse.parts import BY_NAME, CHILDREN
 from gpuparse.scoring.admission import CHAIN, OWN
 from gpuparse.scoring.engines import Found
 from gpuparse.scoring.higher_order import higher_rows
@@ -348,6 +348,7 @@ class _Sentence:
         self, templates: RowTemplates, at: dict[str, int], rows: Sequence[int]
     ) -> list[tuple[str, str, int]]:
         """Templates, values and rows of an arc: of words and pairs, then of words in between."""
+        named: list[tuple[Template, int | None]]
         named = [(t, None) for t in templates.word + templates.pair]
         named += [
             (t, k)
@@ -390,22 +391,21 @@ class _Sentence:
             if at[role] == dict(zip(kind.roles, part.words, strict=True))[stand_in]:
                 at[role] = 0
         words = torch.tensor([[0, *at.values()]])
-        number = [each.name for each in HIGHER_ORDER].index(part.kind)
+        assert parser.plan.higher is not None  # there are such parts
         given = [
             (parser.plan.higher, parser.features, parser.arcs.array[:, 0], parser.templates, "")
         ]
         joint = parser.plans.joint
-        if part.label >= 0 and joint and joint.higher:
+        if part.label >= 0 and joint and joint.higher and parser.label_templates:
             lines, column = label_map(len(joint.table.array)), joint.table.array[:, part.label]
             name = f"label {parser.labels[part.label]}: "
             given.append((joint.higher, lines, column, parser.label_templates, name))
         found: list[Feature] = []
         for plan, features, weights, templates, name in given:
             rows = higher_rows(part.kind, words, self._tensors, plan, features, len(weights))
-            of_kind = getattr(templates, part.kind) if number >= 0 else ()
             named = [
                 (f"{name}{t}", self._values(t, at), row)
-                for t, row in zip(of_kind, rows[0].tolist(), strict=True)
+                for t, row in zip(getattr(templates, part.kind), rows[0].tolist(), strict=True)
             ]
             found += _weighed(named, weights)
         if part.kind == "grandparent" and at["h"] != 0:
@@ -452,9 +452,9 @@ class _Sentence:
             [(p, f) for p in ours if p not in both for f in self.features(p)],
             [(p, f) for p in theirs if p not in both for f in self.features(p)],
         )
-        scores = self._scores([chosen, other])
-        names = (f"{name(tree.heads[word])} → {name(word)}" for tree in (chosen, other))
-        choice = Choice(*names, *scores, shared, len(both), lines)
+        score, other_score = self._scores([chosen, other])
+        first, second = (f"{name(tree.heads[word])} → {name(word)}" for tree in (chosen, other))
+        choice = Choice(first, second, score, other_score, shared, len(both), lines)
         choice.require_exact()
         is_exact = DECODERS[parser.search_decoder].search == "exact"
         labels = None
@@ -527,7 +527,7 @@ class _Sentence:
             found.append([(part, each) for each in features])
         choice = Choice(
             parser.labels[best], parser.labels[other], int(scores[best]), int(scores[other]), 0, 0,
-            _lines(*found, part="label"),
+            _lines(found[0], found[1], part="label"),
         )  # fmt: skip
         choice.require_exact()
         return choice
