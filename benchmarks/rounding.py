@@ -13,8 +13,9 @@ from gpuparse.commands.gold import with_fitting_decoder
 from gpuparse.commands.train import templates_of
 from gpuparse.config import load_config
 from gpuparse.data.batch import Batch
-from gpuparse.data.conll import read_treebank
+from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
 from gpuparse.errors import ConfigError
+from gpuparse.evaluation.treebanks import score_treebanks
 from gpuparse.features.word_vectors import VectorPlan
 from gpuparse.inference import chu_liu_edmonds, eisner
 from gpuparse.learning import trainer as learning
@@ -55,17 +56,15 @@ def run(options: argparse.Namespace) -> Report:
         model = trainer.model(16)
     whole = model.parse(gold)
     heads, found_labels = parsed_by_floats(model, *seen[0], model.encode(gold))
-    names = np.array([name.split(b":")[0].decode() for name in model.label_names])
-    right = np.array([label.split(":")[0] for sentence in gold for label in sentence.labels])
     rows: list[list[object]] = []
     for name, h, r in [
         ("whole numbers", whole.heads, whole.labels),
         ("32-bit numbers", heads, found_labels),
     ]:
-        is_right = h == gold.heads
-        both = is_right & (names[r] == right)
+        text = write_predictions(gold, h, model.label_names, r)
+        scores = score_treebanks(gold, treebank_from_bytes(text, name))
         differ = int(((h != whole.heads) | (r != whole.labels)).sum())
-        rows.append([name, f"{100 * is_right.mean():.2f}", f"{100 * both.mean():.2f}", differ])
+        rows.append([name, f"{scores.uas.percent:.2f}", f"{scores.las.percent:.2f}", differ])
     notes = [f"{gold.source}, {gold.n_words:,} words; sums of the 32-bit numbers in 64 bits."]
     columns = ["weights", "UAS", "LAS", "words that differ"]
     return Report("Word vectors as whole numbers", columns, rows, notes)

@@ -1,14 +1,12 @@
 """`compare`: scores of several parsed files, and tests whether they differ."""
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from string import ascii_uppercase
 from typing import Any
 
-from gpuparse.commands.console import exit_codes, program
+from gpuparse.commands.console import exit_codes, print_json, program
 from gpuparse.commands.evaluate import (
     ARC_SETS,
     SHARES,
@@ -59,8 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     ]
     if options.json:
         result = _as_json(names, scores, comparisons, options.resamples, options.seed)
-        json.dump(result, sys.stdout, indent=2, ensure_ascii=False)
-        print()
+        print_json(result)
     else:
         drawn = f"{options.resamples:,} resamples of the sentences, seed {options.seed}"
         print("\n".join(_as_text(names, scores, comparisons, drawn)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import select
 import signal
@@ -211,6 +212,12 @@ def exit_codes(*codes: int) -> str:
 def say(text: str) -> None:
     """Write one line on stderr, after the program's name."""
     _tell(sys.stderr, f"gpuparse: {text}\n")
+
+
+def print_json(result: object) -> None:
+    """Print plain data as indented JSON, in UTF-8 and not escaped."""
+    json.dump(result, sys.stdout, indent=2, ensure_ascii=False)
+    print()
 
 
 def _tell(stream: TextIO, text: str) -> None:

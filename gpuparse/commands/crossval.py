@@ -4,7 +4,6 @@ import argparse
 import hashlib
 import json
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 from gpuparse import __version__
 from gpuparse.commands.checkpoint import FOLDER, STATE, Origin, differences
 from gpuparse.commands.config import add_overrides
-from gpuparse.commands.console import Progress, exit_codes, program, say, silent
+from gpuparse.commands.console import Progress, exit_codes, print_json, program, say, silent
 from gpuparse.commands.crossval_scores import Measures, fold_scores, scores_as_table, spread
 from gpuparse.commands.folds import add_folds, consecutive_folds
 from gpuparse.commands.gold import (
@@ -72,8 +71,7 @@ def main(arguments: Sequence[str]) -> int:
         result = folds.join(about)
         table = scores_as_table(result["folds"], result["all"], result)
     if options.json:
-        json.dump(result, sys.stdout, indent=2, ensure_ascii=False)
-        print()
+        print_json(result)
     else:
         print(table, end="")
     return 0
@@ -297,7 +295,9 @@ class Folds:
 
     def scores(self, fold: int) -> dict[str, Any]:
         """The scores of a finished fold, with its number and seconds."""
-        text, record = self._parsed(fold)
+        return self._scores_of(fold, *self._parsed(fold))
+
+    def _scores_of(self, fold: int, text: bytes, record: _Record) -> dict[str, Any]:
         system = treebank_from_bytes(text, str(self._paths(fold)[1]))
         found = fold_scores(self._gold(fold), system, self.measures)
         found.pop("relations", None)
@@ -309,11 +309,12 @@ class Folds:
         Args: about: what the scores shall say of the command.
         Returns: The scores.
         """
-        text = b"".join(self._parsed(fold)[0] for fold in range(1, self.n + 1))
+        parts = [self._parsed(fold) for fold in range(1, self.n + 1)]
+        text = b"".join(part for part, _ in parts)
         with lock_file(self.predicted):
             with replace_file(self.predicted, force=True) as file:
                 file.write(text)
-            folds = [self.scores(fold) for fold in range(1, self.n + 1)]
+            folds = [self._scores_of(fold, *part) for fold, part in enumerate(parts, 1)]
             gold = treebank_from_bytes(self._text, self._source)
             system = treebank_from_bytes(text, str(self.predicted))
             origin = self._expected.origin

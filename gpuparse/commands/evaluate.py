@@ -1,14 +1,12 @@
 """`evaluate`: score a parsed file against the gold file."""
 
 import argparse
-import json
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuparse.commands.console import exit_codes, program, say
+from gpuparse.commands.console import exit_codes, print_json, program, say
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
@@ -71,8 +69,7 @@ def main(arguments: Sequence[str]) -> int:
         scores = score_treebanks(gold, system, ignored=ignored)
         as_json, as_text = scores_as_json(scores), scores_as_text(scores)
     if options.json:
-        json.dump(as_json, sys.stdout, indent=2, ensure_ascii=False)
-        print()
+        print_json(as_json)
     else:
         print(as_text, end="")
     return 0

@@ -2,14 +2,12 @@
 
 import argparse
 import html
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuparse.commands.console import exit_codes, program
+from gpuparse.commands.console import exit_codes, print_json, program
 from gpuparse.commands.evaluate import whole_number
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.draw import display_width, printable
@@ -47,8 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         with replace_file(options.html, force=options.force) as file:
             file.write(as_html(found, show_all=options.all).encode())
     if options.json:
-        json.dump(as_dict(found), sys.stdout, indent=2, ensure_ascii=False)
-        print()
+        print_json(as_dict(found))
     elif not options.html:
         print(as_text(found, show_all=options.all))
     return 0

@@ -1,12 +1,10 @@
 """`reliability`: compare the probabilities in a parsed file with the share of correct words."""
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from gpuparse.commands.console import exit_codes, program, say
+from gpuparse.commands.console import exit_codes, print_json, program, say
 from gpuparse.commands.evaluate import (
     add_punctuation_options,
     check_standard_input,
@@ -51,8 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         with replace_file(options.plot, force=options.force) as file:
             file.write(drawing.encode())
     if options.json:
-        json.dump({name: asdict(part) for name, part in found.items()}, sys.stdout, indent=2)
-        print()
+        print_json({name: asdict(part) for name, part in found.items()})
     else:
         tables = [_as_text(_TITLES[name], part) for name, part in found.items()]
         print("\n\n".join("\n".join(table) for table in tables))

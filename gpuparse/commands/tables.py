@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from gpuparse.commands.checkpoint import (
     read_checkpoint,
 )
 from gpuparse.commands.config import add_overrides
-from gpuparse.commands.console import exit_codes, program, say, silent
+from gpuparse.commands.console import exit_codes, print_json, program, say, silent
 from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
 from gpuparse.commands.paper_tables import (
     Paper,
@@ -65,8 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     work.look_at_models(force=options.force)
     results = work.results(force=options.force)
     if options.json:
-        json.dump(work.as_json(results), sys.stdout, indent=2, ensure_ascii=False)
-        print()
+        print_json(work.as_json(results))
     else:
         texts = [table_as_text(table, results[n]) for n, table in work.paper.tables.items()]
         print("\n".join(texts), end="")
