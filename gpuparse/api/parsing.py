@@ -6,29 +6,27 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from gpuparse.api.results import Found, Parsed, ParsedSentence
+from gpuparse.api.results import Parsed, ParsedSentence
 from gpuparse.commands.console import silent
 from gpuparse.commands.parse import is_native_on, parsing_difference
 from gpuparse.commands.parse_job import GPU_CHUNK, Job, missing_columns
-from gpuparse.commands.predictions import Kept, kept_of, written, written_k_best
+from gpuparse.commands.predictions import Found, kept_of, written, written_k_best
 from gpuparse.commands.resources import choose_device, thread_count, working_device
 from gpuparse.confidence import KBest
+from gpuparse.data.arrow_tables import is_arrow, read_rows
 from gpuparse.data.conll import CHUNK, MAX_LINE, stream_treebanks, treebank_from_bytes
 from gpuparse.data.guides import Guides
 from gpuparse.data.sentences import (
     EXAMPLE,
     GIVEN,
     Columns,
-    arrow_as_conllu,
     as_conllu,
-    is_arrow,
     is_pandas,
     read_sentences,
     table_rows,
@@ -182,12 +180,9 @@ class SentenceParser:
             treebank = treebank_from_bytes(_as_text(sentences), _TEXT)
             return self._parsed(job, treebank, np.diff(treebank.word_starts))
         if is_arrow(sentences):
-            of_arrow = arrow_as_conllu(sentences, keep_heads=keep_heads)
-            if of_arrow is not None:
-                treebank = treebank_from_bytes(of_arrow[0], _SENTENCES)
-                return self._parsed(job, treebank, np.array(of_arrow[1]), table=sentences)
+            return self._parsed_table(job, sentences)
         rows = table_rows(sentences)
-        table = sentences if is_arrow(sentences) or is_pandas(sentences) else None
+        table = sentences if is_pandas(sentences) else None
         read = read_sentences(_iterable(sentences) if rows is None else rows, keep_heads=keep_heads)
         return self._parsed_columns(job, read, self._tag_field(read), table=table)
 
@@ -218,6 +213,8 @@ class SentenceParser:
         job = self._job(probabilities, mbr, kbest, keep_heads, guide)
         if isinstance(source, (str, os.PathLike)):
             return self._stream_file(job, source)
+        if is_arrow(source):
+            return self._stream_table(job, source)
         rows = table_rows(source)
         return self._stream_sentences(job, _iterable(source) if rows is None else rows, keep_heads)
 
@@ -245,6 +242,13 @@ class SentenceParser:
                 job, read, tag_field or "upos", first=first, is_checked=is_checked
             )
             first += len(batch)
+
+    def _stream_table(self, job: Job, table: Any) -> Iterator[ParsedSentence]:
+        is_checked = False
+        for first in range(0, table.num_rows, BATCH):
+            parsed = self._parsed_table(job, table.slice(first, BATCH), first, is_checked)
+            is_checked |= any(map(len, parsed))
+            yield from parsed
 
     def _job(
         self, probabilities: bool, mbr: bool, kbest: int | None, keep_heads: bool,
@@ -301,6 +305,15 @@ class SentenceParser:
         counts = np.array([len(columns["form"]) for columns in read], np.int64)
         return self._parsed(job, treebank, counts, table=table, is_checked=is_checked)
 
+    def _parsed_table(
+        self, job: Job, table: Any, first: int = 0, is_checked: bool = False
+    ) -> Parsed:
+        """Of an Arrow table, whose first row has a number in messages."""
+        read = read_rows(table, _SENTENCES, keep_heads=job.keep_heads, first=first)
+        for row, fault in read.faults.items():
+            raise DataError(f"{_SENTENCES}[{first + row}]{fault}")
+        return self._parsed(job, read.treebank, read.counts, table=table, is_checked=is_checked)
+
     def _parsed(
         self, job: Job, treebank: Treebank, counts: np.ndarray, *,
         table: Any = None, guides: Guides | None = None, is_checked: bool = False,
@@ -320,24 +333,8 @@ class SentenceParser:
             text = written_k_best(self._model, treebank, found, kept)
         else:
             text = written(self._model, treebank, found, kept)
-        with_kept = self._with_kept(Found.of(found, self._names), kept)
-        return Parsed(treebank, with_kept, text, counts, table)
-
-    @property
-    def _names(self) -> list[str]:
-        """The relations of DEPREL."""
-        return [name.decode() for name in self._model.label_names]
-
-    def _with_kept(self, found: Found, kept: Kept | None) -> Found:
-        """What was found, with the relations that were kept."""
-        if kept is None or found.labels is None:
-            return found
-        stays, names = kept.labels >= 0, [*found.names, *(name.decode() for name in kept.names)]
-        labels = np.where(stays, kept.labels + len(found.names), found.labels)
-        probabilities = found.label_probabilities
-        if probabilities is not None:
-            probabilities = np.where(stays, 1.0, probabilities)
-        return replace(found, labels=labels, names=names, label_probabilities=probabilities)
+        as_arrays = Found.of(found, self._model.label_names, kept)
+        return Parsed(treebank, as_arrays, text, counts, table)
 
     def _check_columns(self, treebank: Treebank) -> None:
         """Refuse sentences without a column that the model reads: their trees would be worse."""

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from gpuparse.confidence import KBest
+from gpuparse.commands.predictions import Found
+from gpuparse.data.arrow_tables import is_arrow, with_lists
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import draw_tree
-from gpuparse.data.graphs import Graphs
-from gpuparse.data.sentences import is_arrow, is_pandas
+from gpuparse.data.sentences import is_pandas
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.parser import Predictions
 
 if TYPE_CHECKING:
     import pandas
@@ -44,43 +42,6 @@ class Tree(NamedTuple):
     deprel_probabilities: list[float] | None = None
     score: float | None = None
     probability: float | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What was found for the W words of S sentences, as arrays; K is 1, or the trees asked for.
-
-    heads, labels, head_probabilities, label_probabilities: (K, W), as of Predictions. names: of the
-    labels. scores, probabilities: (K, S) of trees. graphs, certified: as of Predictions.
-    """
-
-    heads: np.ndarray
-    labels: np.ndarray | None
-    names: list[str]
-    head_probabilities: np.ndarray | None = None
-    label_probabilities: np.ndarray | None = None
-    scores: np.ndarray | None = None
-    probabilities: np.ndarray | None = None
-    graphs: Graphs | None = None
-    certified: np.ndarray | None = None
-
-    @classmethod
-    def of(cls, found: Predictions | KBest, names: list[str]) -> Found:
-        """What a search has found, with the names of its labels."""
-        if isinstance(found, KBest):
-            return cls(
-                found.heads, found.labels, names, found.head_probabilities,
-                found.label_probabilities, found.scores, found.probabilities,
-            )  # fmt: skip
-        return cls(
-            found.heads[None],
-            None if found.labels is None else found.labels[None],
-            names,
-            None if found.head_probabilities is None else found.head_probabilities[None],
-            None if found.label_probabilities is None else found.label_probabilities[None],
-            graphs=found.graphs,
-            certified=found.certified,
-        )
 
 
 class Parsed(Sequence["ParsedSentence"]):
@@ -149,20 +110,10 @@ class Parsed(Sequence["ParsedSentence"]):
         >>> table.column_names, table.column("head").to_pylist()
         (['form', 'upos', 'xpos', 'head', 'deprel'], [[2, 0]])
         """
-        import pyarrow as arrow
+        import pyarrow  # noqa: F401 (the error, where it is missing, comes before the work)
 
-        starts = arrow.array(self._starts, arrow.int32())
-        columns = self._columns(arrow.array, of_input=is_arrow(self._table))
-        new = {
-            name: arrow.ListArray.from_arrays(
-                starts, values if names is None else arrow.array(names, arrow.string()).take(values)
-            )
-            for name, (values, names) in columns.items()
-        }
-        if not is_arrow(self._table):
-            return arrow.table(new)
-        kept = {name: self._table.column(name) for name in self._table.column_names}
-        return arrow.table({name: kept[name] for name in kept if name not in new} | new)
+        table = self._table if is_arrow(self._table) else None
+        return with_lists(table, np.diff(self._starts), self._columns(of_input=table is not None))
 
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas frame with the rows and columns of `to_arrow`; needs pandas.
@@ -171,11 +122,12 @@ class Parsed(Sequence["ParsedSentence"]):
         """
         import pandas
 
-        columns = self._columns(np.ndarray.tolist, of_input=is_pandas(self._table))
-        new = {
-            name: self._cut([names[i] for i in values] if names is not None else values)
-            for name, (values, names) in columns.items()
-        }
+        new = {}
+        for name, (array, names) in self._columns(of_input=is_pandas(self._table)).items():
+            of_words = array.tolist()
+            if names is not None:
+                of_words = [names[i] if i >= 0 else None for i in of_words]
+            new[name] = [of_words[i:j] for i, j in pairwise(self._starts)]
         if not is_pandas(self._table):
             return pandas.DataFrame(new)
         kept = self._table.copy(deep=False)
@@ -198,34 +150,17 @@ class Parsed(Sequence["ParsedSentence"]):
     def _more(self) -> list[str]:
         return [f"… and {len(self) - SHOWN:,} more sentences"] if len(self) > SHOWN else []
 
-    def _columns(self, made: Any, *, of_input: bool) -> dict[str, tuple[Any, list[Any] | None]]:
-        """Columns of tables: values of all words, or their numbers and the names of the numbers.
-
-        made: makes an array of Arrow, or a list, of a NumPy array.
-        of_input: whether the columns of the input are there already.
-        """
-        columns: dict[str, tuple[Any, list[Any] | None]] = {}
+    def _columns(self, *, of_input: bool) -> dict[str, tuple[np.ndarray, list[str] | None]]:
+        """As `Found.columns`, after those of the input unless they are there already."""
+        columns: dict[str, tuple[np.ndarray, list[str] | None]] = {}
         for name, source in [] if of_input else _READ.items():
-            ids, texts = column_ids(self._treebank, source)
-            names = [None if text == "_" and name != "form" else text for text in texts]
-            if name == "form" or any(name is not None for name in names):
-                columns[name] = made(ids), names
-        found = self._found
-        columns["head"] = made(found.heads[0]), None
-        if found.labels is not None:
-            columns["deprel"] = made(found.labels[0]), found.names
-        if found.graphs is not None:
-            deps = ["|".join(f"{h}:{name}" for h, name in arcs) for arcs in self._deps]
-            columns["deps"] = made(np.arange(len(deps))), deps
-        if found.head_probabilities is not None:
-            columns["prob"] = made(found.head_probabilities[0]), None
-        if found.label_probabilities is not None:
-            columns["deprel_prob"] = made(found.label_probabilities[0]), None
-        return columns
-
-    def _cut(self, values: list[Any]) -> list[list[Any]]:
-        """A list for each sentence."""
-        return [values[i:j] for i, j in pairwise(self._starts)]
+            ids, names = column_ids(self._treebank, source)
+            if name != "form" and "_" in names:
+                if len(names) == 1:
+                    continue
+                ids = np.where(ids == names.index("_"), -1, ids)
+            columns[name] = ids, names
+        return columns | self._found.columns()
 
     @cached_property
     def _words(self) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from gpuparse import native
 from gpuparse.confidence import KBest
 from gpuparse.data.conll import write_graph_predictions, write_predictions
+from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.evaluation.reliability import HEAD, LABEL
@@ -45,6 +47,88 @@ def kept_of(treebank: Treebank) -> Kept:
     is_there = (treebank.heads >= 0) & np.array([name != "_" for name in names] or [False])[ids]
     labels = np.where(is_there, ids, -1).astype(np.int32)
     return Kept(treebank.heads, labels, [name.encode() for name in names])
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What was found for the W words of S sentences, as arrays; K is 1, or the trees asked for.
+
+    heads, labels, head_probabilities, label_probabilities: (K, W), as of Predictions; the relations
+    that were kept are among them. names: of the labels; the last is `_`, which -1 stands for.
+    scores, probabilities: (K, S) of trees. graphs, certified: as of Predictions.
+    """
+
+    heads: np.ndarray
+    labels: np.ndarray | None
+    names: list[str]
+    head_probabilities: np.ndarray | None = None
+    label_probabilities: np.ndarray | None = None
+    scores: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
+    graphs: Graphs | None = None
+    certified: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, found: Predictions | KBest, names: list[bytes], kept: Kept | None) -> Found:
+        """What a search has found.
+
+        Args: names: of the model's labels. kept: what was given to the search.
+        """
+        labels, of_labels = found.labels, found.label_probabilities
+        if kept is not None and labels is not None:
+            labels, names, of_labels = _with_kept(kept, labels, names, of_labels)
+        texts = [*(name.decode() for name in names), "_"]
+        if isinstance(found, KBest):
+            return cls(
+                found.heads, labels, texts, found.head_probabilities, of_labels, found.scores,
+                found.probabilities,
+            )  # fmt: skip
+        return cls(
+            found.heads[None],
+            None if labels is None else labels[None],
+            texts,
+            None if found.head_probabilities is None else found.head_probabilities[None],
+            None if of_labels is None else of_labels[None],
+            graphs=found.graphs,
+            certified=found.certified,
+        )
+
+    def columns(self) -> dict[str, tuple[np.ndarray, list[str] | None]]:
+        """Columns of tables, of the best trees: values of all words, or numbers and their names.
+
+        A negative number stands for no value.
+        """
+        columns: dict[str, tuple[np.ndarray, list[str] | None]] = {}
+        columns["head"] = self.heads[0], None
+        if self.labels is not None:
+            columns["deprel"] = self.labels[0], self.names
+        if self.graphs is not None:
+            columns["deps"] = np.arange(self.heads.shape[1]), _arcs_as_text(self.graphs)
+        if self.head_probabilities is not None:
+            columns["prob"] = self.head_probabilities[0], None
+        if self.label_probabilities is not None:
+            columns["deprel_prob"] = self.label_probabilities[0], None
+        return columns
+
+
+def _arcs_as_text(graphs: Graphs) -> list[str]:
+    """DEPS of every word."""
+    items = [
+        f"{h}:{graphs.names[r]}"
+        for h, r in zip(graphs.heads.tolist(), graphs.relations.tolist(), strict=True)
+    ]
+    return ["|".join(items[i:j]) for i, j in pairwise(graphs.starts.tolist())]
+
+
+def _with_kept(
+    kept: Kept, labels: np.ndarray, names: list[bytes], probabilities: np.ndarray | None
+) -> tuple[np.ndarray, list[bytes], np.ndarray | None]:
+    """Labels, their names and their probabilities with the relations that are kept."""
+    stays = kept.labels >= 0
+    if probabilities is not None:  # conditional on what is kept, as those of heads
+        probabilities = np.where(stays, 1.0, probabilities)
+    labels = np.where(stays, kept.labels + len(names), labels)
+    return labels, names + kept.names, probabilities
 
 
 def written(
@@ -183,11 +267,7 @@ def _trees_written(
     others: dict[str, np.ndarray],
 ) -> bytes:
     if kept is not None and labels is not None and names is not None:
-        stays = kept.labels >= 0
-        labels = np.where(stays, kept.labels + len(names), labels)
-        names = names + kept.names
-        if label_probabilities is not None:  # conditional on what is kept, as those of heads
-            label_probabilities = np.where(stays, 1.0, label_probabilities)
+        labels, names, label_probabilities = _with_kept(kept, labels, names, label_probabilities)
     items = {HEAD: head_probabilities, LABEL: label_probabilities}
     misc = {key: _as_text(values) for key, values in items.items() if values is not None}
     misc |= others

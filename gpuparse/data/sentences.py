@@ -9,8 +9,6 @@ from itertools import chain
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-
 from gpuparse.errors import DataError
 
 # The columns of CoNLL-U by the names of keys, in order; ID is the place of the word.
@@ -60,17 +58,14 @@ def read_sentences(sentences: Iterable[Any], *, keep_heads: bool, first: int = 0
 
 
 def table_rows(table: Any) -> Iterator[dict[str, Any]] | None:
-    """The rows of an Arrow table, a pandas frame or a dict of columns; None for anything else.
+    """The rows of a pandas frame or a dict of columns; None for anything else.
 
-    Columns of CoNLL-U's names are read, all others are passed over. Neither package is imported.
+    Columns of CoNLL-U's names are read, all others are passed over. pandas is not imported.
 
     Raises: DataError: there is no column `form`, or columns of a dict differ in length.
     """
     columns: dict[str, Any]
-    if is_arrow(table):
-        columns = {f: table.column(f).to_pylist() for f in FIELDS if f in table.column_names}
-        names = table.column_names
-    elif is_pandas(table):
+    if is_pandas(table):
         columns = {f: table[f].tolist() for f in FIELDS if f in table.columns}
         names = list(table.columns)
     elif isinstance(table, Mapping):
@@ -79,10 +74,7 @@ def table_rows(table: Any) -> Iterator[dict[str, Any]] | None:
     else:
         return None
     if "form" not in columns:
-        raise DataError(
-            "a table of sentences has one row a sentence and a column 'form' with the list of its"
-            f" words; this one has the columns {', '.join(map(repr, names[:12]))}"
-        )
+        raise no_form(names)
     sizes = {field: len(values) for field, values in columns.items()}
     if len(set(sizes.values())) > 1:
         raise DataError(f"columns of different lengths: {sizes}")
@@ -93,69 +85,18 @@ def table_rows(table: Any) -> Iterator[dict[str, Any]] | None:
     )
 
 
-def is_arrow(table: object) -> bool:
-    """Whether it is an Arrow table or record batch."""
-    arrow = sys.modules.get("pyarrow")
-    return arrow is not None and isinstance(table, (arrow.Table, arrow.RecordBatch))
+def no_form(names: Sequence[Any]) -> DataError:
+    """The error of a table without a column `form`."""
+    return DataError(
+        "a table of sentences has one row a sentence and a column 'form' with the list of its"
+        f" words; this one has the columns {', '.join(map(repr, names[:12]))}"
+    )
 
 
 def is_pandas(table: object) -> bool:
     """Whether it is a pandas data frame."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(table, pandas.DataFrame)
-
-
-def arrow_as_conllu(table: Any, *, keep_heads: bool) -> tuple[bytes, list[int]] | None:
-    """As `as_conllu` of the rows of an Arrow table, by Arrow's own operations.
-
-    Returns: the text, and the number of words of each row; None for a table that `table_rows` and
-        `read_sentences` have to look at, which say what is wrong with it.
-    Cost: about 0.1 us per word and column.
-    """
-    import pyarrow as arrow
-    import pyarrow.compute as compute
-
-    read = [field for field in FIELDS if field in table.column_names and field not in PASSED_OVER]
-    read = [field for field in read if keep_heads or field not in ("head", "deprel")]
-    columns, offsets = {}, None
-    for field in read:
-        column = table.column(field)
-        if isinstance(column, arrow.ChunkedArray):
-            column = column.combine_chunks()
-        if not (arrow.types.is_list(column.type) or arrow.types.is_large_list(column.type)):
-            return None
-        values = column.flatten()
-        kind = values.type.value_type if arrow.types.is_dictionary(values.type) else values.type
-        is_text = arrow.types.is_string(kind) or arrow.types.is_large_string(kind)
-        is_head = field == "head" and arrow.types.is_integer(kind)
-        if column.null_count or not (is_text or is_head):
-            return None
-        ends = np.cumsum(column.value_lengths().to_numpy())
-        if offsets is not None and not np.array_equal(ends, offsets):
-            return None
-        offsets, columns[field] = ends, values.cast(arrow.large_string())
-    if offsets is None or not len(offsets) or not offsets[-1] or "form" not in columns:
-        return None
-    counts = np.diff(offsets, prepend=0)
-    forms = columns["form"]
-    if forms.null_count or compute.any(compute.equal(forms, "")).as_py():
-        return None
-    numbers = np.arange(1, offsets[-1] + 1) - np.repeat(offsets - counts, counts)
-    # A row begins with the end of the row before it: the values of all are one text.
-    prefixes = ["", "\n\n1", *(f"\n{m}" for m in range(2, counts.max() + 1))]
-    parts = [arrow.array(prefixes, arrow.large_string()).take(arrow.array(numbers))]
-    for field in FIELDS:
-        if field not in columns:
-            parts.append(arrow.scalar("_", arrow.large_string()))
-            continue
-        values = compute.fill_null(columns[field], "_")
-        parts.append(compute.if_else(compute.equal(values, ""), "_", values))
-    rows = compute.binary_join_element_wise(*parts, arrow.scalar("\t", arrow.large_string()))
-    size = int(np.frombuffer(rows.buffers()[1], np.int64)[len(rows)])
-    text = rows.buffers()[2].to_pybytes()[2:size] + b"\n\n"
-    if not _is_clean(text, len(rows), int((counts > 0).sum())):
-        return None
-    return text, counts.tolist()
 
 
 def tags_in(sentences: Iterable[Columns]) -> set[str]:
@@ -222,7 +163,7 @@ def _read_sentence(sentence: Any, fields: list[str], place: str) -> Columns:
         return _of_columns(sentence, fields, place)
     if isinstance(sentence, (str, bytes)) or not isinstance(sentence, Iterable):
         raise DataError(
-            f"{place}: expected {GIVEN}, not {_shown(sentence)}; a single sentence is a list of"
+            f"{place}: expected {GIVEN}, not {shown(sentence)}; a single sentence is a list of"
             f" one: {EXAMPLE}"
         )
     if isinstance(sentence, Mapping):
@@ -235,14 +176,14 @@ def _read_sentence(sentence: Any, fields: list[str], place: str) -> Columns:
         return _of_dicts(words, fields, place)
     if isinstance(first, Sequence) and not isinstance(first, bytes):
         return _of_pairs(words, place)
-    raise DataError(f"{place}[0]: expected {GIVEN}, not of {_shown(first)}")
+    raise DataError(f"{place}[0]: expected {GIVEN}, not of {shown(first)}")
 
 
 def _of_pairs(words: list[Any], place: str) -> Columns:
     for w, word in enumerate(words):
         if not isinstance(word, Sequence) or isinstance(word, (str, bytes)) or len(word) != 2:
             raise DataError(
-                f"{place}[{w}]: expected a (word, tag) pair as before, not {_shown(word)};"
+                f"{place}[{w}]: expected a (word, tag) pair as before, not {shown(word)};"
                 " more columns are given by dicts"
             )
     return {"form": [word for word, _ in words], TAG: [tag for _, tag in words]}
@@ -256,20 +197,20 @@ def _of_dicts(words: list[Any], fields: list[str], place: str) -> Columns:
         there = set()
         for w, word in enumerate(words):
             if not isinstance(word, Mapping):
-                raise DataError(f"{place}[{w}]: expected a dict as before, not {_shown(word)}")
+                raise DataError(f"{place}[{w}]: expected a dict as before, not {shown(word)}")
             there.update(word)
     if not _KNOWN.issuperset(there):
         w, unknown = next(
             (w, key) for w, word in enumerate(words) for key in word if key not in _KNOWN
         )
         raise DataError(
-            f"{place}[{w}]: unknown key {_shown(unknown)}; the keys are {', '.join(FIELDS)}"
+            f"{place}[{w}]: unknown key {shown(unknown)}; the keys are {', '.join(FIELDS)}"
         )
     if "id" in there:
         for w, word in enumerate(words):
             if word.get("id", w + 1) not in (w + 1, str(w + 1)):
                 raise DataError(
-                    f"{place}[{w}]: id {_shown(word['id'])}, and not {w + 1}; multiword tokens"
+                    f"{place}[{w}]: id {shown(word['id'])}, and not {w + 1}; multiword tokens"
                     " and empty nodes can only be given in CoNLL-U text"
                 )
     columns = {field: [word.get(field) for word in words] for field in fields if field in there}
@@ -286,7 +227,7 @@ def _of_columns(sentence: Mapping[str, Any], fields: list[str], place: str) -> C
             isinstance(values, (str, bytes)) or not isinstance(values, Iterable)
         ):
             raise DataError(
-                f"{place}: {field}: expected a list with a value per word, not {_shown(values)}"
+                f"{place}: {field}: expected a list with a value per word, not {shown(values)}"
             )
         found[field] = values if type(values) is list else list(values)
     words = found.setdefault("form", [])
@@ -301,7 +242,7 @@ def _forms(words: list[Any], place: str) -> list[str]:
     if not (set(map(type, words)) <= {str} and all(words)):
         for w, word in enumerate(words):
             if not isinstance(word, str) or not word:
-                raise DataError(f"{place}[{w}]: expected a word, not {_shown(word)}")
+                raise DataError(f"{place}[{w}]: expected a word, not {shown(word)}")
     return words
 
 
@@ -318,12 +259,17 @@ def _values(field: str, values: list[Any], place: str) -> list[Any]:
         elif field == "head" and isinstance(value, Integral):
             found.append(str(int(value)))
         elif field in ("feats", "misc") and isinstance(value, Mapping):
-            found.append("|".join(f"{key}={item}" for key, item in value.items()))
+            found.append(value_as_text(value))
         else:
             what = {"head": "a whole number", "feats": "text or a dict", "misc": "text or a dict"}
             expected = what.get(field, "text")
-            raise DataError(f"{place}[{w}]: {field}: expected {expected}, not {_shown(value)}")
+            raise DataError(f"{place}[{w}]: {field}: expected {expected}, not {shown(value)}")
     return found
+
+
+def value_as_text(items: Mapping[Any, Any]) -> str:
+    """FEATS or MISC of a word, given as a dict."""
+    return "|".join(f"{key}={item}" for key, item in items.items())
 
 
 def _separator_error(sentences: Sequence[Columns], first: int) -> DataError:
@@ -334,11 +280,11 @@ def _separator_error(sentences: Sequence[Columns], first: int) -> DataError:
                 half = any("\ud800" <= character <= "\udfff" for character in value)
                 if half or any(separator in value for separator in "\t\n\r"):
                     what = "half a character" if half else "a tab or a line end"
-                    return DataError(f"sentences[{s}][{w}]: {field} {_shown(value)} has {what}")
+                    return DataError(f"sentences[{s}][{w}]: {field} {shown(value)} has {what}")
     raise AssertionError("a text that does not fit its words")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value and its type, cut where it is long."""
     text = repr(value)
     text = text if len(text) <= 40 else text[:37] + "..."
