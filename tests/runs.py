@@ -1,8 +1,10 @@
 """Run configs for tests: keys by short names."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from gpuparse.commands.records import METRICS, SCORES
 from gpuparse.config import DataConfig, RunConfig
 
 # Keys whose last word is not theirs alone, and keys of other sections than that of learning.
@@ -19,6 +21,15 @@ _SECTIONS = {
     "folds": ("pruning", "folds"),
 }
 _TOP = ("decoder", "min_gain", "seed", "device", "pruning")
+
+
+def model_files(folder: Path) -> dict[str, bytes]:
+    """The files of a model's folder by path, without those that have the times of its training."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in (METRICS, SCORES)
+    }
 
 
 def changed(config: RunConfig, **keys: Any) -> RunConfig:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.on_device.contest import Contest
 from gpuparse.commands import train
+from gpuparse.commands.records import METRICS, SCORES
 
 TITLE = "Training on a device"
 CONFIG = """
@@ -58,5 +59,7 @@ def _trained(overrides: list[str]) -> tuple[float, dict[str, bytes]]:
         seconds = time.perf_counter() - begin
         if code != 0:
             raise AssertionError(f"training ended with exit code {code}")
-        files = sorted((folder / "model").iterdir())
-        return seconds, {path.name: path.read_bytes() for path in files if path.is_file()}
+        files = [path for path in sorted((folder / "model").iterdir()) if path.is_file()]
+        return seconds, {
+            path.name: path.read_bytes() for path in files if path.name not in (METRICS, SCORES)
+        }

@@ -16,7 +16,8 @@ from gpuparse import __version__
 from gpuparse.commands.checkpoint import FOLDER, STATE, Origin, differences
 from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import Progress, exit_codes, print_json, program, say, silent
-from gpuparse.commands.crossval_scores import Measures, fold_scores, scores_as_table, spread
+from gpuparse.commands.crossval_scores import scores_as_table, spread
+from gpuparse.commands.evaluate import Measures, treebank_scores
 from gpuparse.commands.folds import add_folds, consecutive_folds
 from gpuparse.commands.gold import (
     check_treebanks,
@@ -299,7 +300,7 @@ class Folds:
 
     def _scores_of(self, fold: int, text: bytes, record: _Record) -> dict[str, Any]:
         system = treebank_from_bytes(text, str(self._paths(fold)[1]))
-        found = fold_scores(self._gold(fold), system, self.measures)
+        found = treebank_scores(self._gold(fold), system, self.measures)
         found.pop("relations", None)
         return {"fold": fold, "seconds": record.seconds} | found
 
@@ -324,7 +325,7 @@ class Folds:
                 "version": described_version(),
                 "seconds": sum(fold["seconds"] for fold in folds),
                 "folds": folds,
-                "all": fold_scores(gold, system, self.measures),
+                "all": treebank_scores(gold, system, self.measures),
             }
             result |= spread(folds)
             with replace_file(self._output / SCORES) as file:

@@ -1,39 +1,9 @@
 """Scores of a cross-validation: per fold, over all words, mean and standard deviation."""
 
-from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
-from gpuparse.commands.evaluate import (
-    SHARES,
-    graph_scores_as_json,
-    percent_text,
-    scores_as_json,
-)
-from gpuparse.data.treebank import Treebank
-from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
-
-
-@dataclass(frozen=True)
-class Measures:
-    """What a parser is scored on: relations, and graphs in DEPS, or not."""
-
-    labelled: bool
-    graphs: bool
-
-
-def fold_scores(gold: Treebank, system: Treebank, measures: Measures) -> dict[str, Any]:
-    """The scores of a parsed treebank as plain data, as `evaluate --json` writes them.
-
-    A parser of heads leaves DEPREL unchanged, so that scores of relations would be misleading.
-    """
-    scores = scores_as_json(score_treebanks(gold, system))
-    if not measures.labelled:
-        for name in ["relations", *(n for _, n, meaning in SHARES if "relation" in meaning)]:
-            del scores[name]
-    if measures.graphs:
-        scores["graphs"] = graph_scores_as_json(score_treebank_graphs(gold, system, "deps"))
-    return {"sentences": len(gold), "words": gold.n_words} | scores
+from gpuparse.commands.evaluate import SHARES, percent_text
 
 
 def spread(folds: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
@@ -67,7 +37,7 @@ def scores_as_table(
 ) -> str:
     """A row per fold, then all words, mean and standard deviation, where there are any.
 
-    Args: folds: of `fold_scores`, with their numbers. whole: of all words. over: of `spread`.
+    Args: folds: of `treebank_scores`, with their numbers. whole: of all words. over: of `spread`.
     """
     there = _percentages(folds[0])
     columns = [(title, name) for title, name in _COLUMNS if name in there]

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -232,6 +233,28 @@ def graph_scores_as_json(scores: GraphScores) -> dict[str, Any]:
         result[name] = _arcs_as_json(getattr(scores, name))
     result["relations"] = {name: _arcs_as_json(arcs) for name, arcs in scores.relations.items()}
     return result
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What a parser is scored on: relations, and graphs in DEPS, or not."""
+
+    labelled: bool
+    graphs: bool
+
+
+def treebank_scores(gold: Treebank, system: Treebank, measures: Measures) -> dict[str, Any]:
+    """The scores of a parsed treebank as plain data, as `evaluate --json` writes them.
+
+    A parser of heads leaves DEPREL unchanged, so that scores of relations would be misleading.
+    """
+    scores = scores_as_json(score_treebanks(gold, system))
+    if not measures.labelled:
+        for name in ["relations", *(n for _, n, meaning in SHARES if "relation" in meaning)]:
+            del scores[name]
+    if measures.graphs:
+        scores["graphs"] = graph_scores_as_json(score_treebank_graphs(gold, system, "deps"))
+    return {"sentences": len(gold), "words": gold.n_words} | scores
 
 
 def _share_as_json(share: Share) -> dict[str, float | int | None]:

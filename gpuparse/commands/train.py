@@ -2,11 +2,12 @@
 
 import argparse
 import hashlib
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpuparse.commands.calibrate import fits_as_text
 from gpuparse.commands.checkpoint import (
@@ -21,7 +22,12 @@ from gpuparse.commands.checkpoint import (
 )
 from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import Progress, exit_codes, program, say, silent
-from gpuparse.commands.evaluate import graph_scores_as_text, scores_as_text
+from gpuparse.commands.evaluate import (
+    Measures,
+    graph_scores_as_text,
+    scores_as_text,
+    treebank_scores,
+)
 from gpuparse.commands.gold import (
     Gold,
     check_treebanks,
@@ -31,14 +37,15 @@ from gpuparse.commands.gold import (
     read_gold,
     with_fitting_decoder,
 )
+from gpuparse.commands.records import MetricsFile, as_epoch, remove_records, write_scores
 from gpuparse.commands.resources import (
     choose_device,
     limit_torch_threads,
     thread_count,
     working_device,
 )
-from gpuparse.config import RunConfig, load_config
-from gpuparse.data.columns import is_guide_file
+from gpuparse.config import SYNTHETIC, RunConfig, load_config
+from gpuparse.data.columns import IN_MISC, is_guide_file
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, ModelError
@@ -155,6 +162,8 @@ class Run:
         self.output = Path(config.output)
         self.learning_seconds = 0.0
         self.dev_scores: tuple[float, float] | None = None
+        self._parsed_devs: dict[int, Treebank] = {}  # by the model with weights of so many bits
+        self._about: dict[str, Any] = {}  # what scores.json says
         self.arcs, self.labels = templates_of(config)
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
@@ -210,15 +219,48 @@ class Run:
                 self._share_state(trainer)
             else:
                 remove_checkpoint(self.output)
+                remove_records(self.output)
                 self.learning_seconds = 0.0
-            self._learn(trainer, origin)
+            metrics = MetricsFile(
+                self.output, trainer.epochs_done if resume else None,
+                keeps_pruning=trainer.pruned is not None,
+            )  # fmt: skip
+            self._learn(trainer, origin, metrics)
             bits = self._bits(trainer)
             save_parser(self._calibrated(trainer.model(bits, origin.config)), self.output)
+            seconds = time.monotonic() - started
+            self._write_scores(trainer, bits, seconds)
             remove_checkpoint(self.output)
-        self.tell(
-            f"{self.output}: model of {bits}-bit weights written,"
-            f" {time.monotonic() - started:.1f} s in all"
-        )
+        self.tell(f"{self.output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
+
+    def _write_scores(self, trainer: Trainer, bits: int, seconds: float) -> None:
+        """Write scores.json, without scores on data.test so far."""
+        data = self.config.data
+        files = {part: getattr(data, part) for part in ("train", "dev", "test")}
+        guides = {
+            part: _absolute(guide_source(self.config, part))
+            for part in ("dev", "test") if data.guide is not None and files[part] is not None
+        }  # fmt: skip
+        self._about = {
+            "decoder": self.config.decoder,
+            "features": self.config.features,
+            "seed": self.config.seed,
+            "threads": self.threads,
+            "device": self.device,
+            "bits": bits,
+            "files": {part: _absolute(file) for part, file in files.items()},
+            "guides": guides,
+            "seconds": seconds,
+            "learning_seconds": self.learning_seconds,
+        }
+        if self.dev is not None:
+            system = self._parsed_dev(trainer, bits)
+            self._about["dev"] = treebank_scores(self.dev, system, self._measures)
+        write_scores(self.output, self._about)
+
+    @property
+    def _measures(self) -> Measures:
+        return Measures(labelled=self.labels is not None, graphs=self.graphs)
 
     def _restore(self, trainer: Trainer, checkpoint: Checkpoint) -> None:
         try:
@@ -298,7 +340,7 @@ class Run:
         found = (device_difference(each, self.device, only_known=True) for each in tested)
         return next(filter(None, found), "")
 
-    def _learn(self, trainer: Trainer, origin: Origin) -> None:
+    def _learn(self, trainer: Trainer, origin: Origin, metrics: MetricsFile) -> None:
         epochs = {
             "vectors": self.config.word_vectors.all_epochs,
             "pruning": self.config.pruning.folds + 1,
@@ -307,6 +349,7 @@ class Run:
         }
         events = self._timed(trainer.learn())
         began = kept = time.monotonic()
+        cpu_seconds = self.learning_seconds
         for first in events:
             each = "parser" if first.stage == "pruning" else "epoch"
             what = f"{first.stage}, {each} {first.epoch} of {epochs[first.stage]}"
@@ -319,19 +362,24 @@ class Run:
                         note=self._mistakes(event),
                     )
                     done = event.done
+            seconds, cpu = time.monotonic() - began, self.learning_seconds - cpu_seconds
+            epoch = as_epoch(event, seconds, cpu)
+            cpu_seconds = self.learning_seconds
             if first.stage == "pruning":
+                metrics.add(epoch)
                 began = time.monotonic()
                 continue
             if trainer.pruned is not None and first.stage == "arcs" and first.epoch == 1:
                 self._say_pruned(trainer.pruned)
             # Before the next event is requested, which changes the weights.
+            if self.dev is not None:
+                epoch |= self._say_dev(trainer, first.stage)
+            metrics.add(epoch)
             is_last = first.epoch == epochs[first.stage]
             if first.stage != "vectors" or is_last or time.monotonic() - kept > VECTOR_SECONDS:
                 checkpoint = Checkpoint(trainer.state(), self.learning_seconds)
                 write_checkpoint(self.output, origin, checkpoint)
                 kept = time.monotonic()
-            if self.dev is not None:
-                self._say_dev(trainer, first.stage)
             began = time.monotonic()
 
     def _say_pruned(self, pruned: Pruned) -> None:
@@ -359,22 +407,31 @@ class Run:
             return f"{rate:.2f} wrong or missing arcs per 100 words"
         return f"{100 - rate:.2f}% of the words right"
 
-    def _say_dev(self, trainer: Trainer, stage: str) -> None:
+    def _say_dev(self, trainer: Trainer, stage: str) -> dict[str, float]:
         # After every epoch: parsing the development treebank is far cheaper than an epoch.
-        names, scores = self.measures, self._dev_scores(trainer.model(16))
-        self.dev_scores = scores
+        self._parsed_devs.clear()
+        names, self.dev_scores = self.measures, self._dev_scores(trainer, 16)
         are_learned = stage == "labels" or (stage == "vectors" and trainer.vectors_have_labels)
-        with_labels = f", {names[1]} {scores[1]:.2f}" if are_learned else ""
-        self.tell(f"dev: {names[0]} {scores[0]:.2f}{with_labels}")
+        are_learned |= stage == "arcs" and self.config.labels.kind == "joint"
+        known = dict(list(zip(names, self.dev_scores, strict=True))[: 1 + are_learned])
+        self.tell("dev: " + ", ".join(f"{name} {score:.2f}" for name, score in known.items()))
+        return {f"dev_{name.lower().replace(' ', '_')}": score for name, score in known.items()}
 
     @property
     def measures(self) -> tuple[str, str]:
         """Names of the scores on data.dev, without and with labels."""
         return ("arcs F", "labelled arcs F") if self.graphs else ("UAS", "LAS")
 
-    def _dev_scores(self, model: Parser) -> tuple[float, float]:
+    def _parsed_dev(self, trainer: Trainer, bits: int) -> Treebank:
+        """data.dev as the parser so far, with weights of so many bits, parses it."""
         assert self.dev is not None
-        system = self._parsed(model, self.dev, "dev")
+        if bits not in self._parsed_devs:
+            self._parsed_devs[bits] = self._parsed(trainer.model(bits), self.dev, "dev")
+        return self._parsed_devs[bits]
+
+    def _dev_scores(self, trainer: Trainer, bits: int) -> tuple[float, float]:
+        assert self.dev is not None
+        system = self._parsed_dev(trainer, bits)
         if self.graphs:
             graphs = score_treebank_graphs(self.dev, system, "deps")
             return graphs.unlabelled.f or 0.0, graphs.labelled.f or 0.0
@@ -402,7 +459,7 @@ class Run:
             return wanted
         if self.dev is None:
             return 16
-        coarse, fine = self._dev_scores(trainer.model(8)), self._dev_scores(trainer.model(16))
+        coarse, fine = self._dev_scores(trainer, 8), self._dev_scores(trainer, 16)
         holds = all(c >= f - MAX_LOSS for c, f in zip(coarse, fine, strict=True))
         names = self.measures
         self.tell(
@@ -415,9 +472,19 @@ class Run:
         """Parse data.test with the written model, and score it; None without data.test."""
         if self.tested is None:
             return None
+        began = time.monotonic()
         system = self._parsed(load_parser(self.output), self.tested, "test")
+        seconds = time.monotonic() - began
         graphs = score_treebank_graphs(self.tested, system, "deps") if self.graphs else None
+        found = {"seconds": seconds} | treebank_scores(self.tested, system, self._measures)
+        write_scores(self.output, self._about | {"test": found})
         return Tested(system, score_treebanks(self.tested, system), graphs)
+
+
+def _absolute(file: str | None) -> str | None:
+    """A treebank as any working directory can name it."""
+    is_file = file is not None and not file.startswith((SYNTHETIC, IN_MISC))
+    return os.path.abspath(str(file)) if is_file else file
 
 
 def _print_tested(run: Run, tested: Tested) -> None:

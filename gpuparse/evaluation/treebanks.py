@@ -49,7 +49,7 @@ def score_treebanks(
     check_same_words(gold, system)
     for treebank in (gold, system):
         _require_none(check_trees(treebank))
-    (gold_labels, system_labels), names = _labels(gold, system)
+    (gold_labels, system_labels), names = relation_ids(gold, system)
     return score_trees(
         gold.word_starts,
         gold.heads,
@@ -89,7 +89,7 @@ def compare_treebanks(
         _require_none(check_trees(treebank))
     if not gold.n_words or (ignored is not None and ignored.all()):
         raise DataError(f"{gold.source}: no word to compare the systems on; give a longer text")
-    (gold_labels, *labels), names = _labels(gold, first, second)
+    (gold_labels, *labels), names = relation_ids(gold, first, second)
     return compare_trees(
         gold.word_starts,
         gold.heads,
@@ -141,7 +141,7 @@ def measure_reliability_of_treebanks(
             f"{system.source}: no scored word has {HEAD} in MISC (column 10); parse the file with"
             " --probabilities"
         )
-    (gold_labels, system_labels), _ = _labels(gold, system)
+    (gold_labels, system_labels), _ = relation_ids(gold, system)
     head_right = gold.heads == system.heads
     label_right = gold_labels == system_labels
     with_label = counted & ~np.isnan(of_label)
@@ -215,7 +215,7 @@ def _require_none(faults: list[DataError]) -> None:
         raise DataError(f"{faults[0]}{more}")
 
 
-def _labels(*treebanks: Treebank) -> tuple[list[np.ndarray], list[str]]:
+def relation_ids(*treebanks: Treebank) -> tuple[list[np.ndarray], list[str]]:
     """Of each treebank (W,) ids of its relations, the same ids for all; and the relations."""
     interner = Interner()
     ids = []

@@ -206,6 +206,11 @@ class Trainer:
         return self.gold.single_root
 
     @property
+    def epochs_done(self) -> dict[str, int]:
+        """The number of epochs of each stage that are learned."""
+        return dict(self._epochs_done)
+
+    @property
     def n_unreachable(self) -> int:
         """Gold trees that the decoder cannot find; of graphs, arcs left out."""
         return self.gold.n_unreachable

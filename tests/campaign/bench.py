@@ -11,8 +11,9 @@ from pathlib import Path
 
 from gpuparse.commands import parse, train
 from gpuparse.data.synthetic import generate
-from tests.campaign.running import Child, Failure, call, contents
+from tests.campaign.running import Child, Failure, call
 from tests.graphs_by_place import acyclic_graph, with_deps
+from tests.runs import model_files
 from tests.samples import random_sentences, text_of
 
 PRUNING = ["pruning.max_heads=6", "pruning.epochs=1", "pruning.folds=2"]
@@ -111,7 +112,7 @@ class Bench:
     @cache  # noqa: B019
     def bytes_of(self, system: str) -> dict[str, bytes]:
         """The files of the model of a system."""
-        return contents(self.model(system))
+        return model_files(self.model(system))
 
     @cache  # noqa: B019
     def parsed(self, path: Path) -> bytes:

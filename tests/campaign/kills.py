@@ -7,8 +7,10 @@ import time
 from pathlib import Path
 
 from gpuparse.commands import parse
+from gpuparse.commands.records import read_metrics
 from tests.campaign.bench import SYSTEMS, Bench
-from tests.campaign.running import Child, check_end, check_same, contents, outputs
+from tests.campaign.running import Child, Failure, check_end, check_same, contents, outputs
+from tests.runs import model_files
 
 MOST = 3  # kills of one run
 
@@ -41,7 +43,13 @@ def kill_training(draw: random.Random, bench: Bench) -> list[str]:
     if not (model / "weights.safetensors").exists() or is_unfinished(model):
         for child in bench.start(system, model, *way_to_go_on(model)):
             check_end(child.wait(), [0])
-    check_same(contents(model), expected, system)
+    check_same(model_files(model), expected, system)
+    found, undisturbed = (
+        [(line["stage"], line["epoch"]) for line in read_metrics(folder)]
+        for folder in (model, bench.model(system))
+    )
+    if found != undisturbed:
+        raise Failure(f"{system}: metrics of the epochs {found}")
     return outcomes
 
 

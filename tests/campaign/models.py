@@ -12,7 +12,8 @@ from typing import Any
 from gpuparse.commands import parse, train
 from tests import hostile_models, hostile_states
 from tests.campaign.bench import MIXING, SYSTEMS, Bench
-from tests.campaign.running import Failure, call, check_end, check_same, contents
+from tests.campaign.running import Failure, call, check_end, check_same
+from tests.runs import model_files
 
 REFUSED = 4
 
@@ -103,7 +104,7 @@ def damaged_states(draw: random.Random, bench: Bench) -> list[str]:
     try:
         check_end(ended, [0, 2, REFUSED])
         if ended.code == 0:
-            check_same(contents(model), bench.bytes_of(system), "resumed")
+            check_same(model_files(model), bench.bytes_of(system), "resumed")
     except Failure as failure:
         raise Failure(f"{system}: {said}: {failure}") from None
     return [f"state: exit {ended.code}"]

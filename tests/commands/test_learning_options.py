@@ -6,6 +6,7 @@ from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.data.synthetic import generate
 from gpuparse.model_folder import load_parser
+from tests.runs import model_files
 
 CONFIG = """\
 output: model
@@ -117,7 +118,7 @@ def test_where_all_heads_are_known_the_key_changes_nothing_but_the_record(train_
     weights = []
     for partial in ("true", "false"):
         assert train_here(f"data.partial={partial}")[0] == 0
-        files = {file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()}
+        files = model_files(tmp_path / "model")
         assert f"partial: {partial}".encode() in files.pop("config.yaml")
         files.pop("weights.safetensors")  # holds the sum of the config
         weights.append((files, load_parser(tmp_path / "model").arcs.array.tobytes()))
@@ -130,7 +131,7 @@ def test_learning_in_torch_repeats_and_is_recorded(train_here, tmp_path):
     for words in (["threads=1"], ["threads=2", "learning.backend=torch"], ["learning.backend=cpu"]):
         code, text = train_here("learning.batch_size=16", "learning.backend=torch", *words)
         assert code == 0, text
-        models.append({file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()})
+        models.append(model_files(tmp_path / "model"))
     assert models[0] == models[1]
     assert b"backend: torch" in models[0]["config.yaml"]
     assert b"backend: cpu" in models[2]["config.yaml"]

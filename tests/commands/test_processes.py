@@ -14,12 +14,9 @@ import pytest
 from gpuparse.commands import train
 from gpuparse.commands.console import run
 from tests.commands.conftest import ROOT, program
+from tests.runs import model_files
 
 WORDS = ["learning.shards=3", "data.dev=null", "labels.epochs=1"]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.rglob("*.*")}
 
 
 class Several:
@@ -59,14 +56,14 @@ def alone(trained, tmp_path_factory) -> tuple[dict[str, bytes], str]:
     folder = tmp_path_factory.mktemp("alone") / "model"
     done = program("train.py", trained.config, f"output={folder}", *WORDS)
     assert done.returncode == 0, done.stderr
-    return contents(folder), done.stdout.decode()
+    return model_files(folder), done.stdout.decode()
 
 
 def test_two_processes_give_the_same_bytes_and_one_speaks(trained, alone, tmp_path):
     folder = tmp_path / "model"
     first, second = Several(2, trained.config, f"output={folder}", *WORDS).ends()
     assert first[0] == second[0] == 0, (first, second)
-    assert contents(folder) == alone[0]
+    assert model_files(folder) == alone[0]
     assert first[1] == alone[1]
     assert second[1:] == ("", "")
     assert "arcs, epoch 3 of 3: 300 sentences in" in first[2]
@@ -79,7 +76,7 @@ def test_with_torchrun(trained, alone, tmp_path):
         "train.py", trained.config, f"output={folder}", *WORDS, "--quiet",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert contents(folder) == alone[0]
+    assert model_files(folder) == alone[0]
     assert done.stdout.decode() == alone[1]
 
 
@@ -110,15 +107,15 @@ def test_case_35_a_killed_run_goes_on_in_any_number_of_processes(trained, tmp_pa
     assert not (folder / "weights.safetensors").exists(), "it was killed too late to show anything"
     shutil.copytree(folder, tmp_path / "copy")
     assert program("train.py", *words, "--resume").returncode == 0
-    found = contents(folder)
+    found = model_files(folder)
     shutil.rmtree(folder)
     (tmp_path / "copy").rename(folder)
     first, second = Several(2, *words, "--resume").ends()
     assert first[0] == second[0] == 0, (first, second)
     assert "arcs, epoch 1 of 40" not in first[2]
-    assert contents(folder) == found
+    assert model_files(folder) == found
     assert program("train.py", *words, "--force").returncode == 0
-    assert contents(folder) == found
+    assert model_files(folder) == found
 
 
 @pytest.mark.parametrize("dies", [0, 1])

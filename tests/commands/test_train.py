@@ -19,10 +19,7 @@ from gpuparse.data.synthetic import generate
 from gpuparse.files import lock_folder
 from gpuparse.model_folder import load_parser
 from tests.commands.conftest import ROOT, program
-
-
-def contents(folder) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
+from tests.runs import model_files
 
 
 @pytest.fixture
@@ -82,7 +79,7 @@ def test_it_says_what_it_works_with(trained):
 
 
 def test_the_model_folder_holds_the_model_and_its_config(trained):
-    assert set(contents(trained.model)) == {
+    assert set(model_files(trained.model)) == {
         "config.yaml",
         "features.yaml",
         "label-features.yaml",
@@ -98,7 +95,7 @@ def test_case_46_the_same_bytes_again_wherever_and_with_any_threads(trained, tra
     code, out, _ = train_run("threads=2", "device=auto", "--quiet")
     assert code == 0
     assert out == trained.out
-    assert contents(tmp_path / "model") == contents(trained.model)
+    assert model_files(tmp_path / "model") == model_files(trained.model)
 
 
 def test_word_vectors_are_learned_first_and_go_on_after_a_stop(train_run, tmp_path, monkeypatch):
@@ -113,7 +110,7 @@ def test_word_vectors_are_learned_first_and_go_on_after_a_stop(train_run, tmp_pa
     said = [line.split()[1] for line in lines if " epoch " in line]
     assert said == ["vectors,"] * 2 + ["arcs,"] + ["labels,"] * 2
     assert any("vectors, epoch 2 of 2: 300 sentences in " in line for line in lines)
-    whole = contents(tmp_path / "model")
+    whole = model_files(tmp_path / "model")
 
     class StopError(Exception):
         pass
@@ -132,13 +129,13 @@ def test_word_vectors_are_learned_first_and_go_on_after_a_stop(train_run, tmp_pa
     assert again[:2] == (0, out)
     assert "vectors, epoch 2 of 2" in "".join(again[2])
     assert "vectors, epoch 1 of 2" not in "".join(again[2])
-    assert contents(tmp_path / "model") == whole
+    assert model_files(tmp_path / "model") == whole
 
 
 def test_another_seed_gives_another_model(trained, train_run, tmp_path):
     assert train_run("seed=2", "--quiet", "data.dev=null")[0] == 0
     weights = "weights.safetensors"
-    assert contents(tmp_path / "model")[weights] != contents(trained.model)[weights]
+    assert model_files(tmp_path / "model")[weights] != model_files(trained.model)[weights]
 
 
 def test_quiet_says_nothing(train_run):
@@ -271,7 +268,7 @@ def test_what_stands_in_the_output_folder_is_kept(trained, train_run, tmp_path):
     assert result[0] == 2
     assert "holds a finished model; give --force" in error_of(result)
     assert "nothing to resume" in error_of(train_run("--resume"))
-    assert contents(folder) == contents(trained.model)
+    assert model_files(folder) == model_files(trained.model)
     shutil.rmtree(folder)
     folder.mkdir()
     (folder / "letter.txt").write_text("dear")
@@ -309,7 +306,7 @@ def test_case_35_a_run_cut_off_after_any_epoch_ends_with_the_same_bytes(
     words = ["data.test=null", "data.dev=null", "--quiet"]
     words += ["learning.epochs=2", "learning.batch_size=3"]
     assert train_run(*words)[0] == 0
-    whole = contents(tmp_path / "model")
+    whole = model_files(tmp_path / "model")
     for n_checkpoints in (1, 2, 3, 4):
         shutil.rmtree(tmp_path / "model")
         with monkeypatch.context() as patch:
@@ -319,7 +316,7 @@ def test_case_35_a_run_cut_off_after_any_epoch_ends_with_the_same_bytes(
         assert (tmp_path / "model" / "last" / "state.safetensors").exists()
         assert "holds an unfinished run" in error_of(train_run(*words))
         assert train_run(*words, "--resume")[0] == 0
-        assert contents(tmp_path / "model") == whole
+        assert model_files(tmp_path / "model") == whole
 
 
 @pytest.fixture
@@ -340,7 +337,7 @@ def test_a_state_behind_a_link_is_left_alone(train_run, tmp_path, resume):
     code, _, lines = train_run("--resume" if resume else "--force")
     assert (code, len(lines)) == (2, 1)
     assert "last: is a link" in lines[0]
-    assert contents(tmp_path / "other") == {"state.safetensors": b"mine"}
+    assert model_files(tmp_path / "other") == {"state.safetensors": b"mine"}
 
 
 def test_few_of_many_keys_that_differ_are_named():
@@ -365,7 +362,7 @@ def test_only_the_same_run_can_be_resumed(trained, train_run, tmp_path):
         (trained.folder / "train.conllu").write_bytes(before)
     assert "cannot resume: the training treebank (data.train) has other content" in text
     assert train_run("--resume", "threads=2", "--quiet")[0] == 0
-    assert contents(tmp_path / "model") == contents(trained.model)
+    assert model_files(tmp_path / "model") == model_files(trained.model)
 
 
 def test_a_damaged_checkpoint_is_told(unfinished, trained, train_run, tmp_path):
@@ -376,7 +373,7 @@ def test_a_damaged_checkpoint_is_told(unfinished, trained, train_run, tmp_path):
         assert result[0] == 4
         assert "give --force to start again" in error_of(result)
     assert train_run("--force", "--quiet")[0] == 0
-    assert contents(tmp_path / "model") == contents(trained.model)
+    assert model_files(tmp_path / "model") == model_files(trained.model)
 
 
 def test_case_35_a_killed_process_can_be_resumed(trained, train_run, tmp_path):
@@ -393,6 +390,6 @@ def test_case_35_a_killed_process_can_be_resumed(trained, train_run, tmp_path):
     code, _, lines = train_run(*words, "--resume")
     assert code == 0
     assert not any("arcs, epoch 1 of 30" in line for line in lines)
-    resumed = contents(folder)
+    resumed = model_files(folder)
     assert train_run(*words, "--force", "--quiet")[0] == 0
-    assert contents(folder) == resumed
+    assert model_files(folder) == resumed

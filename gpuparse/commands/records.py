@@ -1,0 +1,134 @@
+"""What training writes beside the model: a line of numbers per epoch, scores, seconds, versions.
+
+Times differ between two runs that learn the same model, so they are in these files alone.
+"""
+
+import json
+import math
+import os
+import platform
+import resource
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from gpuparse.commands.version import described_version
+from gpuparse.files import replace_file
+from gpuparse.learning.events import STAGES, Progress
+
+METRICS, SCORES = "metrics.jsonl", "scores.json"
+
+Epoch = dict[str, str | int | float]
+
+
+class MetricsFile:
+    """`metrics.jsonl` of a run that is going on, a line of JSON per epoch.
+
+    A line is written before the state of its epoch is, so that no epoch is lost; a run that goes on
+    drops the lines of epochs that its state does not have, so that none is there twice.
+
+    Args:
+        folder: of the model.
+        done: epochs of each stage that the run has behind it; None for a run that begins.
+        keeps_pruning: whether it has the pruning parser behind it.
+    Raises: OSError: the folder cannot be written to.
+    """
+
+    def __init__(
+        self, folder: Path, done: Mapping[str, int] | None, *, keeps_pruning: bool = False
+    ) -> None:
+        self._path = folder / METRICS
+        kept = []
+        if done is not None:
+            limits = {**done, "pruning": math.inf if keeps_pruning else 0}
+            kept = [line for line in read_metrics(folder) if line["epoch"] <= limits[line["stage"]]]
+        with replace_file(self._path, force=True) as file:
+            file.write("".join(map(_as_line, kept)).encode())
+
+    def add(self, epoch: Epoch) -> None:
+        """Write the line of an epoch."""
+        with self._path.open("ab") as file:
+            file.write(_as_line(epoch).encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def as_epoch(last: Progress, seconds: float, cpu_seconds: float) -> Epoch:
+    """The line of an epoch by its last event, without scores."""
+    return {
+        "stage": last.stage,
+        "epoch": last.epoch,
+        "sentences": last.total,
+        "words": last.words,
+        "wrong": last.wrong,
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+    }
+
+
+def _as_line(epoch: Epoch) -> str:
+    return json.dumps(epoch) + "\n"
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The epochs of a run's `metrics.jsonl`; what is no line of an epoch is left out.
+
+    Returns: Dicts with `stage` and `epoch`, from 1, and numbers; none without the file.
+    """
+    try:
+        lines = (folder / METRICS).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            epoch = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(epoch, dict) and _is_epoch(epoch):
+            found.append(epoch)
+    return found
+
+
+def _is_epoch(epoch: dict[str, Any]) -> bool:
+    stage, number = epoch.get("stage"), epoch.get("epoch")
+    return stage in (*STAGES, "pruning") and type(number) is int and number > 0
+
+
+def write_scores(folder: Path, about: dict[str, Any]) -> None:
+    """Write `scores.json`, with versions and the peak memory of this process.
+
+    Raises: OSError: the folder cannot be written to.
+    """
+    result = {
+        "version": described_version(),
+        "python": platform.python_version(),
+        "torch": metadata.version("torch"),
+        **about,
+        "peak_memory_bytes": peak_memory(),
+    }
+    with replace_file(folder / SCORES, force=True) as file:
+        file.write((json.dumps(result, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def peak_memory() -> int:
+    """The largest main memory that this process has had, in bytes."""
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest if sys.platform == "darwin" else largest * 1024  # it is in KiB on Linux
+
+
+def read_scores(folder: Path) -> dict[str, Any]:
+    """What `scores.json` says; nothing where there is no such file or it is no table."""
+    try:
+        found = json.loads((folder / SCORES).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def remove_records(folder: Path) -> None:
+    """Take away what an earlier run has written."""
+    for name in (METRICS, SCORES):
+        (folder / name).unlink(missing_ok=True)
