@@ -97,6 +97,8 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
             assert Path("pyproject.toml").is_file()
         case ["python", script] if script.endswith(".py"):
             assert Path(script).is_file()
+        case ["python", "-m", "sphinx", "-q", "-W", "docs", _]:
+            assert line.rpartition(" ")[0] in Path(".ci/run").read_text(encoding="utf-8")
         case ["python", "-m", "docs.update"]:
             assert Path("docs/update.py").is_file()
         case [".ci/run"]:
@@ -189,6 +191,6 @@ def test_all_options_of_parse_are_described(capsys):
 
 def test_ci_runs_what_the_readme_says():
     script = (ROOT / ".ci" / "run").read_text()
-    for command in ("pip install", "gpuparse train quickstart", "pytest", "ruff", "mypy"):
+    for command in ("pip install", "gpuparse train quickstart", "sphinx", "pytest", "ruff", "mypy"):
         assert command in script
     assert subprocess.run(["bash", "-n", ROOT / ".ci" / "run"]).returncode == 0
