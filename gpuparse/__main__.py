@@ -33,6 +33,7 @@ COMMANDS = {
     "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
     "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),
     "crossval": ("gpuparse.commands.crossval", "train and score a config on folds of its treebank"),
+    "tune": ("gpuparse.commands.tune", "score a config with several values of its keys or sizes"),
     "doctor": ("gpuparse.commands.doctor", "test this installation, and print it for bug reports"),
     "config": ("gpuparse.commands.config", "check a config, or print all keys"),
     "configs": ("gpuparse.commands.configs", "list and copy the configs that come with gpuparse"),

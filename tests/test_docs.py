@@ -16,6 +16,7 @@ from gpuparse import errors
 from gpuparse.__main__ import COMMANDS
 from gpuparse.commands.console import INTERRUPTED, MEANINGS
 from gpuparse.commands.paper_tables import load_tables
+from gpuparse.commands.settings import drawn_settings, parse_grid, setting_words
 from gpuparse.config import load_config
 from gpuparse.config.shipped import shipped_configs
 from gpuparse.features.templates import SETS, parse_set, shipped_sets
@@ -116,6 +117,16 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
         case ["gpuparse", "train", config, *rest]:
             assert_options_known("train", rest, capsys)
             load_config(config, [word for word in rest if "=" in word])
+        case ["gpuparse", "tune", config, *rest]:
+            assert_options_known("tune", rest, capsys)
+            axes = parse_grid([rest[i + 1] for i, word in enumerate(rest) if word == "--grid"])
+            overrides = [
+                w
+                for w in rest
+                if "=" in w and w.partition("=")[0] not in {axis.name for axis in axes}
+            ]
+            for setting in drawn_settings(axes, 1, 0):
+                load_config(config, [*overrides, *setting_words(setting)])
         case ["gpuparse", "tables", file, *rest]:
             assert_options_known("tables", rest, capsys)
             tables = load_tables(file, [word for word in rest if "=" in word]).tables

@@ -7,18 +7,21 @@ from gpuparse.commands.evaluate import SHARES, percent_text
 
 
 def spread(folds: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
-    """Mean and standard deviation (of a sample) over folds, of every percentage that all have."""
+    """Mean and standard deviation (of a sample) over folds, of every percentage that all have.
+
+    The standard deviation of a single fold is None.
+    """
     found: dict[str, dict[str, float | None]] = {"mean": {}, "standard_deviation": {}}
-    for name, of in _percentages(folds[0]).items():
-        values = [_percentages(fold).get(name) for fold in folds]
+    for name, of in percentages(folds[0]).items():
+        values = [percentages(fold).get(name) for fold in folds]
         known = [value for value in values if value is not None]
         is_known = of is not None and len(known) == len(folds)
         found["mean"][name] = mean(known) if is_known else None
-        found["standard_deviation"][name] = stdev(known) if is_known else None
+        found["standard_deviation"][name] = stdev(known) if is_known and len(known) > 1 else None
     return found
 
 
-def _percentages(scores: dict[str, Any]) -> dict[str, float | None]:
+def percentages(scores: dict[str, Any]) -> dict[str, float | None]:
     """The shares of trees, and F of the arcs of graphs."""
     found = {name: scores[name]["percent"] for _, name, _ in SHARES if name in scores}
     if graphs := scores.get("graphs"):
@@ -39,7 +42,7 @@ def scores_as_table(
 
     Args: folds: of `treebank_scores`, with their numbers. whole: of all words. over: of `spread`.
     """
-    there = _percentages(folds[0])
+    there = percentages(folds[0])
     columns = [(title, name) for title, name in _COLUMNS if name in there]
     lines = [_row("fold", "sentences", "words", [title for title, _ in columns])]
 
@@ -48,9 +51,9 @@ def scores_as_table(
         lines.append(_row(title, counts.get("sentences", ""), counts.get("words", ""), texts))
 
     for fold in folds:
-        add(str(fold["fold"]), fold, _percentages(fold))
+        add(str(fold["fold"]), fold, percentages(fold))
     if whole is not None and over is not None:
-        add("all", whole, _percentages(whole))
+        add("all", whole, percentages(whole))
         add("mean", {}, over["mean"])
         add("standard deviation", {}, over["standard_deviation"])
     return "\n".join(lines) + "\n"

@@ -196,7 +196,7 @@ class Settings:
         """
         key = known_keys().get(name)
         if key is None:
-            self.errors.append(f"{place}: {name}: unknown key{_did_you_mean(name)}")
+            self.errors.append(f"{place}: {name}: {unknown_key(name)}")
             return
         self.places[name] = place
         if not key.accepts(value):
@@ -263,7 +263,8 @@ def _is_same_file(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def _did_you_mean(name: str) -> str:
+def unknown_key(name: str) -> str:
+    """The error about a key that does not exist, with one that was probably meant."""
     known = list(known_keys())
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     last = name.rpartition(".")[2]
@@ -274,7 +275,8 @@ def _did_you_mean(name: str) -> str:
         near = [
             by_last[match] for match in difflib.get_close_matches(last, by_last, n=1, cutoff=0.7)
         ]
-    return f"; did you mean {near[0]}?" if near else "; docs/configuration.md lists all keys"
+    hint = f"did you mean {near[0]}?" if near else "docs/configuration.md lists all keys"
+    return f"unknown key; {hint}"
 
 
 def _wrong_synthetic(value: object) -> bool:

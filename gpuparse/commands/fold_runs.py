@@ -1,0 +1,474 @@
+"""Trainings that each leave a part of the sentences out, parse and score it, and can be resumed."""
+
+import hashlib
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from gpuparse import __version__
+from gpuparse.commands.checkpoint import FOLDER, STATE, Origin, differences
+from gpuparse.commands.console import Progress
+from gpuparse.commands.crossval_scores import spread
+from gpuparse.commands.evaluate import Measures, treebank_scores
+from gpuparse.commands.folds import consecutive_folds
+from gpuparse.commands.gold import (
+    check_treebanks,
+    guides_of,
+    parsed,
+    read_gold,
+    with_fitting_decoder,
+)
+from gpuparse.commands.resources import choose_device, thread_count
+from gpuparse.commands.train import Run, origin_of, templates_of
+from gpuparse.commands.version import described_version
+from gpuparse.config import RunConfig
+from gpuparse.data.columns import is_guide_file
+from gpuparse.data.conll import treebank_from_bytes, with_misc
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.files import lock_file, replace_file
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.learning import events
+from gpuparse.model_folder import load_parser
+
+SCORES, PREDICTED = "scores.json", "predicted"
+_TRAIN, _MODEL = "train.conllu", "model"  # in the folder of an unfinished fold
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How many sentences each training learns from; None is all. seed: of the draw."""
+
+    sentences: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Split:
+    """What is learned from and what is parsed: folds of a treebank, or a treebank and another one.
+
+    Args:
+        train: the sentences that are learned from, each as the bytes of a file.
+        dev: the text that is parsed; None for folds of `train`.
+        n: number of trainings.
+        source: the name of the file that is parsed, in messages.
+        sha256: of the files.
+    """
+
+    train: Sequence[bytes]
+    dev: bytes | None
+    n: int
+    source: str
+    sha256: str
+
+    def known(self, fold: int, sample: Sample) -> bytes:
+        """The text that training `fold`, from 1, learns from.
+
+        A sample is drawn without replacement and stays in the order of the file; smaller ones of
+        the same seed are contained in larger ones.
+        """
+        known = self._known(fold)
+        if sample.sentences is not None:
+            order = np.random.default_rng([sample.seed, fold]).permutation(len(known))
+            known = [known[i] for i in sorted(order[: sample.sentences])]
+        return b"".join(known)
+
+    @property
+    def n_known(self) -> int:
+        """Number of sentences that every training can learn from, at least."""
+        if self.dev is not None:
+            return len(self.train)
+        folds = consecutive_folds(len(self.train), self.n)
+        return len(self.train) - max(fold.stop - fold.start for fold in folds)
+
+    def _known(self, fold: int) -> Sequence[bytes]:
+        if self.dev is not None:
+            return self.train
+        cut = self._fold(fold)
+        return [*self.train[: cut.start], *self.train[cut.stop :]]
+
+    def _fold(self, fold: int) -> slice:
+        return consecutive_folds(len(self.train), self.n)[fold - 1]
+
+    def gold(self, fold: int | None = None) -> Treebank:
+        """The sentences that training `fold` parses; those of all trainings if None."""
+        name = (
+            self.source if fold is None or self.dev is not None else f"{self.source}, fold {fold}"
+        )
+        if self.dev is not None:
+            return treebank_from_bytes(self.dev, name)
+        parts = self.train if fold is None else self.train[self._fold(fold)]
+        return treebank_from_bytes(b"".join(parts), name)
+
+
+def read_split(config: RunConfig, n_folds: int | None, *, tell: Callable[[str], None]) -> Split:
+    """Read data.train to be cut into folds, or data.train and data.dev.
+
+    Args:
+        config: says how files are read. n_folds: None for data.dev.
+        tell: writes warnings.
+    Raises:
+        ConfigError: what is not learned from cannot be scored, or too many folds.
+        DataError: a treebank cannot be used.
+    Cost: O(bytes).
+    """
+    _check_config(config, cuts_train=n_folds is not None)
+    graphs = DECODERS[with_fitting_decoder(config).decoder].gives_graphs
+    check_treebanks(config)
+    gold = read_gold(
+        config.data.train, on_error=config.data.on_error,
+        single_root=config.data.single_root is True, graphs=graphs, tell=tell,
+        partial=config.data.partial if n_folds is None else None,
+    )  # fmt: skip
+    text = with_misc(gold.treebank, {})
+    source = gold.treebank.source
+    starts = treebank_from_bytes(text, source).spans[:, 0].tolist()
+    ends = [*starts[1:], len(text)]
+    train = [text[start:end] for start, end in zip([0, *starts[1:]], ends, strict=True)]
+    if n_folds is not None:
+        consecutive_folds(len(train), n_folds)
+        return Split(train, None, n_folds, source, gold.sha256)
+    assert config.data.dev is not None
+    dev = read_gold(
+        config.data.dev, on_error=config.data.on_error, single_root=False, graphs=graphs, tell=tell
+    )
+    return Split(train, with_misc(dev.treebank, {}), 1, config.data.dev, gold.sha256 + dev.sha256)
+
+
+def _check_config(config: RunConfig, *, cuts_train: bool) -> None:
+    """ConfigError for what cannot be learned from folds or scored."""
+    if config.data.partial and cuts_train:
+        raise ConfigError("data.partial: cross-validation scores need whole trees; set it to false")
+    if config.data.guide is not None and is_guide_file(config.data.guide):
+        raise ConfigError(
+            f"data.guide {config.data.guide}: is a file, which folds are not cut from; write the"
+            " guides into MISC and give misc:KEY"
+        )
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What an output folder knows of a fold: its origin and, when it is finished, its result.
+
+    folds: 1 if another treebank is parsed. seconds: of training and parsing, without those before
+    an interruption. sha256: of the parsed fold.
+    """
+
+    origin: Origin
+    folds: int
+    version: str
+    seconds: float | None = None
+    sha256: str | None = None
+    sentences: int | None = None
+    seed: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        if not path.exists():
+            return None
+        try:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**(facts | {"origin": Origin(**facts["origin"])}))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigError(
+                f"{path}: is no record of a fold; remove the folder, or name another --output"
+            ) from error
+
+    def write(self, path: Path) -> None:
+        with replace_file(path, force=True) as file:
+            file.write((json.dumps(asdict(self), indent=1) + "\n").encode())
+
+    def is_like(self, other: "_Record") -> bool:
+        return replace(self, seconds=None, sha256=None) == other
+
+
+class Folds:
+    """The trainings of a config, and what an output folder has of them.
+
+    Args:
+        config: without data.test.
+        output: the folder.
+        split: what is learned from and parsed, of `read_split`.
+        sample: how many sentences are learned from.
+        tell: writes a line for the user.
+    Raises: ConfigError: as the command crossval.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        output: Path,
+        split: Split,
+        *,
+        tell: Callable[[str], None],
+        sample: Sample | None = None,
+    ) -> None:
+        self.on_cpu = choose_device(config.device, tell) == "cpu"
+        if self.on_cpu:  # not to be found out for each fold
+            config = replace(config, device="cpu")
+        self.config, self.tell, self.n = config, tell, split.n
+        self._output, self.split, self._sample = output, split, sample or Sample()
+        # The decoder `auto` of each fold is chosen by its own training folds.
+        some = with_fitting_decoder(config)
+        arcs, labels = templates_of(some)
+        self.measures = Measures(
+            labelled=labels is not None, graphs=DECODERS[some.decoder].gives_graphs
+        )
+        self._suffix = Path(config.data.train if split.dev is None else split.source).suffix
+        if self._suffix not in (".conll", ".conllu"):
+            self._suffix = ".conllu"
+        self._expected = _Record(
+            origin_of(config, split.sha256, arcs, labels), self.n, __version__,
+            sentences=self._sample.sentences, seed=self._sample.seed,
+        )  # fmt: skip
+        self._check_output()
+
+    def _check_output(self) -> None:
+        """ConfigError if the folder has something else."""
+        if self._output.exists() and not self._output.is_dir():
+            raise ConfigError(f"{self._output}: is not a folder; name another output")
+        if self.is_joined():
+            return
+        records = sorted(self._output.glob("fold-*.json"))
+        for path in records:
+            self._check(_Record.read(path))
+        ours = {self.predicted, *(path for k in range(1, self.n + 1) for path in self._paths(k))}
+        others = {path for path in self._output.glob("*") if not path.name.startswith(".")}
+        if others - (ours if records else set()):
+            raise ConfigError(f"{self._output}: holds other files; name another --output")
+
+    def _check(self, record: _Record | None) -> _Record | None:
+        """The record; ConfigError if it is of another config or treebank."""
+        expected = self._expected
+        if record is None or record.is_like(expected):
+            return record
+        found = differences(record.origin, expected.origin)
+        facts = (
+            ("--folds", record.folds, expected.folds),
+            ("the version", record.version, expected.version),
+            ("the number of sentences", record.sentences, expected.sentences),
+            ("--seed", record.seed, expected.seed),
+        )
+        found += [f"{name} was {old} and is now {new}" for name, old, new in facts if old != new]
+        lines = [f"{self._output}: cannot continue: {line}" for line in found]
+        lines.append(f"{self._output}: give what the folder was begun with, or name another output")
+        raise ConfigError("\n".join(lines))
+
+    @property
+    def predicted(self) -> Path:
+        """The parsed treebank."""
+        return self._output / f"{PREDICTED}{self._suffix}"
+
+    def is_joined(self) -> bool:
+        """Whether all folds are parsed, scored and joined."""
+        return (self._output / SCORES).exists()
+
+    def _paths(self, fold: int) -> tuple[Path, Path, Path]:
+        """The record of a fold, the parsed fold, and the folder of its unfinished training."""
+        name = f"fold-{fold:0{len(str(self.n))}}"
+        folder = self._output / name
+        return folder.with_suffix(".json"), folder.with_suffix(self._suffix), folder
+
+    def is_finished(self, fold: int) -> bool:
+        """Whether a fold is parsed already."""
+        record = self._check(_Record.read(self._paths(fold)[0]))
+        return record is not None and record.sha256 is not None
+
+    def parse(self, fold: int, *, threads: int, watch: Callable[[events.Progress], None]) -> None:
+        """Train without a fold, parse the fold, and keep nothing else.
+
+        Args:
+            fold: from 1.
+            threads: of training and parsing.
+            watch: as that of `Run`.
+        """
+        self._output.mkdir(parents=True, exist_ok=True)
+        record, parsed_fold, work = self._paths(fold)
+        with lock_file(record):
+            if self.is_finished(fold):
+                shutil.rmtree(work, ignore_errors=True)
+                self.tell(f"fold {fold}: already done")
+                return
+            started = time.monotonic()
+            self._expected.write(record)
+            work.mkdir(exist_ok=True)
+            with replace_file(work / _TRAIN, force=True) as file:
+                file.write(self.split.known(fold, self._sample))
+            data = replace(self.config.data, train=str(work / _TRAIN), dev=None, dev_guide=None)
+            config = replace(self.config, threads=threads, output=str(work / _MODEL), data=data)
+            run = Run(
+                with_fitting_decoder(config), lambda line: self.tell(f"fold {fold}: {line}"),
+                quiet=True, watch=watch,
+            )  # fmt: skip
+            resume = (run.output / FOLDER / STATE).exists()
+            run.train(resume=resume, force=not resume)
+            held_out = self.split.gold(fold)
+            part = "train" if self.split.dev is None else "dev"
+            system = parsed(
+                load_parser(run.output), held_out,
+                guides=guides_of(self.config, part, held_out), threads=threads, device=run.device,
+            )  # fmt: skip
+            text = system.data.tobytes()
+            with replace_file(parsed_fold, force=True) as file:
+                file.write(text)
+            replace(
+                self._expected,
+                seconds=time.monotonic() - started,
+                sha256=hashlib.sha256(text).hexdigest(),
+            ).write(record)
+            shutil.rmtree(work)
+
+    def _parsed(self, fold: int) -> tuple[bytes, _Record]:
+        record_path, path, _ = self._paths(fold)
+        record = self._check(_Record.read(record_path))
+        text = path.read_bytes()
+        if record is None or hashlib.sha256(text).hexdigest() != record.sha256:
+            raise DataError(
+                f"{path}: was changed after it was parsed; remove {record_path.name} and give the"
+                " same command again"
+            )
+        return text, record
+
+    def scores(self, fold: int) -> dict[str, Any]:
+        """The scores of a finished fold, with its number and seconds."""
+        return self._scores_of(fold, *self._parsed(fold))
+
+    def _scores_of(self, fold: int, text: bytes, record: _Record) -> dict[str, Any]:
+        system = treebank_from_bytes(text, str(self._paths(fold)[1]))
+        found = treebank_scores(self.split.gold(fold), system, self.measures)
+        found.pop("relations", None)
+        return {"fold": fold, "seconds": record.seconds} | found
+
+    def join(self, about: dict[str, Any]) -> dict[str, Any]:
+        """Write the parsed treebank and the scores of all folds, and remove the folds.
+
+        Args: about: what the scores shall say of the command.
+        Returns: The scores.
+        """
+        parts = [self._parsed(fold) for fold in range(1, self.n + 1)]
+        text = b"".join(part for part, _ in parts)
+        with lock_file(self.predicted):
+            with replace_file(self.predicted, force=True) as file:
+                file.write(text)
+            folds = [self._scores_of(fold, *part) for fold, part in enumerate(parts, 1)]
+            system = treebank_from_bytes(text, str(self.predicted))
+            result = about | {
+                **self._facts(),
+                "version": described_version(),
+                "seconds": sum(fold["seconds"] for fold in folds),
+                "folds": folds,
+                "all": treebank_scores(self.split.gold(), system, self.measures),
+            }
+            result |= spread(folds)
+            with replace_file(self._output / SCORES) as file:
+                text_of = json.dumps(result, indent=1, ensure_ascii=False)
+                file.write((text_of + "\n").encode())
+        self._remove_folds()
+        self.tell(f"{self.predicted}, {self._output / SCORES}: written")
+        return result
+
+    def _facts(self) -> dict[str, Any]:
+        """What the scores depend on, as `scores.json` has it."""
+        origin = self._expected.origin
+        facts: dict[str, Any] = {
+            "complete_config": origin.config,
+            "treebank_sha256": origin.treebank,
+            "templates_sha256": origin.templates,
+        }
+        if self._sample.sentences is not None:
+            facts["sample"] = asdict(self._sample)
+        return facts
+
+    def joined(self) -> dict[str, Any]:
+        """What `join` wrote.
+
+        Raises: ConfigError: it is of another config, treebank or sample. DataError: it is damaged.
+        """
+        path = self._output / SCORES
+        try:
+            result = json.loads(path.read_text(encoding="utf-8"))
+            names = ("complete_config", "treebank_sha256", "templates_sha256")
+            before = replace(
+                self._expected, origin=Origin(*(result[name] for name in names)),
+                folds=len(result["folds"]), **asdict(Sample(**result.get("sample", {}))),
+            )  # fmt: skip
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path}: no scores of this command; remove {self._output}") from error
+        self._check(before)
+        self._remove_folds()
+        return result
+
+    def _remove_folds(self) -> None:
+        for fold in range(1, self.n + 1):
+            record, path, work = self._paths(fold)
+            record.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            shutil.rmtree(work, ignore_errors=True)
+
+    def systems(self) -> tuple[Treebank, Treebank]:
+        """The gold treebank and the parsed one, of all folds."""
+        text = self.predicted.read_bytes()
+        return self.split.gold(), treebank_from_bytes(text, str(self.predicted))
+
+
+class _Stopped(Exception):
+    """Ends the training of a fold after an interruption, or an error in another fold."""
+
+
+def learn_folds(
+    what: str,
+    work: Sequence[tuple[Folds, int]],
+    *,
+    quiet: bool,
+    done: Callable[[Folds, int], None] = lambda folds, fold: None,
+) -> None:
+    """Train and parse folds, several at a time.
+
+    Args:
+        what: the work, for the line of progress.
+        work: trainings and the number of a fold of each.
+        quiet: whether to show no progress.
+        done: called after each, by one thread at a time.
+    """
+    if not work:
+        return
+    threads = max(thread_count(folds.config.threads) for folds, _ in work)
+    # Learning in torch, and devices, serve one fold at a time.
+    are_native = all(folds.config.backend == "cpu" and folds.on_cpu for folds, _ in work)
+    at_once = min(threads, len(work)) if are_native else 1
+    stopped, lock = threading.Event(), threading.Lock()
+    pool = ThreadPoolExecutor(at_once)
+    with Progress(what, quiet=quiet) as progress:
+
+        def learn(folds: Folds, fold: int) -> None:
+            before = 0
+
+            def watch(event: events.Progress) -> None:
+                nonlocal before
+                if stopped.is_set():
+                    raise _Stopped
+                with lock:
+                    progress.advance(event.done - before)
+                before = 0 if event.epoch_is_over else event.done
+
+            folds.parse(fold, threads=max(1, threads // at_once), watch=watch)
+            with lock:
+                done(folds, fold)
+
+        try:
+            futures = [pool.submit(learn, *each) for each in work]
+            for n_done, future in enumerate(as_completed(futures), 1):
+                future.result()
+                with lock:
+                    progress.advance(0, note=f"{n_done} of {len(work)} folds parsed")
+        finally:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
