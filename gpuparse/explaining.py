@@ -229,8 +229,10 @@ class _Sentence:
         self._rows = PartRows(self._tensors, parser.plan, parser.features)
         self._nodes: NodeVectors | None = nodes_of(self._tensors, parser.vectors)
         self._vector_scores: dict[str, torch.Tensor] = {}
+        self._open: torch.Tensor | None = None  # arcs that vectors leave open to templates
         if self._nodes and parser.vectors:
             self._vector_scores["arc"] = self._nodes.arcs()
+            self._open = self._nodes.are_open(self._vector_scores["arc"])
             for kind in ("sibling", "grandparent"):
                 if parser.vectors.scores(kind):
                     self._vector_scores[kind] = self._nodes.pairs(kind)
@@ -321,6 +323,8 @@ class _Sentence:
         at = {"h": part.words[0], "m": part.words[1]}
         weights = self._parser.arcs.array[:, 0]
         rows = self._rows.of_arcs(b, h, m)[0].tolist()
+        if self._open is not None and not self._open[0, h, m]:
+            rows = [self._rows.silent] * len(rows)
         first = self._arc_like(self._arc_templates, at, rows)
         guides = self._guide_templates.word + self._guide_templates.pair
         first += list(zip((f"guide: {t}" for t in guides), (self._values(t, at) for t in guides),

@@ -57,9 +57,12 @@ _VECTORS = "vectors_"  # what the names of arrays and facts of word vectors begi
 _VALUES = f"{_VECTORS}values"  # the array that says which values have a row
 _KINDS = WordVectors.__annotations__
 _VECTOR_ARRAYS = [name for name, kind in _KINDS.items() if kind is np.ndarray]
-_VECTOR_NUMBERS = [name for name, kind in _KINDS.items() if kind in (int, float)]
+_VECTOR_NUMBERS = [
+    name for name, kind in _KINDS.items() if kind in (int, float) and name != "arc_margin"
+]
 # The fields that a folder lacks where vectors do not score what they are of, by the first of them.
 _MAY_LACK = {next(iter(fields)): fields for fields in (*NO_PAIRS.values(), NO_BETWEEN)}
+_MARGIN = f"{_VECTORS}arc_margin"  # a fact that a folder lacks where templates score all arcs
 _WORDS = {"labels", "primary", "pos_column", "values"}
 _MAX_ROWS = 1 << 31
 
@@ -115,6 +118,8 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
     if parser.vectors:
         numbers = _stored(_VECTOR_NUMBERS, _absent(tensors))
         facts |= {_VECTORS + name: getattr(parser.vectors, name) for name in numbers}
+        if parser.vectors.arc_margin >= 0:
+            facts[_MARGIN] = parser.vectors.arc_margin
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
     return {name: text.encode() for name, text in texts.items()} | {WEIGHTS: packed}
@@ -273,6 +278,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     if _VALUES in tensors:
         absent = _absent(tensors)
         expected |= {_VECTORS + name for name in _stored(_VECTOR_NUMBERS, absent)}
+        expected |= {_MARGIN} & facts.keys()
         names |= {_VALUES, *(_VECTORS + name for name in _stored(_VECTOR_ARRAYS, absent))}
     for found, wanted in (
         (set(facts), expected), (set(tensors), names), (set(facts["texts"]), set(_TEXTS))
@@ -376,7 +382,8 @@ def _read_vectors(
         raise TypeError(f"{_VECTORS}{wrong[0]} is not a number of its kind")
     names = _stored(_VECTOR_ARRAYS, absent)
     arrays: dict[str, Any] = {name: tensors[_VECTORS + name] for name in names}
-    vectors = WordVectors(plan=plan, **absent, **arrays, **numbers)
+    margin: Any = facts.get(_MARGIN, -1)
+    vectors = WordVectors(plan=plan, **absent, **arrays, **numbers, arc_margin=margin)
     check_vectors(vectors)
     label = section.label if n_labels else 0
     sizes = (

@@ -67,6 +67,57 @@ struct SentenceScores {
     SentenceVectors* vectors = nullptr;  // NULL: none
 };
 
+// Fill lowest[1..n] with the least score of an open arc into each word: at most `margin` below the best.
+template<class S>
+inline void find_lowest(int64_t n, View2<const S> scores, S margin, S* __restrict lowest) {
+    for (int64_t m = 1; m <= n; ++m) lowest[m] = scores(0, m);
+    for (int64_t h = 1; h <= n; ++h) {
+        const S* __restrict row = scores.row(h);
+        const S at_itself = lowest[h];  // the diagonal is no arc
+        for (int64_t m = 1; m <= n; ++m) lowest[m] = row[m] > lowest[m] ? row[m] : lowest[m];
+        lowest[h] = at_itself;
+    }
+    for (int64_t m = 1; m <= n; ++m) lowest[m] -= margin;
+}
+
+// Add the templates of arcs to the scores by word vectors of those arcs that vectors leave open. The rows
+// of an arc are prefetched while those of the one before are summed.
+template<class W>
+void add_open_arcs(const Sentence& sentence, const ArcPlan& plan, const W* weights, const RowMap& rows,
+                   const ArcKeys& keys, Sum<W> margin, Arena& arena, View2<Sum<W>> scores) {
+    const int64_t n = sentence.n, most = max_rows(plan, n);
+    Sum<W>* lowest = arena.take<Sum<W>>(n + 1);
+    int64_t* room = arena.take<int64_t>(2 * most);
+    int64_t* open = arena.take<int64_t>(n + 1);  // modifiers of one head
+    if (arena.failed()) return;
+    find_lowest<Sum<W>>(n, {scores.data, scores.stride}, margin, lowest);
+    RowList found{room}, next{room + most};
+    Sum<W>* score = nullptr;  // of the arc whose rows are found
+    const auto sum_found = [&] {
+        if (!score) return;
+        Sum<W> sum = 0;
+        for (const int64_t* row = found.rows; row < found.end; ++row) sum = add(sum, (Sum<W>)weights[*row]);
+        *score = add(*score, sum);
+    };
+    for (int64_t h = 0; h <= n; ++h) {
+        int64_t count = 0;
+        for (int64_t m = 1; m <= n; ++m) open[count] = m, count += scores(h, m) >= lowest[m];
+        for (int64_t k = 0; k < count; ++k) {
+            const int64_t m = open[k];
+            if (h == m) continue;
+            next.end = next.rows;
+            add_arc_rows(sentence, h, m, plan, rows, keys, next);
+            for (const int64_t* row = next.rows; row < next.end; ++row) __builtin_prefetch(weights + *row);
+            sum_found();
+            const RowList summed = found;
+            found = next;
+            next = summed;
+            score = &scores(h, m);
+        }
+    }
+    sum_found();
+}
+
 // Fill scores(0..n, 1..n) of arcs without labels, guide features and word vectors included. vectors: of
 // the sentence, or NULL.
 template<class W>
@@ -74,10 +125,19 @@ void score_sentence_arcs(const Sentence& sentence, const Scorer& scorer, const S
                          const SentenceVectors* vectors, Arena& arena, View2<Sum<W>> scores) {
     const Plan& plan = *scorer.plan;
     const W* weights = (const W*)scorer.weights.data;
-    score_arcs(sentence, *plan.arcs, weights, *scorer.rows, keys.arcs, arena, scores);
+    if (vectors && vectors->of->arc_margin >= 0) {
+        for (int64_t k = 0; k < (sentence.n + 1) * scores.stride; ++k) scores.data[k] = 0;
+        add_vector_pairs(*vectors, ARC_PAIRS, arena, scores);
+        Sum<W> margin;
+        vector_pairs(*vectors->of, ARC_PAIRS).unit.convert((int32_t)vectors->of->arc_margin, margin);
+        if (!arena.failed())
+            add_open_arcs(sentence, *plan.arcs, weights, *scorer.rows, keys.arcs, margin, arena, scores);
+    } else {
+        score_arcs(sentence, *plan.arcs, weights, *scorer.rows, keys.arcs, arena, scores);
+        if (vectors && !arena.failed()) add_vector_pairs(*vectors, ARC_PAIRS, arena, scores);
+    }
     if (plan.guide && !arena.failed())
         add_guides(sentence, *plan.guide, weights, *scorer.rows, keys.guide, arena, scores);
-    if (vectors && !arena.failed()) add_vector_pairs(*vectors, ARC_PAIRS, arena, scores);
 }
 
 // Score all parts of a sentence. allowed: (n + 1, n + 1), the arcs that a higher-order decoder may

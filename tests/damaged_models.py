@@ -92,7 +92,10 @@ class Model:
         hidden = int(self.random.choice([0, 20]))
         further = {kind: int(self.random.choice([0, 20])) for kind in FURTHER}
         weights = random_weights(self.random, plan, hidden, 40, 7, N_LABELS, **further)
-        return frozen(weights, plan, self.batch)
+        margin = (
+            float(self.random.choice([0.0, 1.0, 100.0])) if self.random.random() < 0.5 else None
+        )
+        return frozen(weights, plan, self.batch).with_margin(margin)
 
     def kept_vectors(self) -> np.ndarray | None:
         if self.scorer.vectors is None or self.random.random() < 0.5:

@@ -183,6 +183,13 @@ def test_further_pairs_are_summed(kind: str, decoder: str) -> None:
         assert np.array_equal(found.parse(TEST).heads, same.heads)
 
 
+def test_models_whose_templates_score_some_arcs_are_refused() -> None:
+    one, two = (parser(both(), seed=seed) for seed in (1, 2))
+    some = replace(two, vectors=two.vectors._replace(arc_margin=100))
+    with pytest.raises(ScoreError, match=r"word_vectors\.margin cannot be added"):
+        blend(shares(one, some))
+
+
 @pytest.mark.parametrize("steps", [1, 3])
 def test_networks_of_other_ranges(steps: int) -> None:
     one, two = (parser(vectors(), vectors(), seed=seed) for seed in (1, 2))

@@ -51,9 +51,10 @@ GUIDED = parse_set(
 def trained(
     decoder: str, templates: TemplateSet, labels: TemplateSet | None = None, **change: object
 ) -> Parser:
+    keys = replace(KEYS, margin=change.pop("margin", None))
     options = changed(OPTIONS, decoder=decoder, label_rows=1 << 10, **change)
     guides = TRAIN.heads if templates.guide else None
-    options = replace(options, word_vectors=KEYS)
+    options = replace(options, word_vectors=keys)
     return learned(Trainer(TRAIN, templates, labels, options, guides=guides)).model(16, "seed: 1\n")
 
 
@@ -93,6 +94,7 @@ CASES = {
     "labelled children": ("eisner_grandchild", ALL, WITH_CHILDREN, {"labels_kind": "joint"}),
     "pruned": ("eisner_grand_sibling", ALL, JOINT, {"labels_kind": "joint", "max_heads": 3}),
     "vectors and templates": ("chu_liu_edmonds", BOTH, BOTH, {}),
+    "margin": ("chu_liu_edmonds", BOTH, BOTH, {"margin": 0.3}),
     "vectors": ("eisner", ALONE, ALONE, {"labels_kind": "joint"}),
     "vectors of siblings": ("eisner_sibling", SIBLINGS, None, {}),
     "vectors of grandparents": ("eisner_grand_sibling", GRANDPARENTS, None, {}),

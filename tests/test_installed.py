@@ -123,7 +123,7 @@ def test_every_config_is_found_by_its_name_in_any_folder(empty):
 
 def test_a_file_of_that_path_is_taken_before_a_config_of_that_name(empty):
     (empty / "fast").mkdir()
-    assert load_config("fast", ["data.train=t"]).features == "vectors"  # a folder is no config
+    assert load_config("fast", ["data.train=t"]).features == "fast"  # a folder is no config
     (empty / "default").write_text("seed: 7\ndata: {train: t}\n")
     assert load_config("default").seed == 7
     assert load_config("default.yaml", ["data.train=t"]).seed == 1

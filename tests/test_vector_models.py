@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from gpuparse import inference
 from gpuparse.commands.checkpoint import Checkpoint, Origin, read_checkpoint, write_checkpoint
 from gpuparse.confidence import parse_with_confidence
 from gpuparse.config import RunConfig, WordVectorsConfig
@@ -14,6 +16,9 @@ from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
 from gpuparse.parser import Parser
+from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scoring.vector_scores import nodes_of, vector_arc_scores
 from tests.runs import changed, run_config
 from tests.samples import random_sentences, template_set_text, treebank_of
 
@@ -114,6 +119,69 @@ def test_weights_say_how_much_vectors_count() -> None:
     assert same[1] > 0.95
 
 
+def with_margin(model: Parser, margin: int) -> Parser:
+    assert model.vectors is not None
+    return replace(model, vectors=model.vectors._replace(arc_margin=margin))
+
+
+@pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds"])
+@pytest.mark.parametrize("single_root", [False, True])
+def test_templates_score_the_arcs_within_the_margin(decoder: str, *, single_root: bool) -> None:
+    model = learned(trainer_of(BOTH, None, decoder=decoder)).model(16)
+    model = replace(model, single_root=single_root)
+    batch, vectors = model.encode(TEST), model.vectors
+    assert vectors is not None
+    templates = arc_scores(batch, model.plan.arcs, model.features, model.arcs)
+    of_vectors = vector_arc_scores(batch, vectors)
+    ends = of_vectors.abs().max().item() / vectors.arc_multiplier * 2.0**vectors.arc_shift
+    heads = []
+    for margin in (0, int(ends / 8), int(ends / 2), 4 * int(ends)):
+        points = margin * vectors.arc_multiplier + (1 << vectors.arc_shift >> 1)
+        points >>= vectors.arc_shift
+        scores = of_vectors.clone()
+        for b, n in enumerate(batch.lengths.tolist()):
+            for m in range(1, n + 1):
+                others = [h for h in range(n + 1) if h != m]
+                best = max(of_vectors[b, h, m].item() for h in others)
+                for h in others:
+                    if of_vectors[b, h, m] >= best - points:
+                        scores[b, h, m] += templates[b, h, m]
+        search = inference.eisner if decoder == "eisner" else inference.chu_liu_edmonds
+        wanted, _ = search(scores, torch.from_numpy(batch.lengths), single_root=single_root)
+        by_word = [wanted[b, 1 : n + 1] for b, n in enumerate(batch.lengths.tolist())]
+        given = with_margin(model, margin)
+        for backend in ("cpu", "torch"):
+            found = given.parse(TEST, backend=backend).heads
+            assert np.array_equal(found, torch.cat(by_word).numpy()), (margin, backend)
+        heads.append(torch.cat(by_word).numpy())
+    assert not np.array_equal(heads[0], heads[1])
+    assert not np.array_equal(heads[1], heads[2])
+    assert np.array_equal(heads[3], model.parse(TEST).heads)
+
+
+def test_the_margin_is_in_units_of_cost() -> None:
+    """Neither the weight of the vectors nor the bits of the weights change which arcs are open."""
+    for weight, bits in ((0.5, 16), (2.0, 8)):
+        keys = replace(KEYS, margin=0.5, weight=weight)
+        model = learned(trainer_of(BOTH, LABELS, keys=keys)).model(bits)
+        vectors = model.vectors
+        assert vectors is not None
+        nodes = nodes_of(as_tensors(model.encode(TEST)), vectors)
+        assert nodes is not None
+        scores = nodes.arcs(is_learned=True)
+        in_cost = vectors.arc_margin * vectors.arc_unit
+        assert in_cost == pytest.approx(0.5 * weight, rel=1e-3)
+        learned_open, whole_open = (
+            nodes.are_open(scores, is_learned=True),
+            nodes.are_open(nodes.arcs()),
+        )
+        assert (learned_open == whole_open).double().mean() > 0.999
+        assert 0.05 < whole_open.double().mean() < 0.5
+    without = learned(trainer_of(ALONE, ALONE, keys=replace(KEYS, margin=0.5))).model(16)
+    assert without.vectors is not None
+    assert without.vectors.arc_margin == -1  # no templates
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_no_bit(threads: int) -> None:
     one, several = (
@@ -162,6 +230,7 @@ def test_a_state_of_other_vectors_is_refused() -> None:
         (ALONE, None, {}),
         (ALONE, LABELS, {}),
         (BOTH, LABELS, {"decoder": "chu_liu_edmonds"}),
+        (BOTH, LABELS, {"keys": replace(KEYS, margin=0.5)}),
         (BOTH, LABELS, {"labels_kind": "joint"}),
         (BOTH, ALONE, {"labels_kind": "joint"}),
         (SIBLINGS, LABELS, {"decoder": "eisner_sibling", "labels_kind": "joint"}),
@@ -233,6 +302,12 @@ def test_long_sentences_of_a_pruned_parser_have_the_scores_of_its_pruner() -> No
         ),
         (replace(BOTH, word_vectors=None), ALONE, {}, "'alone' has no label templates"),
         (ALONE, LABELS, {"labels_kind": "joint"}, "choose labels.features=vectors"),
+        (
+            parse_set(
+                template_set_text(arc=ARCS) + "guide:\n  - templates: [m.pos]\n" + SECTION, "x"
+            ),
+            None, {"keys": replace(KEYS, margin=0.5)}, "'x' has guide templates",
+        ),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together(

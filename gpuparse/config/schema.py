@@ -379,6 +379,16 @@ class WordVectorsConfig:
         high=100,
     )
 
+    margin: float | None = _key(
+        None,
+        "number",
+        "Templates score only the arcs whose vectors score at most this much less than those of the"
+        " best head of their word, in units of `cost`, which makes parsing faster; null: all arcs.",
+        low=0,
+        high=1000,
+        optional=True,
+    )
+
     @property
     def all_epochs(self) -> int:
         """Epochs of all networks."""

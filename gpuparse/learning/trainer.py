@@ -387,6 +387,7 @@ class Trainer:
             share = np.float32(GRANDPARENT_SHARE)
             weights = weights._replace(grandparents=weights.grandparents * share)
             made = frozen(weights, self._vector_plan, self.gold.batch)
+            made = made.with_margin(keys.margin if self._arcs.arc else None)
             self._frozen = done, templates, made.with_units(weight, label_weight)
         return self._frozen[1:]
 
@@ -498,6 +499,10 @@ def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunCo
         raise ConfigError(
             f"data.partial: word vectors, which {which} has, learn from whole trees: choose a set"
             " without them"
+        )
+    if vectors and arcs.guide and config.word_vectors.margin is not None:
+        raise ConfigError(
+            f"word_vectors.margin: {which} has guide templates, which score all arcs: give null"
         )
     if labels is None:
         return

@@ -159,7 +159,7 @@ class DeviceParser:
         else:
             arcs = self._arc_scores(batch, sums)
             if vectors:
-                arcs += vectors.arcs()
+                arcs = vectors.with_templates(arcs)
         if plan.siblings is None:
             return (arcs,)
         if self._kernels:

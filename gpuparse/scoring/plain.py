@@ -94,7 +94,7 @@ def score_batch(batch: TensorBatch, scorer: Scorer, allowed: Tensor | None = Non
         arcs += guide_scores(batch, plan.guide, *given, backend="torch")
     nodes = nodes_of(batch, scorer.vectors)
     if nodes:
-        arcs += nodes.arcs(not table.is_integer)
+        arcs = nodes.with_templates(arcs, not table.is_integer)
     is_arc = read_cells(batch.lengths, batch.n_nodes)
     if allowed is not None:
         is_arc &= allowed

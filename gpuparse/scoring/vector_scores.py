@@ -14,6 +14,7 @@ from gpuparse.errors import ScoreError
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
 from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.decoders import Engine
+from gpuparse.inference.scores import read_cells
 from gpuparse.scoring.native import sentences_of
 from gpuparse.scoring.tensors import (
     EXACT_BELOW,
@@ -127,6 +128,7 @@ class NodeVectors(ABC):
     """The vectors of the nodes of a batch on a device, and what they score."""
 
     of: DeviceVectors
+    batch: TensorBatch
 
     @abstractmethod
     def arcs(self, is_learned: bool = False) -> Tensor:
@@ -135,6 +137,37 @@ class NodeVectors(ABC):
     @abstractmethod
     def pairs(self, kind: str, is_learned: bool = False) -> Tensor:
         """(B, N, N) of all pairs of a further kind, as `vector_pair_scores`."""
+
+    def with_templates(self, templates: Tensor, is_learned: bool = False) -> Tensor:
+        """(B, N, N) of all arcs: the sums of what vectors and templates score.
+
+        templates: (B, N, N), which count for the arcs that vectors leave open; these are scored at
+            most `arc_margin` less than the best arc into their word.
+        """
+        scores = self.arcs(is_learned)
+        if self.of.vectors.arc_margin >= 0:
+            templates = torch.where(self.are_open(scores, is_learned), templates, 0)
+        return templates + scores
+
+    def are_open(self, scores: Tensor, is_learned: bool = False) -> Tensor:
+        """(B, N, N) bool: the arcs that vectors leave open to templates; scores: of the vectors."""
+        vectors, lengths = self.of.vectors, self.batch.lengths
+        is_arc = read_cells(lengths, scores.shape[1])
+        if vectors.arc_margin < 0:
+            return is_arc
+        margin = torch.tensor(vectors.arc_margin, dtype=torch.float64, device=scores.device)
+        scores = scores.masked_fill(~is_arc, -torch.inf)
+        lowest = scores.amax(1, keepdim=True) - self.as_scores(margin, "arc", is_learned)
+        return is_arc & (scores >= lowest)
+
+    def as_scores(self, whole: Tensor, kind: str, is_learned: bool) -> Tensor:
+        """What whole sums of a kind of scores count: points, or float32 in units of cost."""
+        vectors = self.of.vectors
+        if is_learned:
+            return (whole * getattr(vectors, f"{kind}_unit")).float()
+        return points(
+            whole, getattr(vectors, f"{kind}_multiplier"), getattr(vectors, f"{kind}_shift")
+        )
 
     def parts(self, kind: str, is_learned: bool = False) -> Tensor | None:
         """(B, N, N, N) of parts as `parts_of_pairs`; None: vectors do not score this kind."""
@@ -230,11 +263,11 @@ class SentenceVectors(NodeVectors):
                 scores, values, self.heads[..., columns] @ of_heads.T + constants,
                 self.modifiers[..., columns] @ of_modifiers.T,
             )  # fmt: skip
-        return self._as_scores(scores, "arc", is_learned)
+        return self.as_scores(scores, "arc", is_learned)
 
     def pairs(self, kind: str, is_learned: bool = False) -> Tensor:
         """(B, N, N) of all pairs of a further kind, as `vector_pair_scores`."""
-        return self._as_scores(self._whole_pairs(kind), kind, is_learned)
+        return self.as_scores(self._whole_pairs(kind), kind, is_learned)
 
     def _whole_pairs(self, kind: str) -> Tensor:
         """(B, N, N) scores of pairs of words, by columns of a kind; no words in between."""
@@ -271,16 +304,7 @@ class SentenceVectors(NodeVectors):
         return self._as_label_scores(scores, is_learned)
 
     def _as_label_scores(self, scores: Tensor, is_learned: bool) -> Tensor:
-        return self._as_scores(scores - scores.amax(-1, keepdim=True), "label", is_learned)
-
-    def _as_scores(self, whole: Tensor, kind: str, is_learned: bool) -> Tensor:
-        """What whole sums of a kind of scores count: points, or float32 in units of cost."""
-        vectors = self.of.vectors
-        if is_learned:
-            return (whole * getattr(vectors, f"{kind}_unit")).float()
-        return points(
-            whole, getattr(vectors, f"{kind}_multiplier"), getattr(vectors, f"{kind}_shift")
-        )
+        return self.as_scores(scores - scores.amax(-1, keepdim=True), "label", is_learned)
 
     def _combinations(self, n_nodes: int) -> Tensor:
         """(N, N) in main memory: the combination of direction and distance bucket of every arc."""

@@ -205,6 +205,9 @@ class WordVectors(NamedTuple):
     label_multiplier: int
     label_shift: int
     label_unit: float
+    # Templates score the arcs whose vectors score at most this much less than those of the best
+    # head of their word; -1: all arcs.
+    arc_margin: int = -1
 
     @property
     def sizes(self) -> list[int]:
@@ -248,6 +251,15 @@ class WordVectors(NamedTuple):
             factor = label_factor if kind == "label" else arc_factor
             changed[f"{kind}_unit"] = getattr(self, f"{kind}_unit") * factor
         return self._replace(**changed)
+
+    def with_margin(self, margin: float | None) -> "WordVectors":
+        """The same vectors, which leave the arcs within a margin of the best ones to templates.
+
+        margin: in units of cost before `with_units`; None: all arcs are open.
+        """
+        if margin is None:
+            return self._replace(arc_margin=-1)
+        return self._replace(arc_margin=int(np.rint(min(margin / self.arc_unit, _MAX_SUM))))
 
 
 def frozen(
@@ -347,6 +359,11 @@ def added(
     Raises: ScoreError: they are too many, or scores are too large.
     Cost: one pass over the arrays.
     """
+    if any(each.vectors.arc_margin >= 0 for each in addends):
+        raise ScoreError(
+            "word vectors: the scores of models with word_vectors.margin cannot be added: learn the"
+            " models with word_vectors.margin=null"
+        )
     networks = sum(each.vectors.networks for each in addends)
     if networks > MOST_NETWORKS:
         raise ScoreError(f"word vectors: {networks} networks, more than {MOST_NETWORKS}")
@@ -508,6 +525,9 @@ def check_vectors(vectors: WordVectors) -> None:
     Cost: one pass over the arrays.
     """
     _check_shapes(vectors)
+    margin = vectors.arc_margin
+    if type(margin) is not int or not -1 <= margin <= _MAX_SUM:
+        raise ValueError(f"arc_margin is a number from -1 to {_MAX_SUM}")
     shifts = [*vectors.head_shifts.tolist(), *vectors.modifier_shifts.tolist(), vectors.shift]
     if not all(0 <= shift <= 30 for shift in shifts):
         raise ValueError("shifts are numbers from 0 to 30")

@@ -22,7 +22,8 @@ struct VectorPlan {
 
 // Word vectors as whole numbers; see gpuparse/scoring/word_vectors.py, which says what they mean and
 // proves that no sum has more than 32 bits. Without labels label_constants has no numbers, and without
-// siblings or grandparents the arrays of these.
+// siblings or grandparents the arrays of these. arc_margin: -1 if templates score all arcs, and otherwise
+// only those whose vectors score at most that much less than those of the best head of their word.
 struct WordVectors {
     const VectorPlan* plan;
     i8_2 table;
@@ -65,6 +66,7 @@ struct WordVectors {
     int64_t label_multiplier;
     int64_t label_shift;
     double label_unit;
+    int64_t arc_margin;
 };
 
 // Write the table rows of every node of the sentences: found (tokens, K), -1 for none.

@@ -60,7 +60,7 @@ def test_a_dict_is_a_config_in_sections_or_dotted(folder):
     assert nested.data == dotted.data
     assert nested.output == dotted.output == str(folder / "x")
     assert dotted.learning.epochs == 1
-    assert make_config({"base": "fast", "output": "x"}, {"data.train": "t"}).features == "vectors"
+    assert make_config({"base": "fast", "output": "x"}, {"data.train": "t"}).features == "fast"
 
 
 @pytest.mark.parametrize(
