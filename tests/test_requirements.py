@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def canonical(package: str) -> str:
-    return re.sub(r"[-_.]+", "-", package).lower()
+    return re.sub(r"[-_.]+", "-", package.partition("[")[0]).lower()
 
 
 def pinned() -> dict[str, str]:

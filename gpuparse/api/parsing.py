@@ -119,6 +119,15 @@ class SentenceParser:
         return self._model.search_decoder
 
     @property
+    def columns(self) -> list[str]:
+        """The columns that it reads beside `form`, such as `upos`."""
+        read, known = [], self._model.vocabularies.values
+        for column, name in _FIELDS.items():
+            if any(known[f] and self._model.vocabularies.column(f) == column for f in known):
+                read.append(name)
+        return read
+
+    @property
     def config(self) -> str:
         """The YAML text of the config that it was trained with."""
         return self._model.config

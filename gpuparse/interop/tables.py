@@ -1,0 +1,158 @@
+"""A parser of the tables that workers of an engine, such as Ray or Spark, are given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gpuparse.api.parsing import load
+from gpuparse.data.arrow_tables import read_rows
+from gpuparse.data.sentences import no_form
+from gpuparse.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ON_ERROR = ("fail", "null")
+SHOWN = 5  # columns, and faulty rows, that a message has
+MANY = 1000  # words among which there must be a value in each column that the model reads
+
+
+class TableParser:
+    """A trained parser of Arrow tables: one row per sentence, a list per row in each column.
+
+    Which rows are parsed together changes neither the parses nor the types of columns.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        *,
+        threads: int,
+        device: str,
+        probabilities: bool,
+        mbr: bool,
+        keep_heads: bool,
+        allow_missing: bool,
+        single_root: bool,
+        on_error: str,
+    ) -> None:
+        """As of `gpuparse.load` and its `parse`; on_error: as of RayParser.
+
+        Raises: ConfigError, ModelError: as `gpuparse.load`.
+        """
+        if on_error not in ON_ERROR:
+            raise ConfigError(f"on_error: expected {' or '.join(ON_ERROR)}, not {on_error!r}")
+        # A few sentences may have no tags by accident: what is missing is looked for below.
+        self._parser = load(
+            model, threads=threads, device=device, allow_missing=True, single_root=single_root
+        )
+        self._parse = partial(
+            self._parser.parse, probabilities=probabilities, mbr=mbr, keep_heads=keep_heads
+        )
+        self._keep_heads = keep_heads
+        self._allow_missing, self._on_error = allow_missing, on_error
+
+    def __call__(self, table: pyarrow.Table | pyarrow.RecordBatch) -> pyarrow.Table:
+        """A table with the columns `head`, `deprel` and others that were asked for at its end.
+
+        Raises: DataError: rows that cannot be read; columns that the model reads are missing.
+        """
+        import pyarrow as arrow
+
+        if isinstance(table, arrow.RecordBatch):
+            table = arrow.Table.from_batches([table])
+        self.check_columns(table.column_names)
+        self._check_values(table)
+        try:
+            return self._parse(table).to_arrow()
+        except DataError:
+            faults = read_rows(table, "sentences", keep_heads=self._keep_heads).faults
+            if not faults:
+                raise
+            if self._on_error == "fail":
+                raise _error_of(table, faults) from None
+        return self._without(table, faults)
+
+    def check_columns(self, names: Iterable[str]) -> None:
+        """Refuse tables without a column that the model reads.
+
+        Raises: DataError: names what is missing.
+        """
+        there = list(names)
+        if "form" not in there:
+            raise no_form(there)
+        missing = [name for name in self._parser.columns if name not in there]
+        if missing and not self._allow_missing:
+            shown = ", ".join(there)
+            raise _missing(missing, f"there is no such column among {shown}")
+
+    def new_columns(self) -> dict[str, pyarrow.DataType]:
+        """The columns that parsing adds or replaces, with their types."""
+        import pyarrow as arrow
+
+        nothing = arrow.table({"form": arrow.array([[]], arrow.list_(arrow.string()))})
+        schema = self._parse(nothing).to_arrow().schema
+        return {field.name: field.type for field in schema if field.name != "form"}
+
+    def _check_values(self, table: pyarrow.Table) -> None:
+        n_words = len(_values(table, "form"))
+        if self._allow_missing or n_words < MANY:
+            return
+        empty = [name for name in self._parser.columns if _is_empty(_values(table, name))]
+        if empty:
+            raise _missing(empty, f"all values are missing in a batch of {table.num_rows:,} rows")
+
+    def _without(self, table: pyarrow.Table, faults: dict[int, str]) -> pyarrow.Table:
+        """A parsed table with nulls in faulty rows."""
+        import pyarrow as arrow
+
+        sound = [row for row in range(table.num_rows) if row not in faults]
+        parsed = self._parse(table.take(sound)).to_arrow()
+        places = dict(zip(sound, range(len(sound)), strict=True))
+        rows = arrow.array([places.get(row) for row in range(table.num_rows)], arrow.int64())
+        new = self.new_columns()
+        kept = table.drop_columns([name for name in new if name in table.column_names])
+        for name in new:
+            kept = kept.append_column(name, parsed.column(name).take(rows))
+        return kept
+
+
+def _missing(names: list[str], what: str) -> DataError:
+    return DataError(
+        f"the model reads {', '.join(names)}, but {what}; allow_missing=True parses without, worse"
+    )
+
+
+def _values(table: pyarrow.Table, name: str) -> Any:
+    """The values of all words in a column; those of no list have none."""
+    column = table.column(name)
+    return column if str(column.type) == "null" else column.combine_chunks().flatten()
+
+
+def _is_empty(values: Any) -> bool:
+    """Whether there is no value but nulls, empty text and `_`."""
+    import pyarrow.compute as compute
+
+    kind = str(values.type)
+    if kind == "null" or not kind.startswith(("string", "large_string", "dictionary")):
+        return kind == "null"
+    some = values[:MANY], values  # most columns have a value among the first words
+    return all(set(compute.unique(v.drop_null()).to_pylist()) <= {"", "_"} for v in some)
+
+
+def _error_of(table: pyarrow.Table, faults: dict[int, str]) -> DataError:
+    """The error of rows, with what tells the reader which rows they are."""
+    lines = []
+    for row, fault in list(faults.items())[:SHOWN]:
+        named = table.slice(row, 1).to_pylist()[0]
+        texts = [f"{name}={value!r}"[:60] for name, value in named.items()]
+        lines.append(
+            f"row {row} of a batch of {table.num_rows:,} rows{fault}: {', '.join(texts[:SHOWN])}"
+        )
+    more = len(faults) - SHOWN
+    if more > 0:
+        lines.append(f"and {more:,} more rows")
+    return DataError("\n".join([*lines, 'on_error="null" parses the other rows']))
