@@ -28,6 +28,10 @@ COMMANDS = {
         "gpuparse.commands.reliability",
         "compare a parsed file's probabilities with the share of correct words",
     ),
+    "report": (
+        "gpuparse.commands.report",
+        "write a page about a run, or two: scores, curves, errors, drawn sentences",
+    ),
     "explain": ("gpuparse.commands.explain", "say why a word has its head, template by template"),
     "blend": ("gpuparse.commands.blend", "make one model of several, whose scores are summed"),
     "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),

@@ -24,7 +24,7 @@ from gpuparse.evaluation.significance import Comparison
 from gpuparse.evaluation.treebanks import compare_treebanks, score_treebanks
 
 # Titles of the tested measures, and their names in Comparison and in JSON.
-_TESTED = (("UAS", "uas"), ("LAS", "las"), ("LAS, whole relation", "las_full"))
+TESTED = (("UAS", "uas"), ("LAS", "las"), ("LAS, whole relation", "las_full"))
 _RELATIONS_SHOWN = 10
 _NO_ARCS = ArcCounts(0, 0, 0, 0)
 
@@ -156,12 +156,12 @@ def _side_by_side(scores: list[TreeScores]) -> list[str]:
 
 def _tests(comparison: Comparison, letter: str, drawn: str) -> list[str]:
     lines = [_row("McNemar's test", ["only A", f"only {letter}", "p"])]
-    for title, name in _TESTED:
+    for title, name in TESTED:
         counts = comparison.disagreements[name]
         only = [str(counts.only_first), str(counts.only_second)]
         lines.append(_row(f"right for {title}", [*only, _p(counts.p)]))
     lines += ["", _row("paired bootstrap", [f"{letter} - A", "from", "to", "p"])]
-    for title, name in _TESTED:
+    for title, name in TESTED:
         result = comparison.bootstrap[name]
         points = [f"{x:+z.2f}" for x in (result.difference, result.low, result.high)]
         lines.append(_row(title, [*points, _p(result.p)]))

@@ -33,11 +33,11 @@ SHARES = (
 ARC_SETS = (("root", "root"), ("non-projective arcs", "nonprojective"))
 
 # The same for graphs.
-_GRAPH_SHARES = (
+GRAPH_SHARES = (
     ("complete", "complete", "sentences with exactly the gold arcs"),
     ("complete, labelled", "complete_labelled", "and have the gold relations"),
 )
-_GRAPH_ARC_SETS = (
+GRAPH_ARC_SETS = (
     ("arcs", "unlabelled"),
     ("arcs, relation up to its first ':'", "labelled_universal"),
     ("arcs, whole relation", "labelled"),
@@ -165,12 +165,12 @@ def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
 def graph_scores_as_text(scores: GraphScores, *, labelled: bool = True) -> str:
     """The scores of graphs as a table, as `scores_as_text` of trees."""
     lines = [f"{scores.words} words, {scores.complete.total} sentences", ""]
-    for title, name, meaning in _GRAPH_SHARES:
+    for title, name, meaning in GRAPH_SHARES:
         if labelled or "relation" not in meaning:
             lines.append(_share_line(title, getattr(scores, name), meaning))
     counts = [
         (title, getattr(scores, name))
-        for title, name in _GRAPH_ARC_SETS
+        for title, name in GRAPH_ARC_SETS
         if labelled or "relation" not in title
     ]
     lines += _arc_table(counts, scores.relations if labelled else None)
@@ -227,9 +227,9 @@ def scores_as_json(scores: TreeScores) -> dict[str, Any]:
 def graph_scores_as_json(scores: GraphScores) -> dict[str, Any]:
     """The scores of graphs, as `scores_as_json` of trees, and the number of scored words."""
     result: dict[str, Any] = {"words": scores.words}
-    for _, name, _ in _GRAPH_SHARES:
+    for _, name, _ in GRAPH_SHARES:
         result[name] = _share_as_json(getattr(scores, name))
-    for _, name in _GRAPH_ARC_SETS:
+    for _, name in GRAPH_ARC_SETS:
         result[name] = _arcs_as_json(getattr(scores, name))
     result["relations"] = {name: _arcs_as_json(arcs) for name, arcs in scores.relations.items()}
     return result

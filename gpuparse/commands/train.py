@@ -250,6 +250,7 @@ class Run:
             "bits": bits,
             "files": {part: _absolute(file) for part, file in files.items()},
             "guides": guides,
+            "on_error": data.on_error,
             "seconds": seconds,
             "learning_seconds": self.learning_seconds,
         }

@@ -1,0 +1,183 @@
+"""Where a parser errs: scores by relation, tag, length of arcs, depth, length of sentences.
+
+Source: McDonald & Nivre (2007), "Characterizing the errors of data-driven dependency parsing
+models", sections 4.2 to 4.4: lengths of sentences and arcs, distance to the root, projectivity,
+parts of speech and relations.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.trees import nonprojective_arcs
+from gpuparse.data.vocabulary import column_ids
+from gpuparse.evaluation.metrics import ArcCounts, universal_parts
+from gpuparse.evaluation.treebanks import relation_ids, score_treebanks
+
+_COARSE_POS, _FINE_POS = 3, 4
+# Names of groups, and the least number of each.
+LENGTHS = {"root": 0, "1": 1, "2": 2, "3": 3, "4": 4, "5": 5, "6-9": 6, "10-19": 10, "20-": 20}
+DISTANCES = {"1": 1, "2": 2, "3": 3, "4": 4, "5": 5, "6": 6, "7-": 7}
+SIZES = {
+    "1-10": 1, "11-20": 11, "21-30": 21, "31-40": 31, "41-50": 41, "51-": 51,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Group:
+    """The words of a group: those that are in it in the gold trees, and in the system's.
+
+    heads: right where the head is. labelled: right where the head is, and the relation up to its
+    first ":" (in groups of relations, the whole relation).
+    """
+
+    name: str
+    heads: ArcCounts
+    labelled: ArcCounts
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """What `find_errors` returns.
+
+    groups: by what the words are grouped. relations: (L,) the relations. confusions: (L, L) int64,
+    words by gold relation and that of the system, whatever their heads. wrong_heads,
+    wrong_relations: (S,) int64, words of each sentence with a wrong head, and with the right head
+    and another relation.
+    """
+
+    groups: dict[str, list[Group]]
+    relations: list[str]
+    confusions: np.ndarray
+    wrong_heads: np.ndarray
+    wrong_relations: np.ndarray
+
+
+def find_errors(gold: Treebank, system: Treebank, *, ignored: np.ndarray | None = None) -> Errors:
+    """Group the words of a parsed file, and count the errors of each group.
+
+    The groups, in their order of the result:
+
+    - `relation`: by DEPREL, the most frequent gold relation first.
+    - `part of speech`: by UPOS of the gold file, or XPOS where UPOS is `_` in every word.
+    - `arc length`: words from the word to its head; `root` for words attached to the root.
+    - `distance to the root`: arcs from the root to the word.
+    - `sentence length`: words of the sentence, whether scored or not.
+    - `projectivity`: projective and non-projective arcs, and arcs of sentences by whether their
+      gold tree is projective.
+
+    A group by relation, length, distance or projectivity of arcs has other words in the system's
+    trees than in the gold trees: its recall is over the gold ones, its precision over the others.
+
+    Args:
+        gold: the gold file; every word has a head and the heads of a sentence form a tree.
+        system: the same words and sentences, parsed.
+        ignored: (W) bool, words to leave out of all counts; None counts all.
+    Returns: The groups that have words, and the errors.
+    Raises: DataError: the files differ in words or sentence breaks, or a sentence is no tree.
+    Cost: O(bytes of both files), and the depth of the deepest tree times O(W).
+    """
+    score_treebanks(gold, system)  # for the checks of both
+    (gold_ids, system_ids), names = relation_ids(gold, system)
+    starts = gold.word_starts
+    keep = np.ones(gold.n_words, bool) if ignored is None else ~ignored
+    universal = universal_parts(names)
+    head_right = gold.heads == system.heads
+    las_right = head_right & (universal[gold_ids] == universal[system_ids])
+    whole_right = head_right & (gold_ids == system_ids)
+
+    def grouped(
+        names: Sequence[str], gold_groups: np.ndarray, system_groups: np.ndarray | None = None,
+        labelled: np.ndarray = las_right,
+    ) -> list[Group]:  # fmt: skip
+        others = gold_groups if system_groups is None else system_groups
+        kept = gold_groups[keep], others[keep]
+        heads, relations = (
+            _counts(*kept, right[keep], len(names)) for right in (head_right, labelled)
+        )
+        groups = [Group(*each) for each in zip(names, heads, relations, strict=True)]
+        return [group for group in groups if group.heads.gold or group.heads.system]
+
+    trees = gold.heads, system.heads
+    lengths = [_in_bins(_arc_lengths(heads, starts), LENGTHS) for heads in trees]
+    distances = [_in_bins(_root_distances(heads, starts), DISTANCES) for heads in trees]
+    crossing = [nonprojective_arcs(heads, starts).astype(np.int64) for heads in trees]
+    sizes = np.repeat(np.diff(starts), np.diff(starts))
+    by_relation = grouped(names, gold_ids, system_ids, whole_right)
+    by_sentence = np.repeat(_by_sentence(crossing[0] > 0, starts) > 0, np.diff(starts))
+    groups = {
+        "relation": sorted(by_relation, key=lambda group: (-group.heads.gold, group.name)),
+        "part of speech": _by_size(grouped(*_tags(gold))),
+        "arc length": grouped(list(LENGTHS), *lengths),
+        "distance to the root": grouped(list(DISTANCES), *distances),
+        "sentence length": grouped(list(SIZES), _in_bins(sizes, SIZES)),
+        "projectivity": [
+            *grouped(["projective arcs", "non-projective arcs"], *crossing),
+            *grouped(
+                ["projective sentences", "non-projective sentences"], by_sentence.astype(np.int64)
+            ),
+        ],
+    }
+    n_names = len(names)
+    pairs = (gold_ids.astype(np.int64) * n_names + system_ids)[keep]
+    return Errors(
+        groups=groups,
+        relations=names,
+        confusions=np.bincount(pairs, minlength=n_names**2).reshape(n_names, n_names),
+        wrong_heads=_by_sentence(keep & ~head_right, starts),
+        wrong_relations=_by_sentence(keep & head_right & ~whole_right, starts),
+    )
+
+
+def _by_size(groups: list[Group]) -> list[Group]:
+    return sorted(groups, key=lambda group: (-group.heads.gold, group.name))
+
+
+def _counts(
+    gold: np.ndarray, system: np.ndarray, right: np.ndarray, n_groups: int
+) -> list[ArcCounts]:
+    """Of each group; gold and system are the groups of the words (K,), right (K,) bool."""
+    counts = [
+        np.bincount(groups, minlength=n_groups).tolist()
+        for groups in (gold, system, gold[right], system[right])
+    ]
+    return [ArcCounts(*group) for group in zip(*counts, strict=True)]
+
+
+def _in_bins(numbers: np.ndarray, least: dict[str, int]) -> np.ndarray:
+    """The places of numbers among bins."""
+    return np.searchsorted(np.array(list(least.values())), numbers, side="right") - 1
+
+
+def _by_sentence(words: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """(S,) number of the words (W,) bool in each sentence."""
+    before = np.concatenate(([0], np.cumsum(words, dtype=np.int64)))
+    return np.diff(before[starts])
+
+
+def _arc_lengths(heads: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """(W,) words from each word to its head, 0 for words attached to the root."""
+    places = 1 + np.arange(len(heads)) - np.repeat(starts[:-1], np.diff(starts))
+    return np.where(heads == 0, 0, np.abs(heads - places))
+
+
+def _root_distances(heads: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """(W,) arcs from the root to each word."""
+    firsts = np.repeat(starts[:-1], np.diff(starts))
+    above = np.where(heads == 0, -1, firsts + heads - 1)
+    distances = np.ones(len(heads), np.int64)
+    at = above
+    while (is_below := at >= 0).any():
+        distances += is_below
+        at = np.where(is_below, above[at], -1)
+    return distances
+
+
+def _tags(treebank: Treebank) -> tuple[list[str], np.ndarray]:
+    """The parts of speech, and (W,) which of them each word has."""
+    ids, names = column_ids(treebank, _COARSE_POS)
+    if names == ["_"]:
+        ids, names = column_ids(treebank, _FINE_POS)
+    return names, ids
