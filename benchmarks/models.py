@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stages",
         action="store_true",
-        help="where the time of models of word vectors alone goes, and how far that is from floors",
+        help="where the time of first-order models with word vectors goes, and its floors",
     )
     parser.add_argument(
         "--plot", type=Path, metavar="FILE.svg", help="also draw LAS against words a second"
@@ -104,8 +104,10 @@ def _stages(options: argparse.Namespace) -> Report:
     rows: list[list[object]] = []
     for folder in options.models:
         model = load_parser(folder)
-        if model.vectors is None or model.templates.arc or model.label_plan is None:
-            raise ConfigError(f"{folder}: not a model of word vectors alone with labels")
+        if model.vectors is None or model.plan.siblings or model.label_plan is None:
+            raise ConfigError(
+                f"{folder}: not a first-order model with word vectors and second-stage labels"
+            )
         for stage, seconds, floor in vector_stages(model, treebank):
             per_word = [1e6 * each / treebank.n_words for each in (seconds, floor or 0.0)]
             ratio = seconds / floor if floor else None

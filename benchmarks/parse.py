@@ -6,6 +6,7 @@ import io
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -121,7 +122,9 @@ def _stages(model: Parser, treebank: Treebank) -> Iterator[tuple[str, float, flo
 
 
 def vector_stages(model: Parser, treebank: Treebank) -> list[tuple[str, float, float | None]]:
-    """Name, seconds and floor of each stage of a parser that scores by word vectors alone.
+    """Name, seconds and floor of each stage of a parser with word vectors and second-stage labels.
+
+    What templates take is the difference to the same parser without any.
 
     Floors: the text and rows are read from the second-level cache at the bandwidth measured there,
     products done at the measured rate of the dot instructions, and so are steps of the search.
@@ -132,13 +135,21 @@ def vector_stages(model: Parser, treebank: Treebank) -> list[tuple[str, float, f
     parts = [batch.select(order[first : first + 64]) for first in range(0, len(order), 64)]
     vectors, engine = model.vectors, model.native
     assert vectors is not None
+    assert model.label_templates is not None
+    alone = replace(
+        model,
+        templates=replace(model.templates, arc=()),
+        label_templates=replace(model.label_templates, label=()),
+        vectors=vectors.with_margin(None),
+        compiled=None,
+    ).native
     work = vector_work(model, batch)
     machine = this_machine()
     floors_of = {name: floors.floor(of, machine)[0] for name, of in work.stages().items()}
     given = native.struct("WordVectors", vectors)
     found, firsts = engine.empty(batch), engine.empty_firsts(batch)
     timed = np.zeros(4)
-    trees = labels = 0.0
+    trees, labels = np.zeros(2), np.zeros(2)  # without templates, and with
     for part in parts:  # the least of each, since others may use the core for a moment
         least, of_part = np.full(4, np.inf), np.zeros(4)
         for _ in range(_ROUNDS):
@@ -146,9 +157,10 @@ def vector_stages(model: Parser, treebank: Treebank) -> list[tuple[str, float, f
             least = np.minimum(least, of_part)
         timed += least
         kept = engine._kept_vectors(part)
-        search = partial(engine.find_trees, part, NOTHING_KNOWN, found, firsts, kept)
-        trees += _seconds(search, _ROUNDS)
-        labels += _seconds(partial(engine.label_trees, part, found, kept), _ROUNDS)
+        for k, each in enumerate((alone, engine)):
+            search = partial(each.find_trees, part, NOTHING_KNOWN, found, firsts, kept)
+            trees[k] += _seconds(search, _ROUNDS)
+            labels[k] += _seconds(partial(each.label_trees, part, found, kept), _ROUNDS)
     lengths = batch.lengths.astype(np.float64)
     steps = (lengths + 1) ** 2
     if DECODERS[model.search_decoder].is_projective:
@@ -165,8 +177,10 @@ def vector_stages(model: Parser, treebank: Treebank) -> list[tuple[str, float, f
         ("rows of the table", timed[1], floors_of["rows of the table"]),
         ("matrices", timed[2], floors_of["matrices"]),
         ("scores of arcs", timed[3], floors_of["scores of arcs"]),
-        ("search, and all between", max(0.0, trees - float(timed.sum())), search_floor),
-        ("labels", labels, floors_of["labels"]),
+        ("templates of arcs", trees[1] - trees[0], None),
+        ("search, and all between", max(0.0, trees[0] - float(timed.sum())), search_floor),
+        ("labels", labels[0], floors_of["labels"]),
+        ("templates of labels", labels[1] - labels[0], None),
         ("writing", _seconds(
             lambda: write_predictions(treebank, heads, model.label_names, relations)
         ), 2 * once),
