@@ -1,5 +1,7 @@
 """The site: `python -m sphinx -q -W docs build/site`, in the checkout's folder."""
 
+from pygments.lexers.special import TextLexer
+
 import gpuparse
 from docs import reference
 
@@ -25,6 +27,7 @@ html_show_sphinx = html_copy_source = False
 
 def setup(app):
     """What is made from the code while the site is built."""
+    app.add_lexer("conllu", TextLexer)
     app.connect("source-read", reference.add_commands)
     app.connect("source-read", reference.name_pages)
     app.connect("autodoc-process-docstring", reference.as_rst)

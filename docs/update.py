@@ -1,10 +1,12 @@
-"""Write the generated tables of the documentation: `python -m docs.update`."""
+"""Write the generated tables and pictures of the documentation: `python -m docs.update`."""
 
+import re
 from pathlib import Path
 from typing import get_args
 
 from gpuparse.commands.config import schema_table
 from gpuparse.config import load_config
+from gpuparse.data.svg import svg_tree
 from gpuparse.decoder_choice import AUTO, fitting_decoders
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS, Quantity
@@ -59,6 +61,18 @@ def configs_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def tree_picture() -> str:
+    """The tree of the tutorial's sentence as SVG, on white, for pages of any colour."""
+    tutorial = (PAGES / "tutorial.md").read_text(encoding="utf-8")
+    *_, parsed = re.findall(r"^```conllu\n(.*?)^```$", tutorial, re.MULTILINE | re.DOTALL)
+    rows = [line.split("\t") for line in parsed.splitlines() if line[:1].isdigit()]
+    _, forms, _, tags, _, _, heads, relations, *_ = zip(*rows, strict=True)
+    picture = svg_tree(forms, [int(head) for head in heads], relations, tags=tags)
+    ground = '<rect width="100%" height="100%" rx="6" fill="#fff"/>'
+    picture = picture.replace("</title>", f"</title>{ground}")
+    return picture.replace("currentColor", "#1f2328") + "\n"
+
+
 TABLES = {
     ("decoders.md", "decoders"): decoders_table,
     ("configuration.md", "configs"): configs_table,
@@ -76,8 +90,8 @@ def with_table(text: str, name: str, table: str) -> str:
 
 
 def updated() -> dict[Path, str]:
-    """The pages with generated tables, as they should be."""
-    pages: dict[Path, str] = {}
+    """The pages with generated tables, and the pictures, as they should be."""
+    pages = {PAGES / "tree.svg": tree_picture()}
     for (page, name), table in TABLES.items():
         path = PAGES / page
         pages[path] = with_table(pages.get(path) or path.read_text(encoding="utf-8"), name, table())

@@ -200,6 +200,15 @@ def test_all_options_of_parse_are_described(capsys):
     assert set(re.findall(r"--[a-z][a-z-]+", text)) == known
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md"])
+def test_figures_are_those_of_the_results(page):
+    results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    text = (ROOT / page).read_text(encoding="utf-8")
+    figures = re.findall(r"\d\d\.\d\d / \d\d\.\d\d|\b\d{1,3},\d{3}(?= \|)", text)
+    assert len(figures) >= 6
+    assert [figure for figure in figures if figure not in results] == []
+
+
 def test_ci_runs_what_the_readme_says():
     script = (ROOT / ".ci" / "run").read_text()
     for command in ("pip install", "gpuparse train quickstart", "sphinx", "pytest", "ruff", "mypy"):

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, the README and the docstrings, with the quickstart's model."""
+"""The examples of all pages and of the docstrings that need the quickstart's model."""
 
 import doctest
 import importlib
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import gpuparse
+from gpuparse.commands import parse
 from tests.test_docs import ROOT, blocks
 
 PAGE = ROOT / "docs" / "python.md"
@@ -33,17 +34,24 @@ def test_the_page_can_be_read_from_top_to_bottom(quickstart):
     }
 
 
-def test_the_readme_shows_what_can_be_done_with_the_model_of_the_quickstart(
-    quickstart, monkeypatch
-):
+def test_pages_show_what_can_be_done_with_the_model_of_the_quickstart(quickstart, monkeypatch):
     monkeypatch.chdir(quickstart)
     shown = [
         code for path, code in blocks("python")
-        if path.name == "README.md" and "runs/quickstart" in code
+        if path != PAGE and "runs/quickstart" in code
     ]  # fmt: skip
     assert shown
+    Path("input.conllu").write_text(blocks("conllu")[0][1], encoding="utf-8")
     for code in shown:
-        exec(compile(code, "README.md", "exec"), {})
+        exec(compile(code, "an example", "exec"), {})
+
+
+def test_the_tutorial_shows_what_the_parser_writes(quickstart, monkeypatch, capfdbinary):
+    monkeypatch.chdir(quickstart)
+    given, parsed = [code.encode() for _, code in blocks("conllu")]
+    Path("input.conllu").write_bytes(given)
+    assert parse.main(["runs/quickstart", "--probabilities", "input.conllu", "--quiet"]) == 0
+    assert capfdbinary.readouterr().out == parsed
 
 
 @pytest.mark.parametrize("name", MODULES)
