@@ -96,7 +96,9 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
             assert all(Path(file).exists() for file in paths)
         case ["ruff", "check" | "format", *_] | ["mypy"]:
             assert Path("pyproject.toml").is_file()
-        case ["python", script] if script.endswith(".py"):
+        case ["pip", "install", extra] if extra.startswith(".["):
+            assert f"{extra[2:-1]} = [" in Path("pyproject.toml").read_text(encoding="utf-8")
+        case ["python", script, *_] if script.endswith(".py"):
             assert Path(script).is_file()
         case ["python", "-m", "sphinx", "-q", "-W", "docs", _]:
             assert line.rpartition(" ")[0] in Path(".ci/run").read_text(encoding="utf-8")

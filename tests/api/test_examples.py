@@ -54,6 +54,14 @@ def test_the_tutorial_shows_what_the_parser_writes(quickstart, monkeypatch, capf
     assert capfdbinary.readouterr().out == parsed
 
 
+def test_the_corpus_of_the_page_on_clusters_can_be_made(quickstart, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.chdir(quickstart)
+    [code] = [code for path, code in blocks("python") if path.name == "clusters.md"]
+    exec(compile(code, "clusters.md", "exec"), {})
+    assert parquet.read_table("corpus.parquet").column_names[:2] == ["form", "lemma"]
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_of_docstrings_are_right(quickstart, monkeypatch, name):
     monkeypatch.chdir(quickstart)
