@@ -1,4 +1,4 @@
-"""The build hook: wheels contain the configs and the compiled library (native/build.py).
+"""The build hook: wheels contain configs, pages and the compiled library (native/build.py).
 
 `pip install -e .` compiles into the checkout for this machine, `pip install .` into the wheel. With
 GPUPARSE_WHEEL=x86_64-linux (or another of TARGETS in native/build.py) a wheel is made for all
@@ -56,11 +56,13 @@ class NativeBuildHook(BuildHookInterface):
             return ["ziglang>=0.15"] if machine in ZIG_MACHINES.get(system, set()) else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Take the configs along and compile; a failure leaves the library out and says so."""
+        """Take configs and pages along and compile; after a failure, say so and go on without."""
         if self.target_name != "wheel":
             return
         if version != "editable":  # a checkout has them beside the package
             build_data["force_include"][str(ROOT / "configs")] = "gpuparse/configs"
+            for page in ROOT.glob("docs/*.md"):
+                build_data["force_include"][str(page)] = f"gpuparse/docs/{page.name}"
         if os.environ.get("GPUPARSE_WITHOUT_NATIVE"):
             return
         build = load_build()

@@ -73,9 +73,17 @@ def console() -> NoReturn:
     run_and_exit(main, sys.argv[1:])
 
 
+def _pages() -> str:
+    """Where the pages are that messages name, such as docs/files.md."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    inside = os.path.join(package, "docs")  # installed or a checkout
+    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "docs")
+
+
 def _usage() -> str:
     lines = [f"usage: {program('')} COMMAND ... (each has --help)"]
     lines += [f"  {name:<11} {what}" for name, (_, what) in COMMANDS.items()]
+    lines.append(f"docs/: {_pages()}")
     return "\n".join(lines)
 
 

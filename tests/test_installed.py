@@ -38,6 +38,7 @@ def site(tmp_path_factory) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "_native")
     shutil.copytree(ROOT / "gpuparse", folder / "gpuparse", ignore=ignored)
     shutil.copytree(ROOT / "configs", folder / "gpuparse" / "configs")
+    shutil.copytree(ROOT / "docs", folder / "gpuparse" / "docs")
     return folder
 
 
@@ -79,6 +80,15 @@ def test_an_installation_has_the_configs_and_imports_nothing_heavy(site, empty, 
     assert (done.returncode, shown in output + done.stderr) == (code, True), done
     assert not HEAVY & set(modules.split())
     assert list(empty.iterdir()) == []
+
+
+def test_the_help_says_where_the_pages_are(site, empty, capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    installed = called(site, "--help").stdout.rpartition("MODULES")[0]
+    for text, folder in ((shown, ROOT / "docs"), (installed, site / "gpuparse" / "docs")):
+        assert text.splitlines()[-1] == f"docs/: {folder}"
+        assert (folder / "files.md").is_file()
 
 
 def test_the_package_alone_imports_nothing_but_itself():

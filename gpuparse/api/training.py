@@ -15,6 +15,7 @@ from gpuparse.commands.console import say, silent
 from gpuparse.commands.gold import with_fitting_decoder
 from gpuparse.commands.train import Run, Tested
 from gpuparse.config import RunConfig, load_config, make_config
+from gpuparse.errors import ConfigError, ModelError
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,17 @@ def train(
     complete = with_fitting_decoder(complete)
     with _same_torch_threads():
         run = Run(complete, silent if quiet else say, quiet=quiet)
-        run.train(resume=resume, force=force)
+        try:
+            run.train(resume=resume, force=force)
+        except (ConfigError, ModelError) as error:
+            raise type(error)(_as_arguments(str(error))) from error
         tested = run.test()
     return TrainedRun(run.output, complete, _metrics(run, tested))
+
+
+def _as_arguments(message: str) -> str:
+    """A message of the command with arguments of `train` in place of options."""
+    return message.replace("--force", "force=True").replace("--resume", "resume=True")
 
 
 def _metrics(run: Run, tested: Tested | None) -> dict[str, float]:

@@ -31,6 +31,10 @@ SHARES = (
     ("complete, labelled", "complete_labelled", "sentences with all heads and relations right"),
 )
 ARC_SETS = (("root", "root"), ("non-projective arcs", "nonprojective"))
+_PROJECTIVE_TOO = (
+    "of the non-projective gold arcs, the system's tree has some as projective arcs: recall counts"
+    " these too"
+)
 
 # The same for graphs.
 GRAPH_SHARES = (
@@ -158,7 +162,9 @@ def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
         if labelled or "relation" not in meaning:
             lines.append(_share_line(title, getattr(scores, name), meaning))
     counts = [(title, getattr(scores, name)) for title, name in ARC_SETS]
-    lines += _arc_table(counts, scores.relations if labelled else None)
+    crossing = scores.nonprojective
+    note = _PROJECTIVE_TOO if crossing.found != crossing.right else ""
+    lines += _arc_table(counts, scores.relations if labelled else None, note)
     return "\n".join(lines) + "\n"
 
 
@@ -183,13 +189,15 @@ def _share_line(title: str, share: Share, meaning: str) -> str:
 
 
 def _arc_table(
-    counts: list[tuple[str, ArcCounts]], relations: dict[str, ArcCounts] | None
+    counts: list[tuple[str, ArcCounts]], relations: dict[str, ArcCounts] | None, note: str = ""
 ) -> list[str]:
-    """Rows of the sets of arcs, and of each relation."""
+    """Rows of the sets of arcs with a note about them, and of each relation."""
     titles = [title for title, _ in counts] + list(relations or ())
     width = max([20, *map(len, titles)])
     lines = ["", f"{'':<{width}} precision  recall       F      gold    system"]
     lines += [_arc_line(title, arcs, width) for title, arcs in counts]
+    if note:
+        lines.append(note)
     if relations is not None:
         lines += ["", "relations, labelled"]
         lines += [_arc_line(title, arcs, width) for title, arcs in relations.items()]

@@ -64,6 +64,8 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_intermixed_args(arguments)
     tell = silent if options.quiet else say
+    if options.plot and Path(options.plot).is_file() and not options.force:
+        raise ConfigError(f"{options.plot}: exists; give --force to replace it")
     axes = parse_grid(options.grid)
     if refused := [axis.name for axis in axes if axis.name in _NOT_SEARCHED]:
         raise ConfigError(f"--grid {refused[0]}: is not searched over")

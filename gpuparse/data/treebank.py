@@ -15,7 +15,7 @@ SENT_ID = re.compile(rb"^#[ \t]*sent_id[ \t]*=[ \t]*(.*?)[ \t]*\r?$", re.MULTILI
 _LINE_FEED = 10
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Treebank:
     """A chunk of a CoNLL file, or all of it, losslessly.
 
@@ -35,6 +35,9 @@ class Treebank:
     file_end: bytes = b""  # what the writer adds so that the file ends in a blank line
     warnings: list[str] = field(default_factory=list)
     faults: list[DataError] = field(default_factory=list)  # one a sentence that was left out
+
+    def __repr__(self) -> str:
+        return f"<Treebank: {self.source}, {len(self)} sentences, {self.n_words} words>"
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -118,6 +121,9 @@ class Sentence:
     def __init__(self, treebank: Treebank, index: int) -> None:
         self.treebank = treebank
         self.index = index
+
+    def __repr__(self) -> str:
+        return f"<Sentence {self.index} of {self.treebank.source}: {' '.join(self.forms)}>"
 
     def __len__(self) -> int:
         """Number of words."""

@@ -28,8 +28,9 @@ def eisner(
         backend: "auto", "torch", "cpu" (native) or "gpu" (Triton kernels); all give the same
             trees and the same bits.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each
-        tree's arcs in the order of the words. Charts add (left + right), then the arc; among
-        equally good splits every span takes the smallest, a single root the smallest word.
+        tree's arcs in the order of the words, without gradient. Charts add (left + right), then
+        the arc; among equally good splits every span takes the smallest, a single root the smallest
+        word.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.

@@ -87,7 +87,7 @@ def test_a_model_is_replaced_only_if_asked_and_torch_keeps_its_threads(folder):
     run = gpuparse.train("run.yaml", overrides, quiet=True)
     assert torch.get_num_threads() == 2
     assert list(run.metrics) == ["learning_seconds"]
-    with pytest.raises(ConfigError, match="holds a finished model"):
+    with pytest.raises(ConfigError, match="holds a finished model; give force=True to replace it"):
         gpuparse.train("run.yaml", overrides, quiet=True)
     gpuparse.train("run.yaml", overrides, force=True, quiet=True)
 

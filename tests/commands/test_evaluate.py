@@ -53,6 +53,25 @@ def test_the_table(files, capsys):
     assert arcs["nsubj:pass"] == ["-", "0.00", "0.00", "1", "0"]
 
 
+def test_it_says_why_recall_is_above_zero_without_nonprojective_arcs(files, capsys):
+    gold, system = files
+    # Word 4 hangs from word 2 in both; only in gold, past the root word.
+    for name, heads in ((gold, "2302"), (system, "2022")):
+        lines = [
+            "\t".join([*line.split("\t")[:6], head, *line.split("\t")[7:]])
+            for line, head in zip(GOLD.splitlines()[1:5], heads, strict=True)
+        ]
+        with open(name, "w") as file:
+            file.write("\n".join(lines) + "\n\n")
+    assert main(files) == 0
+    lines = capsys.readouterr().out.splitlines()
+    [at] = [i for i, line in enumerate(lines) if line.startswith("non-projective arcs")]
+    assert lines[at].split()[2:] == ["-", "100.00", "0.00", "1", "0"]
+    assert "the system's tree has some as projective arcs" in lines[at + 1]
+    assert main([gold, gold]) == 0
+    assert "as projective arcs" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("options", [["--ignore-punct"], ["--punct-tags", "PUNCT", ","]])
 def test_punctuation_can_be_left_out(files, capsys, options):
     assert main([*files, "--json", *options]) == 0

@@ -265,6 +265,7 @@ def test_heads_alone_and_graphs(folder, capsys):
         (["--folds", "2", "--sizes", "5", "--setting", "2"], 2, "expected a number from 1 to 1"),
         (["--folds", "31", "--sizes", "5"], 2, "--folds 31: expected at least 2 and at most 30"),
         (["--folds", "2", "--sizes", "5", "--output", "{folder}/run.yaml"], 2, "is not a folder"),
+        (["--folds", "2", "--sizes", "5", "--plot", "{folder}/run.yaml"], 2, "run.yaml: exists"),
         (["--sizes", "5", "data.dev=no.conllu"], 3, "data.dev: no.conllu: no such file"),
     ],
 )

@@ -154,6 +154,8 @@ def test_sentences_show_their_columns(tmp_path):
     assert [len(first), len(second)] == [5, 1]
     assert [first.line, second.line] == [3, 13]
     assert treebank[-1].forms == ["No"]
+    assert repr(first) == f"<Sentence 0 of {treebank.source}: She does n't dance .>"
+    assert repr(treebank) == f"<Treebank: {treebank.source}, 2 sentences, 6 words>"
     with pytest.raises(IndexError):
         treebank[2]
 
