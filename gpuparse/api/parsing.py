@@ -32,6 +32,7 @@ from gpuparse.data.sentences import (
     table_rows,
     tags_in,
 )
+from gpuparse.data.table_files import CONLLU, TableFile, check_arrow, format_of
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import unchanged
@@ -208,8 +209,9 @@ class SentenceParser:
         """Parse a file, or any iterable of sentences, in memory that does not grow with it.
 
         Args:
-            source: the path of a CoNLL-X or CoNLL-U file; or sentences as `parse` takes them in
-                lists, read as they are needed, 1,000 at a time.
+            source: the path of a CoNLL-X or CoNLL-U file, or of a table in Parquet (.parquet) or
+                Arrow IPC (.arrow); or sentences as `parse` takes them in lists, read as they are
+                needed, 1,000 at a time.
             Other arguments: as of `parse`.
         Returns: an iterator over the parsed sentences; nothing is read before the first is asked
             for.
@@ -221,7 +223,9 @@ class SentenceParser:
         """
         job = self._job(probabilities, mbr, kbest, keep_heads, guide)
         if isinstance(source, (str, os.PathLike)):
-            return self._stream_file(job, source)
+            if format_of(os.fspath(source)) == CONLLU:
+                return self._stream_file(job, source)
+            return self._stream_table_file(job, os.fspath(source))
         if is_arrow(source):
             return self._stream_table(job, source)
         rows = table_rows(source)
@@ -258,6 +262,16 @@ class SentenceParser:
             parsed = self._parsed_table(job, table.slice(first, BATCH), first, is_checked)
             is_checked |= any(map(len, parsed))
             yield from parsed
+
+    def _stream_table_file(self, job: Job, name: str) -> Iterator[ParsedSentence]:
+        check_arrow(name)
+        is_checked = False
+        with _opened(name) as file, unchanged(file, name):
+            source = TableFile(file, name, format_of(name), threads=self._threads > 1)
+            for first, table in source.runs():
+                parsed = self._parsed_table(job, table, first, is_checked)
+                is_checked |= any(map(len, parsed))
+                yield from parsed
 
     def _job(
         self, probabilities: bool, mbr: bool, kbest: int | None, keep_heads: bool,

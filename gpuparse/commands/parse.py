@@ -5,21 +5,23 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from gpuparse.commands.console import Progress, exit_codes, program, say, silent
 from gpuparse.commands.parse_job import STANDARD, Job, Share
+from gpuparse.commands.parse_tables import ShardedTable, TableJob
 from gpuparse.commands.resources import (
     choose_device,
     limit_torch_threads,
     thread_count,
     working_device,
 )
-from gpuparse.commands.shards import Recipe, Sharded, wanted_shards
+from gpuparse.commands.shards import Recipe, Sharded, check_regular, wanted_shards
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
+from gpuparse.data.table_files import CONLLU, FORMATS, TableFile, check_arrow, format_of
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
 from gpuparse.files import replace_file, standard_input, unchanged
@@ -28,6 +30,8 @@ from gpuparse.model_folder import load_parser, sum_of_folder
 from gpuparse.parser import Parser
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.self_test import device_difference
+
+AUTO = "auto"  # the format of an input is the one of its suffix
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -79,15 +83,20 @@ def main(arguments: Sequence[str]) -> int:
     if options.output:
         os.makedirs(options.output, exist_ok=True)
     failed = 0
-    sharded = _sharded(options, job, outputs) if options.shard else None
-    with Progress("parsing", quiet=options.quiet) as progress:
-        if sharded is not None:
-            failed = job.parse_shards(sharded, progress)
+    with Progress("parsing", quiet=options.quiet) as progress, ExitStack() as stack:
+        if options.shard:
+            failed = _parse_shards(_sharded(options, job, outputs, stack), job, progress)
         else:
             share = Share(_total(files))
             for file, output in zip(files, outputs, strict=True):
+                kind = format_of_input(options, file)
                 with _writer(output, options.force) as target, _opened(file) as source:
-                    failed += job.parse(source, file, target, progress, share).faults
+                    if kind == CONLLU:
+                        failed += job.parse(source, file, target, progress, share).faults
+                        continue
+                    table = TableFile(source, named(file), kind, threads=threads > 1)
+                    work = TableJob(job, table)
+                    failed += work.parse(table.runs(), target, progress, share).faults
     if failed:
         # Not silenced by --quiet: it explains the exit code.
         kept = ", or their heads cannot be kept," if options.keep_heads else ""
@@ -148,21 +157,40 @@ def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> P
     return model
 
 
+def _parse_shards(inputs: Sequence[Sharded], job: Job, progress: Progress) -> int:
+    """Parse inputs in shards; returns the number of malformed sentences."""
+    share = Share(sum(each.size for each in inputs))
+    return sum(
+        TableJob(job, each.source).parse_shards(each, progress, share)
+        if isinstance(each, ShardedTable)
+        else job.parse_shards(each, progress, share)
+        for each in inputs
+    )
+
+
 def _sharded(
-    options: argparse.Namespace, job: Job, outputs: Sequence[Path | None]
+    options: argparse.Namespace, job: Job, outputs: Sequence[Path | None], stack: ExitStack
 ) -> list[Sharded]:
-    """The inputs to parse in shards, checked before the work begins."""
+    """The inputs to parse in shards, checked before the work begins; tables stay open."""
     model = job.model
     recipe = Recipe(
         sum_of_folder(Path(options.model)),
         {"decoder": model.search_decoder, "single_root": model.single_root}
         | {name: getattr(options, name) for name in _OF_BYTES},
     )
-    return [
-        Sharded(file, output, options.shard, recipe, force=options.force, tell=job.tell)
-        for file, output in zip(options.files, outputs, strict=True)
-        if output is not None
-    ]
+    common = {"force": options.force, "tell": job.tell}
+    inputs: list[Sharded] = []
+    for file, output in zip(options.files, outputs, strict=True):
+        assert output is not None
+        kind = format_of_input(options, file)
+        if kind == CONLLU:
+            inputs.append(Sharded(file, output, options.shard, recipe, **common))
+            continue
+        check_regular(file)
+        source = stack.enter_context(_opened(file))
+        table = TableFile(source, file, kind, threads=job.threads > 1)
+        inputs.append(ShardedTable(table, output, options.shard, recipe, **common))
+    return inputs
 
 
 # Options besides the decoder that change bytes of the output.
@@ -254,15 +282,48 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     if options.mbr and options.kbest:
         raise ConfigError("--mbr and --kbest cannot be combined")
     _check_guide(options.guide, options.files)
+    _check_tables(options)
     return options
+
+
+def _check_tables(options: argparse.Namespace) -> None:
+    """ConfigError for options that do not fit tables, where the input has some."""
+    tables = [file for file in options.files if format_of_input(options, file) != CONLLU]
+    if not tables:
+        return
+    check_arrow(named(tables[0]))
+    if options.kbest:
+        raise ConfigError(
+            "--kbest: a table has one tree per row; give CoNLL-U, or use parse of Python"
+        )
+    if options.guide is not None and is_guide_file(options.guide):
+        raise ConfigError(
+            "--guide FILE needs an input in CoNLL-U; give --guide misc:KEY for tables"
+        )
+    if options.output is None and (len(options.files) > 1 or sys.stdout.isatty()):
+        raise ConfigError(
+            f"{named(tables[0])}: a table cannot be shown, and not follow another; give --output"
+            " DIR"
+        )
+
+
+def format_of_input(options: argparse.Namespace, file: str) -> str:
+    """The format of an input: the one asked for, or what its suffix says."""
+    return format_of(file) if options.input_format == AUTO else options.input_format
+
+
+def named(file: str) -> str:
+    """The name of an input in messages."""
+    return "<stdin>" if file == STANDARD else file
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("parse"),
         description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed, and MISC"
-        " with --probabilities, in very long sentences and in trees without a certificate. Threads,"
-        " batch size, device and backend change no byte of the output.",
+        " with --probabilities, in very long sentences and in trees without a certificate. Tables"
+        " get columns with the trees. Threads, batch size, device and backend change no byte of the"
+        " output.",
         epilog=exit_codes(0, 1, 2, 3, 4, 5, 6),
     )
     parser.add_argument("model", metavar="MODEL", help="the folder that train wrote")
@@ -275,6 +336,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--output", metavar="DIR", help="write each file into DIR under its own name, not to stdout"
+    )
+    parser.add_argument(
+        "--input-format",
+        choices=(AUTO, *FORMATS),
+        default=AUTO,
+        help="conllu; or a table with a row per sentence in Parquet or Arrow IPC, which the output"
+        " is then too; auto, the default: by the suffix (.parquet, .arrow, ...), conllu for others",
     )
     parser.add_argument(
         "--threads", type=_count, default=0, metavar="N", help="0, the default: all processors"

@@ -122,12 +122,8 @@ class Job:
     allow_missing: bool
     tell: Callable[[str], None]
 
-    def parse_shards(self, inputs: list[Sharded], progress: Progress) -> int:
-        """Parse inputs in shards; returns the number of malformed sentences."""
-        share = Share(sum(each.n_bytes for each in inputs))
-        return sum(self._parse_sharded(each, progress, share) for each in inputs)
-
-    def _parse_sharded(self, sharded: Sharded, progress: Progress, share: Share) -> int:
+    def parse_shards(self, sharded: Sharded, progress: Progress, share: Share) -> int:
+        """Parse an input in shards; returns the number of malformed sentences."""
         checked = False
 
         def parse(source: BinaryIO, target: BinaryIO, place: Place) -> Counts:
@@ -206,7 +202,7 @@ class Job:
     ) -> None:
         self._check_columns(chunk)
         if guides is not None and heads is not None and heads.max() < 0:
-            self._miss([guides.missing_in(chunk)], "add them")
+            self.miss([guides.missing_in(chunk)], "add them")
 
     def _read(
         self, source: BinaryIO, name: str, guides: Guides | None, place: Place
@@ -246,9 +242,9 @@ class Job:
             f" {chunk.n_words:,} words, but the model reads {fields} there"
             for column, fields in missing_columns(chunk, self.model).items()
         ]
-        self._miss(missing, "fill it in")
+        self.miss(missing, "fill it in")
 
-    def _miss(self, missing: list[str], what: str) -> None:
+    def miss(self, missing: list[str], what: str) -> None:
         """Refuse what is missing, or report it if --allow-missing is given."""
         if missing and not self.allow_missing:
             advice = f"; {what}, or give --allow-missing to parse without"
@@ -257,20 +253,21 @@ class Job:
             self.tell(line)
 
     def unkept(self, chunk: Treebank) -> tuple[list[DataError], np.ndarray]:
-        """Errors of sentences whose kept heads fit no tree, and (S,) bool: sentences without."""
+        """Errors of sentences whose kept heads fit no tree, in order, and (S,) bool: the others."""
         name, single_root = self.model.search_decoder, self.model.single_root
-        faults = check_trees(chunk, single_root=single_root, partial=True)
         starts = chunk.word_starts
         found, _ = check_sentences(chunk.heads, starts, single_root, True)
         sound = found == TreeFault.WELL_FORMED
+        errors = check_trees(chunk, single_root=single_root, partial=True)
+        faults = dict(zip(np.flatnonzero(~sound).tolist(), errors, strict=True))
         if DECODERS[name].needs_projective_tree:
             for s in np.flatnonzero(sound).tolist():
                 heads = chunk.heads[starts[s] : starts[s + 1]]
                 words = unkeepable(heads, single_root=single_root) if (heads >= 0).any() else []
                 if words:
                     sound[s] = False
-                    faults.append(_crossing(chunk, int(starts[s]), words, name))
-        return faults, sound
+                    faults[s] = _crossing(chunk, int(starts[s]), words, name)
+        return [faults[s] for s in sorted(faults)], sound
 
     def _only(
         self, chunk: Treebank, guides: np.ndarray | None, sound: np.ndarray

@@ -186,19 +186,22 @@ def _has(treebank: Treebank, text: str) -> bool:
     return bool(native.call("find_text", treebank.data, sought) >= 0)
 
 
-def uncertified(n_certified: int, n_sentences: int) -> str:
-    """The message about the number of certified trees."""
+def uncertified(n_certified: int, n_sentences: int, *, in_misc: bool = True) -> str:
+    """The message about the number of certified trees; in_misc: whether MISC marks the others."""
     share = 100 * n_certified / max(1, n_sentences)
     said = (
         f"{n_certified:,} of {n_sentences:,} trees ({share:.1f}%) are certified to be the best ones"
     )
-    if n_certified < n_sentences:
+    if n_certified < n_sentences and in_misc:
         said += f"; the words of other trees have {CERTIFIED}=No in MISC"
     return said
 
 
-def long_sentences(model: Parser, orders: np.ndarray) -> list[str]:
-    """The messages about sentences that were too long for the model's own decoder."""
+def long_sentences(model: Parser, orders: np.ndarray, *, in_misc: bool = True) -> list[str]:
+    """The messages about sentences that were too long for the model's own decoder.
+
+    Args: in_misc: whether MISC marks them.
+    """
     n_lower, n_chain = int((orders == LOWER).sum()), int((orders == CHAIN).sum())
     name = model.search_decoder
     said = []
@@ -206,12 +209,12 @@ def long_sentences(model: Parser, orders: np.ndarray) -> list[str]:
         lower = model.lower_order().search_decoder
         said.append(
             f"{n_lower:,} sentences were too long for decoder {name} and were parsed with {lower}"
-            f" ({PARSED_WITH} in MISC); --max-cells permits longer ones"
+            f"{f' ({PARSED_WITH} in MISC)' if in_misc else ''}; --max-cells permits longer ones"
         )
     if n_chain:
         said.append(
             f"{n_chain:,} sentences were too long for any decoder: the head of each word is the"
-            f" preceding word ({PARSED_WITH}={_IN_CHAIN} in MISC)"
+            f" preceding word{f' ({PARSED_WITH}={_IN_CHAIN} in MISC)' if in_misc else ''}"
         )
     return said
 

@@ -107,6 +107,12 @@ def _next_start(file: BinaryIO, at: int, size: int) -> int:
     return size
 
 
+def check_regular(file: str) -> None:
+    """ConfigError unless an input is a file that can be cut."""
+    if not os.path.isfile(file):
+        raise ConfigError(f"{file}: --shard cuts regular files only; parse it without --shard")
+
+
 class _Run(io.RawIOBase):
     """The bytes [start, end) of a file, read once; SHA-256 and number of lines so far."""
 
@@ -158,7 +164,7 @@ class _Summed(io.RawIOBase):
         return {"size": self.size, "sha256": self.sha256.hexdigest()}
 
 
-Parse = Callable[[BinaryIO, BinaryIO, Place], Counts]
+Parse = Callable[[Any, BinaryIO, Any], Counts]  # of a source, into a target, from a place on
 
 
 class Sharded:
@@ -178,20 +184,19 @@ class Sharded:
         self, file: str, output: Path, wanted: Wanted, recipe: Recipe,
         *, force: bool, tell: Callable[[str], None],
     ) -> None:  # fmt: skip
-        if not os.path.isfile(file):
-            raise ConfigError(f"{file}: --shard cuts regular files only; parse it without --shard")
+        check_regular(file)
         self.file, self._output, self._wanted, self._recipe = file, output, wanted, recipe
         self._force, self._tell = force, tell
         self._stamp = self._stamp_now()
-        self._cuts = cuts_of(file, wanted.n)
+        self._cuts = self._make_cuts()
         self._known = Place(1, 0)  # a byte whose line is known
         self._whole = _marker_of(output)
         if wanted.which is None:
             self._check_output(may_be_ours=self._whole.exists())
 
     @property
-    def n_bytes(self) -> int:
-        """Number of bytes to parse if no shard exists yet."""
+    def size(self) -> int:
+        """Number of bytes, or rows of a table, to parse if no shard exists yet."""
         which = self._wanted.which
         if which is None:
             return 0 if self._wanted.only_joined else self._cuts[-1]
@@ -202,7 +207,7 @@ class Sharded:
 
         Args:
             parse: parses a run of the input into a file.
-            pass_over: called with the size in bytes of each run that is finished already.
+            pass_over: called with the size of each run that is finished already.
         Returns: The number of malformed sentences, those of finished shards included.
         Raises:
             ConfigError: an existing shard is of another input, model or options; another process
@@ -247,22 +252,26 @@ class Sharded:
                 return marker
             _marker_of(path).unlink(missing_ok=True)
             start, end = self._cuts[i - 1 : i + 1]
-            place = Place(self._line_at(start), start)
-            with _Run(self.file, start, end) as source:
-                with replace_file(path, force=True) as file:
-                    target = _Summed(file)
-                    counts = parse(cast(BinaryIO, source), cast(BinaryIO, target), place)
-                    source.rest()
-                self._known = Place(place.line + source.lines, end)
-                digest = source.sha256.hexdigest()
+            with replace_file(path, force=True) as file:
+                target = _Summed(file)
+                counts, facts = self._parsed_run(start, end, cast(BinaryIO, target), parse)
             if self._stamp != self._stamp_now():
                 path.unlink()
                 raise DataError(f"{self.file}: was changed while it was parsed; parse it again")
-            marker = self._made_of({"from": start, "to": end, "sha256": digest}) | {
-                "output": target.facts, **counts._asdict(),
-            }  # fmt: skip
+            marker = self._made_of(facts) | {"output": target.facts, **counts._asdict()}
             _write_marker(_marker_of(path), marker)
             return marker
+
+    def _parsed_run(
+        self, start: int, end: int, target: BinaryIO, parse: Parse
+    ) -> tuple[Counts, dict[str, object]]:
+        """Parse a run; returns the numbers of its sentences and what `_facts_of_run` does."""
+        place = Place(self._line_at(start), start)
+        with _Run(self.file, start, end) as source:
+            counts = parse(cast(BinaryIO, source), target, place)
+            source.rest()
+            self._known = Place(place.line + source.lines, end)
+            return counts, {"from": start, "to": end, "sha256": source.sha256.hexdigest()}
 
     def _marker(self, i: int) -> dict[str, Any] | None:
         """The marker of a finished shard of this input and recipe, or None.
@@ -300,19 +309,26 @@ class Sharded:
         """Write the joined file, and before it appears a marker that identifies it."""
         with replace_file(self._output, force=self._force) as file:
             whole = _Summed(file)
-            for i, marker in enumerate(markers, 1):
-                shard = _Summed(cast(BinaryIO, whole))
-                with open(self._path(i), "rb") as source:
-                    while block := source.read(_BLOCK):
-                        shard.write(block)
-                if shard.facts != marker["output"]:
-                    raise DataError(
-                        f"{self._path(i)}: was changed after it was parsed; remove it and parse it"
-                        " again"
-                    )
+            self._write_joined(markers, cast(BinaryIO, whole))
             made_of = self._made_of(self._facts_of_all(m["input"]["sha256"] for m in markers))
             marker = made_of | {"output": whole.facts, "faults": faults}
             _write_marker(self._whole, marker)
+
+    def _write_joined(self, markers: list[dict[str, Any]], target: BinaryIO) -> None:
+        """Write what the shards have, one after the other."""
+        for i, marker in enumerate(markers, 1):
+            self._copy(i, marker, target)
+
+    def _copy(self, i: int, marker: dict[str, Any], target: BinaryIO) -> None:
+        """Write the bytes of a shard; DataError if they are not those that its marker knows."""
+        shard = _Summed(target)
+        with open(self._path(i), "rb") as source:
+            while block := source.read(_BLOCK):
+                shard.write(block)
+        if shard.facts != marker["output"]:
+            raise DataError(
+                f"{self._path(i)}: was changed after it was parsed; remove it and parse it again"
+            )
 
     def _finished(self) -> int | None:
         """The number of malformed sentences if this command has joined the file already."""
@@ -363,6 +379,10 @@ class Sharded:
             "model": self._recipe.model,
             "options": self._recipe.options,
         }
+
+    def _make_cuts(self) -> list[int]:
+        """The ends of the runs, n + 1 of them from 0 on, in the unit of the input."""
+        return cuts_of(self.file, self._wanted.n)
 
     def _facts_of_run(self, start: int, end: int) -> dict[str, object]:
         with _Run(self.file, start, end) as run:
