@@ -77,14 +77,14 @@ def read_rows(
     while True:
         words = {field: _words(column, counts) for field, column in lists.items()}
         found = _no_words(words["form"], counts)
-        text = b"" if found else _joined(words, counts)
-        if not found and not _is_sound(text, counts, max_line):
-            found = _bad_values(words, counts, max_line)
         if not found:
-            break
+            text = _joined(words, counts)
+            treebank = treebank_from_bytes(text, source, on_error="skip", max_line=max_line)
+            if _is_sound(treebank, counts):
+                break
+            found = _bad_values(words, counts, max_line)
         faults |= found
         counts[list(found)] = 0
-    treebank = treebank_from_bytes(text, source, max_line=sys.maxsize)
     rows = np.repeat(np.arange(first, first + len(counts)), counts)
     in_order = {row: faults[row] for row in sorted(faults)}
     return TableRows(replace(treebank, lines=rows), counts, in_order)
@@ -216,8 +216,9 @@ def _joined(words: dict[str, Any], counts: np.ndarray) -> bytes:
             parts.append(arrow.scalar("_", arrow.large_string()))
             continue
         values = words[field]
-        if field != "form":
-            values = compute.fill_null(values, "_")
+        if values.null_count:
+            values = values.fill_null("_")
+        if field != "form" and compute.min(compute.binary_length(values)).as_py() == 0:
             values = compute.if_else(compute.equal(values, ""), "_", values)
         parts.append(values)
     rows = compute.binary_join_element_wise(*parts, arrow.scalar("\t", arrow.large_string()))
@@ -225,22 +226,14 @@ def _joined(words: dict[str, Any], counts: np.ndarray) -> bytes:
     return rows.buffers()[2].to_pybytes()[2:size] + b"\n\n"
 
 
-def _is_sound(text: bytes, counts: np.ndarray, max_line: int) -> bool:
-    """Whether a text is UTF-8 and has the lines and columns of its words alone."""
-    n_words = int(counts.sum())
-    if text.count(b"\t") != 9 * n_words or b"\r" in text:
+def _is_sound(treebank: Treebank, counts: np.ndarray) -> bool:
+    """Whether a treebank has the words of the rows, and no tab or line end was in a value."""
+    if treebank.faults or treebank.warnings:  # of carriage returns before line ends
         return False
-    if text.count(b"\n") != n_words + int((counts > 0).sum()):
+    n_lines = int(np.count_nonzero(treebank.data == ord("\n")))
+    if n_lines != treebank.n_words + len(treebank):
         return False
-    if len(text) > max_line:
-        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
-        if np.diff(ends, prepend=-1).max() - 1 > max_line:
-            return False
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return np.array_equal(np.diff(treebank.word_starts), counts[counts > 0])
 
 
 def _bad_values(words: dict[str, Any], counts: np.ndarray, max_line: int) -> dict[int, str]:

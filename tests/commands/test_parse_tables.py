@@ -191,13 +191,17 @@ BAD = {
     11: ("form", ["", "b"], "[0]: expected a word, not str ''"),
     20: ("lemma", ["a\tb"], r"[0]: lemma str 'a\\tb' has a tab or a line end"),
     21: ("xpos", ["X\n"], "[0]: xpos .* has a tab or a line end"),
+    33: ("misc", ["_\n1.1" + "\tb" * 9], "[0]: misc .* has a tab or a line end"),
+    34: ("misc", ["_", "_\r"], "[1]: misc .* has a tab or a line end"),
 }
 
 
 def with_bad_rows() -> pyarrow.Table:
     rows = table_of(TEXT).select(["form", "lemma", "upos", "xpos", "feats", "source"]).to_pylist()
+    for row in rows:
+        row["misc"] = None
     for r, (column, values, _) in BAD.items():
-        if column in ("form", "lemma", "xpos"):
+        if column != "upos":
             rows[r] = dict.fromkeys(rows[r], ["a"] * len(values)) | {
                 column: values,
                 "source": "bad",
@@ -224,7 +228,7 @@ def test_malformed_rows_stop_or_are_skipped_or_kept(trained, tmp_path, suffix, s
     for r, (_, _, what) in BAD.items():
         what = what.replace("12 words", f"{length} words").replace("[", r"\[").replace("]", r"\]")
         assert re.search(rf"row:{r}{what}", said), (r, said)
-    assert "5 sentences are malformed and were skipped" in said
+    assert "7 sentences are malformed and were skipped" in said
     skipped = read(tmp_path / "out" / path.name)
     sound = [r for r in range(len(table)) if r not in BAD]
     assert skipped["source"].to_pylist() == table.take(sound)["source"].to_pylist()
