@@ -116,6 +116,10 @@ def test_commands_can_be_run(path, line, capsys, monkeypatch):
             assert all(word in shown for word in rest if word.startswith("--"))
         case ["pip", "install", "."]:
             assert Path("pyproject.toml").is_file()
+        case ["pip", "install", ".[tensorboard]"]:
+            assert "\ntensorboard = [" in Path("pyproject.toml").read_text(encoding="utf-8")
+        case ["tensorboard", "--logdir", "runs"]:
+            assert "runs/" in Path("docs/configuration.md").read_text(encoding="utf-8")
         case ["gpuparse", "train", config, *rest]:
             assert_options_known("train", rest, capsys)
             load_config(config, [word for word in rest if "=" in word])

@@ -48,6 +48,7 @@ def train(
     force: bool = False,
     resume: bool = False,
     quiet: bool = False,
+    tensorboard: bool = False,
 ) -> TrainedRun:
     """Train a parser as the command `train` does: the same config writes the same model.
 
@@ -56,6 +57,7 @@ def train(
             in sections or dotted; a dict must have `output`, the model's folder.
         overrides: other values of keys, by dotted key.
         force: whether to replace an existing model. resume: whether to continue an interrupted run.
+        tensorboard: whether to write event files of TensorBoard too.
         quiet: whether to write no messages and progress on stderr.
     Raises: ConfigError, DataError, ModelError: as the command.
     Cost: as the command, which needs as much memory.
@@ -73,7 +75,7 @@ def train(
         complete = load_config(os.fspath(config), given)
     complete = with_fitting_decoder(complete)
     with _same_torch_threads():
-        run = Run(complete, silent if quiet else say, quiet=quiet)
+        run = Run(complete, silent if quiet else say, quiet=quiet, tensorboard=tensorboard)
         try:
             run.train(resume=resume, force=force)
         except (ConfigError, ModelError) as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuparse import array_file
-from gpuparse.commands.records import METRICS
+from gpuparse.commands.records import EVENTS, METRICS
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.files import replace_file
 from gpuparse.model_folder import WEIGHTS
@@ -78,7 +78,7 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
             f"{folder}: holds a finished model; give --force to replace it, or name another output"
         )
     if folder.exists() and any(
-        file.name not in (".lock", FOLDER, METRICS) for file in folder.iterdir()
+        file.name not in (".lock", FOLDER, METRICS, EVENTS) for file in folder.iterdir()
     ):
         raise ConfigError(
             f"{folder}: holds other files; name another output, or give --force to write among them"

@@ -11,14 +11,16 @@ import resource
 import sys
 from collections.abc import Mapping
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from gpuparse.commands.version import described_version
+from gpuparse.errors import ConfigError
 from gpuparse.files import replace_file
 from gpuparse.learning.events import STAGES, Progress
 
-METRICS, SCORES = "metrics.jsonl", "scores.json"
+METRICS, SCORES, EVENTS = "metrics.jsonl", "scores.json", "tensorboard"
 
 Epoch = dict[str, str | int | float]
 
@@ -33,11 +35,17 @@ class MetricsFile:
         folder: of the model.
         done: epochs of each stage that the run has behind it; None for a run that begins.
         keeps_pruning: whether it has the pruning parser behind it.
+        has_events: whether to write the same numbers as event files of TensorBoard.
     Raises: OSError: the folder cannot be written to.
     """
 
     def __init__(
-        self, folder: Path, done: Mapping[str, int] | None, *, keeps_pruning: bool = False
+        self,
+        folder: Path,
+        done: Mapping[str, int] | None,
+        *,
+        keeps_pruning: bool = False,
+        has_events: bool = False,
     ) -> None:
         self._path = folder / METRICS
         kept = []
@@ -46,6 +54,16 @@ class MetricsFile:
             kept = [line for line in read_metrics(folder) if line["epoch"] <= limits[line["stage"]]]
         with replace_file(self._path, force=True) as file:
             file.write("".join(map(_as_line, kept)).encode())
+        self._events = _event_writer(folder) if has_events else None
+        for line in kept:
+            self._add_events(line)
+
+    def __enter__(self) -> "MetricsFile":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._events:
+            self._events.close()
 
     def add(self, epoch: Epoch) -> None:
         """Write the line of an epoch."""
@@ -53,6 +71,35 @@ class MetricsFile:
             file.write(_as_line(epoch).encode())
             file.flush()
             os.fsync(file.fileno())
+        self._add_events(epoch)
+
+    def _add_events(self, epoch: Epoch) -> None:
+        if self._events:
+            for name, value in epoch.items():
+                if name not in ("stage", "epoch"):
+                    self._events.add_scalar(f"{epoch['stage']}/{name}", value, epoch["epoch"])
+            self._events.flush()
+
+
+def check_events() -> None:
+    """ConfigError unless event files can be written."""
+    if find_spec("tensorboard") is None:
+        raise ConfigError(
+            "--tensorboard: the package tensorboard is missing: pip install 'gpuparse[tensorboard]'"
+        )
+
+
+def _event_writer(folder: Path) -> Any:
+    """A writer of event files in place of those that are there."""
+    from torch.utils.tensorboard import SummaryWriter  # takes a second
+
+    _remove_events(folder)
+    return SummaryWriter(str(folder / EVENTS))
+
+
+def _remove_events(folder: Path) -> None:
+    for path in (folder / EVENTS).glob("events.out.tfevents.*"):
+        path.unlink(missing_ok=True)
 
 
 def as_epoch(last: Progress, seconds: float, cpu_seconds: float) -> Epoch:
@@ -132,3 +179,4 @@ def remove_records(folder: Path) -> None:
     """Take away what an earlier run has written."""
     for name in (METRICS, SCORES):
         (folder / name).unlink(missing_ok=True)
+    _remove_events(folder)

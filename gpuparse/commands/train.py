@@ -37,7 +37,13 @@ from gpuparse.commands.gold import (
     read_gold,
     with_fitting_decoder,
 )
-from gpuparse.commands.records import MetricsFile, as_epoch, remove_records, write_scores
+from gpuparse.commands.records import (
+    MetricsFile,
+    as_epoch,
+    check_events,
+    remove_records,
+    write_scores,
+)
 from gpuparse.commands.resources import (
     choose_device,
     limit_torch_threads,
@@ -78,7 +84,8 @@ _UNREACHABLE = {
 def main(arguments: Sequence[str]) -> int:
     """Train, save and score a parser.
 
-    Args: arguments: `CONFIG [KEY=VALUE ...] [--device D] [--resume | --force] [--quiet]`.
+    Args: arguments: `CONFIG [KEY=VALUE ...] [--device D] [--resume | --force] [--tensorboard]
+            [--quiet]`.
     Returns: 0.
     Raises:
         ConfigError: the config is wrong, or the output folder may not be written to.
@@ -90,7 +97,13 @@ def main(arguments: Sequence[str]) -> int:
     config = with_fitting_decoder(load_config(options.config, [*options.overrides, *asked]))
     with joined_processes() as processes:
         quiet = options.quiet or not processes.is_first
-        run = Run(config, silent if quiet else say, quiet=quiet, processes=processes)
+        run = Run(
+            config,
+            silent if quiet else say,
+            quiet=quiet,
+            processes=processes,
+            tensorboard=options.tensorboard,
+        )
         run.train(resume=options.resume, force=options.force)
         if (tested := run.test()) is not None:
             _print_tested(run, tested)
@@ -119,6 +132,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), help="the same as device=, as for parse"
     )
+    parser.add_argument(
+        "--tensorboard",
+        action="store_true",
+        help="write the numbers of all epochs for TensorBoard too, into tensorboard/ of the output",
+    )
     parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
     return parser
 
@@ -145,7 +163,8 @@ class Run:
         processes: those that learn together; the first one does everything else.
         watch: called with each event of learning; what it raises ends the run, which can be
             resumed.
-    Raises: ConfigError: a template set or device does not exist.
+        tensorboard: whether to write event files too.
+    Raises: ConfigError: a template set, device or package does not exist.
     """
 
     def __init__(
@@ -156,7 +175,11 @@ class Run:
         quiet: bool,
         processes: Processes = ALONE,
         watch: Callable[[events.Progress], None] = lambda event: None,
+        tensorboard: bool = False,
     ) -> None:
+        if tensorboard:
+            check_events()
+        self._has_events = tensorboard
         self.config, self.tell, self.quiet, self.processes = config, tell, quiet, processes
         self._watch = watch
         self.output = Path(config.output)
@@ -221,11 +244,11 @@ class Run:
                 remove_checkpoint(self.output)
                 remove_records(self.output)
                 self.learning_seconds = 0.0
-            metrics = MetricsFile(
+            with MetricsFile(
                 self.output, trainer.epochs_done if resume else None,
-                keeps_pruning=trainer.pruned is not None,
-            )  # fmt: skip
-            self._learn(trainer, origin, metrics)
+                keeps_pruning=trainer.pruned is not None, has_events=self._has_events,
+            ) as metrics:  # fmt: skip
+                self._learn(trainer, origin, metrics)
             bits = self._bits(trainer)
             save_parser(self._calibrated(trainer.model(bits, origin.config)), self.output)
             seconds = time.monotonic() - started
