@@ -8,6 +8,7 @@ from html import escape
 WIDTH, HEIGHT = 360, 230  # pixels
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 10, 40
 _MOST_TICKS = 7
+_SMALLEST = 0.1  # between two marks
 _STEPS = (1, 2, 5)  # times a power of ten
 
 
@@ -37,7 +38,8 @@ class Axis:
         is_whole: whether marks are at whole numbers only.
         """
         least, most = min(values), max(values)
-        step = _step((most - least) / (_MOST_TICKS - 1), is_whole=is_whole)
+        smallest = 1.0 if is_whole else _SMALLEST
+        step = _step(max((most - least) / (_MOST_TICKS - 1), smallest))
         first = math.floor(least / step)
         last = max(math.ceil(most / step), first + 1)
         ticks = tuple(round(step * k, 10) for k in range(first, last + 1))
@@ -51,13 +53,11 @@ class Axis:
         return (value - self.least) / (self.most - self.least)
 
 
-def _step(least: float, *, is_whole: bool) -> float:
-    """The smallest round number of at least `least`."""
-    if is_whole and least <= 1:
-        return 1
-    power = math.floor(math.log10(max(least, 1e-6)))
+def _step(least: float) -> float:
+    """The smallest round number of at least `least`, which is above 0."""
+    power = math.floor(math.log10(least))
     steps = [step * 10.0**at for at in (power, power + 1) for step in _STEPS]
-    return next(step for step in steps if step >= least)
+    return next(step for step in steps if step > least * (1 - 1e-9))
 
 
 def line_chart(lines: Sequence[Line], x: Axis, y: Axis, *, has_diagonal: bool = False) -> str:

@@ -339,8 +339,10 @@ def _curves(systems: Sequence[System]) -> str:
         return ""
     note = (
         "Training: words that are predicted rightly while they are learned from, which in"
-        " cost-augmented search are fewer than could be. Dev: after the epoch, on data.dev."
+        " cost-augmented search are fewer than could be."
     )
+    if any(key in epoch for system in systems for epoch in system.metrics for key in _DEV.values()):
+        note += " Dev: after the epoch, on data.dev."
     tables = "".join(
         _epochs(system, n) for system, n in zip(systems, _letters(systems), strict=True)
     )
