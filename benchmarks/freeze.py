@@ -126,6 +126,7 @@ weights: {bits: 16}
 threads: 1
 device: cpu
 """
+CALIBRATION = "calibration: none\n"  # of BASE, where the code has this key
 GRANDPARENTS = """\
 name: grandparents
 arc: third-order
@@ -152,7 +153,8 @@ def prepare(folder: Path, code: Path) -> None:
     subprocess.run(
         [sys.executable, "-c", TREEBANKS], cwd=folder, env=_environment(code), check=True
     )
-    (folder / "base.yaml").write_text(BASE)
+    has_key = CALIBRATION.split()[0] in (code / "gpuparse/config/schema.py").read_text()
+    (folder / "base.yaml").write_text(BASE + CALIBRATION * has_key)
     (folder / "grandparents.yaml").write_text(GRANDPARENTS)
     lines = (folder / "input.conllu").read_text().splitlines(keepends=True)
     known = [_with_some_heads(line, number) for number, line in enumerate(lines)]

@@ -303,7 +303,10 @@ class Folds:
             with replace_file(work / _TRAIN, force=True) as file:
                 file.write(self.split.known(fold, self._sample))
             data = replace(self.config.data, train=str(work / _TRAIN), dev=None, dev_guide=None)
-            config = replace(self.config, threads=threads, output=str(work / _MODEL), data=data)
+            config = replace(
+                self.config, threads=threads, output=str(work / _MODEL), data=data,
+                calibration="none",  # only trees are scored
+            )  # fmt: skip
             run = Run(
                 with_fitting_decoder(config), lambda line: self.tell(f"fold {fold}: {line}"),
                 quiet=True, watch=watch,

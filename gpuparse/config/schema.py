@@ -470,6 +470,12 @@ class RunConfig:
         "Device that parses `data.dev` and `data.test`; `auto`: CUDA if available. `cuda` also"
         " learns there, see `learning.backend`.",
     )
+    calibration: str = _choice(
+        "held-out",
+        ("held-out", "none"),
+        "How probabilities are calibrated without `data.dev`: `held-out`, by a second parser,"
+        " learned from 30 % of `data.train`, on another 10 %; `none`: they are not.",
+    )
     draw: int = _key(
         0,
         "integer",

@@ -20,6 +20,8 @@ from gpuparse.parser import Parser
 
 WIDEST = log(100.0)  # how far the logarithm of a scale may move, up or down
 CLOSE = 0.02  # precision of the logarithm of a scale
+PIECES = 20  # consecutive sentences of a treebank, as many in each
+_LEARNED, _HELD_OUT = (0, 3, 6), (9,)  # of each ten pieces
 _DEPREL = 7
 _INVERSE_GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 
@@ -83,6 +85,32 @@ def fit_temperatures(
             label_scale, lambda scale: fit(arc_scale, scale, "labels").labels or 0.0
         )
     return parser.with_scales(arc_scale, label_scale), before, fit(arc_scale, label_scale)
+
+
+def calibration_parts(n_sentences: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Which sentences of a training treebank a second parser learns from, and is fitted to.
+
+    Temperatures hardly depend on how many sentences a parser has learned from, so that 30 % of them
+    suffice. Both parts are from the whole treebank, in pieces of consecutive sentences, for
+    neighbours are often of the same text.
+
+    Returns: (S,) bool each, without a sentence in common; None if there are too few sentences.
+    """
+    if n_sentences < PIECES:
+        return None
+    pieces = np.arange(n_sentences) * PIECES // n_sentences % 10
+    return np.isin(pieces, _LEARNED), np.isin(pieces, _HELD_OUT)
+
+
+def with_temperatures_of(parser: Parser, other: Parser, fitted: Parser) -> Parser:
+    """The parser with the temperatures that another one of the same config was fitted with.
+
+    Args: other: before it was fitted; fitted: afterwards.
+    """
+    return parser.with_scales(
+        parser.arc_scale * fitted.arc_scale / other.arc_scale,
+        parser.label_scale * fitted.label_scale / other.label_scale,
+    )
 
 
 def _label_numbers(parser: Parser, treebank: Treebank) -> np.ndarray:

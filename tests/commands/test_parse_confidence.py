@@ -9,13 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpuparse.commands import calibrate, parse
+from gpuparse.commands import calibrate, parse, train
 from gpuparse.commands.console import run
 from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import repeated
 from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
+from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model_folder import (
     CONFIG,
     FEATURES,
@@ -29,6 +30,7 @@ from gpuparse.parser import Parser
 from tests import test_model
 from tests.commands.conftest import program
 from tests.hostile_files import facts_of
+from tests.runs import model_files
 
 MISC = 9
 
@@ -317,6 +319,53 @@ def test_training_calibrates_on_dev(trained, model):
     )
     assert float(said[2]) <= float(said[1])
     assert facts_of(trained.model)[0]["calibrated"] is True
+
+
+def test_training_without_dev_calibrates_on_held_out_sentences(tmp_path):
+    words = [
+        "quickstart", "data.train=synthetic:200:5", "feature_map.rows=65536", "data.dev=null",
+        "data.test=null",
+        "learning.epochs=2", "labels.epochs=1", "draw=0", "threads=1", "device=cpu",
+    ]  # fmt: skip
+    folders = {name: tmp_path / name for name in ("first", "second", "none")}
+
+    def learn(name, *more):
+        given = [*words, f"output={folders[name]}", *more]
+        code = run(train.main, given)
+        assert code == 0
+        return load_parser(folders[name])
+
+    first, second, raw = learn("first"), learn("second"), learn("none", "calibration=none")
+    files = model_files(folders["first"])
+    assert model_files(folders["second"]) == files
+    assert (first.arc_scale, first.label_scale) == (second.arc_scale, second.label_scale)
+    assert first.is_calibrated
+    assert not raw.is_calibrated
+    assert np.array_equal(first.arcs.array, raw.arcs.array)
+    # Sentences that neither model has seen.
+    (tmp_path / "unseen.conllu").write_bytes(generate(200, 6))
+    unseen = read_treebank(tmp_path / "unseen.conllu")
+    _, before, best = fit_temperatures(raw, unseen)
+    _, ours, _ = fit_temperatures(first, unseen)
+    assert ours.heads - best.heads < 0.25 * (before.heads - best.heads)
+    assert ours.labels - best.labels < 0.25 * (before.labels - best.labels)
+
+
+def test_calibration_says_what_it_costs_and_why_it_is_left_out(tmp_path, capfd):
+    words = ["quickstart", "data.dev=null", "data.test=null", "learning.epochs=1", "draw=0"]
+    words += ["labels.epochs=1", f"output={tmp_path / 'model'}", "--force"]
+    assert run(train.main, [*words, "data.train=synthetic:40:5"]) == 0
+    said = capfd.readouterr().err
+    assert "learns from 12 sentences" in said
+    assert "fitted to 4 others; calibration=none leaves this out" in said
+    assert re.search(r"calibration: log loss of heads [\d.]+ -> [\d.]+ nats", said)
+    assert run(train.main, [*words, "data.train=synthetic:19:5"]) == 0
+    assert "not calibrated: there are fewer than 20 sentences" in capfd.readouterr().err
+    assert not load_parser(tmp_path / "model").is_calibrated
+    for more in ("calibration=none", "decoder=hill_climb"):  # which has no probabilities
+        given = [*words, "data.train=synthetic:40:5", "features=extended", more]
+        assert run(train.main, given) == 0
+        assert "calibration:" not in capfd.readouterr().err
 
 
 def test_models_without_dev_warn_until_calibrated(trained, model, call, tmp_path):
