@@ -30,6 +30,7 @@ from gpuparse.commands.evaluate import (
     scores_as_text,
     treebank_scores,
 )
+from gpuparse.commands.expectations import expectations
 from gpuparse.commands.gold import (
     Gold,
     check_treebanks,
@@ -235,6 +236,9 @@ class Run:
             )
         }  # fmt: skip
         trainer = self._trainer(gold.treebank)
+        read = self.arcs.only(DECODERS[self.config.decoder].parts)
+        for line in expectations(gold.treebank, read, self.labels, data.pos):
+            self.tell(line)
         origin = self.origin(gold.sha256)
         if not self.processes.is_first:
             self._learn_along(trainer, origin, resume=resume)

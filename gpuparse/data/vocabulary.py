@@ -116,10 +116,13 @@ def empty_columns(treebank: Treebank, vocabularies: Vocabularies) -> dict[int, l
         if known:
             fields.setdefault(vocabularies.column(field), []).append(field)
     fields.pop(_FORM, None)
-    return {source: fields[source] for source in sorted(fields) if _is_empty(treebank, source)}
+    return {
+        source: fields[source] for source in sorted(fields) if is_empty_column(treebank, source)
+    }
 
 
-def _is_empty(treebank: Treebank, source: int) -> bool:
+def is_empty_column(treebank: Treebank, source: int) -> bool:
+    """Whether a column, 0 to 9, is `_` in every word."""
     starts, ends = _slices(treebank, source)
     return bool((ends - starts == 1).all() and (treebank.data[starts] == ord("_")).all())
 
