@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuparse.data.lexicon import is_lexicon_field
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError, one_line
 from gpuparse.features.templates import PARTS, TemplateSet, fields_read
@@ -146,7 +147,7 @@ def _check(share: Share, first: Share) -> None:
     if one.is_calibrated != other.is_calibrated:
         _refuse(
             first, share, "one is calibrated and the other is not, so that a point has no common"
-            " unit", "calibrate both, or train both without data.dev",
+            " unit", "calibrate both, or train both with calibration=none",
         )  # fmt: skip
     if share.has_templates:
         _check_templates(first, share, one.templates, other.templates, _OF_TREES)
@@ -270,10 +271,15 @@ def _vocabularies(
     """All fields that are read; ConfigError where one has other values in two parsers."""
     values: dict[str, list[str]] = {}
     sources: dict[str, Share] = {}
+    lexicon, with_lexicon = None, shares[0]
     for share in shares:
         known = share.parser.vocabularies
         if known.pos_column != shares[0].parser.vocabularies.pos_column:
             _refuse(shares[0], share, "pos is the coarse tag in one, the fine tag in the other")
+        if lexicon is None:
+            lexicon, with_lexicon = known.lexicon, share
+        elif known.lexicon is not None and known.lexicon.text != lexicon.text:
+            _refuse(with_lexicon, share, "they have other lexicons")
         for field, found in known.values.items():
             source = sources.setdefault(field, share)
             if values.setdefault(field, found) != found:
@@ -281,7 +287,9 @@ def _vocabularies(
                 _refuse(source, share, one_line(f"{what}, as from different treebanks"))
     read = fields_read(templates, labels)
     pos_column = shares[0].parser.vocabularies.pos_column
-    return Vocabularies({field: values[field] for field in read}, pos_column)
+    if not any(map(is_lexicon_field, read)):
+        lexicon = None
+    return Vocabularies({field: values[field] for field in read}, pos_column, lexicon)
 
 
 def _section(shares: Sequence[Share]) -> VectorTemplates | None:

@@ -16,14 +16,22 @@ import numpy as np
 
 from gpuparse import array_file
 from gpuparse.array_file import as_json, from_json, read_text, sha256
+from gpuparse.data.lexicon import Lexicon
 from gpuparse.data.vocabulary import Vocabularies, check_size
-from gpuparse.errors import ConfigError, ModelError, one_line
+from gpuparse.errors import ConfigError, DataError, ModelError, one_line
 from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
 from gpuparse.features.word_vectors import FURTHER, compile_vectors
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, Decoder
-from gpuparse.limits import MAX_FIELDS, MAX_LABELS, MAX_VALUES, MAX_VOCABULARY_BYTES, MAX_YAML_BYTES
+from gpuparse.limits import (
+    MAX_FIELDS,
+    MAX_LABELS,
+    MAX_LEXICON_BYTES,
+    MAX_VALUES,
+    MAX_VOCABULARY_BYTES,
+    MAX_YAML_BYTES,
+)
 from gpuparse.parser import Parser, are_scales
 from gpuparse.scoring.pruning import Pruner
 from gpuparse.scoring.weights import Weights, hashed_map
@@ -47,7 +55,9 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "vocabulary.json",
     "weights.safetensors",
 )
+LEXICON = "lexicon.tsv"  # of models whose templates read one
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
+_MOST_BYTES = {VOCABULARY: MAX_VOCABULARY_BYTES, LEXICON: MAX_LEXICON_BYTES}
 _FACTS = {
     "decoder", "min_gain", "single_root", "arc_unit", "label_unit", "calibrated",
     "labels_with_trees", "table_rows", "texts",
@@ -99,6 +109,8 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
         LABEL_FEATURES: dump_set(label_templates) if label_templates else "",
         VOCABULARY: as_json(words),
     }
+    if parser.vocabularies.lexicon:
+        texts[LEXICON] = parser.vocabularies.lexicon.text
     facts = {
         "decoder": parser.decoder,
         "min_gain": parser.min_gain,
@@ -151,15 +163,21 @@ def _checked(
     if not isinstance(sums, dict):
         raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of the other files: it is damaged")
     texts = {}
-    for name in _TEXTS:
-        most = MAX_VOCABULARY_BYTES if name == VOCABULARY else MAX_YAML_BYTES
-        texts[name] = text_of(name, most)
+    for name in _texts_of(sums):
+        texts[name] = text_of(name, _MOST_BYTES.get(name, MAX_YAML_BYTES))
         if sums.get(name) != sha256(texts[name].encode()):
             raise ModelError(f"{folder}: '{name}' was changed or damaged after training")
     try:
         return _assemble(facts, texts, tensors)
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError, ConfigError) as error:
+    except (
+        KeyError, TypeError, ValueError, OverflowError, RecursionError, ConfigError, DataError,
+    ) as error:  # fmt: skip
         raise ModelError(f"{folder}: not a model of this version: {one_line(error)}") from error
+
+
+def _texts_of(sums: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts that a folder has, by the sums of its facts."""
+    return (*_TEXTS, LEXICON) if LEXICON in sums else _TEXTS
 
 
 def sum_of_folder(folder: Path) -> str:
@@ -187,7 +205,8 @@ def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
         raise ValueError(f"{LABEL_FEATURES}, but no labels")
     if set(words["values"]) != set(fields_read(templates, label_templates)):
         raise ValueError("the fields of the vocabulary are not those that the templates read")
-    vocabularies = Vocabularies(words["values"], words["pos_column"])
+    lexicon = Lexicon(texts[LEXICON], LEXICON) if LEXICON in texts else None
+    vocabularies = Vocabularies(words["values"], words["pos_column"], lexicon)
     pruner = None
     if "pruner" in tensors:
         pruner = Pruner(
@@ -281,8 +300,10 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         expected |= {_MARGIN} & facts.keys()
         names |= {_VALUES, *(_VECTORS + name for name in _stored(_VECTOR_ARRAYS, absent))}
     for found, wanted in (
-        (set(facts), expected), (set(tensors), names), (set(facts["texts"]), set(_TEXTS))
-    ):  # fmt: skip
+        (set(facts), expected),
+        (set(tensors), names),
+        (set(facts["texts"]), set(_texts_of(facts["texts"]))),
+    ):
         if found != wanted:
             which = ", ".join(repr(name[:40]) for name in sorted(found ^ wanted)[:3])
             raise ValueError(f"unknown or missing: {which}")

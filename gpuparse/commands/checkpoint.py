@@ -25,7 +25,7 @@ class Origin:
     """What the model of a run depends on: runs of the same origin give the same bytes.
 
     config: the recorded config as YAML. treebank: SHA-256 of the training treebank, and of its
-    guides if they are a file. templates: SHA-256 of the arc and label templates.
+    guides and the lexicon if they are files. templates: SHA-256 of the arc and label templates.
     """
 
     config: str
@@ -143,7 +143,9 @@ def differences(before: Origin, now: Origin) -> list[str]:
     if len(changed) > _SHOWN:
         lines.append(f"{len(changed) - _SHOWN:,} more keys differ")
     if before.treebank != now.treebank:
-        lines.append("the training treebank (data.train) has other content, or its guides have")
+        lines.append(
+            "the training treebank (data.train) has other content, or its guides or lexicon have"
+        )
     if before.templates != now.templates:
         lines.append("the template sets (features, labels.features) have changed")
     return lines

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuparse.array_file import sha256
 from gpuparse.commands.calibrate import fits_as_text
 from gpuparse.commands.checkpoint import (
     FOLDER,
@@ -56,6 +57,7 @@ from gpuparse.commands.resources import (
 from gpuparse.config import SYNTHETIC, RunConfig, load_config
 from gpuparse.data.columns import IN_MISC, is_guide_file
 from gpuparse.data.draw import draw_tree
+from gpuparse.data.lexicon import read_lexicon
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError, one_line
 from gpuparse.evaluation.graphs import GraphScores
@@ -630,4 +632,6 @@ def origin_of(
     """What a model of a config depends on; `treebank` is the SHA-256 of what it learns from."""
     text = dump_set(arcs) + (dump_set(labels) if labels else "")
     templates = hashlib.sha256(text.encode()).hexdigest()
+    if config.lexicon is not None:
+        treebank += sha256(read_lexicon(config.lexicon).text.encode())
     return Origin(config.recorded().to_yaml(), treebank, templates)

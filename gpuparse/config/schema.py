@@ -445,6 +445,13 @@ class RunConfig:
         "template set",
         "Template set of the arcs and other parts: the name of a shipped set or a YAML file.",
     )
+    lexicon: str | None = _key(
+        None,
+        "path",
+        "Values of words, such as clusters: a file of tab-separated columns, which templates read"
+        " as `lexicon.NAME`. The model has a copy.",
+        optional=True,
+    )
     decoder: str = _choice(
         "eisner",
         ("auto", *DECODERS),
@@ -522,9 +529,11 @@ class RunConfig:
             },
         )
         learning = dataclasses.replace(self.learning, backend=self.backend)
+        lexicon = None if self.lexicon is None else os.path.basename(self.lexicon)
         return dataclasses.replace(
-            self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning
-        )
+            self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,
+            lexicon=lexicon,
+        )  # fmt: skip
 
 
 SECTIONS: dict[str, type] = {

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuparse.config import RunConfig
+from gpuparse.data.lexicon import read_lexicon
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import (
     Encoder,
@@ -141,7 +142,9 @@ class Trainer:
         """The values of all fields that templates read."""
         pos_column = choose_pos_column(self._treebank, self.config.data.pos)
         fields = fields_read(self._arcs, self._labels)
-        return Vocabularies.build(self._treebank, fields, pos_column)
+        path = self.config.lexicon
+        lexicon = None if path is None else read_lexicon(path)
+        return Vocabularies.build(self._treebank, fields, pos_column, lexicon)
 
     def _start_labels(self) -> None:
         """The gold labels, and their weights before anything is learned."""
