@@ -80,3 +80,33 @@ def show(page: Path, *, widths: tuple[int, ...] = (400, 1400), dark: bool = Fals
     ]
     console = [line for line in opened.stderr.splitlines() if "CONSOLE" in line]
     return Shown({each["width"]: each for each in found}, console)
+
+
+_TEXTS = """<script>
+addEventListener("load", () => {
+  const found = [...document.querySelectorAll("svg")].map(svg => ({
+    width: svg.width.baseVal.value, height: svg.height.baseVal.value,
+    texts: [...svg.querySelectorAll("text")].map(text => {
+      const box = text.getBBox();
+      return [box.x, box.y, box.x + box.width, box.y + box.height, text.textContent];
+    })}));
+  const note = document.createElement("pre");
+  note.textContent = JSON.stringify(found);
+  document.body.append(note);
+});
+</script>"""
+
+
+def measured_texts(page: Path) -> list[dict[str, Any]]:
+    """Of each picture of a page its width, height and texts: left, top, right, bottom, text."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = page.read_text(encoding="utf-8").replace("</head>", _TEXTS + "</head>", 1)
+        copy = Path(folder) / "page.html"
+        copy.write_text(text.replace(_POLICY, f"{_POLICY}; script-src 'unsafe-inline'"), "utf-8")
+        opened = subprocess.run(
+            [str(CHROMIUM), *_FLAGS, f"--user-data-dir={folder}/user", copy.as_uri()],
+            capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+    [found] = re.findall("<pre>(.*?)</pre>", opened.stdout, re.DOTALL)
+    pictures: list[dict[str, Any]] = json.loads(html.unescape(found))
+    return pictures

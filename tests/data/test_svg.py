@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from gpuparse.data.arc_layout import FONT, SMALL, Arc, lay_out, text_width
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.svg import FONT, SMALL, svg_graph, svg_tree, text_width
+from gpuparse.data.svg import svg_graph, svg_tree
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Sentence
 
@@ -42,13 +43,14 @@ def overlap(one: tuple, two: tuple) -> bool:
     return one[0] < two[2] and two[0] < one[2] and one[1] < two[3] and two[1] < one[3]
 
 
-def random_graph(seed: int) -> tuple[list[str], list[tuple[int, int, str]], list[str]]:
+def random_graph(seed: int) -> tuple[list[str], list[Arc], list[str]]:
     draw = random.Random(seed)
     n = draw.randrange(1, 12)
     words = ["".join(draw.choices("aiWm漢é,", k=draw.randrange(1, 9))) for _ in range(n)]
     every = [(h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m]
     arcs = draw.sample(every, min(len(every), draw.randrange(2 * n)))
-    return words, [(h, m, draw.choice(LABELS)) for h, m in arcs], draw.choices(["NOUN", "X"], k=n)
+    drawn = [Arc(h, m, draw.choice(LABELS), draw.random() < 0.3) for h, m in arcs]
+    return words, drawn, draw.choices(["NOUN", "X"], k=n)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -56,7 +58,7 @@ def test_no_text_lies_over_another_or_outside(seed):
     words, arcs, tags = random_graph(seed)
     picture = svg_graph(words, arcs, tags=tags)
     boxes, root = texts(picture), ElementTree.fromstring(picture)
-    assert len(boxes) == 2 * len(words) + sum(bool(label) for _, _, label in arcs)
+    assert len(boxes) == 2 * len(words) + sum(bool(arc.label) for arc in arcs)
     for one, two in itertools.combinations(boxes, 2):
         assert not overlap(one, two), (one, two)
     for left, top, right, bottom, _ in boxes:
@@ -119,3 +121,19 @@ def test_widths_of_texts():
     assert text_width("", FONT) == text_width("\u0301", FONT) == 0
     assert text_width("漢", FONT) > text_width("W", FONT) > text_width("i", FONT)
     assert text_width("ab", SMALL) < text_width("ab", FONT)
+
+
+def test_further_arcs_are_below_the_words():
+    below = Arc(0, 2, "y", True), Arc(1, 2, "z", True)
+    layout = lay_out(["a", "b"], [Arc(2, 1, "x"), *below], ["T", "U"])
+    x, y, z = (line.label.y for line in layout.lines)
+    assert x < min(word.y for word in layout.words)
+    assert max(tag.y for tag in layout.tags) < z < y
+    assert y + SMALL < layout.height
+
+
+def test_texts_of_known_width_keep_it_in_every_face():
+    picture = svg_graph(["πολύς", "كتاب", "漢字", "Żółć"], [])
+    given = [text.get("textLength") for text in ElementTree.fromstring(picture).iter(f"{SVG}text")]
+    assert [length is not None for length in given] == [True, False, True, True]
+    assert float(given[0]) == pytest.approx(text_width("πολύς", FONT), abs=0.05)

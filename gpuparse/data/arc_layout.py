@@ -1,0 +1,284 @@
+"""Where the words, arcs and relations of a drawn dependency tree or graph are, in pixels.
+
+Words are in a row, arcs with their relations above and below it. Arcs of one side whose spans
+overlap have different heights, and words are as far apart as the relations of their arcs need. At a
+word, the ends of arcs to the left are left of those to the right, the longest nearest to the
+middle, so that the arcs of a projective tree do not cross.
+"""
+
+# ruff: noqa: RUF001
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpuparse.data.draw import printable
+
+FONT, SMALL = 15, 11  # pixels, of words and of relations and tags
+STEP = 22  # between the heights of arcs
+END = 8  # between the ends of arcs at a word
+BEND = 6  # radius of the corners of arcs
+GAP, MARGIN = 16, 8
+# Widths of characters, in hundredths of the size: of Helvetica, and so of Arial and Liberation
+# Sans; what is not in its Latin part is that of Liberation Sans.
+_WIDTHS = {
+    19: "'", 23: "ijlł‘’‚ιіј", 26: "|", 28: " !,./:;I[\\]ftı·", 34: "()-`r{}¡“”„°", 36: '"г•',
+    40: "*ʼ᾽᾿τґ", 45: "ζкεξ", 48: "^зтς", 50: "JckszvxyγκλνсухѕЈҐэєв", 55: "χчьГпяΓυџ≠",
+    56: "#$0123456789?L_abdeghnopquđðþŋ«»§£€–ηθοаеийорћŁ", 59: "+<=>~αβμκдлρбц",
+    62: "FTZßø¿ΖΤТЗΣσъ", 67: "&ABEKPSVXYÞΑΒΔΕΚΛΡΥΧАВЕРХЧЅУΞφБЛЬКД", 69: "πм",
+    72: "CDHNRUwĐÐŊΗΝΠИНПСЭЯыЄЏψ", 76: "©®ЦΩюФ", 79: "GOQØΘΟωОЪ", 83: "MmΜМΦшњфщ", 85: "ΨЋ",
+    92: "%æЫљЖШ", 95: "WœЩ", 102: "ÆŒ—…→ЮЊ@", 106: "Љ",
+}  # fmt: skip
+_WIDTH = {character: width / 100 for width, group in _WIDTHS.items() for character in group}
+# Of scripts without such a table, rather too wide than too narrow.
+_HEBREW, _ARABIC, _WIDE_ARABIC, _OTHER = 0.75, 0.75, 1.3, 1.15
+
+
+class Arc(NamedTuple):
+    """An arc between two words from 1, or from the root, 0.
+
+    is_below: whether it is drawn below the words. kind: a name of the drawing's style. shade,
+    label_shade: how strong the line and the relation are drawn, 0..1. note: shown by pointing at
+    it.
+    """
+
+    head: int
+    modifier: int
+    label: str
+    is_below: bool = False
+    kind: str = ""
+    shade: float = 1.0
+    label_shade: float = 1.0
+    note: str = ""
+
+
+class Text(NamedTuple):
+    """A line of text. x: its middle. y: its baseline. width: at most, about."""
+
+    x: float
+    y: int
+    size: int
+    text: str
+
+    @property
+    def width(self) -> float:
+        """Pixels that it takes at most, about."""
+        return text_width(self.text, self.size)
+
+
+class Line(NamedTuple):
+    """A drawn arc. head: where it leaves its head, None for the root. modifier: where it ends.
+
+    foot, top: its ends, by the words, and its level. label: None for an arc without relation.
+    """
+
+    arc: Arc
+    head: float | None
+    modifier: float
+    foot: int
+    top: int
+    label: Text | None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A drawing; y grows downwards. is_mirrored: whether words run from right to left."""
+
+    width: int
+    height: int
+    words: list[Text]
+    tags: list[Text]
+    lines: list[Line]
+    is_mirrored: bool
+
+    @property
+    def texts(self) -> list[Text]:
+        """All lines of text."""
+        return [*self.words, *self.tags, *(line.label for line in self.lines if line.label)]
+
+
+def lay_out(forms: Sequence[str], arcs: Sequence[Arc], tags: Sequence[str] | None = None) -> Layout:
+    """Find the places; words of scripts that run from right to left do so.
+
+    Args: forms: (n,) the words. arcs: between them. tags: (n,) small text below the words.
+    Raises: ValueError: an arc leads out of the sentence, or the lengths differ.
+    Cost: the square of the number of arcs.
+    """
+    n = len(forms)
+    if tags is not None and len(tags) != n:
+        raise ValueError("forms and tags must be of one length")
+    for h, m, *_ in arcs:
+        if not (0 <= h <= n and 1 <= m <= n and h != m):
+            raise ValueError(f"an arc from {h} to {m} is not in a sentence of {n} words")
+    words, below_words = [printable(form) for form in forms], [printable(tag) for tag in tags or []]
+    sides = [
+        _Side([a._replace(label=printable(a.label)) for a in arcs if a.is_below == is_below], n)
+        for is_below in (False, True)
+    ]
+    slots = _slots(words, below_words, sides)
+    places = _places(slots, sides)
+    width = round(places[-1] + slots[-1] / 2 + MARGIN) if n else 2 * MARGIN
+    is_mirrored = _runs_from_right(words)
+
+    def across(x: float) -> float:
+        return round(width - x if is_mirrored else x, 1)
+
+    upper = MARGIN + SMALL + STEP * max(sides[0].levels, default=0) + BEND
+    lower = upper + FONT + 10 + (SMALL + 5 if below_words else 0)
+    depth = STEP * max(sides[1].levels, default=0)
+    height = lower + (depth + BEND + SMALL if depth else 0) + MARGIN
+    return Layout(
+        width,
+        height,
+        [Text(across(x), upper + FONT + 4, FONT, t) for x, t in zip(places, words, strict=True)],
+        [
+            Text(across(x), upper + FONT + SMALL + 9, SMALL, t)
+            for x, t in zip(places, below_words, strict=False)
+        ],
+        [line for side, foot in zip(sides, (upper, lower), strict=True)
+         for line in side.lines(places, foot, across)],
+        is_mirrored,
+    )  # fmt: skip
+
+
+def text_width(text: str, size: int) -> float:
+    """Pixels that a text takes at most, about, in a sans-serif face."""
+    return size * sum(map(_character_width, text))
+
+
+def has_known_width(text: str) -> bool:
+    """Whether `text_width` is what the text takes in Helvetica, not a generous guess."""
+    return all(
+        _base(c) in _WIDTH or _is_wide(c) or unicodedata.category(c) in ("Mn", "Me") for c in text
+    )
+
+
+def _character_width(character: str) -> float:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0.0
+    if _is_wide(character):
+        return 1.02
+    known = _WIDTH.get(_base(character))
+    if known is not None:
+        return known + 0.005
+    if "\u0590" <= character <= "\u05ff":
+        return _HEBREW
+    if "\u0600" <= character <= "\u06ff":
+        return _WIDE_ARABIC if _base(character) in "سشصضڛښڜڝڞ" else _ARABIC
+    return _OTHER
+
+
+def _is_wide(character: str) -> bool:
+    return unicodedata.east_asian_width(character) in ("W", "F")
+
+
+def _base(character: str) -> str:
+    """A letter without its accents."""
+    return unicodedata.normalize("NFD", character)[0]
+
+
+class _Side:
+    """The arcs of one side of the words, from the words outwards.
+
+    levels: the height of each arc, from 1. ends: for each word the arcs at it from left to right.
+    """
+
+    def __init__(self, arcs: Sequence[Arc], n: int) -> None:
+        self.arcs = arcs
+        self.levels = self._levels()
+        self.ends = self._ends(n)
+
+    def span(self, k: int) -> tuple[int, int]:
+        """The first and the last word of an arc, from 0; they are the same for the root."""
+        arc = self.arcs[k]
+        ends = sorted((arc.head or arc.modifier, arc.modifier))
+        return ends[0] - 1, ends[1] - 1
+
+    def _levels(self) -> list[int]:
+        """Above all shorter arcs whose span overlaps; from the root, above all over the word."""
+        spans = [self.span(k) for k in range(len(self.arcs))]
+        levels = [0] * len(spans)
+
+        def size(k: int) -> tuple[bool, int, tuple[int, int]]:
+            return self.arcs[k].head == 0, spans[k][1] - spans[k][0], spans[k]
+
+        order = sorted(range(len(spans)), key=size)
+        for place, k in enumerate(order):
+            first, last = spans[k]
+            under = [0]
+            for other in order[:place]:
+                start, end = spans[other]
+                if (start < last and first < end) if first < last else start <= first <= end:
+                    under.append(levels[other])
+            levels[k] = 1 + max(under)
+        return levels
+
+    def _ends(self, n: int) -> list[list[int]]:
+        at: list[list[tuple[float, int]]] = [[] for _ in range(n)]
+        for k, (head, modifier, *_) in enumerate(self.arcs):
+            if head == 0:
+                at[modifier - 1].append((0.0, k))
+            else:
+                at[head - 1].append((1 / (modifier - head), k))
+                at[modifier - 1].append((1 / (head - modifier), k))
+        return [[k for _, k in sorted(ends)] for ends in at]
+
+    def offset(self, word: int, k: int) -> float:
+        """Where an arc ends at a word, from its middle."""
+        ends = self.ends[word]
+        return END * (ends.index(k) - (len(ends) - 1) / 2)
+
+    def lines(self, places, foot, across):  # type: ignore[no-untyped-def]
+        """The arcs with their relations, at the places of the words."""
+        drawn = []
+        for k, arc in enumerate(self.arcs):
+            m = across(places[arc.modifier - 1] + self.offset(arc.modifier - 1, k))
+            h = None
+            if arc.head:
+                h = across(places[arc.head - 1] + self.offset(arc.head - 1, k))
+            top = foot + (STEP if arc.is_below else -STEP) * self.levels[k]
+            middle = m if h is None else round((h + m) / 2, 1)
+            y = top + SMALL + 1 if arc.is_below else top - 4
+            label = Text(middle, y, SMALL, arc.label) if arc.label else None
+            drawn.append(Line(arc, h, m, foot, top, label))
+        return drawn
+
+
+def _slots(words: Sequence[str], tags: Sequence[str], sides: Sequence[_Side]) -> list[float]:
+    """The width of each word with its tag, the ends of its arcs and the relations of roots."""
+    slots = [max(text_width(word, FONT), FONT) for word in words]
+    for w, tag in enumerate(tags):
+        slots[w] = max(slots[w], text_width(tag, SMALL))
+    for side in sides:
+        for w, ends in enumerate(side.ends):
+            slots[w] = max(slots[w], END * len(ends))
+        for k, arc in enumerate(side.arcs):
+            if arc.head == 0:
+                w = arc.modifier - 1
+                room = text_width(arc.label, SMALL) + 2 * abs(side.offset(w, k))
+                slots[w] = max(slots[w], room)
+    return slots
+
+
+def _places(slots: Sequence[float], sides: Sequence[_Side]) -> list[float]:
+    """The middle of each word: far enough from all before it for words and relations."""
+    over: list[list[tuple[int, float]]] = [[] for _ in slots]
+    for side in sides:
+        for k, arc in enumerate(side.arcs):
+            first, last = side.span(k)
+            if first < last:
+                room = text_width(arc.label, SMALL) + 2 * BEND + 4
+                room += side.offset(first, k) - side.offset(last, k)
+                over[last].append((first, room))
+    places: list[float] = []
+    for w, slot in enumerate(slots):
+        before = places[-1] + slots[w - 1] / 2 + GAP if places else MARGIN
+        places.append(max([before + slot / 2, *(places[first] + room for first, room in over[w])]))
+    return places
+
+
+def _runs_from_right(words: Sequence[str]) -> bool:
+    """Whether most letters are of scripts that run from right to left."""
+    kinds = [unicodedata.bidirectional(character) for word in words for character in word]
+    return sum(kind in ("R", "AL") for kind in kinds) > sum(kind == "L" for kind in kinds)

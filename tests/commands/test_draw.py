@@ -1,0 +1,201 @@
+"""`draw`: pictures of sentences, without texts over each other, in Chromium too."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from gpuparse.__main__ import main
+from gpuparse.commands.draw import chosen_sentences, drawn_sentences
+from gpuparse.data.arc_layout import Layout
+from gpuparse.data.conll import read_treebank
+from gpuparse.data.tikz import escaped
+from gpuparse.errors import ConfigError, DataError
+from tests.browser import measured_texts, needs_chromium
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "data"
+PARTS = {
+    "danish": SHARED / "danish-ddt" / "test.conllu",
+    "english": SHARED / "english-ewt" / "en_ewt-ud-test.conllu",
+    "greek": SHARED / "ancient-greek-iliad" / "test.conll",
+}
+SYSTEM = """# sent_id = one
+1	She	_	PRON	_	_	2	nsubj	2:nsubj|4:nsubj:xsubj	HeadProb=0.9900|LabelProb=0.9800
+2	wants	_	VERB	_	_	0	root	0:root	HeadProb=1.0000|LabelProb=1.0000
+3	to	_	PART	_	_	4	mark	4:mark	HeadProb=0.9000|LabelProb=0.9700
+4	see	_	VERB	_	_	2	xcomp	2:xcomp	HeadProb=0.5000|LabelProb=0.6000
+5	cats	_	NOUN	_	_	4	nsubj	4:nsubj	HeadProb=0.7000|LabelProb=0.1000
+6	nearby	_	ADV	_	_	5	advmod	5:advmod	HeadProb=0.4100|LabelProb=0.5000
+
+# sent_id = two
+1	הילדה	_	NOUN	_	_	2	nsubj	2:nsubj	_
+2	קראה	_	VERB	_	_	0	root	0:root	_
+
+# sent_id = three
+1	我	_	PRON	_	_	2	nsubj	2:nsubj	_
+2	喜欢	_	VERB	_	_	0	root	0:root	_
+3	a_b	_	X	_	_	2	obj	2:obj	_
+
+"""
+GOLD = SYSTEM.replace("4	nsubj	4:nsubj\tH", "4	obj	4:obj\tH").replace(
+    "5	advmod	5:advmod", "4	advmod	4:advmod"
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "system.conllu").write_text(SYSTEM, encoding="utf-8")
+    (tmp_path / "gold.conllu").write_text(GOLD, encoding="utf-8")
+    return tmp_path / "system.conllu", tmp_path / "gold.conllu"
+
+
+def test_differences_have_classes_and_probabilities_shades(files, tmp_path):
+    system, gold = files
+    out = tmp_path / "x.svg"
+    words = ["draw", str(system), "--against", str(gold), "--sentences", "1", "--output", str(out)]
+    assert main(words) == 0
+    root = ElementTree.fromstring(out.read_text(encoding="utf-8"))
+    svg = "{http://www.w3.org/2000/svg}"
+    found = {
+        (group.get("class"), group.find(f"{svg}text").text)
+        for group in root.iter(f"{svg}g")
+        if group.get("class")
+    }
+    assert found == {
+        ("wrong-label", "nsubj ≠ obj"), ("wrong-head", "advmod"), ("missing", "advmod")
+    }  # fmt: skip
+    paths = [path for path in root.iter(f"{svg}path") if path.get("stroke")]
+    assert len(paths) == 8  # six heads, one more of DEPS, one that is missing
+    opacities = {float(path.get("stroke-opacity", 1)) for path in paths}
+    assert len(opacities) > 5
+    notes = [title.text for title in root.iter(f"{svg}title")]
+    assert "HeadProb 0.5000, LabelProb 0.6000" in notes
+    with pytest.raises(ConfigError, match="--force"):
+        main(words)
+    assert main([*words, "--force"]) == 0
+
+
+def test_a_page_has_all_sentences_and_needs_no_network(files, capsysbinary):
+    system, gold = files
+    assert main(["draw", str(system), "--against", str(gold)]) == 0
+    page = capsysbinary.readouterr().out.decode()
+    assert re.findall(r'<h2 id="s(\d)">', page) == ["1", "2", "3"]
+    assert page.count("<svg") == 3
+    assert page.count('dir="rtl"') == 1
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+    assert "prefers-color-scheme: dark" in page
+    assert main(["draw", str(system), "--format", "svg"]) == 0
+    ElementTree.fromstring(capsysbinary.readouterr().out)
+    assert (
+        main(["draw", str(system), "--graphs", "heads", "--sentences", "1", "--tags", "none"]) == 0
+    )
+    page = capsysbinary.readouterr().out.decode()
+    assert "xsubj" not in page
+    assert "PRON" not in page
+
+
+def test_tikz_has_pictures_with_balanced_braces(files, tmp_path):
+    system, gold = files
+    out = tmp_path / "x.tex"
+    assert main(["draw", str(system), "--against", str(gold), "--output", str(out)]) == 0
+    text = out.read_text(encoding="utf-8")
+    assert text.count(r"\begin{tikzpicture}") == text.count(r"\end{tikzpicture}") == 3
+    assert r"{a\_b}" in text
+    assert r"\definecolor{gpuparsewronghead}{HTML}" in text
+    assert "gpuparse missing" in text
+    for line in text.splitlines():
+        if line.startswith((r"\node", r"\draw")):
+            assert line.endswith(";")
+            bare = re.sub(r"\\[{}\\]", "", line)
+            assert bare.count("{") == bare.count("}")
+    assert escaped(r"50% & $x_1^2 {~#\<|>") == (
+        r"50\% \& \$x\_1\textasciicircum{}2 \{\textasciitilde{}\#\textbackslash{}\textless{}"
+        r"\textbar{}\textgreater{}"
+    )
+
+
+def test_lists_of_sentences():
+    assert chosen_sentences(None, 3, "f") == [0, 1, 2]
+    assert chosen_sentences("3,1-2", 3, "f") == [2, 0, 1]
+    assert chosen_sentences("2-", 3, "f") == [1, 2]
+    for text in ("0", "4", "2-1", "2-4", "x", "", "1,,2", "-2"):
+        with pytest.raises(ConfigError, match=r"--sentences"):
+            chosen_sentences(text, 3, "f")
+
+
+def test_what_cannot_be_drawn_is_refused(files, tmp_path, capsysbinary):
+    system, gold = files
+    with pytest.raises(ConfigError, match="suffix"):
+        main(["draw", str(system), "--output", str(tmp_path / "x.png")])
+    with pytest.raises(ConfigError, match="standard input"):
+        main(["draw", "-", "--against", "-"])
+    gold.write_text(GOLD.replace("wants", "needs"), encoding="utf-8")
+    with pytest.raises(DataError, match="needs"):
+        main(["draw", str(system), "--against", str(gold)])
+    system.write_text(
+        SYSTEM.replace("2	nsubj	2:nsubj|", "9	nsubj	2:nsubj|"), encoding="utf-8"
+    )
+    with pytest.raises(DataError, match=r":2: .*head of word 1 is '9'.*0 to 6"):
+        main(["draw", str(system)])
+    system.write_text(SYSTEM.replace("|4:nsubj:xsubj", "|99:x"), encoding="utf-8")
+    with pytest.raises(DataError, match="99:x"):
+        main(["draw", str(system), "--graphs", "deps"])
+    assert main(["draw", str(system)]) == 0
+
+
+def overlaps(layout: Layout) -> list[tuple[str, str]]:
+    """Pairs of texts that lie over each other, and texts outside of the picture."""
+    boxes = sorted(
+        (t.x - t.width / 2, t.y - 0.8 * t.size, t.x + t.width / 2, t.y + 0.22 * t.size, t.text)
+        for t in layout.texts
+    )
+    found = [
+        (box[4], "outside") for box in boxes
+        if box[0] < 0 or box[1] < 0 or box[2] > layout.width or box[3] > layout.height
+    ]  # fmt: skip
+    for k, one in enumerate(boxes):
+        for two in boxes[k + 1 :]:
+            if two[0] >= one[2]:
+                break
+            if one[1] < two[3] and two[1] < one[3]:
+                found.append((one[4], two[4]))
+    return found
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_no_texts_of_real_treebanks_lie_over_each_other(name):
+    if not PARTS[name].exists():
+        pytest.skip("the treebank is not beside the repository")
+    treebank = read_treebank(str(PARTS[name]))
+    with_graphs = name == "english"
+    n_below = 0
+    drawn = drawn_sentences(treebank, None, range(len(treebank)), with_graphs=with_graphs, tags=3)
+    for picture in drawn:
+        assert overlaps(picture.layout) == [], picture.name
+        n_below += sum(line.arc.is_below for line in picture.layout.lines)
+    assert (n_below > 0) == with_graphs
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", ["here", *PARTS])
+def test_no_texts_lie_over_each_other_in_a_browser(files, name, tmp_path):
+    source, numbers = (files[0], "1-3") if name == "here" else (PARTS[name], "1-40,200-210")
+    if not source.exists():
+        pytest.skip("the treebank is not beside the repository")
+    page = tmp_path / "page.html"
+    assert main(["draw", str(source), "--sentences", numbers, "--output", str(page)]) == 0
+    pictures = measured_texts(page)
+    assert len(pictures) == (3 if name == "here" else 51)
+    for picture in pictures:
+        boxes = sorted(picture["texts"])
+        assert boxes
+        for left, top, right, bottom, text in boxes:
+            assert left >= 0, text
+            assert top >= 0, text
+            assert right <= picture["width"], text
+            assert bottom <= picture["height"], text
+        for k, one in enumerate(boxes):
+            for two in boxes[k + 1 :]:
+                is_apart = one[2] <= two[0] or one[3] <= two[1] or two[3] <= one[1]
+                assert is_apart, (one, two)
