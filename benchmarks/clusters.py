@@ -177,11 +177,14 @@ def _by_ray(folder: Path, model: str, marks: str, options: argparse.Namespace) -
     import ray
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # that of one process
     os.environ["PYTHONPATH"] = os.getcwd()
     ray.init(
         num_cpus=options.workers + 1, include_dashboard=False, log_to_driver=False,
         logging_level="error", object_store_memory=500 << 20,
     )  # fmt: skip
+    context = ray.data.DataContext.get_current()
+    context.target_max_block_size = 8 << 20  # all actors have work from the beginning
     parsed = ray.data.read_parquet(str(folder / "input"), num_cpus=0.2).map_batches(
         _TimedOfRay, fn_constructor_kwargs={"model": model, "marks": marks}, batch_size=_BATCH,
         batch_format="pyarrow", compute=ray.data.ActorPoolStrategy(size=options.workers),

@@ -15,7 +15,9 @@ def parse_parquet(
     model: str, source: str, target: str, *, actors: int, threads: int, gpus: float = 0
 ) -> None:
     """Parse with some actors, each of which loads the model once and has some threads."""
-    ray.data.DataContext.get_current().execution_options.preserve_order = True
+    context = ray.data.DataContext.get_current()
+    context.execution_options.preserve_order = True
+    context.target_max_block_size = 8 << 20  # small blocks keep all actors busy
     dataset = ray.data.read_parquet(source, num_cpus=0.2)  # reading and writing take little
     parsed = dataset.map_batches(
         RayParser,
