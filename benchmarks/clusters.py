@@ -177,7 +177,7 @@ def _by_ray(folder: Path, model: str, marks: str, options: argparse.Namespace) -
     import ray
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ["RAY_worker_niceness"] = "0"  # that of one process
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (that of one process)
     os.environ["PYTHONPATH"] = os.getcwd()
     ray.init(
         num_cpus=options.workers + 1, include_dashboard=False, log_to_driver=False,
