@@ -13,11 +13,11 @@ _LEMMA, _COARSE, _FINE, _FEATS = 2, 3, 4, 5
 _NAMES = {_LEMMA: "LEMMA", _COARSE: "UPOS", _FINE: "XPOS", _FEATS: "FEATS"}
 _LOSSES = {
     _LEMMA: "without lemmas little is lost",
-    _FEATS: "without FEATS little is lost in languages with little inflection, a point of UAS or"
-    " more in others",
+    _FEATS: "without FEATS little is lost in languages with little inflection, a point of the"
+    " scores or more in others",
 }
 _NO_TAGS = (
-    "without parts of speech expect UAS and LAS to be about ten points lower; tag the treebank, and"
+    "without parts of speech expect scores to be about ten points lower; tag the treebank, and"
     " what is to be parsed, by the same tagger"
 )
 
@@ -56,8 +56,8 @@ def expectations(
             yield "train: no template is left to learn from: choose other `features`"
     if len(treebank) < FEW_SENTENCES:
         few = (
-            f"train: {len(treebank):,} sentences are few: with 50, expect a UAS 10 to 20 points"
-            " below that of some thousand"
+            f"train: {len(treebank):,} sentences are few: with 50, expect scores 10 to 20 points"
+            " below those of some thousand"
         )
         if arcs.word_vectors and not arcs.arc:
             few += ", and word vectors alone are then worse than templates"
