@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from gpuparse.api.results import Parsed, ParsedSentence
+from gpuparse.api.results import Parsed, ParsedSentence, Reasons
 from gpuparse.commands.console import silent
 from gpuparse.commands.parse import is_native_on, parsing_difference
 from gpuparse.commands.parse_job import GPU_CHUNK, Job, missing_columns
@@ -230,6 +230,46 @@ class SentenceParser:
             return self._stream_table(job, source)
         rows = table_rows(source)
         return self._stream_sentences(job, _iterable(source) if rows is None else rows, keep_heads)
+
+    def explain(
+        self, sentence: Any, word: int, *, instead: int | None = None, guide: str | None = None
+    ) -> Reasons:
+        """Say why a word has its head and not another, template by template.
+
+        Args:
+            sentence: one sentence, as `parse` takes it in a list, or CoNLL-U text.
+            word: counted from 1.
+            instead: the other head, 0 for the root; None: that of the best tree in which the word
+                has another head.
+            guide: of models with guide features: `misc:KEY`.
+        Returns: the reasons; their weights add up to the scores of both trees exactly.
+        Raises: as `parse`; ConfigError: no such word or head, or a parser of graphs. NoTreeError:
+            no tree has the other head. ResourceError: the sentence is too long.
+        Cost: two searches, or one for each possible head; torch is imported.
+
+        >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
+        >>> reasons = parser.explain(she, 1)
+        >>> reasons.head, reasons.other_head
+        (2, 0)
+        >>> tree = reasons.to_dict()["tree"]
+        >>> sum(line["difference"] for line in tree["lines"]) == tree["difference"]
+        True
+        """
+        from gpuparse.explaining import explain  # imports torch
+
+        if isinstance(sentence, (str, bytes)):
+            treebank = treebank_from_bytes(_as_text(sentence), _TEXT)
+        else:
+            read = read_sentences([sentence], keep_heads=False)
+            text = as_conllu(read, self._tag_field(read), 0)
+            treebank = treebank_from_bytes(text, _SENTENCES)
+        if len(treebank) != 1:
+            raise DataError(f"explain() takes one sentence with words, and not {len(treebank)}")
+        self._check_columns(treebank)
+        if guide is not None and not guide.startswith("misc:"):
+            raise ConfigError(f"guide: expected misc:KEY, not {guide!r}")
+        guides = None if guide is None else Guides(guide).of(treebank)
+        return Reasons(explain(self._model, treebank, 1, word, instead=instead, guides=guides))
 
     def _stream_file(self, job: Job, path: str | os.PathLike[str]) -> Iterator[ParsedSentence]:
         name = os.fspath(path)

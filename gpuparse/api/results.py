@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+    from gpuparse.explaining import Explanation  # imports torch
+
 SHOWN = 10  # sentences that a notebook or `str` shows
 _READ = {"form": 1, "lemma": 2, "upos": 3, "xpos": 4, "feats": 5}  # columns of tables, of the input
 
@@ -324,3 +326,42 @@ class ParsedSentence:
     def _row(self) -> int:
         """The number of the sentence among those that have words; -1 for one without."""
         return self._parsed._rows[self._index]
+
+
+class Reasons:
+    """Why a word has its head, as `SentenceParser.explain` returns it; `str` gives the tables.
+
+    explanation: both trees, both scores and all rows.
+    """
+
+    def __init__(self, explanation: Explanation) -> None:
+        self.explanation = explanation
+
+    @property
+    def head(self) -> int:
+        """The head of the word; 0 is the root."""
+        return self.explanation.head
+
+    @property
+    def other_head(self) -> int:
+        """The head that it is compared with."""
+        return self.explanation.other_head
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data, as `gpuparse explain --json` writes it."""
+        from gpuparse.commands.explain import as_dict
+
+        return as_dict(self.explanation)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        from gpuparse.commands.explain import as_text
+
+        return as_text(self.explanation)
+
+    def _repr_html_(self) -> str:
+        from gpuparse.commands.explain import as_fragment
+
+        return as_fragment(self.explanation)

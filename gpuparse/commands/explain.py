@@ -179,34 +179,40 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-_STYLE = """
+_PAGE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem auto; padding: 0 1rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: 1rem 0; }
-th, td { text-align: left; padding: .2rem .8rem; border-bottom: 1px solid #8886; }
-td:first-child { font-variant-numeric: tabular-nums; white-space: nowrap; }
-.plus td:first-child { color: light-dark(#05631c, #7ddb90); }
-.minus td:first-child { color: light-dark(#a3200d, #ff9e8c); }
+h1, p { overflow-wrap: anywhere; }
+"""
+_STYLE = """
+.explained .wide { overflow-x: auto; }
+.explained table { border-collapse: collapse; margin: 1rem 0; }
+.explained :is(th, td) { text-align: left; padding: .2rem .8rem; border-bottom: 1px solid #8886; }
+.explained td:first-child { font-variant-numeric: tabular-nums; white-space: nowrap; }
+.explained .plus td:first-child { color: light-dark(#05631c, #7ddb90); }
+.explained .minus td:first-child { color: light-dark(#a3200d, #ff9e8c); }
 """
 
 
 def as_html(found: "Explanation", *, show_all: bool = False) -> str:
     """The explanation as a page that needs no other file, for light and dark screens."""
-    title = f"The head of {_named(found, found.word)}"
-    body = [f"<h1>{html.escape(printable(title))}</h1>"]
-    body += [f"<p>{html.escape(printable(line))}</p>" for line in _introduction(found) if line]
+    title = html.escape(printable(f"The head of {_named(found, found.word)}"))
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{_PAGE}</style></head>\n<body>\n<h1>{title}</h1>\n"
+        f"{as_fragment(found, show_all=show_all)}\n</body></html>\n"
+    )
+
+
+def as_fragment(found: "Explanation", *, show_all: bool = False) -> str:
+    """The explanation as an element of a page or notebook, with its style."""
+    body = [f"<p>{html.escape(printable(line))}</p>" for line in _introduction(found) if line]
     for heading, choice in _choices(found):
         body.append(f"<h2>{html.escape(heading)}</h2>")
         body.append(_html_table(_summary(choice), has_signs=False))
         body.append(_html_table(_rows(choice, found, show_all=show_all), has_signs=True))
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(printable(title))}</title><style>{_STYLE}</style></head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body></html>\n"
-    )
+    return f'<div class="explained"><style>{_STYLE}</style>\n' + "\n".join(body) + "</div>"
 
 
 def _html_table(rows: Sequence[Sequence[str]], *, has_signs: bool) -> str:
@@ -217,4 +223,4 @@ def _html_table(rows: Sequence[Sequence[str]], *, has_signs: bool) -> str:
             sign = ' class="plus"' if row[0].startswith("+") else ' class="minus"'
         cells = "".join(f"<{tag}>{html.escape(printable(cell))}</{tag}>" for cell in row)
         lines.append(f"<tr{sign}>{cells}</tr>")
-    return '<div class="wide"><table>\n' + "\n".join(lines) + "\n</table></div>"
+    return '<div class="wide" tabindex="0"><table>\n' + "\n".join(lines) + "\n</table></div>"
