@@ -193,7 +193,7 @@ def drawn_sentences(
         if gold:
             _check_heads(gold, start, stop)
         drawn = _shaded(given(start, stop), [shade[start:stop] for shade in shades])
-        arcs = _compared(drawn, right(start, stop)) if right else drawn
+        arcs = compared(drawn, right(start, stop)) if right else drawn
         words = range(start, stop)
         below = [treebank.column(w, tags) for w in words] if tags is not None else None
         if below is not None and all(tag == "_" for tag in below):
@@ -254,7 +254,7 @@ def _shaded(arcs: list[Arc], probabilities: Sequence[np.ndarray]) -> list[Arc]:
     return shaded
 
 
-def _compared(drawn: Sequence[Arc], gold: Sequence[Arc]) -> list[Arc]:
+def compared(drawn: Sequence[Arc], gold: Sequence[Arc]) -> list[Arc]:
     """Arcs with the kinds of their errors, and the gold arcs that are missing."""
     right = {(arc.head, arc.modifier): arc for arc in gold}
     compared = []
@@ -270,14 +270,14 @@ def _compared(drawn: Sequence[Arc], gold: Sequence[Arc]) -> list[Arc]:
 
 _COLOURS = "".join(f".{kind} {{ color: {light}; }}\n" for kind, (_, light, _) in KINDS.items())
 _DARK = "".join(f".{kind} {{ color: {dark}; }}\n" for kind, (_, _, dark) in KINDS.items())
-_LINES = f""".{MISSING} path[stroke] {{ stroke-dasharray: 5 3; }}
+LINES = f""".{MISSING} path[stroke] {{ stroke-dasharray: 5 3; }}
 .{WRONG_HEAD} path[stroke] {{ stroke-width: 2; }}
 svg text {{ paint-order: stroke; stroke: var(--paper); stroke-width: 3px;
   stroke-linejoin: round; }}
 """
 _PAPER = ("--paper: #fff; color: #1b1b1b;", "--paper: #17181a; color: #e6e6e6;")
 _DRAWING_STYLE = (
-    f"svg {{ {_PAPER[0]} background: var(--paper); }}\n{_COLOURS}{_LINES}"
+    f"svg {{ {_PAPER[0]} background: var(--paper); }}\n{_COLOURS}{LINES}"
     f"@media (prefers-color-scheme: dark) {{ svg {{ {_PAPER[1]} }}\n{_DARK}}}\n"
 )
 _PAGE_STYLE = f"""
@@ -289,7 +289,7 @@ h2 {{ font-size: 1rem; margin: 2rem 0 .3rem; overflow-wrap: anywhere; }}
 .wide {{ overflow-x: auto; }}
 svg {{ display: block; }}
 .legend span {{ margin-right: 1.2rem; display: inline-block; }}
-{_COLOURS}{_LINES}@media (prefers-color-scheme: dark) {{ body {{ {_PAPER[1]} }}
+{_COLOURS}{LINES}@media (prefers-color-scheme: dark) {{ body {{ {_PAPER[1]} }}
 {_DARK}}}
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # no script, no request

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from gpuparse.commands.compare import TESTED
+from gpuparse.commands.draw import KINDS, LINES, compared
 from gpuparse.commands.evaluate import ARC_SETS, GRAPH_ARC_SETS, GRAPH_SHARES, SHARES
 from gpuparse.commands.line_charts import Axis, Line, line_chart
+from gpuparse.data.arc_layout import Arc
 from gpuparse.data.draw import printable
-from gpuparse.data.svg import svg_tree
-from gpuparse.data.treebank import Treebank
+from gpuparse.data.svg import svg_graph
+from gpuparse.data.treebank import Sentence, Treebank
 from gpuparse.evaluation.errors import Errors, Group
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores
@@ -61,9 +63,9 @@ _STYLE = """
 :root { color-scheme: light dark; --line-0: light-dark(#1663b0, #74b3f2);
   --line-1: light-dark(#b5460f, #f2a06b); --line-2: light-dark(#1d7a46, #7cd39c);
   --rule: light-dark(#d9d9d9, #444); --soft: light-dark(#dbe8f6, #23415f);
-  --wrong: light-dark(#b3261e, #ff9a90); }
+  --wrong: light-dark(#b3261e, #ff9a90); --paper: light-dark(#fff, #17181a); }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 1.5rem auto;
-  padding: 0 1rem; background: light-dark(#fff, #17181a); color: light-dark(#1b1b1b, #e6e6e6);
+  padding: 0 1rem; background: var(--paper); color: light-dark(#1b1b1b, #e6e6e6);
   overflow-wrap: break-word; }
 h1 { line-height: 1.2; font-size: 1.7rem; overflow-wrap: anywhere; }
 h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--rule); line-height: 1.3; }
@@ -102,6 +104,10 @@ figure > svg { max-width: 100%; height: auto; }
 article { margin: 1.5rem 0 2.5rem; }
 summary { cursor: pointer; }
 """
+_COLOURS = "".join(
+    f".{kind} {{ color: light-dark({light}, {dark}); }}\n"
+    for kind, (_, light, dark) in KINDS.items()
+)
 
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # no script, no request
@@ -123,7 +129,7 @@ def page(report: Report) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        f"<title>{escape(title)}</title><style>{_STYLE}{_COLOURS}{LINES}</style></head>\n<body>\n"
         f"<h1>{escape(title)}</h1>\n<nav>{links}</nav>\n{body}</body></html>\n"
     )
 
@@ -618,7 +624,11 @@ def _sentences(report: Report) -> str:
         intro = "The sentences in which the numbers of wrong words differ most."
     order = np.argsort(-weight, kind="stable")[: report.sentences]
     drawn = [_sentence(report, int(s)) for s in order if weight[s]]
-    return f'<p class="note">{intro}</p>\n{"".join(drawn)}' if drawn else ""
+    keys = "".join(
+        f'<span class="{kind}">{escape(meaning)}</span> ' for kind, (meaning, *_) in KINDS.items()
+    )
+    legend = f'<p class="legend">{keys}</p>\n'
+    return f'<p class="note">{intro}</p>\n{legend}{"".join(drawn)}' if drawn else ""
 
 
 def _errors_of(system: System) -> np.ndarray:
@@ -639,24 +649,24 @@ def _sentence(report: Report, s: int) -> str:
             f"{letter.strip()}{': ' if letter else ''}{heads} of {len(gold)} heads{also} wrong"
         )
     labelled = all(system.labelled for system in report.systems)
-    figures = [_drawn("Gold", gold.forms, gold.heads, gold.labels if labelled else None)]
+    own = _arcs(gold, labelled=labelled)
+    figures = []
     for system, letter in zip(report.systems, _letters(report.systems), strict=True):
-        parsed = system.parsed[s]
-        title = letter.strip() or "System"
-        figures.append(
-            _drawn(title, parsed.forms, parsed.heads, parsed.labels if labelled else None)
-        )
+        arcs = compared(_arcs(system.parsed[s], labelled=labelled), own)
+        title = f"<figcaption>{letter.strip()}</figcaption>" if letter else ""
+        figures.append(f'{title}<div class="wide">{svg_graph(gold.forms, arcs)}</div>\n')
     return (
         f"<article><h3>{escape(printable(name))}</h3>\n<p>{escape('; '.join(said))}.</p>\n"
         f"{''.join(figures)}{_wrong_words(report, s, labelled=labelled)}</article>\n"
     )
 
 
-def _drawn(
-    title: str, forms: Sequence[str], heads: Sequence[int], labels: Sequence[str] | None
-) -> str:
-    drawing = svg_tree(forms, heads, labels)
-    return f'<figcaption>{escape(title)}</figcaption><div class="wide">{drawing}</div>\n'
+def _arcs(sentence: Sentence, *, labelled: bool) -> list[Arc]:
+    """The arcs of a tree, all above the words."""
+    labels = sentence.labels if labelled else [""] * len(sentence)
+    return [
+        Arc(h, m, label) for m, (h, label) in enumerate(zip(sentence.heads, labels, strict=True), 1)
+    ]
 
 
 def _wrong_words(report: Report, s: int, *, labelled: bool) -> str:
@@ -677,5 +687,5 @@ def _wrong_words(report: Report, s: int, *, labelled: bool) -> str:
             cells = [Cell(arc(*each), "text" if each == right else "text wrong") for each in found]
             rows.append([f"{form} ({w + 1})", Cell(arc(*right), "text"), *cells])
     titles = [letter.strip() or "system" for letter in _letters(report.systems)]
-    table = _table(["word", "gold", *titles], rows, folds=False)
+    table = _table(["word", "gold", *titles], rows, "facts", folds=False)
     return f"<details open><summary>The wrong words</summary>{table}</details>\n"

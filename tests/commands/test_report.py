@@ -252,7 +252,7 @@ def test_a_browser_shows_it_on_narrow_and_wide_screens(trained, other, here, dar
         assert measured["out"] == []
         assert measured["requests"] == []
         assert measured["tables"] > 10
-        assert measured["pictures"] == 2 + 2 + 4 * 3
+        assert measured["pictures"] == 2 + 2 + 4 * 2
         assert (measured["background"] == "rgb(255, 255, 255)") is not dark
 
 
