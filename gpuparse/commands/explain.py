@@ -191,6 +191,9 @@ _STYLE = """
 .explained td:first-child { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .explained .plus td:first-child { color: light-dark(#05631c, #7ddb90); }
 .explained .minus td:first-child { color: light-dark(#a3200d, #ff9e8c); }
+@media (max-width: 40rem) {
+  .explained :is(th, td) { padding: .2rem .4rem; white-space: nowrap; }
+}
 """
 
 
