@@ -24,11 +24,14 @@ _TOP = ("decoder", "min_gain", "seed", "device", "pruning")
 
 
 def model_files(folder: Path) -> dict[str, bytes]:
-    """The files of a model's folder by path, without those that have the times of its training."""
+    """The files of a model's folder by path, without the times of its training and a lock.
+
+    A training that is killed after the model is written leaves its lock file, which locks nothing.
+    """
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in (METRICS, SCORES)
+        if path.is_file() and path.name not in (METRICS, SCORES, ".lock")
     }
 
 
