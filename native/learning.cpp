@@ -29,6 +29,31 @@ static bool fit_trees(const Sentences& sentences, const Scorer& scorer, const Go
     return are_between(-1, trees.gold_labels, scorer.joint->width);
 }
 
+// Whether what is compared with gold lies in its sentences: the completed trees, which may lack what gold
+// lacks until they are completed, and found trees that were predicted before.
+static bool fit_compared(const Sentences& sentences, const Scorer& scorer, const GoldTrees& trees,
+                         bool is_predicted) {
+    const int64_t width = scorer.joint ? scorer.joint->width : 0;
+    for (int64_t b = 0; b < sentences.starts.n0; ++b) {
+        const int64_t start = sentences.starts.data[b], n = sentences.lengths.data[b];
+        for (int64_t token = start + 1; token <= start + n; ++token) {
+            const bool may_lack = trees.is_partial && !is_predicted;
+            const auto lowest = [&](const i64_1& gold) { return may_lack && gold.data[token] < 0 ? -1 : 0; };
+            if (!is_between(lowest(trees.gold), trees.target.data[token], n + 1)) return false;
+            if (width && !is_between(lowest(trees.gold_labels), trees.target_labels.data[token], width))
+                return false;
+        }
+        for (int64_t j = 0; is_predicted && n && j < trees.found.n0; ++j) {
+            const int64_t* found = trees.found.data + j * trees.found.n1 + start;
+            if (found[1] < 0) continue;
+            if (!are_heads(found, n, false)) return false;
+            for (int64_t m = 1; width && m <= n; ++m)
+                if (!is_between(0, trees.found_labels.data[j * trees.found.n1 + start + m], width)) return false;
+        }
+    }
+    return true;
+}
+
 static int64_t check_learner(const Learner& learner) {
     const Sentences& sentences = learner.sentences;
     if (learner.scorer.weights.dtype != DT_F32) return BAD_TYPE;
@@ -75,6 +100,7 @@ GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
     const bool needs_trees = rule->rule == MIRA_FACTORED || rule->rule == CONDITIONAL;
     if (!fit_tables(*tables, *scorer) || wrong.n0 != 1 || (needs_trees && !trees)) return BAD_SHAPE;
     if (rule->rule == CONDITIONAL && !has_sums(search->decoder)) return BAD_SHAPE;
+    if (trees && !fit_compared(*sentences, *scorer, *trees, is_predicted)) return BAD_SHAPE;
     // Factored constraints are counted one by one.
     const int64_t counts = rule->rule == MIRA_FACTORED ? 1 : learner.found_structures();
     if (!learner.difference.start(counts)) return NO_MEMORY;
