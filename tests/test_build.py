@@ -114,13 +114,16 @@ def test_the_hook_asks_for_zig_only_without_a_compiler(monkeypatch):
     assert hook.dependencies() == []
 
 
-def test_a_wheel_contains_the_configs_and_an_editable_install_does_not(monkeypatch):
+def test_a_wheel_contains_configs_and_pages_and_an_editable_install_does_not(monkeypatch):
     monkeypatch.setenv("GPUPARSE_WITHOUT_NATIVE", "1")
     hook = hook_of(monkeypatch).NativeBuildHook()
     made = {"standard": {"force_include": {}}, "editable": {"force_include": {}}}
     for version, build_data in made.items():
         hook.initialize(version, build_data)
-    assert made["standard"]["force_include"] == {str(ROOT / "configs"): "gpuparse/configs"}
+    pages = {str(page): f"gpuparse/docs/{page.name}" for page in ROOT.glob("docs/*.md")}
+    assert len(pages) > 20
+    configs = {str(ROOT / "configs"): "gpuparse/configs"}
+    assert made["standard"]["force_include"] == configs | pages
     assert made["editable"]["force_include"] == {}
 
 

@@ -420,6 +420,7 @@ def test_models_without_dev_warn_until_calibrated(trained, model, call, tmp_path
 
 def test_a_model_without_relations(call, trained, tmp_path):
     words = ["labels.kind=none", "learning.epochs=1", "data.dev=null", "data.test=null"]
+    words.append("calibration=none")
     done = program("train.py", trained.config, f"output={tmp_path}/model", *words)
     assert done.returncode == 0, done.stderr
     assert facts_of(tmp_path / "model")[0]["calibrated"] is False
