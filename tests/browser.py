@@ -88,7 +88,8 @@ addEventListener("load", () => {
     width: svg.width.baseVal.value, height: svg.height.baseVal.value,
     texts: [...svg.querySelectorAll("text")].map(text => {
       const box = text.getBBox();
-      return [box.x, box.y, box.x + box.width, box.y + box.height, text.textContent];
+      return [box.x, box.y, box.x + box.width, box.y + box.height, text.textContent,
+        text.getComputedTextLength()];
     })}));
   const note = document.createElement("pre");
   note.textContent = JSON.stringify(found);
@@ -98,7 +99,7 @@ addEventListener("load", () => {
 
 
 def measured_texts(page: Path) -> list[dict[str, Any]]:
-    """Of each picture of a page its width, height and texts: left, top, right, bottom, text."""
+    """Of each picture of a page its width, height and texts: box, text and exact width."""
     with tempfile.TemporaryDirectory() as folder:
         text = page.read_text(encoding="utf-8").replace("</head>", _TEXTS + "</head>", 1)
         copy = Path(folder) / "page.html"

@@ -16,7 +16,7 @@ from gpuparse.data.arc_layout import MARGIN, SMALL, Arc, Layout, lay_out
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.draw import printable
 from gpuparse.data.graphs import check_graphs, missing_graphs, read_graphs
-from gpuparse.data.svg import svg_of_layout
+from gpuparse.data.svg import FACES, svg_of_layout
 from gpuparse.data.tikz import escaped, tikz_of_layout
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.errors import ConfigError, DataError
@@ -272,8 +272,6 @@ _COLOURS = "".join(f".{kind} {{ color: {light}; }}\n" for kind, (_, light, _) in
 _DARK = "".join(f".{kind} {{ color: {dark}; }}\n" for kind, (_, _, dark) in KINDS.items())
 LINES = f""".{MISSING} path[stroke] {{ stroke-dasharray: 5 3; }}
 .{WRONG_HEAD} path[stroke] {{ stroke-width: 2; }}
-svg text {{ paint-order: stroke; stroke: var(--paper); stroke-width: 3px;
-  stroke-linejoin: round; }}
 """
 _PAPER = ("--paper: #fff; color: #1b1b1b;", "--paper: #17181a; color: #e6e6e6;")
 _DRAWING_STYLE = (
@@ -337,7 +335,7 @@ def _svg(pictures: Iterable[Picture], source: str) -> Iterator[str]:
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
         f' viewBox="0 0 {width} {height}" fill="currentColor"'
-        f' font-family="Helvetica, Arial, sans-serif">{style}'
+        f' font-family="{FACES}">{style}'
         f"<title>{escape(printable(source))}</title>\n"
     )
     top = 0

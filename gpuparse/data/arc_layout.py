@@ -3,7 +3,8 @@
 Words are in a row, arcs with their relations above and below it. Arcs of one side whose spans
 overlap have different heights, and words are as far apart as the relations of their arcs need. At a
 word, the ends of arcs to the left are left of those to the right, the longest nearest to the
-middle, so that the arcs of a projective tree do not cross.
+middle, so that the arcs of a projective tree do not cross. Where arcs cross, the relation of the
+lower one stands between two of the lines, so that no line passes through it.
 """
 
 # ruff: noqa: RUF001
@@ -11,6 +12,8 @@ middle, so that the arcs of a projective tree do not cross.
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import copysign
 from typing import NamedTuple
 
 from gpuparse.data.draw import printable
@@ -20,17 +23,21 @@ STEP = 22  # between the heights of arcs
 END = 8  # between the ends of arcs at a word
 BEND = 6  # radius of the corners of arcs
 GAP, MARGIN = 16, 8
+CLEAR = BEND + 2  # between a relation and the upright lines beside it
 # Widths of characters, in hundredths of the size: of Helvetica, and so of Arial and Liberation
 # Sans; what is not in its Latin part is that of Liberation Sans.
 _WIDTHS = {
-    19: "'", 23: "ijlł‘’‚ιіј", 26: "|", 28: " !,./:;I[\\]ftı·", 34: "()-`r{}¡“”„°", 36: '"г•',
-    40: "*ʼ᾽᾿τґ", 45: "ζкεξ", 48: "^зтς", 50: "JckszvxyγκλνсухѕЈҐэєв", 55: "χчьГпяΓυџ≠",
+    19: "'", 23: "ijlł‘’‚ιіј", 26: "|", 28: " !,./:;I[\\]ftı·ìíîïĩīĭї", 34: "()-`r{}¡“”„ľ",
+    36: '"г•', 38: "ť", 40: "*ʼ°τґ", 45: "ζкεξ", 48: "^зтς", 50: "᾽᾿JckszvxyγκλνсухѕЈҐ", 53: "эєв",
+    55: "χчьГпяΓυџ≠",
     56: "#$0123456789?L_abdeghnopquđðþŋ«»§£€–ηθοаеийорћŁ", 59: "+<=>~αβμκдлρбц",
-    62: "FTZßø¿ΖΤТЗΣσъ", 67: "&ABEKPSVXYÞΑΒΔΕΚΛΡΥΧАВЕРХЧЅУΞφБЛЬКД", 69: "πм",
-    72: "CDHNRUwĐÐŊΗΝΠИНПСЭЯыЄЏψ", 76: "©®ЦΩюФ", 79: "GOQØΘΟωОЪ", 83: "MmΜМΦшњфщ", 85: "ΨЋ",
+    62: "FTZßø¿ΖΤТЗΣσъď", 67: "&ABEKPSVXYÞΑΒΔΕΚΛΡΥΧАВЕРХЧЅУΞφБЛЬКД", 69: "πм",
+    72: "CDHNRUwĐÐŊΗΝΠИНПСЭЯыЄЏψ", 76: "©®ЦΩюФ", 79: "GOQØΘΟωОЪΈ", 83: "MmΜМΦшњфщΉ", 85: "ΨЋΎ",
     92: "%æЫљЖШ", 95: "WœЩ", 102: "ÆŒ—…→ЮЊ@", 106: "Љ",
 }  # fmt: skip
 _WIDTH = {character: width / 100 for width, group in _WIDTHS.items() for character in group}
+# What letters of other faces are wider at most, in DejaVu Sans; Greek capitals have accents beside.
+_WIDER, _BESIDE = 0.15, 0.37
 # Of scripts without such a table, rather too wide than too narrow.
 _HEBREW, _ARABIC, _WIDE_ARABIC, _OTHER = 0.75, 0.75, 1.3, 1.15
 
@@ -117,6 +124,8 @@ def lay_out(forms: Sequence[str], arcs: Sequence[Arc], tags: Sequence[str] | Non
         for is_below in (False, True)
     ]
     slots = _slots(words, below_words, sides)
+    for side in sides:
+        side.choose_rooms(_places(slots, sides))
     places = _places(slots, sides)
     width = round(places[-1] + slots[-1] / 2 + MARGIN) if n else 2 * MARGIN
     is_mirrored = _runs_from_right(words)
@@ -150,7 +159,10 @@ def text_width(text: str, size: int) -> float:
 def has_known_width(text: str) -> bool:
     """Whether `text_width` is what the text takes in Helvetica, not a generous guess."""
     return all(
-        _base(c) in _WIDTH or _is_wide(c) or unicodedata.category(c) in ("Mn", "Me") for c in text
+        (_known_width(c) is not None and not _is_of_other_face(c))
+        or _is_wide(c)
+        or unicodedata.category(c) in ("Mn", "Me")
+        for c in text
     )
 
 
@@ -159,14 +171,26 @@ def _character_width(character: str) -> float:
         return 0.0
     if _is_wide(character):
         return 1.02
-    known = _WIDTH.get(_base(character))
+    known = _known_width(character)
     if known is not None:
-        return known + 0.005
+        extra = 0.005
+        if _is_of_other_face(character):
+            extra = _BESIDE if "Α" <= _base(character) <= "Ω" else _WIDER
+        return known + extra
     if "\u0590" <= character <= "\u05ff":
         return _HEBREW
     if "\u0600" <= character <= "\u06ff":
         return _WIDE_ARABIC if _base(character) in "سشصضڛښڜڝڞ" else _ARABIC
     return _OTHER
+
+
+def _known_width(character: str) -> float | None:
+    return _WIDTH.get(character, _WIDTH.get(_base(character)))
+
+
+def _is_of_other_face(character: str) -> bool:
+    """Whether it is a rarer accented letter, which Helvetica and the like do not have."""
+    return "\u0180" <= character <= "\u024f" or "\u1e00" <= character <= "\u1fff"
 
 
 def _is_wide(character: str) -> bool:
@@ -182,12 +206,15 @@ class _Side:
     """The arcs of one side of the words, from the words outwards.
 
     levels: the height of each arc, from 1. ends: for each word the arcs at it from left to right.
+    walls: for each arc the upright lines at its height, its own and those of arcs that cross it,
+    from left to right, as words and offsets; its relation is between the first and the last.
     """
 
     def __init__(self, arcs: Sequence[Arc], n: int) -> None:
         self.arcs = arcs
         self.levels = self._levels()
         self.ends = self._ends(n)
+        self.walls = [self._walls(k) for k in range(len(arcs))]
 
     def span(self, k: int) -> tuple[int, int]:
         """The first and the last word of an arc, from 0; they are the same for the root."""
@@ -222,26 +249,61 @@ class _Side:
             else:
                 at[head - 1].append((1 / (modifier - head), k))
                 at[modifier - 1].append((1 / (head - modifier), k))
-        return [[k for _, k in sorted(ends)] for ends in at]
+
+        def order(end: tuple[float, int]) -> tuple[float, float]:
+            side, k = end
+            return side, copysign(self.levels[k], -side)  # the higher of equal spans outside
+
+        return [[k for _, k in sorted(ends, key=order)] for ends in at]
+
+    def _walls(self, k: int) -> list[tuple[int, float]]:
+        first, last = self.span(k)
+        crossing = [
+            (word, self.offset(word, j))
+            for j, level in enumerate(self.levels)
+            if level > self.levels[k]
+            for word in {*self.span(j)}
+            if first < word < last
+        ]
+        return [(first, self.offset(first, k)), *sorted(crossing), (last, self.offset(last, k))]
 
     def offset(self, word: int, k: int) -> float:
         """Where an arc ends at a word, from its middle."""
         ends = self.ends[word]
         return END * (ends.index(k) - (len(ends) - 1) / 2)
 
+    def room(self, k: int) -> float:
+        """Pixels between the lines beside the relation of an arc."""
+        return text_width(self.arcs[k].label, SMALL) + 2 * CLEAR
+
+    def choose_rooms(self, places: Sequence[float]) -> None:
+        """Keep two neighbouring walls of each arc, between which its relation stands.
+
+        Their room is the one that lacks least, and of several the nearest to the middle.
+        """
+        for k, walls in enumerate(self.walls):
+            at = [places[word] + offset for word, offset in walls]
+            _, _, room = min(
+                (max(self.room(k) - (right - left), 0), abs(left + right - at[0] - at[-1]), n)
+                for n, (left, right) in enumerate(pairwise(at))
+            )
+            self.walls[k] = walls[room : room + 2]
+
     def lines(self, places, foot, across):  # type: ignore[no-untyped-def]
         """The arcs with their relations, at the places of the words."""
         drawn = []
         for k, arc in enumerate(self.arcs):
-            m = across(places[arc.modifier - 1] + self.offset(arc.modifier - 1, k))
+            m = middle = places[arc.modifier - 1] + self.offset(arc.modifier - 1, k)
             h = None
             if arc.head:
-                h = across(places[arc.head - 1] + self.offset(arc.head - 1, k))
+                h = places[arc.head - 1] + self.offset(arc.head - 1, k)
+                left, right = (places[word] + offset for word, offset in self.walls[k])
+                half = self.room(k) / 2
+                middle = min(max((h + m) / 2, left + half), right - half)
             top = foot + (STEP if arc.is_below else -STEP) * self.levels[k]
-            middle = m if h is None else round((h + m) / 2, 1)
             y = top + SMALL + 1 if arc.is_below else top - 4
-            label = Text(middle, y, SMALL, arc.label) if arc.label else None
-            drawn.append(Line(arc, h, m, foot, top, label))
+            label = Text(across(middle), y, SMALL, arc.label) if arc.label else None
+            drawn.append(Line(arc, h and across(h), across(m), foot, top, label))
         return drawn
 
 
@@ -265,12 +327,10 @@ def _places(slots: Sequence[float], sides: Sequence[_Side]) -> list[float]:
     """The middle of each word: far enough from all before it for words and relations."""
     over: list[list[tuple[int, float]]] = [[] for _ in slots]
     for side in sides:
-        for k, arc in enumerate(side.arcs):
-            first, last = side.span(k)
+        for k, walls in enumerate(side.walls):
+            (first, left), (last, right) = walls[0], walls[-1]
             if first < last:
-                room = text_width(arc.label, SMALL) + 2 * BEND + 4
-                room += side.offset(first, k) - side.offset(last, k)
-                over[last].append((first, room))
+                over[last].append((first, side.room(k) + left - right))
     places: list[float] = []
     for w, slot in enumerate(slots):
         before = places[-1] + slots[w - 1] / 2 + GAP if places else MARGIN

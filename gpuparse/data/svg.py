@@ -5,6 +5,8 @@ from html import escape
 
 from gpuparse.data.arc_layout import BEND, Arc, Layout, Line, Text, has_known_width, lay_out
 
+FACES = "Helvetica, Arial, sans-serif"
+
 
 def svg_graph(
     forms: Sequence[str],
@@ -46,14 +48,17 @@ def svg_tree(
 def svg_of_layout(layout: Layout, attributes: str = "") -> str:
     """An `<svg>` element of a drawing; attributes: more ones of the element."""
     shapes = [_line(line) for line in layout.lines]
-    shapes += [_text(word) for word in layout.words]
+    of_words = ' direction="rtl"' if layout.is_mirrored else ""  # turns brackets round
+    shapes += [_text(word, of_words) for word in layout.words]
     shapes += [_text(tag, ' opacity="0.7"') for tag in layout.tags]
     size = f'width="{layout.width}" height="{layout.height}"'
+    if layout.is_mirrored:  # relations do not take the direction of the page around
+        attributes += ' direction="ltr"'
     title = escape(" ".join(word.text for word in layout.words))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size}'
         f' viewBox="0 0 {layout.width} {layout.height}" role="img" fill="currentColor"'
-        ' text-anchor="middle" font-family="Helvetica, Arial, sans-serif"'
+        f' text-anchor="middle" font-family="{FACES}"'
         f"{attributes}><title>{title}</title>{''.join(shapes)}</svg>"
     )
 

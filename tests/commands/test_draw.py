@@ -1,6 +1,7 @@
 """`draw`: pictures of sentences, without texts over each other, in Chromium too."""
 
 import re
+from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -8,11 +9,13 @@ import pytest
 
 from gpuparse.__main__ import main
 from gpuparse.commands.draw import chosen_sentences, drawn_sentences
-from gpuparse.data.arc_layout import Layout
+from gpuparse.data.arc_layout import FONT, SMALL, text_width
 from gpuparse.data.conll import read_treebank
+from gpuparse.data.svg import FACES
 from gpuparse.data.tikz import escaped
 from gpuparse.errors import ConfigError, DataError
 from tests.browser import measured_texts, needs_chromium
+from tests.drawings import crossed, overlaps
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 PARTS = {
@@ -144,27 +147,8 @@ def test_what_cannot_be_drawn_is_refused(files, tmp_path, capsysbinary):
     assert main(["draw", str(system)]) == 0
 
 
-def overlaps(layout: Layout) -> list[tuple[str, str]]:
-    """Pairs of texts that lie over each other, and texts outside of the picture."""
-    boxes = sorted(
-        (t.x - t.width / 2, t.y - 0.8 * t.size, t.x + t.width / 2, t.y + 0.22 * t.size, t.text)
-        for t in layout.texts
-    )
-    found = [
-        (box[4], "outside") for box in boxes
-        if box[0] < 0 or box[1] < 0 or box[2] > layout.width or box[3] > layout.height
-    ]  # fmt: skip
-    for k, one in enumerate(boxes):
-        for two in boxes[k + 1 :]:
-            if two[0] >= one[2]:
-                break
-            if one[1] < two[3] and two[1] < one[3]:
-                found.append((one[4], two[4]))
-    return found
-
-
 @pytest.mark.parametrize("name", PARTS)
-def test_no_texts_of_real_treebanks_lie_over_each_other(name):
+def test_no_texts_of_real_treebanks_lie_over_each_other_or_on_lines(name):
     if not PARTS[name].exists():
         pytest.skip("the treebank is not beside the repository")
     treebank = read_treebank(str(PARTS[name]))
@@ -172,13 +156,39 @@ def test_no_texts_of_real_treebanks_lie_over_each_other(name):
     n_below = 0
     drawn = drawn_sentences(treebank, None, range(len(treebank)), with_graphs=with_graphs, tags=3)
     for picture in drawn:
-        assert overlaps(picture.layout) == [], picture.name
+        assert overlaps(picture.layout) == crossed(picture.layout) == [], picture.name
         n_below += sum(line.arc.is_below for line in picture.layout.lines)
     assert (n_below > 0) == with_graphs
 
 
 @needs_chromium
-@pytest.mark.parametrize("name", ["here", *PARTS])
+def test_texts_take_at_most_the_computed_width_in_a_browser(tmp_path):
+    """All words, tags and relations, each once, without `textLength`."""
+    parts = [read_treebank(str(path)) for path in PARTS.values() if path.exists()]
+    if not parts:
+        pytest.skip("the treebanks are not beside the repository")
+    columns = {1: FONT, 3: SMALL, 7: SMALL}
+    texts = sorted(
+        {
+            (size, part.column(w, column))
+            for part in parts
+            for w in range(part.n_words)
+            for column, size in columns.items()
+        }
+    )
+    shapes = "".join(f'<text font-size="{size}">{escape(text)}</text>' for size, text in texts)
+    page = tmp_path / "page.html"
+    page.write_text(
+        f'<meta charset="utf-8"></head><svg font-family="{FACES}">{shapes}</svg>', "utf-8"
+    )
+    [picture] = measured_texts(page)
+    assert len(picture["texts"]) == len(texts)
+    for (size, text), (*_, width) in zip(texts, picture["texts"], strict=True):
+        assert width <= text_width(text, size) + 0.01, text
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", ["here", "greek"])
 def test_no_texts_lie_over_each_other_in_a_browser(files, name, tmp_path):
     source, numbers = (files[0], "1-3") if name == "here" else (PARTS[name], "1-40,200-210")
     if not source.exists():
@@ -190,7 +200,7 @@ def test_no_texts_lie_over_each_other_in_a_browser(files, name, tmp_path):
     for picture in pictures:
         boxes = sorted(picture["texts"])
         assert boxes
-        for left, top, right, bottom, text in boxes:
+        for left, top, right, bottom, text, _ in boxes:
             assert left >= 0, text
             assert top >= 0, text
             assert right <= picture["width"], text

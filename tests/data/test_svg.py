@@ -12,6 +12,7 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.svg import svg_graph, svg_tree
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Sentence
+from tests.drawings import crossed
 
 LINE = r"M([\d.]+),(\d+)V\d+Q\S+ \S+,(\d+)H\S+Q([\d.]+),\d+ .*V(\d+)"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -58,6 +59,7 @@ def test_no_text_lies_over_another_or_outside(seed):
     words, arcs, tags = random_graph(seed)
     picture = svg_graph(words, arcs, tags=tags)
     boxes, root = texts(picture), ElementTree.fromstring(picture)
+    assert crossed(lay_out(words, arcs, tags)) == []
     assert len(boxes) == 2 * len(words) + sum(bool(arc.label) for arc in arcs)
     for one, two in itertools.combinations(boxes, 2):
         assert not overlap(one, two), (one, two)
@@ -106,6 +108,10 @@ def test_scripts_from_right_to_left_are_drawn_so():
 
     assert order(["one", "two", "three"]) == ["one", "two", "three"]
     assert order(["אחד", "שתיים", "three"]) == ["three", "שתיים", "אחד"]
+    root = ElementTree.fromstring(svg_tree(["אחד", "("], [0, 1], ["root", "punct*"]))
+    given = {text.text: text.get("direction") for text in root.iter(f"{SVG}text")}
+    assert given == {"אחד": "rtl", "(": "rtl", "root": None, "punct*": None}
+    assert root.get("direction") == "ltr"
     assert order(["أحمد", "يقرأ", "الكتاب"]) == ["الكتاب", "يقرأ", "أحمد"]
 
 
