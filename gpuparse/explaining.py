@@ -520,14 +520,19 @@ class _Sentence:
             self._tensors, self._tensors.starts.unsqueeze(1), positions, heads >= 0, plan,
             len(weights.array),
         )[0, word].tolist()  # fmt: skip
+        by_vectors = None
+        if self._nodes and self._nodes.of.has_labels:
+            b, h, m = (torch.tensor([x]) for x in (0, tree.heads[word], word))
+            by_vectors = self._nodes.labels(b, h, m)[0, : len(parser.labels)]
+            if not self._nodes.have_open_labels(by_vectors):  # templates do not score them
+                rows = [len(weights.array)] * len(rows)
         part, found = Part("arc", (tree.heads[word], word)), []
         for label in (best, other):
             named = [(str(t), self._values(t, at), row)
                      for t, row in zip(templates.label, rows, strict=True)]  # fmt: skip
             features = _weighed(named, weights.array[:, label])
-            if self._nodes and self._nodes.of.has_labels:
-                b, h, m = (torch.tensor([x]) for x in (0, tree.heads[word], word))
-                features.append(Feature(VECTORS, "", int(self._nodes.labels(b, h, m)[0, label])))
+            if by_vectors is not None:
+                features.append(Feature(VECTORS, "", int(by_vectors[label])))
             found.append([(part, each) for each in features])
         choice = Choice(
             parser.labels[best], parser.labels[other], int(scores[best]), int(scores[other]), 0, 0,

@@ -40,6 +40,7 @@ from gpuparse.scoring.word_vectors import (
     GROUP,
     KINDS,
     LABEL_LANES,
+    MARGINS,
     NO_BETWEEN,
     NO_PAIRS,
     WordVectors,
@@ -68,11 +69,10 @@ _VALUES = f"{_VECTORS}values"  # the array that says which values have a row
 _KINDS = WordVectors.__annotations__
 _VECTOR_ARRAYS = [name for name, kind in _KINDS.items() if kind is np.ndarray]
 _VECTOR_NUMBERS = [
-    name for name, kind in _KINDS.items() if kind in (int, float) and name != "arc_margin"
+    name for name, kind in _KINDS.items() if kind in (int, float) and name not in MARGINS
 ]
 # The fields that a folder lacks where vectors do not score what they are of, by the first of them.
 _MAY_LACK = {next(iter(fields)): fields for fields in (*NO_PAIRS.values(), NO_BETWEEN)}
-_MARGIN = f"{_VECTORS}arc_margin"  # a fact that a folder lacks where templates score all arcs
 _WORDS = {"labels", "primary", "pos_column", "values"}
 _MAX_ROWS = 1 << 31
 
@@ -130,8 +130,8 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
     if parser.vectors:
         numbers = _stored(_VECTOR_NUMBERS, _absent(tensors))
         facts |= {_VECTORS + name: getattr(parser.vectors, name) for name in numbers}
-        if parser.vectors.arc_margin >= 0:
-            facts[_MARGIN] = parser.vectors.arc_margin
+        margins = {_VECTORS + name: getattr(parser.vectors, name) for name in MARGINS}
+        facts |= {name: margin for name, margin in margins.items() if margin >= 0}
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
     return {name: text.encode() for name, text in texts.items()} | {WEIGHTS: packed}
@@ -297,7 +297,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     if _VALUES in tensors:
         absent = _absent(tensors)
         expected |= {_VECTORS + name for name in _stored(_VECTOR_NUMBERS, absent)}
-        expected |= {_MARGIN} & facts.keys()
+        expected |= {_VECTORS + name for name in MARGINS} & facts.keys()
         names |= {_VALUES, *(_VECTORS + name for name in _stored(_VECTOR_ARRAYS, absent))}
     for found, wanted in (
         (set(facts), expected),
@@ -403,8 +403,8 @@ def _read_vectors(
         raise TypeError(f"{_VECTORS}{wrong[0]} is not a number of its kind")
     names = _stored(_VECTOR_ARRAYS, absent)
     arrays: dict[str, Any] = {name: tensors[_VECTORS + name] for name in names}
-    margin: Any = facts.get(_MARGIN, -1)
-    vectors = WordVectors(plan=plan, **absent, **arrays, **numbers, arc_margin=margin)
+    margins: Any = {name: facts.get(_VECTORS + name, -1) for name in MARGINS}
+    vectors = WordVectors(plan=plan, **absent, **arrays, **numbers, **margins)
     check_vectors(vectors)
     label = section.label if n_labels else 0
     sizes = (

@@ -187,6 +187,8 @@ struct LabelScorer {
     Sum<W>* of_vectors = nullptr;     // (width,) and more: what vectors add to the arc's sums
     Sum<W>* next_vectors = nullptr;   // of the arc that is scored after it
     Sentences kept{};                 // whose vectors may be there already
+    bool has_margin = false;          // whether templates score only what vectors leave open
+    Sum<W> margin = 0;                // least score of an open label below the best
 
     LabelScorer(const LabelPlan& plan, const W* weights, int64_t n_lines, int64_t width, Arena& arena)
         : plan(plan), weights(weights), n_lines(n_lines), width(width),
@@ -204,12 +206,18 @@ struct LabelScorer {
         of_vectors = arena.take_zeros<Sum<W>>(from->label_constants.n0);
         next_vectors = arena.take_zeros<Sum<W>>(from->label_constants.n0);
         vectors = ArcLabelVectors::make(nodes, ARCS_SCORED + all.most_heads(), arena);
+        has_margin = from->label_margin >= 0;
+        if (has_margin) label_unit(*from).convert((int32_t)from->label_margin, margin);
     }
 
     // Find the lines of an arc and prefetch them, to be summed after `turn`.
     void find(const Sentence& sentence, const int64_t* nodes) {
-        fill_label_lines(sentence, plan, n_lines, width, nodes, next);
         if (vectors) score_vectors(sentence, nodes);
+        if (!is_open(nodes)) {
+            for (int64_t f = 0; f < plan.direction.n0; ++f) next[f] = -1;
+            return;
+        }
+        fill_label_lines(sentence, plan, n_lines, width, nodes, next);
         constexpr int64_t step = 64 / (int64_t)sizeof(W);  // weights of a cache line
         for (int64_t f = 0; f < plan.direction.n0; ++f) {
             if (next[f] < 0) continue;
@@ -248,6 +256,13 @@ struct LabelScorer {
     }
 
 private:
+    // Whether vectors leave the label of the arc found next to templates; the best of these scores is 0.
+    bool is_open(const int64_t* nodes) const {
+        if (!has_margin || nodes[OF_HEAD] < 0) return true;
+        int64_t n_open = 0;
+        for (int64_t label = 0; label < width; ++label) n_open += next_vectors[label] >= -margin;
+        return n_open > 1;
+    }
     void score_vectors(const Sentence& sentence, const int64_t* nodes) {
         if (!is_read || b != sentence.b) {
             for (; b < sentence.b; ++b) node += kept.lengths.data[b] + 1;

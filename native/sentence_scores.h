@@ -4,6 +4,8 @@
 #include "part_keys.h"
 #include "sibling_scores.h"
 
+#include <limits>
+
 namespace gpuparse {
 
 // Keys of the words of one sentence, for all templates of a model.
@@ -68,16 +70,26 @@ struct SentenceScores {
 };
 
 // Fill lowest[1..n] with the least score of an open arc into each word: at most `margin` below the best.
+// Where that is one arc alone, none is open. second: room.
 template<class S>
-inline void find_lowest(int64_t n, View2<const S> scores, S margin, S* __restrict lowest) {
-    for (int64_t m = 1; m <= n; ++m) lowest[m] = scores(0, m);
+inline void find_lowest(int64_t n, View2<const S> scores, S margin, S* __restrict second,
+                        S* __restrict lowest) {
+    const S least = std::numeric_limits<S>::lowest(), most = std::numeric_limits<S>::max();
+    for (int64_t m = 1; m <= n; ++m) lowest[m] = scores(0, m), second[m] = least;
     for (int64_t h = 1; h <= n; ++h) {
         const S* __restrict row = scores.row(h);
-        const S at_itself = lowest[h];  // the diagonal is no arc
-        for (int64_t m = 1; m <= n; ++m) lowest[m] = row[m] > lowest[m] ? row[m] : lowest[m];
-        lowest[h] = at_itself;
+        const S best_of = lowest[h], second_of = second[h];  // the diagonal is no arc
+        for (int64_t m = 1; m <= n; ++m) {
+            const S lower = row[m] > lowest[m] ? lowest[m] : row[m];
+            second[m] = lower > second[m] ? lower : second[m];
+            lowest[m] = row[m] > lowest[m] ? row[m] : lowest[m];
+        }
+        lowest[h] = best_of, second[h] = second_of;
     }
-    for (int64_t m = 1; m <= n; ++m) lowest[m] -= margin;
+    for (int64_t m = 1; m <= n; ++m) {
+        lowest[m] -= margin;
+        lowest[m] = second[m] >= lowest[m] ? lowest[m] : most;
+    }
 }
 
 // Add the templates of arcs to the scores by word vectors of those arcs that vectors leave open. The rows
@@ -87,10 +99,11 @@ void add_open_arcs(const Sentence& sentence, const ArcPlan& plan, const W* weigh
                    const ArcKeys& keys, Sum<W> margin, Arena& arena, View2<Sum<W>> scores) {
     const int64_t n = sentence.n, most = max_rows(plan, n);
     Sum<W>* lowest = arena.take<Sum<W>>(n + 1);
+    Sum<W>* second = arena.take<Sum<W>>(n + 1);
     int64_t* room = arena.take<int64_t>(2 * most);
     int64_t* open = arena.take<int64_t>(n + 1);  // modifiers of one head
     if (arena.failed()) return;
-    find_lowest<Sum<W>>(n, {scores.data, scores.stride}, margin, lowest);
+    find_lowest<Sum<W>>(n, {scores.data, scores.stride}, margin, second, lowest);
     RowList found{room}, next{room + most};
     Sum<W>* score = nullptr;  // of the arc whose rows are found
     const auto sum_found = [&] {

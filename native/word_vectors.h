@@ -95,6 +95,7 @@ inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
     const int64_t combinations = 2 * vectors.plan->n_buckets;
     const int64_t networks = vectors.networks;
     if (!is_between(-1, vectors.arc_margin, (int64_t)1 << 31)) return false;
+    if (!is_between(-1, vectors.label_margin, (int64_t)1 << 31)) return false;
     if (networks < 1 || networks > 64 || hidden % (4 * networks) ||
         2 * pairs % (VECTOR_BLOCK * networks))
         return false;

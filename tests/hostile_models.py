@@ -592,8 +592,8 @@ def of_vectors() -> Iterator[Entry]:
             for what, value in VALUES.items():
                 yield Entry(f"{name}: {what}", base, fact(name, value))
         for what, value in VALUES.items():
-            margin = "vectors_arc_margin"  # a fact that models may lack
-            yield Entry(f"{margin}: {what}", base, fact(margin, value))
+            for margin in ("vectors_arc_margin", "vectors_label_margin"):  # models may lack them
+                yield Entry(f"{margin}: {what}", base, fact(margin, value))
         for old, new in (
             ("hidden: 8", "hidden: 0"), ("hidden: 8", "hidden: 33"), ("hidden: 8", "hidden: -8"),
             ("arc: 4", "arc: 0"), ("arc: 4", "arc: 33"), ("arc: 4", "arc: 513"),

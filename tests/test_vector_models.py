@@ -17,8 +17,9 @@ from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
 from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import arc_scores
+from gpuparse.scoring.labels import tree_label_scores
 from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import nodes_of, vector_arc_scores
+from gpuparse.scoring.vector_scores import labels_of_trees, nodes_of, vector_arc_scores
 from tests.runs import changed, run_config
 from tests.samples import random_sentences, template_set_text, treebank_of
 
@@ -143,9 +144,9 @@ def test_templates_score_the_arcs_within_the_margin(decoder: str, *, single_root
             for m in range(1, n + 1):
                 others = [h for h in range(n + 1) if h != m]
                 best = max(of_vectors[b, h, m].item() for h in others)
-                for h in others:
-                    if of_vectors[b, h, m] >= best - points:
-                        scores[b, h, m] += templates[b, h, m]
+                close = [h for h in others if of_vectors[b, h, m] >= best - points]
+                for h in close if len(close) > 1 else ():
+                    scores[b, h, m] += templates[b, h, m]
         search = inference.eisner if decoder == "eisner" else inference.chu_liu_edmonds
         wanted, _ = search(scores, torch.from_numpy(batch.lengths), single_root=single_root)
         by_word = [wanted[b, 1 : n + 1] for b, n in enumerate(batch.lengths.tolist())]
@@ -157,6 +158,48 @@ def test_templates_score_the_arcs_within_the_margin(decoder: str, *, single_root
     assert not np.array_equal(heads[0], heads[1])
     assert not np.array_equal(heads[1], heads[2])
     assert np.array_equal(heads[3], model.parse(TEST).heads)
+
+
+def test_templates_score_the_labels_that_vectors_leave_open() -> None:
+    model = learned(trainer_of(BOTH, LABELS)).model(16)
+    batch, vectors, heads = as_tensors(model.encode(TEST)), model.vectors, model.parse(TEST).heads
+    assert vectors is not None
+    assert model.label_plan is not None
+    assert model.label_weights is not None
+    n_labels = model.label_weights.array.shape[1]
+    trees = torch.full((len(batch.lengths), int(batch.lengths.max()) + 1), -1)
+    for b, (sentence, n) in enumerate(zip(TEST, batch.lengths.tolist(), strict=True)):
+        first = sum(batch.lengths[:b].tolist())
+        assert len(sentence.labels) == n
+        trees[b, 1 : n + 1] = torch.from_numpy(heads[first : first + n].astype(np.int64))
+    nodes = nodes_of(batch, vectors)
+    assert nodes is not None
+    scored = tree_label_scores(batch, trees, model.label_plan, model.label_weights)
+    of_vectors = labels_of_trees(nodes, trees, is_learned=False)[..., :n_labels]
+    all_found, counts = [], []
+    best = of_vectors[trees >= 0].topk(2).values
+    gaps = (best[:, 0] - best[:, 1]).sort().values.tolist()
+    for gap in (0, gaps[len(gaps) // 3], gaps[len(gaps) * 2 // 3], gaps[-1]):
+        margin = int(gap / vectors.label_multiplier * 2.0**vectors.label_shift)
+        points = margin * vectors.label_multiplier + (1 << vectors.label_shift >> 1)
+        points >>= vectors.label_shift
+        wanted, n_open = [], 0
+        for b, n in enumerate(batch.lengths.tolist()):
+            for m in range(1, n + 1):
+                scores = of_vectors[b, m].tolist()
+                if sum(score >= max(scores) - points for score in scores) > 1:
+                    scores = [x + y for x, y in zip(scores, scored[b, m].tolist(), strict=True)]
+                    n_open += 1
+                wanted.append(scores.index(max(scores)))
+        given = replace(model, vectors=vectors._replace(label_margin=margin))
+        for backend in ("cpu", "torch"):
+            found = given.parse(TEST, backend=backend).labels
+            assert found is not None
+            assert found.tolist() == wanted, (margin, backend)
+        all_found.append(wanted)
+        counts.append(n_open)
+    assert counts[0] < counts[1] < counts[2] < counts[3] == len(heads)
+    assert all_found[0] != all_found[3]
 
 
 def test_the_margin_is_in_units_of_cost() -> None:
@@ -177,9 +220,10 @@ def test_the_margin_is_in_units_of_cost() -> None:
         )
         assert (learned_open == whole_open).double().mean() > 0.999
         assert 0.05 < whole_open.double().mean() < 0.5
+        assert vectors.label_margin * vectors.label_unit == pytest.approx(0.5 / 4, rel=1e-3)
     without = learned(trainer_of(ALONE, ALONE, keys=replace(KEYS, margin=0.5))).model(16)
     assert without.vectors is not None
-    assert without.vectors.arc_margin == -1  # no templates
+    assert (without.vectors.arc_margin, without.vectors.label_margin) == (-1, -1)  # no templates
 
 
 @pytest.mark.parametrize("threads", [2, 3])

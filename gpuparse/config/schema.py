@@ -382,8 +382,9 @@ class WordVectorsConfig:
     margin: float | None = _key(
         None,
         "number",
-        "Templates score only the arcs whose vectors score at most this much less than those of the"
-        " best head of their word, in units of `cost`, which makes parsing faster; null: all arcs.",
+        "Templates score only the arcs, and the labels of finished trees, whose vectors score at"
+        " most this much less than the best ones, where there are several, in units of `cost`. This"
+        " makes parsing faster; null: all.",
         low=0,
         high=1000,
         optional=True,

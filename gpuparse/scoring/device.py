@@ -21,7 +21,12 @@ from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.scoring.admission import CPU_BUDGET, Admission, PartSize, gpu_budget
 from gpuparse.scoring.arcs import arc_scores, guide_scores
 from gpuparse.scoring.engines import NO_ARCS, Found, GraphArcs, Scored, found_graphs
-from gpuparse.scoring.labels import best_arc_labels, best_graph_labels, best_labels
+from gpuparse.scoring.labels import (
+    best_arc_labels,
+    best_graph_labels,
+    best_labels,
+    of_open_labels,
+)
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import TensorBatch, tensors_over
 from gpuparse.scoring.vector_scores import NodeVectors, labels_of_trees, vectors_on
@@ -242,7 +247,10 @@ class DeviceParser:
             more = None
             if vectors and vectors.of.has_labels:
                 more = labels_of_trees(vectors, heads, is_learned=False)
-            return self._kernels.labels(batch, heads, more)
+            found = self._kernels.labels(batch, heads, more)
+            if vectors is None or more is None:
+                return found
+            return of_open_labels(found, scored.label_weights, vectors, more)
         return best_labels(
             batch, heads, scored.label_plan, scored.label_weights, vectors=vectors, backend="torch"
         )

@@ -177,10 +177,25 @@ def _on_gpu(
     tables = by_triton.label_tables(plan, heads.device)
     positions = torch.stack(tree_positions(heads))
     nodes, more = nodes_of(batch, vectors, "triton"), None
+    sentences = batch.values, batch.starts, batch.lengths
     if nodes is not None and nodes.of.has_labels:
         more = labels_of_trees(nodes, heads, is_learned=not weights.is_integer)
-    sentences = batch.values, batch.starts, batch.lengths
-    return by_triton.label_trees(*sentences, positions, tables, weights, more)
+    found = by_triton.label_trees(*sentences, positions, tables, weights, more)
+    if nodes is None or more is None:
+        return found
+    return of_open_labels(found, weights, nodes, more)
+
+
+def of_open_labels(labels: Tensor, weights: Weights, nodes: NodeVectors, more: Tensor) -> Tensor:
+    """(B, N) labels of trees, those by vectors alone where they leave none open to templates.
+
+    more: (B, N, labels or more of them) what vectors score.
+    """
+    if nodes.of.vectors.label_margin < 0:
+        return labels
+    more = more[..., : weights.array.shape[1]]
+    are_open = nodes.have_open_labels(more, is_learned=not weights.is_integer)
+    return torch.where(are_open | (labels < 0), labels, first_best(more))
 
 
 def _torch_labels(
@@ -208,8 +223,16 @@ def tree_label_scores(
     nodes = nodes_of(batch, vectors)
     if nodes is None or not nodes.of.has_labels:
         return scores
-    more = labels_of_trees(nodes, heads, is_learned=not weights.is_integer)[..., : scores.shape[-1]]
-    return scores.to(more.dtype) + more.masked_fill((heads < 0).unsqueeze(-1), 0)
+    is_learned = not weights.is_integer
+    more = labels_of_trees(nodes, heads, is_learned=is_learned)[..., : scores.shape[-1]]
+    more = more.masked_fill((heads < 0).unsqueeze(-1), 0)
+    return _with_vectors(scores, more, nodes, is_learned)
+
+
+def _with_vectors(scores: Tensor, more: Tensor, nodes: NodeVectors, is_learned: bool) -> Tensor:
+    """(..., labels) what templates score where vectors leave the label open, and vectors score."""
+    are_open = nodes.have_open_labels(more, is_learned)
+    return scores.to(more.dtype).masked_fill(~are_open.unsqueeze(-1), 0) + more
 
 
 def graph_labels(
@@ -230,8 +253,9 @@ def graph_labels(
     scores = sum_bags(bag_of(weights, h.device, lines.shape[-1]), lines)
     nodes = nodes_of(batch, vectors)
     if nodes is not None and nodes.of.has_labels:
-        more = nodes.labels(b, h, m, not weights.is_integer)[..., : scores.shape[-1]]
-        scores = scores.to(more.dtype) + more
+        is_learned = not weights.is_integer
+        more = nodes.labels(b, h, m, is_learned)[..., : scores.shape[-1]]
+        scores = _with_vectors(scores, more, nodes, is_learned)
     refused = is_primary.unsqueeze(1) & ~may_be_primary
     return first_best(scores.masked_fill(refused, -torch.inf))
 

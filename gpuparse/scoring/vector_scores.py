@@ -142,7 +142,7 @@ class NodeVectors(ABC):
         """(B, N, N) of all arcs: the sums of what vectors and templates score.
 
         templates: (B, N, N), which count for the arcs that vectors leave open; these are scored at
-            most `arc_margin` less than the best arc into their word.
+            most `arc_margin` less than the best arc into their word, and are not alone there.
         """
         scores = self.arcs(is_learned)
         if self.of.vectors.arc_margin >= 0:
@@ -158,7 +158,17 @@ class NodeVectors(ABC):
         margin = torch.tensor(vectors.arc_margin, dtype=torch.float64, device=scores.device)
         scores = scores.masked_fill(~is_arc, -torch.inf)
         lowest = scores.amax(1, keepdim=True) - self.as_scores(margin, "arc", is_learned)
-        return is_arc & (scores >= lowest)
+        is_close = is_arc & (scores >= lowest)
+        return is_close & (is_close.sum(1, keepdim=True) > 1)
+
+    def have_open_labels(self, scores: Tensor, is_learned: bool = False) -> Tensor:
+        """(...) bool: the arcs of trees whose labels templates score; scores: (..., labels)."""
+        margin = self.of.vectors.label_margin
+        if margin < 0:
+            return scores.new_ones(scores.shape[:-1], dtype=torch.bool)
+        whole = torch.tensor(margin, dtype=torch.float64, device=scores.device)
+        lowest = -self.as_scores(whole, "label", is_learned)  # of the best label: 0
+        return (scores >= lowest).sum(-1) > 1
 
     def as_scores(self, whole: Tensor, kind: str, is_learned: bool) -> Tensor:
         """What whole sums of a kind of scores count: points, or float32 in units of cost."""

@@ -39,6 +39,7 @@ GROUP = 4  # hidden numbers that one instruction multiplies
 MOST_NETWORKS = 64
 LABEL_LANES = 16  # labels are padded to a multiple of this
 KINDS = ("arc", *FURTHER, "label")
+MARGINS = ("arc_margin", "label_margin")  # fields of `WordVectors`
 """All kinds of scores, in the order of their columns."""
 TERMS = {
     kind: (f"{kind}s", f"{kind}_heads", f"{kind}_modifiers", f"{kind}_constants") for kind in KINDS
@@ -206,8 +207,10 @@ class WordVectors(NamedTuple):
     label_shift: int
     label_unit: float
     # Templates score the arcs whose vectors score at most this much less than those of the best
-    # head of their word; -1: all arcs.
+    # head of their word, of words with several such heads; -1: all arcs.
     arc_margin: int = -1
+    # Templates score the labels of arcs of trees with several such labels; -1: of all arcs.
+    label_margin: int = -1
 
     @property
     def sizes(self) -> list[int]:
@@ -253,13 +256,18 @@ class WordVectors(NamedTuple):
         return self._replace(**changed)
 
     def with_margin(self, margin: float | None) -> "WordVectors":
-        """The same vectors, which leave the arcs within a margin of the best ones to templates.
+        """The same vectors, which leave arcs and labels close to the best ones to templates.
 
-        margin: in units of cost before `with_units`; None: all arcs are open.
+        margin: in units of cost before `with_units`; None: all are open.
         """
         if margin is None:
-            return self._replace(arc_margin=-1)
-        return self._replace(arc_margin=int(np.rint(min(margin / self.arc_unit, _MAX_SUM))))
+            return self._replace(arc_margin=-1, label_margin=-1)
+        margins: dict[str, Any] = {
+            "arc_margin": int(np.rint(min(margin / self.arc_unit, _MAX_SUM)))
+        }
+        if self.scores("label"):
+            margins["label_margin"] = int(np.rint(min(margin / self.label_unit, _MAX_SUM)))
+        return self._replace(**margins)
 
 
 def frozen(
@@ -525,9 +533,10 @@ def check_vectors(vectors: WordVectors) -> None:
     Cost: one pass over the arrays.
     """
     _check_shapes(vectors)
-    margin = vectors.arc_margin
-    if type(margin) is not int or not -1 <= margin <= _MAX_SUM:
-        raise ValueError(f"arc_margin is a number from -1 to {_MAX_SUM}")
+    for name in MARGINS:
+        margin = getattr(vectors, name)
+        if type(margin) is not int or not -1 <= margin <= _MAX_SUM:
+            raise ValueError(f"{name} is a number from -1 to {_MAX_SUM}")
     shifts = [*vectors.head_shifts.tolist(), *vectors.modifier_shifts.tolist(), vectors.shift]
     if not all(0 <= shift <= 30 for shift in shifts):
         raise ValueError("shifts are numbers from 0 to 30")

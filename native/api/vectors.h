@@ -23,7 +23,9 @@ struct VectorPlan {
 // Word vectors as whole numbers; see gpuparse/scoring/word_vectors.py, which says what they mean and
 // proves that no sum has more than 32 bits. Without labels label_constants has no numbers, and without
 // siblings or grandparents the arrays of these. arc_margin: -1 if templates score all arcs, and otherwise
-// only those whose vectors score at most that much less than those of the best head of their word.
+// only those whose vectors score at most that much less than those of the best head of their word, of words
+// with several such heads. label_margin: the same of the labels of trees, whose templates score all labels
+// of an arc or none.
 struct WordVectors {
     const VectorPlan* plan;
     i8_2 table;
@@ -67,6 +69,7 @@ struct WordVectors {
     int64_t label_shift;
     double label_unit;
     int64_t arc_margin;
+    int64_t label_margin;
 };
 
 // Write the table rows of every node of the sentences: found (tokens, K), -1 for none.
