@@ -159,12 +159,12 @@ def _tests(comparison: Comparison, letter: str, drawn: str) -> list[str]:
     for title, name in TESTED:
         counts = comparison.disagreements[name]
         only = [str(counts.only_first), str(counts.only_second)]
-        lines.append(_row(f"right for {title}", [*only, _p(counts.p)]))
+        lines.append(_row(f"right for {title}", [*only, p_value(counts.p)]))
     lines += ["", _row("paired bootstrap", [f"{letter} - A", "from", "to", "p"])]
     for title, name in TESTED:
         result = comparison.bootstrap[name]
         points = [f"{x:+z.2f}" for x in (result.difference, result.low, result.high)]
-        lines.append(_row(title, [*points, _p(result.p)]))
+        lines.append(_row(title, [*points, p_value(result.p)]))
     return [*lines, f"from, to: 95 % interval; {drawn}"]
 
 
@@ -204,5 +204,6 @@ def _change(before: float | None, after: float | None) -> str:
     return "-" if before is None or after is None else f"{after - before:+z.2f}"
 
 
-def _p(value: float) -> str:
+def p_value(value: float) -> str:
+    """A p value as tables show it."""
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"

@@ -31,7 +31,7 @@ SHARES = (
     ("complete, labelled", "complete_labelled", "sentences with all heads and relations right"),
 )
 ARC_SETS = (("root", "root"), ("non-projective arcs", "nonprojective"))
-_PROJECTIVE_TOO = (
+PROJECTIVE_TOO = (
     "of the non-projective gold arcs, the system's tree has some as projective arcs: recall counts"
     " these too"
 )
@@ -163,7 +163,7 @@ def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
             lines.append(_share_line(title, getattr(scores, name), meaning))
     counts = [(title, getattr(scores, name)) for title, name in ARC_SETS]
     crossing = scores.nonprojective
-    note = _PROJECTIVE_TOO if crossing.found != crossing.right else ""
+    note = PROJECTIVE_TOO if crossing.found != crossing.right else ""
     lines += _arc_table(counts, scores.relations if labelled else None, note)
     return "\n".join(lines) + "\n"
 

@@ -189,6 +189,7 @@ _STYLE = """
 .explained table { border-collapse: collapse; margin: 1rem 0; }
 .explained :is(th, td) { text-align: left; padding: .2rem .8rem; border-bottom: 1px solid #8886; }
 .explained td:first-child { font-variant-numeric: tabular-nums; white-space: nowrap; }
+.explained td:nth-child(n+4) { overflow-wrap: anywhere; }
 .explained .plus td:first-child { color: light-dark(#05631c, #7ddb90); }
 .explained .minus td:first-child { color: light-dark(#a3200d, #ff9e8c); }
 @media (max-width: 40rem) {

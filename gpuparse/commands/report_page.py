@@ -8,9 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.commands.compare import TESTED
+from gpuparse.commands.compare import TESTED, p_value
 from gpuparse.commands.draw import KINDS, LINES, compared
-from gpuparse.commands.evaluate import ARC_SETS, GRAPH_ARC_SETS, GRAPH_SHARES, SHARES
+from gpuparse.commands.evaluate import (
+    ARC_SETS,
+    GRAPH_ARC_SETS,
+    GRAPH_SHARES,
+    PROJECTIVE_TOO,
+    SHARES,
+)
 from gpuparse.commands.line_charts import Axis, Line, line_chart
 from gpuparse.data.arc_layout import Arc
 from gpuparse.data.draw import printable
@@ -82,7 +88,7 @@ th, td { padding: .15rem .7rem; border-bottom: 1px solid var(--rule); text-align
 th:first-child, td.text { text-align: left; }
 thead th { font-weight: 600; vertical-align: bottom; }
 tbody th { font-weight: 400; }
-.facts th { text-align: left; }
+.facts th { text-align: left; white-space: normal; }
 td.text { white-space: normal; overflow-wrap: anywhere; }
 td.bar { background: linear-gradient(to right, var(--soft) var(--share), transparent 0); }
 td.wrong, b.wrong { color: var(--wrong); font-weight: 600; }
@@ -282,6 +288,9 @@ def _scores(report: Report) -> str:
     text = _table(headings, rows, folds=False)
     all_scores = [system.scores for system in systems]
     text += _arc_sets([*ARC_SETS], all_scores, letters)
+    crossing = [scores.nonprojective for scores in all_scores]
+    if any(counts.found != counts.right for counts in crossing):
+        text += f'<p class="note">{PROJECTIVE_TOO[0].upper()}{PROJECTIVE_TOO[1:]}.</p>\n'
     graphs = [system.graphs for system in systems if system.graphs]
     if len(graphs) == len(systems):
         text += "<h3>Graphs</h3>\n"
@@ -322,10 +331,10 @@ def _tests(comparison: Comparison, *, labelled: bool) -> str:
                     title,
                     f"{drawn.difference:+.2f}",
                     f"{drawn.low:+.2f} to {drawn.high:+.2f}",
-                    f"{drawn.p:.4f}",
+                    p_value(drawn.p),
                     f"{counts.only_first:,}",
                     f"{counts.only_second:,}",
-                    f"{counts.p:.3g}",
+                    p_value(counts.p),
                 ]
             )
     headings = ["", "B - A", "95 % interval", "p, bootstrap", "only A right", "only B right"]
@@ -349,6 +358,8 @@ def _curves(systems: Sequence[System]) -> str:
     )
     if any(key in epoch for system in systems for epoch in system.metrics for key in _DEV.values()):
         note += " Dev: after the epoch, on data.dev."
+    if any(epoch["stage"] == "vectors" for system in systems for epoch in system.metrics):
+        note += " Several networks of word vectors are learned one after the other."
     tables = "".join(
         _epochs(system, n) for system, n in zip(systems, _letters(systems), strict=True)
     )
@@ -644,7 +655,7 @@ def _sentence(report: Report, s: int) -> str:
         heads, relations = (
             int(n[s]) for n in (system.errors.wrong_heads, system.errors.wrong_relations)
         )
-        also = f" and {relations} other wrong relations" if system.labelled and relations else ""
+        also = f" and {relations} of the other relations" if system.labelled and relations else ""
         said.append(
             f"{letter.strip()}{': ' if letter else ''}{heads} of {len(gold)} heads{also} wrong"
         )

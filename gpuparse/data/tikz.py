@@ -6,7 +6,8 @@ _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
     "%": r"\%", "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    "`": r"\textasciigrave{}", "-": "{-}", "≠": r"\ensuremath{\neq}",
+    "`": r"\textasciigrave{}", "-": "{-}", "'": "{'}",
+    ",": "{,}", "≠": r"\ensuremath{\neq}",
 }  # fmt: skip
 
 

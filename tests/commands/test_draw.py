@@ -1,6 +1,8 @@
 """`draw`: pictures of sentences, without texts over each other, in Chromium too."""
 
 import re
+import shutil
+import subprocess
 from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -116,6 +118,29 @@ def test_tikz_has_pictures_with_balanced_braces(files, tmp_path):
         r"50\% \& \$x\_1\textasciicircum{}2 \{\textasciitilde{}\#\textbackslash{}\textless{}"
         r"\textbar{}\textgreater{}"
     )
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_compiles_tikz(files, tmp_path):
+    """All that LaTeX or its fonts give a meaning, too."""
+    odd = [r"\a{b}$x&y#", "50%_^~", '<<a>>|"b`', "--''it's,,", "?`!`", "«é»", "a≠b", "Łódź", "…—“”"]
+    rows = [f"{m}\t{text}\t_\tX\t_\t_\t{m - 1}\t{text}\t_\t_\n" for m, text in enumerate(odd, 1)]
+    system, gold = files
+    for path, heads in ((system, "".join(rows)), (gold, "".join(rows).replace("\t2\t", "\t0\t"))):
+        latin = path.read_text(encoding="utf-8").split("\n\n")[0]
+        path.write_text(f"{latin}\n\n{heads}\n", encoding="utf-8")
+    out = tmp_path / "x.tex"
+    assert main(["draw", str(system), "--against", str(gold), "--output", str(out)]) == 0
+    assert "gpuparse missing" in out.read_text(encoding="utf-8")
+    (tmp_path / "all.tex").write_text(
+        r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{tikz}\tracinglostchars=2"
+        r"\begin{document}\input{x}\end{document}"
+    )
+    words = ["pdflatex", "-draftmode", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120)
+    text = said.stdout.decode(errors="replace")
+    assert said.returncode == 0, text
+    assert "Missing character" not in text
 
 
 def test_lists_of_sentences():

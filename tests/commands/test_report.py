@@ -130,7 +130,7 @@ def test_the_model_that_knows_the_test_file_may_come_second(trained, parsed, her
     assert call(parsed, trained.model, "--sentences", 0) == 0
     page = Page(here / "report.html")
     assert page.row("Scores", "UAS")[2] == "+0.00"
-    assert page.row("Do the runs differ?", "UAS")[3:] == ["0", "0", "1"]
+    assert page.row("Do the runs differ?", "UAS")[3:] == ["0", "0", "1.0000"]
 
 
 def test_the_same_report_is_the_same_page(trained, parsed, here):
