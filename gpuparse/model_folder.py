@@ -73,6 +73,7 @@ _VECTOR_NUMBERS = [
 ]
 # The fields that a folder lacks where vectors do not score what they are of, by the first of them.
 _MAY_LACK = {next(iter(fields)): fields for fields in (*NO_PAIRS.values(), NO_BETWEEN)}
+_POINTS = ("arc_points", "label_points")  # facts that a blend lacks
 _WORDS = {"labels", "primary", "pos_column", "values"}
 _MAX_ROWS = 1 << 31
 
@@ -121,6 +122,8 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
         "labels_with_trees": parser.joint_plan is not None,
         "table_rows": parser.features.rows.rows,
     }
+    if parser.points:
+        facts |= dict(zip(_POINTS, parser.points, strict=True))
     if parser.pruner:
         facts |= {
             "pruner_unit": parser.pruner.scale,
@@ -228,6 +231,7 @@ def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
         arc_scale=facts["arc_unit"],
         label_scale=facts["label_unit"],
         is_calibrated=facts["calibrated"],
+        points=(facts[_POINTS[0]], facts[_POINTS[1]]) if _POINTS[0] in facts else None,
         pruner=pruner,
         vectors=_read_vectors(facts, tensors, templates, vocabularies, len(words["labels"])),
         config=texts[CONFIG],
@@ -293,6 +297,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     """
     labels = words["labels"]
     expected = _FACTS | (set(_PRUNER) if "pruner" in tensors else set())
+    expected |= set(_POINTS) if facts.keys() & set(_POINTS) else set()
     names = {"arcs"} | (tensors.keys() & {"labels", "pruner"})
     if _VALUES in tensors:
         absent = _absent(tensors)
@@ -331,6 +336,10 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         "primary": are_labels
         and not _are_primary(words["primary"], n_labels if gives_graphs else 0),
     }
+    if _POINTS[0] in facts:
+        wrong["arc_points or label_points"] = not all(
+            _is_number(facts[name], np.inf) and facts[name] > 0 for name in _POINTS
+        )
     if "labels" in tensors:
         wrong["labels"] |= not _are_weights(tensors["labels"], n_labels) or not len(
             tensors["labels"]

@@ -110,6 +110,8 @@ class Parser:
         single_root: whether every tree gets exactly one modifier of the root.
         arc_scale, label_scale: nats of one point of a tree's score, of a label's score.
         is_calibrated: whether the scales were fitted to trees that were not learned from.
+        points: of weights of arcs and of labels for a unit of cost, as they were learned; None: of
+            a blend, which nothing is learned from.
         pruner: of a higher-order parser: which arcs are searched over; None: all of them.
         vectors: word vectors, whose scores of arcs and labels are added; None: there are none.
         config: the YAML text of the run that made the parser, kept as a record.
@@ -133,6 +135,7 @@ class Parser:
     arc_scale: float = 1.0
     label_scale: float = 1.0
     is_calibrated: bool = False
+    points: tuple[float, float] | None = None
     pruner: Pruner | None = None
     vectors: WordVectors | None = None
     config: str

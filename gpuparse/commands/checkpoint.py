@@ -25,7 +25,8 @@ class Origin:
     """What the model of a run depends on: runs of the same origin give the same bytes.
 
     config: the recorded config as YAML. treebank: SHA-256 of the training treebank, and of its
-    guides and the lexicon if they are files. templates: SHA-256 of the arc and label templates.
+    guides and the lexicon if they are files, and of the model that the run starts from. templates:
+    SHA-256 of the arc and label templates.
     """
 
     config: str
@@ -144,7 +145,8 @@ def differences(before: Origin, now: Origin) -> list[str]:
         lines.append(f"{len(changed) - _SHOWN:,} more keys differ")
     if before.treebank != now.treebank:
         lines.append(
-            "the training treebank (data.train) has other content, or its guides or lexicon have"
+            "the training treebank (data.train) has other content, or its guides or lexicon have,"
+            " or the model of init_from"
         )
     if before.templates != now.templates:
         lines.append("the template sets (features, labels.features) have changed")

@@ -22,6 +22,7 @@ from gpuparse.decoder_choice import AUTO, fitting_decoder
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.features.templates import load_templates
 from gpuparse.files import read_input
+from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 
 SHOWN = 5  # malformed sentences of a file that are reported one by one
@@ -128,11 +129,16 @@ def _well_formed(treebank: Treebank, single_root: bool, graphs: bool, partial: b
 def with_fitting_decoder(config: RunConfig) -> RunConfig:
     """A config whose decoder `auto` is replaced by the one that fits templates and gold trees.
 
+    With `init_from` it is that of the model.
+
     Raises: ConfigError: the template set cannot be read. DataError: as `read_gold` for data.train.
-    Cost: data.train is read.
+        ModelError: as `load_parser`.
+    Cost: data.train or the model is read.
     """
     if config.decoder != AUTO:
         return config
+    if config.init_from is not None:
+        return replace(config, decoder=load_parser(Path(config.init_from)).decoder)
     check_treebanks(config)
     templates = load_templates(config.features)
     data = config.data

@@ -84,6 +84,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _training_alone(config: RunConfig) -> RunConfig:
+    if config.init_from is not None:
+        raise ConfigError(
+            "init_from: guides of unseen trees are learned from nothing: leave it out"
+        )
     data = dataclasses.replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
     # Folds are learned at the same time, one thread each, in native code.
     learning = dataclasses.replace(config.learning, backend="cpu")

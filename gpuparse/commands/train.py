@@ -78,7 +78,7 @@ from gpuparse.learning.temperatures import (
 )
 from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.learning.updates import check_learning
-from gpuparse.model_folder import load_parser, save_parser
+from gpuparse.model_folder import load_parser, save_parser, sum_of_folder
 from gpuparse.parser import Parser
 from gpuparse.self_test import device_difference, with_random_weights
 
@@ -198,6 +198,7 @@ class Run:
         self._parsed_devs: dict[int, Treebank] = {}  # by the model with weights of so many bits
         self._about: dict[str, Any] = {}  # what scores.json says
         self.arcs, self.labels = templates_of(config)
+        self._start = None if config.init_from is None else load_parser(Path(config.init_from))
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
         limit_torch_threads(self.threads, is_native=config.backend == "cpu")
@@ -224,6 +225,9 @@ class Run:
         """Learn from data.train and write the model."""
         if self.processes.is_first:
             check_output(self.output, resume=resume, force=force)
+        start = self.config.init_from
+        if start is not None and os.path.realpath(start) == os.path.realpath(self.output):
+            raise ConfigError(f"output: {self.output} is init_from too: name another output")
         check_treebanks(self.config)
         started = time.monotonic()
         data = self.config.data
@@ -285,6 +289,7 @@ class Run:
             "threads": self.threads,
             "device": self.device,
             "bits": bits,
+            "init_from": _absolute(self.config.init_from),
             "files": {part: _absolute(file) for part, file in files.items()},
             "guides": guides,
             "on_error": data.on_error,
@@ -354,6 +359,8 @@ class Run:
         if device != self.device:
             self.device = device
             trainer = self._trainer_on(device, treebank)
+        if self._start is not None:
+            self._say_start(trainer, self._start)
         roots = "one root a tree" if trainer.single_root else "any number of roots"
         self.tell(f"{config.decoder}, {roots}, {self.threads} threads, parsing on {self.device}")
         if trainer.n_unreachable and self.graphs:
@@ -363,10 +370,21 @@ class Run:
             self.tell(f"{trainer.n_unreachable:,} non-projective training trees {done}")
         return trainer
 
+    def _say_start(self, trainer: Trainer, start: Parser) -> None:
+        """What the run starts from, and what training trees add to it."""
+        model = trainer.model(16)
+        old, new = (sum(map(len, each.vocabularies.values.values())) for each in (start, model))
+        labels = model.labels[len(start.labels) :]
+        self.tell(
+            f"starts from {self.config.init_from}: {old:,} values of words, {new - old:,} are new,"
+            f" and {len(labels)} relations" + (f": {', '.join(labels[:10])}" if labels else "")
+        )
+
     def _trainer_on(self, device: str, treebank: Treebank) -> Trainer:
         return Trainer(
             treebank, self.arcs, self.labels, self.config, threads=self.threads,
             guides=self.guides["train"], processes=self.processes, device=device,
+            start=self._start,
         )  # fmt: skip
 
     def _difference(self, trainer: Trainer) -> str:
@@ -512,7 +530,7 @@ class Run:
         data = replace(self.config.data, single_root=model.single_root)
         trainer = Trainer(
             treebank.only(learned), self.arcs, self.labels, replace(self.config, data=data),
-            threads=self.threads, guides=of_learned, device=self.device,
+            threads=self.threads, guides=of_learned, device=self.device, start=self._start,
         )  # fmt: skip
         with Progress("calibration", quiet=self.quiet) as progress:
             done = 0
@@ -634,4 +652,6 @@ def origin_of(
     templates = hashlib.sha256(text.encode()).hexdigest()
     if config.lexicon is not None:
         treebank += sha256(read_lexicon(config.lexicon).text.encode())
+    if config.init_from is not None:
+        treebank += sum_of_folder(Path(config.init_from))
     return Origin(config.recorded().to_yaml(), treebank, templates)

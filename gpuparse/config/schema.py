@@ -441,6 +441,14 @@ class RunConfig:
         "Model folder to write, relative to the working directory; the default is `runs/` and the"
         " name of the config file without its extension.",
     )
+    init_from: str | None = _key(
+        None,
+        "path",
+        "Model folder to learn on from, with its templates, weights and vocabulary, to which new"
+        " values and relations are added; docs/training.md says which keys must be as in the model."
+        " null: from nothing.",
+        optional=True,
+    )
     features: str = _key(
         "extended",
         "template set",
@@ -531,9 +539,11 @@ class RunConfig:
         )
         learning = dataclasses.replace(self.learning, backend=self.backend)
         lexicon = None if self.lexicon is None else os.path.basename(self.lexicon)
+        start = self.init_from
+        start = None if start is None else os.path.basename(os.path.abspath(start))
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,
-            lexicon=lexicon,
+            lexicon=lexicon, init_from=start,
         )  # fmt: skip
 
 

@@ -71,6 +71,20 @@ class Vocabularies:
         """The id of a field's value; UNKNOWN where it was never seen or is None."""
         return UNKNOWN if value is None else self._ids[field].get(value, UNKNOWN)
 
+    def grown(self, treebank: Treebank, lexicon: Lexicon | None) -> "Vocabularies":
+        """These with the values that the treebank's words have and these lack, after all others.
+
+        Args: lexicon: in place of that of these.
+        Raises: ConfigError: as `build`.
+        """
+        seen = self.build(treebank, self.fields, self.pos_column, lexicon).values
+        values = {
+            field: list(dict.fromkeys([*known, *seen[field]]))
+            for field, known in self.values.items()
+        }
+        check_size(values)
+        return Vocabularies(values, self.pos_column, lexicon)
+
     @classmethod
     def build(
         cls,

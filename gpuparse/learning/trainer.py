@@ -27,6 +27,15 @@ from gpuparse.features.word_vectors import (
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import STAGES, Progress
 from gpuparse.learning.gold import read_gold
+from gpuparse.learning.growth import (
+    check_start,
+    continued_templates,
+    grown_labels,
+    grown_plan,
+    grown_vectors,
+    grown_weights,
+    learned_networks,
+)
 from gpuparse.learning.mixing import ALONE, Counts, Learn, Mixing, Processes
 from gpuparse.learning.stages.arcs import (
     ArcModel,
@@ -42,20 +51,20 @@ from gpuparse.learning.stages.pruning import (
     as_state,
     check_folds,
     from_state,
+    known_pruning,
     learn_pruning,
     pruning_shapes,
 )
-from gpuparse.learning.stages.vectors import VectorGold, VectorStage
+from gpuparse.learning.stages.vectors import GRANDPARENT_SHARE, VectorGold, VectorStage
 from gpuparse.learning.states import Shape, check_state
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.updates import AveragedWeights, Table, check_learning
 from gpuparse.limits import MAX_LABELS
 from gpuparse.parser import Parser, check_guides, compile_joint
-from gpuparse.scoring.pruning import Arcs, all_cells
-from gpuparse.scoring.weights import JointLabels, hashed_map, whole_weights
+from gpuparse.scoring.pruning import Arcs, Pruner, all_cells
+from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, stride_of, whole_weights
 from gpuparse.scoring.word_vectors import POINTS, WordVectors, frozen
 
-GRANDPARENT_SHARE = 0.5  # of the vectors' scores; templates have two kinds of parts with one
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 _DRAWN_FOR = {"arcs": 0, "labels": 1, "vectors": 3}  # what orders are drawn for; 2: mixing
 
@@ -73,9 +82,11 @@ class Trainer:
         processes: that share the work, each with the same arguments.
         device: where the torch engine learns arcs.
         vocabularies: the known values, if not those of the treebank.
+        start: a finished model to learn on from; None: from nothing.
     Raises:
         DataError: a treebank without sentences. ConfigError: templates that do not fit it, or
-            guides without guide templates, or the other way round.
+            guides without guide templates, or the other way round; a model that the config does not
+            fit, or that cannot be learned on.
     Source: McDonald, Crammer & Pereira (2005), figure 3; McDonald & Pereira (2006), figure 6.
     """
 
@@ -90,6 +101,7 @@ class Trainer:
         processes: Processes = ALONE,
         device: str = "cpu",
         vocabularies: Vocabularies | None = None,
+        start: Parser | None = None,
     ) -> None:
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
@@ -97,16 +109,8 @@ class Trainer:
         check_learning(config)
         self.config, self._threads, self._device = config, threads, device
         self._treebank, self._guides = treebank, guides
-        self._decoder = DECODERS[config.decoder]
-        attributes = seen_attributes(treebank)
-        has_pairs = any(templates.has_pairs() for templates in (arcs, labels) if templates)
-        pairs = frequent_pairs(treebank, MAX_ATTRIBUTE_PAIRS) if has_pairs else []
-        self._arcs = arcs.expanded(attributes, pairs).only(self._decoder.parts)
-        vectors = self._arcs.word_vectors
-        if vectors and not self._decoder.is_projective:  # more than arcs gains nothing there
-            vectors = vectors.of_sizes(**dict.fromkeys(FURTHER, 0))
-            self._arcs = replace(self._arcs, word_vectors=vectors)
-        self._labels = labels.expanded(attributes, pairs) if labels else None
+        self._decoder, self._start = DECODERS[config.decoder], start
+        self._arcs, self._labels = self._expanded(arcs, labels)
         check_templates(self._arcs, self._labels, config)
         if self._arcs.word_vectors and processes.count > 1:
             raise ConfigError("word vectors are learned by one process: start one alone")
@@ -119,13 +123,14 @@ class Trainer:
             batch = batch.guided(guides)
         self.gold = read_gold(
             treebank, batch, config.decoder, unreachable=config.learning.unreachable,
-            single_root=_SINGLE_ROOT[config.data.single_root],
+            single_root=self._wanted_root(),
             guide_row=self.plan.guide.row if self.plan.guide else None,
         )  # fmt: skip
         rows = config.feature_map.rows if self._has_arc_stage else LINE
         self.features = hashed_map(rows, self.plan.dense_lines)
-        self.weights = AveragedWeights.zeros(self.features.n_rows)
+        self.weights = self._start_weights()
         self._start_labels()
+        self._known_vectors: WordVectors | None = None
         self._vectors = self._start_vectors()
         # The word vectors after some epochs, and their sizes.
         self._frozen: tuple[int, VectorTemplates, WordVectors] | None = None
@@ -135,15 +140,71 @@ class Trainer:
             config.seed if config.learning.shuffle else None, processes,
         )  # fmt: skip
         self.pruned: Pruned | None = None
-        if self._is_pruned:
+        self._known_pruner = self._start_pruner()
+        if self._is_pruned and self._known_pruner is None:
             check_folds(len(treebank), config.pruning.folds)
 
+    def _expanded(
+        self, arcs: TemplateSet, labels: TemplateSet | None
+    ) -> tuple[TemplateSet, TemplateSet | None]:
+        """The templates with the attributes of FEATS that there are, or those of the model."""
+        if self._start is not None:
+            check_start(self._start, self.config)
+            networks = self.config.word_vectors.networks
+            return continued_templates(self._start, self._read(arcs), labels, networks)
+        attributes = seen_attributes(self._treebank)
+        has_pairs = any(templates.has_pairs() for templates in (arcs, labels) if templates)
+        pairs = frequent_pairs(self._treebank, MAX_ATTRIBUTE_PAIRS) if has_pairs else []
+        expanded = labels.expanded(attributes, pairs) if labels else None
+        return self._read(arcs.expanded(attributes, pairs)), expanded
+
+    def _read(self, arcs: TemplateSet) -> TemplateSet:
+        """The templates of the parts that the decoder reads."""
+        arcs = arcs.only(self._decoder.parts)
+        vectors = arcs.word_vectors
+        if vectors and not self._decoder.is_projective:  # more than arcs gains nothing there
+            return replace(arcs, word_vectors=vectors.of_sizes(**dict.fromkeys(FURTHER, 0)))
+        return arcs
+
+    def _wanted_root(self) -> bool | None:
+        """Whether every tree gets one modifier of the root; None: if all training trees have."""
+        wanted = _SINGLE_ROOT[self.config.data.single_root]
+        if wanted is None and self._start is not None and not self._start.single_root:
+            return False
+        return wanted
+
+    def _start_weights(self) -> AveragedWeights:
+        """The weights of arcs and other parts before anything is learned."""
+        if self._start is None:
+            return AveragedWeights.zeros(self.features.n_rows)
+        assert self._start.points is not None
+        whole = self._grown(self._start.arcs.array, self.features.n_rows)
+        return AveragedWeights((whole / self._start.points[0]).astype(np.float32))
+
+    def _grown(self, weights: np.ndarray, n_rows: int) -> np.ndarray:
+        """A table of the model in `n_rows` rows, for the vocabulary of this run."""
+        assert self._start is not None
+        return grown_weights(
+            weights, self.features.rows.rows, self._start.plan, self._start.vocabularies,
+            self.plan, n_rows,
+        )  # fmt: skip
+
+    def _start_pruner(self) -> Pruner | None:
+        """The pruner of the model, which has not been learned from these sentences."""
+        if self._start is None or self._start.pruner is None:
+            return None
+        n_rows = self.features.rows.rows + self.plan.arcs.dense_lines * LINE
+        weights = self._grown(self._start.pruner.weights.array, n_rows).astype(np.int16)
+        return self._start.pruner._replace(weights=Weights(weights))
+
     def _see_values(self) -> Vocabularies:
-        """The values of all fields that templates read."""
+        """The values of all fields that templates read, after those of the model."""
         pos_column = choose_pos_column(self._treebank, self.config.data.pos)
         fields = fields_read(self._arcs, self._labels)
         path = self.config.lexicon
         lexicon = None if path is None else read_lexicon(path)
+        if self._start is not None:
+            return self._start.vocabularies.grown(self._treebank, lexicon)
         return Vocabularies.build(self._treebank, fields, pos_column, lexicon)
 
     def _start_labels(self) -> None:
@@ -154,10 +215,10 @@ class Trainer:
         self._gold_labels = None
         if self._labels is None:
             return
-        self._gold_labels, self.label_names = gold_labels(self._treebank, self.gold)
+        known = self._start.labels if self._start else ()
+        self._gold_labels, self.label_names = gold_labels(self._treebank, self.gold, known)
         self._check_labels()
-        rows = self.config.labels.rows if self._labels.label else 1
-        self.label_weights = label_weights(len(self.label_names), rows, self.config.labels.kind)
+        self.label_weights = self._start_label_weights()
         if self.config.labels.kind == "joint":
             self._joint = self._joint_labels()
         elif self._labels.label:
@@ -166,15 +227,39 @@ class Trainer:
                 self.label_weights, self.config,
             )  # fmt: skip
 
+    def _start_label_weights(self) -> AveragedWeights:
+        assert self._labels is not None
+        n_labels, start = len(self.label_names), self._start
+        if start is None:
+            rows = self.config.labels.rows if self._labels.label else 1
+            return label_weights(n_labels, rows, self.config.labels.kind)
+        assert start.label_weights is not None
+        assert start.points is not None
+        lines = grown_labels(start.label_weights.array, n_labels) / start.points[1]
+        if self.config.labels.kind == "joint":
+            lines = np.pad(lines, ((0, 0), (0, stride_of(n_labels) - n_labels)))
+        return AveragedWeights(lines.astype(np.float32))
+
     def _start_vectors(self) -> VectorStage | None:
         """The word vectors before anything is learned."""
         templates, config = self._arcs.word_vectors, self.config
         if templates is None:
             return None
-        has_row = frequent_values(
-            templates, self._vocabularies, self.gold.batch, config.word_vectors.min_count
-        )
-        self._vector_plan = compile_vectors(templates, self._vocabularies, has_row)
+        min_count, networks = config.word_vectors.min_count, None
+        values = templates, self._vocabularies, self.gold.batch, min_count
+        if self._start is None or self._start.vectors is None:
+            has_row = frequent_values(*values)
+            self._vector_plan = compile_vectors(templates, self._vocabularies, has_row)
+        else:
+            self._vector_plan = grown_plan(self._start, *values)
+            n_labels = len(self.label_names)
+            self._known_vectors = grown_vectors(
+                self._start.vectors, self._vector_plan, len(self._start.labels), n_labels
+            )
+            networks = learned_networks(
+                self._known_vectors, templates, config.word_vectors.networks, n_labels,
+                self._vector_factors,
+            )  # fmt: skip
         labels = self._gold_labels
         return VectorStage(
             templates,
@@ -188,7 +273,16 @@ class Trainer:
             seed=config.seed,
             threads=self._threads,
             device=self._device if config.backend == "torch" else None,
+            start=networks,
         )
+
+    @property
+    def _vector_factors(self) -> tuple[float, float]:
+        """What the vectors' scores of arcs and of labels are multiplied by after learning."""
+        keys = self.config.word_vectors
+        weight = keys.weight if self._arcs.arc else 1.0
+        label_weight = keys.label_weight if self._labels and self._labels.label else 1.0
+        return weight, label_weight
 
     def _check_labels(self) -> None:
         """DataError for labels that no model may have."""
@@ -237,6 +331,11 @@ class Trainer:
         """Learn all that is left to learn; yields events during and at the end of every epoch."""
         while self._epochs_done["vectors"] < self._epochs()["vectors"]:
             yield from self._learn_vector_epoch(self._epochs_done["vectors"])
+        if self._is_pruned and self.pruned is None and self._known_pruner is not None:
+            self.pruned = known_pruning(
+                self.gold.arc_batch, self.plan, self.features.rows, self.gold.arc_heads,
+                self._known_pruner, single_root=self.single_root,
+            )  # fmt: skip
         if self._is_pruned and self.pruned is None:
             self.pruned = yield from learn_pruning(
                 self.gold.arc_batch, self.plan, self.features.rows, self.gold.arc_heads,
@@ -372,7 +471,8 @@ class Trainer:
             single_root=self.single_root,
             arc_scale=1.0 / scale,
             label_scale=1.0 / label_scale,
-            pruner=self.pruned.pruner if self.pruned else None,
+            points=(scale, label_scale),
+            pruner=self.pruned.pruner if self.pruned else self._known_pruner,
             vectors=vectors.with_points(scale, label_scale) if vectors else None,
             config=config,
         )
@@ -383,15 +483,15 @@ class Trainer:
             return None
         done = self._epochs_done["vectors"]
         if self._frozen is None or self._frozen[0] != done:
-            keys = self.config.word_vectors
-            weight = keys.weight if self._arcs.arc else 1.0
-            label_weight = keys.label_weight if self._labels and self._labels.label else 1.0
             templates, weights = self._vectors.result()
+            if not done and self._known_vectors is not None:  # the same numbers, not rounded again
+                self._frozen = done, templates, self._known_vectors
+                return self._frozen[1:]
             share = np.float32(GRANDPARENT_SHARE)
             weights = weights._replace(grandparents=weights.grandparents * share)
             made = frozen(weights, self._vector_plan, self.gold.batch)
-            made = made.with_margin(keys.margin if self._arcs.arc else None)
-            self._frozen = done, templates, made.with_units(weight, label_weight)
+            made = made.with_margin(self.config.word_vectors.margin if self._arcs.arc else None)
+            self._frozen = done, templates, made.with_units(*self._vector_factors)
         return self._frozen[1:]
 
     def _mean(self, weights: AveragedWeights, stage: str) -> np.ndarray:

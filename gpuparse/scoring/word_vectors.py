@@ -316,7 +316,7 @@ def _named(kind: str, whole: Sequence[np.ndarray], unit: float) -> dict[str, Any
     if kind in FURTHER and not whole[0].shape[1]:
         return NO_PAIRS[kind]
     if kind == "label":
-        whole = _label_blocks(*whole)
+        whole = label_blocks(*whole)
     numbers = {f"{kind}_multiplier": 0, f"{kind}_shift": 0, f"{kind}_unit": unit}
     return dict(zip(TERMS[kind], whole, strict=True)) | numbers
 
@@ -845,7 +845,7 @@ def _freeze_products(
     return tuple(w.astype(dtype) for w, dtype in zip(whole, types, strict=True)), unit
 
 
-def _label_blocks(*terms: np.ndarray) -> tuple[np.ndarray, ...]:
+def label_blocks(*terms: np.ndarray) -> tuple[np.ndarray, ...]:
     """Numbers of labels (L, PL), and constants (L,), as `WordVectors` has them."""
     *of_numbers, constants = terms
     more = -len(constants) % LABEL_LANES

@@ -1,6 +1,6 @@
 """The label stage: a classifier of the arcs of finished trees or graphs, one arc at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -21,12 +21,20 @@ SLICE = 256  # sentences between two events
 _DEPREL = 7
 
 
-def gold_labels(treebank: Treebank, gold: GoldTrees) -> tuple[np.ndarray, list[str]]:
-    """(T,) gold labels by token index, -1 for none, and their names; of graphs the names alone."""
+def gold_labels(
+    treebank: Treebank, gold: GoldTrees, known: Sequence[str] = ()
+) -> tuple[np.ndarray, list[str]]:
+    """(T,) gold labels by token index, -1 for none, and their names; of graphs the names alone.
+
+    known: names that come first.
+    """
     if gold.graphs:
         return np.full(len(gold.heads), -1, np.int64), gold.graphs.names
-    ids, names = column_ids(treebank, _DEPREL)
-    return gold.by_token(np.where(treebank.heads < 0, -1, ids)), names
+    ids, found = column_ids(treebank, _DEPREL)
+    names = list(dict.fromkeys([*known, *found]))
+    numbers = {name: number for number, name in enumerate(names)}
+    labels = np.array([numbers[name] for name in found], np.int64)[ids]
+    return gold.by_token(np.where(treebank.heads < 0, -1, labels)), names
 
 
 def label_weights(n_labels: int, rows: int, kind: str) -> AveragedWeights:

@@ -126,6 +126,28 @@ def learn_pruning(
                 if some.any():
                     part = batch.select(low + np.flatnonzero(some))
                     prune(part, plan, rows, pruner, known, kept, single_root=single_root)
+    return _pruned(batch, gold, pruner, arcs, completing)
+
+
+def known_pruning(
+    batch: Batch, plan: Plan, rows: RowMap, gold: np.ndarray, pruner: Pruner, *, single_root: bool
+) -> Pruned:
+    """The candidate arcs of training sentences that a pruner has not been learned from.
+
+    Args: as `learn_pruning`.
+    """
+    arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
+    completing = Arcs(arcs.firsts, np.zeros_like(arcs.cells))
+    is_open = incomplete(batch, gold)
+    prune(batch, plan, rows, pruner, NO_KNOWN_HEADS, arcs, single_root=single_root)
+    if is_open.any():
+        part = batch.select(np.flatnonzero(is_open))
+        prune(part, plan, rows, pruner, gold, completing, single_root=single_root)
+    return _pruned(batch, gold, pruner, arcs, completing)
+
+
+def _pruned(batch: Batch, gold: np.ndarray, pruner: Pruner, arcs: Arcs, completing: Arcs) -> Pruned:
+    """The arcs that were kept, counted, with the gold ones and those that complete trees."""
     n_kept = int(arcs.cells.sum())
     lost, n_gold = _keep_gold(batch, gold, arcs)
     arcs.cells[completing.cells] = True

@@ -32,6 +32,7 @@ OPTIMIZERS = ("adam", "adagrad", PASSIVE_AGGRESSIVE)
 MOST_GRAND_WORDS = 80  # of a sentence whose grandparents are learned from: trees cost n^4
 LAST_RATE = 0.1  # of the first one, which falls in a line
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.99  # of the moments of Adam
+GRANDPARENT_SHARE = 0.5  # of the vectors' scores; templates have two kinds of parts with one
 SNAPSHOTS = 4  # an epoch in the second half of training, whose mean is the result
 _INITIAL, _DROPPED = 4, 5  # what is drawn for, beside the orders of stages
 
@@ -194,6 +195,7 @@ class VectorStage:
         seed: of initial weights and of what is dropped.
         threads: the result is the same for any.
         device: where torch learns; None: native code does, or torch where there is none.
+        start: the weights that each network begins with; None: random ones.
     Raises: ConfigError: passive-aggressive steps with a hidden layer, or siblings with another loss
         than the hinge.
     Source: the loss: Taskar et al. (2003); features with a hidden layer: Kiperwasser & Goldberg
@@ -216,6 +218,7 @@ class VectorStage:
         seed: int = 0,
         threads: int = 1,
         device: str | None = None,
+        start: list[VectorTables] | None = None,
     ) -> None:
         if config.optimizer == PASSIVE_AGGRESSIVE and templates.hidden:
             raise ConfigError(
@@ -241,7 +244,7 @@ class VectorStage:
         self._templates = templates if label else replace(templates, label=0)
         self._task = VectorTask(batch, plan, self.sizes, gold, decoder, single_root)
         self._config, self._batch, self._seed = config, batch, seed
-        self._threads, self._device = threads, device
+        self._threads, self._device, self._start = threads, device, start
         self._loss = LOSSES.index(config.loss)
         self._finished: list[VectorTables] = []  # the networks that are learned
         self._begin()
@@ -258,7 +261,10 @@ class VectorStage:
 
     def _new_engine(self) -> VectorEngine:
         """An engine with the weights before anything is learned."""
-        weights = initial_weights(self.sizes, self._network_seed)
+        if self._start is None:
+            weights = initial_weights(self.sizes, self._network_seed)
+        else:
+            weights = VectorTables(*(a.copy() for a in self._start[len(self._finished)]))
         if self._device is None and native.is_available():
             return NativeVectorEngine(self._task, weights, self._threads)
         from gpuparse.learning.vectors_on_device import TorchVectorEngine
@@ -299,6 +305,8 @@ class VectorStage:
             state = self._engine.state()
             kind = "mean" if self._snapshots else "weights"
             tables.append(VectorTables(state[f"table_{kind}"], state[f"dense_{kind}"]))
+        if self._start is not None:
+            tables += self._start[len(tables) :]
         weights = [VectorWeights(t.table, *self.sizes.parts(t.dense)) for t in tables]
         return self._templates.times(len(weights)), merged(weights)
 

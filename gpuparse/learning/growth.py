@@ -1,0 +1,392 @@
+"""Finished models to learn on from: the same scores with a larger vocabulary, and learned weights.
+
+New values and relations are numbered after those of the model, so that hashed features keep their
+rows. What is found by direct index is moved to its new place. No score of a sentence of old values
+changes: rows of new values begin with zeros, and new relations with the mean of the others, which
+is never above the best of them.
+
+A model has whole numbers. Weights are these by its points of a unit of cost. Word vectors are known
+up to factors of their hidden numbers and vectors, which no score shows: they are chosen so that
+numbers are as large as learned ones are, for steps of the optimizer have a fixed length.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpuparse.config import RunConfig, parse_config
+from gpuparse.config.schema import yaml_word
+from gpuparse.data.batch import Batch
+from gpuparse.data.vocabulary import Vocabularies
+from gpuparse.errors import ConfigError, one_line
+from gpuparse.features.atoms import Atom
+from gpuparse.features.plan import BETWEEN, LINE, TRIPLE, ArcPlan, Plan
+from gpuparse.features.templates import PARTS, Template, TemplateSet
+from gpuparse.features.word_vectors import (
+    FURTHER,
+    VectorPlan,
+    VectorTemplates,
+    compile_vectors,
+    frequent_values,
+)
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.learning.stages.vectors import GRANDPARENT_SHARE, VectorTables
+from gpuparse.limits import MAX_BETWEEN_VALUES
+from gpuparse.parser import Parser
+from gpuparse.scoring.word_vectors import (
+    BETWEEN_TERMS,
+    KINDS,
+    OCCURRENCES,
+    TERMS,
+    WordVectors,
+    by_hidden,
+    by_label,
+    label_blocks,
+)
+
+# Keys whose values are in a model; others say how to learn, and may change.
+_KEPT = (
+    "decoder", "feature_map.rows", "labels.kind", "labels.rows", "pruning.max_heads",
+    "pruning.threshold", "word_vectors.networks", "word_vectors.weight",
+    "word_vectors.label_weight", "word_vectors.margin",
+)  # fmt: skip
+_POS = {"coarse": 3, "fine": 4}
+# Of learned numbers: rows; matrices, times the root of the hidden numbers. Measured on Danish.
+_TABLE_DEVIATION, _MATRIX_DEVIATION = 0.055, 1.45
+
+
+def check_start(start: Parser, config: RunConfig) -> None:
+    """Make sure that a run can go on from a model.
+
+    Raises: ConfigError: it cannot; says which key has another value.
+    """
+    if DECODERS[start.decoder].gives_graphs:
+        raise ConfigError(
+            f"init_from: the model's decoder {start.decoder} finds graphs, and only models of trees"
+            " are learned on from: train with all treebanks together"
+        )
+    if start.points is None:
+        raise ConfigError(
+            "init_from: the model is a blend, or of an earlier version, and has no weights to learn"
+            " on from: give a model that train has written"
+        )
+    try:
+        before = parse_config(start.config, "config.yaml")
+    except ConfigError as error:
+        raise ConfigError(f"init_from: the model's {one_line(error)}") from error
+    for key in _KEPT:
+        old, new = (_value(each, key) for each in (before, config))
+        if old != new:
+            raise ConfigError(
+                f"{key}: {yaml_word(new)}, and the model of init_from has {yaml_word(old)}: give"
+                f" {key}={yaml_word(old)}"
+            )
+    column = _POS.get(config.data.pos, start.vocabularies.pos_column)
+    if column != start.vocabularies.pos_column:
+        raise ConfigError(
+            f"data.pos: {config.data.pos}, and the model of init_from reads the other column: give"
+            " data.pos=auto"
+        )
+
+
+def _value(config: RunConfig, key: str) -> Any:
+    """The value of a dotted key."""
+    value: Any = config
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def continued_templates(
+    start: Parser, arcs: TemplateSet, labels: TemplateSet | None, networks: int
+) -> tuple[TemplateSet, TemplateSet | None]:
+    """The templates of a model, with the sizes of one network of its word vectors.
+
+    Args: arcs, labels: of the config, with the parts that the decoder reads.
+    Raises: ConfigError: they are other templates.
+    """
+    sections = start.templates.word_vectors, arcs.word_vectors
+    names = [f"features: the set {arcs.name!r}"]
+    are_same = _are_instances(start.templates, arcs)
+    are_same &= (sections[0] is None) == (sections[1] is None)
+    one = start.templates
+    if sections[0] and sections[1]:
+        has_labels = bool(start.labels)
+        sizes = {name: getattr(sections[1], name) for name in ("hidden", "arc", *FURTHER)}
+        sizes["label"] = sections[1].label if has_labels else 0
+        section = replace(sections[0], **sizes)
+        are_same &= section.times(networks) == sections[0]
+        are_same &= section.distance == sections[1].distance
+        are_same &= section.between == sections[1].between
+        are_same &= _are_general(sections[0].templates, sections[1].templates)
+        one = replace(one, word_vectors=section)
+    if are_same and labels is not None:
+        names.append(f"labels.features: the set {labels.name!r}")
+        are_same = start.label_templates is not None
+        are_same = are_same and _are_instances(start.label_templates, labels)
+    if not are_same:
+        raise ConfigError(
+            f"{names[-1]} has other templates than the model of init_from: give the set that the"
+            " model was learned with"
+        )
+    return one, start.label_templates
+
+
+def _are_instances(expanded: TemplateSet | None, templates: TemplateSet) -> bool:
+    """Whether a set can be the other one with some attributes of FEATS in place of `feats.*`."""
+    assert expanded is not None
+    return expanded.distance == templates.distance and all(
+        _are_general(getattr(expanded, part), getattr(templates, part)) for part in PARTS
+    )
+
+
+def _are_general(expanded: tuple[Any, ...], templates: tuple[Any, ...]) -> bool:
+    found = list(dict.fromkeys(map(_general, expanded)))
+    wanted = dict.fromkeys(map(_general, templates))
+    needed = {_general(each) for each in templates if "feats.*" not in str(each)}
+    return found == [each for each in wanted if each in found or each in needed]
+
+
+def _general(template: Template | Atom) -> str:
+    """A template with `feats.*` in place of all attributes of FEATS."""
+    words = str(template).split()
+    return " ".join(
+        word.partition(".feats.")[0] + ".feats.*" if ".feats." in word else word for word in words
+    )
+
+
+def grown_weights(
+    weights: np.ndarray, table_rows: int, old: Plan, known: Vocabularies, new: Plan, n_rows: int
+) -> np.ndarray:  # fmt: skip
+    """(n_rows, 1) weights of arcs and other parts with a larger vocabulary.
+
+    Args:
+        weights: (R, 1), of all parts or of arcs alone; table_rows: before the dense region.
+        old, new: the same templates, compiled with the values `known` and with more.
+    Raises: ConfigError: old values cannot all be told apart any more.
+    """
+    rows = np.full(new.dense_lines * LINE, -1, np.int64)
+    for one, other in zip(old.arcs.between, new.arcs.between, strict=True):
+        _carry_between(rows, old.arcs, known, one, other)
+    triples = () if old.siblings is None else old.siblings.triple
+    for k, one in enumerate(triples):
+        assert new.siblings is not None
+        _carry_triple(rows, known, one, new.siblings.triple[k])
+    rows = rows[: n_rows - table_rows]
+    dense = np.zeros((len(rows), 1), weights.dtype)
+    dense[rows >= 0] = weights[table_rows + rows[rows >= 0]]
+    return np.concatenate([weights[:table_rows], dense])
+
+
+def _carry_between(
+    rows: np.ndarray, plan: ArcPlan, known: Vocabularies, old: np.void, new: np.void
+) -> None:
+    """Write which row of the old dense region each one of a between family continues."""
+    names = BETWEEN.names or ()
+    of_old, of_new = (dict(zip(names, record.tolist(), strict=True)) for record in (old, new))
+    sizes = [
+        _side_size(plan, known, of_old["head_side"]), known.size(known.fields[of_old["row"]]),
+        _side_size(plan, known, of_old["modifier_side"]),
+    ]  # fmt: skip
+    place, is_known = np.zeros((1, 1, 1), np.int64), np.ones((1, 1, 1), np.bool_)
+    for axis, (name, size) in enumerate(
+        zip(("n_heads", "n_middles", "n_modifiers"), sizes, strict=True)
+    ):
+        count, more = of_old[name], of_new[name]
+        if more < count:
+            _refuse_growth(known, of_old["row"])
+        value = np.arange(more)
+        shared = count - 1 if count < size else -1  # what values beyond have
+        value = np.where(value < count, value, shared)
+        shape = [1, 1, 1]
+        shape[axis] = more
+        value = value.reshape(shape)
+        place, is_known = place * count + value, is_known & (value >= 0)
+    line = np.where(is_known, of_old["line"] + place, -1).reshape(-1, 1)
+    first = of_new["line"] * LINE
+    of_lines = np.where(line >= 0, line * LINE + np.arange(LINE), -1)
+    rows[first : first + of_lines.size] = of_lines.reshape(-1)
+
+
+def _side_size(plan: ArcPlan, known: Vocabularies, side: int) -> int:
+    """Values of a side of one atom or none."""
+    first, last = plan.side_start[side : side + 2].tolist()
+    return known.size(known.fields[int(plan.atoms["row"][first])]) if last > first else 1
+
+
+def _carry_triple(rows: np.ndarray, known: Vocabularies, old: np.void, new: np.void) -> None:
+    """The same of a triple family."""
+    names = TRIPLE.names or ()
+    of_old, of_new = (dict(zip(names, record.tolist(), strict=True)) for record in (old, new))
+    first, place = of_new["line"] * LINE, np.arange(of_new["cells"])
+    begin = of_old["line"] * LINE
+    if of_old["is_hashed"] != of_new["is_hashed"]:
+        _refuse_growth(known, of_old["modifier_row"])
+    if of_old["is_hashed"]:
+        rows[first : first + len(place)] = begin + place
+        return
+    roles = ("head", "sibling", "modifier")
+    ends = [of_new[f"{role}_shift"] for role in roles[1:]] + [62]
+    carried, is_known = place & (of_new["slots"] - 1), np.ones(len(place), np.bool_)
+    for role, end in zip(roles, ends, strict=True):
+        shift = of_new[f"{role}_shift"]
+        value = (place >> shift) & ((1 << (end - shift)) - 1)
+        is_known &= value < known.size(known.fields[of_old[f"{role}_row"]])
+        carried += value << of_old[f"{role}_shift"]
+    rows[first : first + len(place)] = np.where(is_known, begin + carried, -1)
+
+
+def _refuse_growth(known: Vocabularies, row: int) -> None:
+    raise ConfigError(
+        f"init_from: with the new values of {known.fields[row]} in data.train the model's table has"
+        " no room for all that it knows: write the model's values in their place, or train with all"
+        " treebanks together"
+    )
+
+
+def grown_labels(lines: np.ndarray, n_labels: int) -> np.ndarray:
+    """(lines, n_labels) whole-number weights of labels; new ones are the mean, rounded down."""
+    mean = np.floor(lines.mean(1, keepdims=True, dtype=np.float64)).astype(lines.dtype)
+    return np.concatenate([lines, np.repeat(mean, n_labels - lines.shape[1], 1)], 1)
+
+
+def grown_plan(
+    start: Parser, templates: VectorTemplates, vocabularies: Vocabularies, batch: Batch,
+    min_count: int | str,
+) -> VectorPlan:  # fmt: skip
+    """A plan in which the values of the model and those frequent in a batch have rows.
+
+    Args: templates: with the sizes of one network.
+    """
+    assert start.vectors is not None
+    fields = [atom.field for atom in templates.templates]
+    fields += [templates.between] if templates.between else []
+    old_ends, ends = (
+        np.cumsum([each.size(field) for field in fields])[:-1]
+        for each in (start.vocabularies, vocabularies)
+    )
+    frequent = frequent_values(templates, vocabularies, batch, min_count)
+    blocks = np.split(frequent, ends)
+    for had, has in zip(np.split(start.vectors.plan.has_row, old_ends), blocks, strict=True):
+        has[: len(had)] |= had
+    if templates.between:
+        had, has = np.split(start.vectors.plan.has_row, old_ends)[-1], blocks[-1]
+        more = has.copy()
+        more[: len(had)] &= ~had
+        has[np.flatnonzero(more)[MAX_BETWEEN_VALUES - int(had.sum()) :]] = False
+    return compile_vectors(templates, vocabularies, np.concatenate(blocks))
+
+
+def grown_vectors(vectors: WordVectors, plan: VectorPlan, known: int, n_labels: int) -> WordVectors:
+    """The same word vectors with a larger vocabulary; new rows are zero.
+
+    Args: plan: of `grown_plan`; known: labels of the model.
+    """
+    old = vectors.plan
+    table = np.zeros((plan.n_rows, vectors.table.shape[1]), np.int8)
+    scales = np.ones(plan.n_rows, np.uint8)
+    for start, size, first in zip(old.starts, old.sizes, plan.starts, strict=True):
+        places = old.places[start : start + size]
+        has_row = places >= 0
+        at, places = plan.places[first : first + size][has_row], places[has_row]
+        table[at], scales[at] = vectors.table[places], vectors.scales[places]
+    changed: dict[str, Any] = {}
+    if plan.n_between:
+        is_known = old.between_places >= 0
+        at = plan.between_places[: len(is_known)][is_known]
+        for name in BETWEEN_TERMS:
+            array = getattr(vectors, name)
+            width = 1 if name == BETWEEN_TERMS[-1] else vectors.sizes[0]
+            more = np.zeros((2 * OCCURRENCES, plan.n_between, width), array.dtype)
+            if old.n_between:
+                given = array.reshape(2 * OCCURRENCES, old.n_between, width)
+                more[:, at] = given[:, old.between_places[is_known]]
+            changed[name] = more.reshape(-1) if width == 1 else more.reshape(-1, width)
+    if vectors.scores("label") and n_labels > known:
+        terms = []
+        for name in TERMS["label"]:
+            array = getattr(vectors, name)
+            whole = (by_label(array) if array.ndim > 1 else array)[:known]
+            mean = np.rint(whole.mean(0, keepdims=True)).astype(array.dtype)
+            terms.append(np.concatenate([whole, np.repeat(mean, n_labels - known, 0)]))
+        changed |= dict(zip(TERMS["label"], label_blocks(*terms), strict=True))
+    return vectors._replace(plan=plan, table=table, scales=scales, **changed)
+
+
+def learned_networks(
+    vectors: WordVectors, section: VectorTemplates, networks: int, n_labels: int,
+    factors: tuple[float, float],
+) -> list[VectorTables]:  # fmt: skip
+    """The networks of word vectors as float32 weights whose scores are those of the whole numbers.
+
+    Args:
+        section: with the sizes of one network. factors: by which scores of arcs and of labels were
+            multiplied after learning.
+    """
+    return [_learned(vectors, section, i, networks, n_labels, factors) for i in range(networks)]
+
+
+def _learned(
+    vectors: WordVectors, section: VectorTemplates, number: int, networks: int, n_labels: int,
+    factors: tuple[float, float],
+) -> VectorTables:  # fmt: skip
+    """One of several networks."""
+    kinds = [getattr(section, kind) for kind in KINDS]
+    runs = [number * size + np.arange(size) for size in kinds]
+    firsts = [vectors.columns(kind).start for kind in KINDS]
+    columns = np.concatenate([first + run for first, run in zip(firsts, runs, strict=True)])
+    hidden, q = section.hidden, len(columns)
+    inputs = number * hidden + np.arange(hidden) if hidden else columns
+    half = vectors.table.shape[1] // 2
+    of_row = np.concatenate([inputs, half + inputs])
+    table = vectors.table[:, of_row] * vectors.scales[:, None].astype(np.float64)
+    bias = vectors.bias[of_row].astype(np.float64)
+    evened = _TABLE_DEVIATION / _deviation(table)
+    table, bias = table * evened, bias * evened
+    matrices, values = [], []  # what 1 of a whole number of a vector is
+    for role, (matrix, shifts) in enumerate(
+        ((vectors.heads, vectors.head_shifts), (vectors.modifiers, vectors.modifier_shifts))
+    ):
+        of_role = evened[role * len(inputs) : (role + 1) * len(inputs)]
+        if not hidden:
+            matrices.append(np.zeros((0, q)))
+            values.append(of_role * 2.0 ** shifts[columns])
+            continue
+        of_columns = by_hidden(matrix)[np.ix_(inputs, columns)] / of_role[:, None]
+        of_columns /= 2.0 ** (vectors.shift + shifts[columns])
+        value = _MATRIX_DEVIATION / hidden**0.5 / _deviation(of_columns)
+        matrices.append(of_columns * value)
+        values.append(value)
+    parts = [bias, *matrices]
+    cuts = np.cumsum(kinds)[:-1]
+    of_kinds = zip(KINDS, runs, *(np.split(value, cuts) for value in values), strict=True)
+    between = np.zeros((0, 2 * section.arc + 1))
+    for kind, run, heads, modifiers in of_kinds:
+        unit = getattr(vectors, f"{kind}_unit") / factors[kind == "label"]
+        unit /= GRANDPARENT_SHARE if kind == "grandparent" else 1.0
+        terms = [getattr(vectors, name) for name in TERMS[kind]]
+        if kind == "label":
+            terms = [by_label(term)[:n_labels] for term in terms[:3]] + [terms[3][:n_labels]]
+        scales = 1.0 / (heads * modifiers), 1.0 / heads, 1.0 / modifiers
+        scored = [
+            term[:, run] * scale * (unit * networks)
+            for term, scale in zip(terms[:3], scales, strict=True)
+        ]
+        parts.append(np.concatenate([*scored, terms[3][:, None] * unit], 1))
+        if kind == "arc" and vectors.plan.n_between:
+            of_heads, of_modifiers, constants = (getattr(vectors, name) for name in BETWEEN_TERMS)
+            scored = [
+                of_heads[:, run] * scales[1] * (unit * networks),
+                of_modifiers[:, run] * scales[2] * (unit * networks),
+            ]
+            between = np.concatenate([*scored, constants[:, None] * unit], 1)
+    parts.append(between)
+    dense = np.concatenate([part.reshape(-1) for part in parts])
+    return VectorTables(table.astype(np.float32), dense.astype(np.float32))
+
+
+def _deviation(columns: np.ndarray) -> np.ndarray:
+    """The root of the mean square of each column, 1 for columns of zeros."""
+    found = np.sqrt(np.square(columns).mean(0)) if len(columns) else np.zeros(columns.shape[1])
+    return np.where(found > 0.0, found, 1.0)
