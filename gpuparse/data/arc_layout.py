@@ -12,6 +12,7 @@ lower one stands between two of the lines, so that no line passes through it.
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import copysign
 from typing import NamedTuple
@@ -166,6 +167,7 @@ def has_known_width(text: str) -> bool:
     )
 
 
+@lru_cache(maxsize=4096)
 def _character_width(character: str) -> float:
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0.0
