@@ -19,7 +19,7 @@ from gpuparse.config import RunConfig, parse_config
 from gpuparse.config.schema import yaml_word
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Vocabularies
-from gpuparse.errors import ConfigError, one_line
+from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.features.atoms import Atom
 from gpuparse.features.plan import BETWEEN, LINE, TRIPLE, ArcPlan, Plan
 from gpuparse.features.templates import PARTS, Template, TemplateSet
@@ -245,6 +245,18 @@ def _refuse_growth(known: Vocabularies, row: int) -> None:
     )
 
 
+def learned_weights(whole: np.ndarray, points: float) -> np.ndarray:
+    """Whole numbers as float32 weights.
+
+    Raises: ModelError: they are not finite.
+    """
+    with np.errstate(over="ignore"):
+        weights = (whole / points).astype(np.float32)
+    if not np.isfinite(weights).all():
+        raise ModelError("init_from: the model is damaged: its weights are not finite")
+    return weights
+
+
 def grown_labels(lines: np.ndarray, n_labels: int) -> np.ndarray:
     """(lines, n_labels) whole-number weights of labels; new ones are the mean, rounded down."""
     mean = np.floor(lines.mean(1, keepdims=True, dtype=np.float64)).astype(lines.dtype)
@@ -383,7 +395,7 @@ def _learned(
             between = np.concatenate([*scored, constants[:, None] * unit], 1)
     parts.append(between)
     dense = np.concatenate([part.reshape(-1) for part in parts])
-    return VectorTables(table.astype(np.float32), dense.astype(np.float32))
+    return VectorTables(learned_weights(table, 1.0), learned_weights(dense, 1.0))
 
 
 def _deviation(columns: np.ndarray) -> np.ndarray:

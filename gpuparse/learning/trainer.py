@@ -35,6 +35,7 @@ from gpuparse.learning.growth import (
     grown_vectors,
     grown_weights,
     learned_networks,
+    learned_weights,
 )
 from gpuparse.learning.mixing import ALONE, Counts, Learn, Mixing, Processes
 from gpuparse.learning.stages.arcs import (
@@ -179,7 +180,7 @@ class Trainer:
             return AveragedWeights.zeros(self.features.n_rows)
         assert self._start.points is not None
         whole = self._grown(self._start.arcs.array, self.features.n_rows)
-        return AveragedWeights((whole / self._start.points[0]).astype(np.float32))
+        return AveragedWeights(learned_weights(whole, self._start.points[0]))
 
     def _grown(self, weights: np.ndarray, n_rows: int) -> np.ndarray:
         """A table of the model in `n_rows` rows, for the vocabulary of this run."""
@@ -235,10 +236,10 @@ class Trainer:
             return label_weights(n_labels, rows, self.config.labels.kind)
         assert start.label_weights is not None
         assert start.points is not None
-        lines = grown_labels(start.label_weights.array, n_labels) / start.points[1]
+        lines = grown_labels(start.label_weights.array, n_labels)
         if self.config.labels.kind == "joint":
             lines = np.pad(lines, ((0, 0), (0, stride_of(n_labels) - n_labels)))
-        return AveragedWeights(lines.astype(np.float32))
+        return AveragedWeights(learned_weights(lines, start.points[1]))
 
     def _start_vectors(self) -> VectorStage | None:
         """The word vectors before anything is learned."""

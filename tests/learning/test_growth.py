@@ -9,7 +9,7 @@ import pytest
 from gpuparse.config import RunConfig, WordVectorsConfig
 from gpuparse.config.schema import PruningConfig
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
@@ -240,6 +240,17 @@ def test_models_without_learned_weights_are_refused() -> None:
         trainer_of("first order", SAME, replace(start, points=None))
     with pytest.raises(ConfigError, match=r"config\.yaml"):
         trainer_of("first order", SAME, replace(start, config="seed: 1\n"))
+
+
+def test_damaged_numbers_are_refused() -> None:
+    start = model_of("vectors and templates")
+    assert start.vectors is not None
+    for damaged in (
+        replace(start, points=(1e-300, 1e-300)),
+        replace(start, vectors=start.vectors._replace(arc_unit=1e300)),
+    ):
+        with pytest.raises(ModelError, match="not finite"):
+            trainer_of("vectors and templates", SAME, damaged)
 
 
 def test_values_that_the_table_has_no_room_for_are_refused() -> None:
