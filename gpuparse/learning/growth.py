@@ -51,6 +51,8 @@ _KEPT = (
     "pruning.threshold", "word_vectors.networks", "word_vectors.weight",
     "word_vectors.label_weight", "word_vectors.margin",
 )  # fmt: skip
+_ROLES = ("head", "sibling", "modifier")
+_SHIFTED_BITS = 62
 _POS = {"coarse": 3, "fine": 4}
 # Of learned numbers: rows; matrices, times the root of the hidden numbers. Measured on Danish.
 _TABLE_DEVIATION, _MATRIX_DEVIATION = 0.055, 1.45
@@ -172,7 +174,7 @@ def grown_weights(
     triples = () if old.siblings is None else old.siblings.triple
     for k, one in enumerate(triples):
         assert new.siblings is not None
-        _carry_triple(rows, known, one, new.siblings.triple[k])
+        _carry_triple(rows, known, weights[table_rows:, 0], one, new.siblings.triple[k])
     rows = rows[: n_rows - table_rows]
     dense = np.zeros((len(rows), 1), weights.dtype)
     dense[rows >= 0] = weights[table_rows + rows[rows >= 0]]
@@ -215,26 +217,53 @@ def _side_size(plan: ArcPlan, known: Vocabularies, side: int) -> int:
     return known.size(known.fields[int(plan.atoms["row"][first])]) if last > first else 1
 
 
-def _carry_triple(rows: np.ndarray, known: Vocabularies, old: np.void, new: np.void) -> None:
-    """The same of a triple family."""
+def _carry_triple(
+    rows: np.ndarray, known: Vocabularies, weights: np.ndarray, old: np.void, new: np.void
+) -> None:
+    """The same of a triple family; weights: of the old dense region."""
     names = TRIPLE.names or ()
     of_old, of_new = (dict(zip(names, record.tolist(), strict=True)) for record in (old, new))
     first, place = of_new["line"] * LINE, np.arange(of_new["cells"])
     begin = of_old["line"] * LINE
-    if of_old["is_hashed"] != of_new["is_hashed"]:
-        _refuse_growth(known, of_old["modifier_row"])
+    if of_old["is_hashed"] < of_new["is_hashed"]:
+        places, hashed = _hashed_places(weights[begin : begin + of_old["cells"]], of_old, of_new)
+        rows[first + hashed] = begin + places
+        return
     if of_old["is_hashed"]:
         rows[first : first + len(place)] = begin + place
         return
-    roles = ("head", "sibling", "modifier")
-    ends = [of_new[f"{role}_shift"] for role in roles[1:]] + [62]
+    ends = [of_new[f"{role}_shift"] for role in _ROLES[1:]] + [_SHIFTED_BITS]
     carried, is_known = place & (of_new["slots"] - 1), np.ones(len(place), np.bool_)
-    for role, end in zip(roles, ends, strict=True):
+    for role, end in zip(_ROLES, ends, strict=True):
         shift = of_new[f"{role}_shift"]
         value = (place >> shift) & ((1 << (end - shift)) - 1)
         is_known &= value < known.size(known.fields[of_old[f"{role}_row"]])
         carried += value << of_old[f"{role}_shift"]
     rows[first : first + len(place)] = np.where(is_known, begin + carried, -1)
+
+
+def _hashed_places(
+    weights: np.ndarray, old: dict[str, int], new: dict[str, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Places of a triple family that are found by shifts, and by hash in the larger one.
+
+    Of several with one hash the largest weight comes last. weights: (cells,) of the family.
+    """
+    import torch
+
+    from gpuparse.scoring.tensors import WORD, fold, mix
+
+    places = np.flatnonzero(weights)
+    places = places[np.argsort(np.abs(weights[places].astype(np.int64)), kind="stable")]
+    ends = [old[f"{role}_shift"] for role in _ROLES[1:]] + [_SHIFTED_BITS]
+    hashed = np.zeros(len(places), np.int64)
+    for number, (role, end) in enumerate(zip(_ROLES, ends, strict=True)):
+        shift = old[f"{role}_shift"]
+        value = torch.from_numpy((places >> shift) & ((1 << (end - shift)) - 1))
+        key = mix(fold(value * 0, value), 3 * new["seed"] + number).numpy()
+        hashed ^= (key & WORD) * new["slots"] & (new["cells"] - 1)
+    is_read = hashed >= LINE  # the first line stays zero
+    return places[is_read], (hashed ^ (places & (old["slots"] - 1)))[is_read]
 
 
 def _refuse_growth(known: Vocabularies, row: int) -> None:

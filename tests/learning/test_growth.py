@@ -13,6 +13,7 @@ from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
+from gpuparse.scoring.weights import Weights
 from gpuparse.self_test import with_random_weights
 from tests.runs import changed, run_config
 from tests.samples import Sentence, random_sentences, row, template_set_text, treebank_of
@@ -253,17 +254,34 @@ def test_damaged_numbers_are_refused() -> None:
             trainer_of("vectors and templates", SAME, damaged)
 
 
-def test_values_that_the_table_has_no_room_for_are_refused() -> None:
-    """Tags of three words take 7 bits each instead of 6: too many for their region."""
-    few = treebank_of([[row(1, f"f{k}", 0, "root", cpos=f"T{k}")] for k in range(58)])
-    more = treebank_of([[row(1, f"f{k}", 0, "root", cpos=f"T{k}")] for k in range(300)])
+def test_a_table_of_three_words_becomes_a_hashed_one() -> None:
     templates = parse_set(
-        template_set_text(arc=["h.pos between.pos m.pos"], sibling=["h.pos s.pos m.pos distance"]),
+        template_set_text(arc=["h.pos m.pos"], sibling=["h.lemma s.pos m.pos direction distance"]),
         "triples",
     )
     config = config_of(decoder="eisner_sibling", labels_kind="none", pos="coarse")
+    start = learned(Trainer(TRAIN, templates, None, config)).model(16, config.recorded().to_yaml())
+    assert not start.plan.siblings.triple["is_hashed"].any()
+    more = treebank_of([[row(1, "a", 0, "root", lemma=f"l{k}", cpos="N")] for k in range(9000)])
+    grown = Trainer(more, templates, None, config, start=start).model(16)
+    assert grown.plan.siblings.triple["is_hashed"].all()
+    dense = start.arcs.array[start.features.rows.rows :]
+    assert np.count_nonzero(dense) > 50
+    assert np.count_nonzero(grown.arcs.array[start.features.rows.rows :]) > 50
+    assert differences(start, grown, TRAIN) == 0
+    cut = replace(start, arcs=Weights(start.arcs.array.copy()))
+    cut.arcs.array[start.features.rows.rows :] = 0
+    assert differences(start, cut, TRAIN) > 0
+
+
+def test_values_that_the_table_has_no_room_for_are_refused() -> None:
+    """A between family tells apart some 80 values of each of three words, or more of two."""
+    few = treebank_of([[row(1, f"f{k}", 0, "root", cpos=f"T{k}")] for k in range(100)])
+    more = treebank_of([[row(1, f"f{k}", 0, "root", fpos=f"F{k}")] for k in range(100)])
+    templates = parse_set(template_set_text(arc=["h.cpos between.fpos m.cpos"]), "set")
+    config = config_of(labels_kind="none", pos="coarse")
     start = learned(Trainer(few, templates, None, config)).model(16, config.recorded().to_yaml())
-    with pytest.raises(ConfigError, match="new values of pos"):
+    with pytest.raises(ConfigError, match="new values of"):
         Trainer(more, templates, None, config, start=start)
 
 
