@@ -17,6 +17,7 @@ inline bool can_decode(const Search& search, const Scorer& scorer) {
     if (!search_fits(search, scorer)) return false;
     const int64_t decoder = search.decoder;
     if (is_higher_order(decoder)) return scorer.plan->higher != nullptr;
+    if (scorer.joint && scorer.joint->higher) return false;  // it would find trees without their labels
     if (decoder == BY_EISNER || decoder == BY_CHU_LIU_EDMONDS) return true;
     return BY_EISNER_SIBLING <= decoder && decoder <= BY_MULTI_PARENT && scorer.plan->siblings;
 }

@@ -91,7 +91,8 @@ inline bool complete_tree(const SentenceScores<float>& scores, const SentenceTre
                           Arena& arena) {
     const int64_t n = trees.n, nodes = n + 1;
     int64_t missing = 0;
-    for (int64_t m = 1; m <= n; m++) missing += trees.gold[m] < 0;
+    for (int64_t m = 1; m <= n; m++)
+        missing += trees.gold[m] < 0 || (scores.labels_children && trees.gold_labels[m] < 0);
     int64_t* labels = arena.take<int64_t>(nodes);
     if (!labels) return false;
     if (missing > 0) {
