@@ -14,6 +14,7 @@ from gpuparse.errors import ConfigError, DataError
 
 _WHOLE_NAME = 200  # bytes of a file's name that its hidden names have
 _BEGINNING = 40  # characters of a longer name that they have, each of at most 4 bytes
+_TEMPORARY = "gpuparse.part"  # how the hidden name of an unfinished file ends
 
 
 def standard_input() -> BinaryIO:
@@ -106,7 +107,7 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
             yield stream
         return
     folder, name = os.path.split(target)
-    temporary = _hidden(folder, name, "gpuparse.part")
+    temporary = _hidden(folder, name, _TEMPORARY)
     with os.fdopen(_new_file(temporary, path), "wb") as file:
         try:
             if os.path.exists(target) and not force:
@@ -120,6 +121,14 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
                 os.unlink(temporary)
             raise
     _sync_folder(folder)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file's name is that of a file that `replace_file` did not finish.
+
+    Such a file is left by a process that was killed, and disappears when its file is written again.
+    """
+    return name.startswith(".") and name.endswith(f".{_TEMPORARY}")
 
 
 def _sync_folder(folder: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from gpuparse import array_file
 from gpuparse.commands.records import EVENTS, METRICS
 from gpuparse.errors import ConfigError, ModelError, one_line
-from gpuparse.files import replace_file
+from gpuparse.files import is_temporary, replace_file
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.plain_yaml import parse_yaml
 
@@ -79,7 +79,8 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
             f"{folder}: holds a finished model; give --force to replace it, or name another output"
         )
     if folder.exists() and any(
-        file.name not in (".lock", FOLDER, METRICS, EVENTS) for file in folder.iterdir()
+        file.name not in (".lock", FOLDER, METRICS, EVENTS) and not is_temporary(file.name)
+        for file in folder.iterdir()
     ):
         raise ConfigError(
             f"{folder}: holds other files; name another output, or give --force to write among them"

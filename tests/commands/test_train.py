@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 import shutil
 import signal
@@ -13,10 +14,11 @@ import pytest
 
 from gpuparse.commands import checkpoint, train
 from gpuparse.commands.console import run
+from gpuparse.commands.records import METRICS
 from gpuparse.config import parse_config
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.synthetic import generate
-from gpuparse.files import lock_folder
+from gpuparse.files import lock_folder, replace_file
 from gpuparse.model_folder import load_parser
 from tests.commands.conftest import ROOT, program
 from tests.runs import model_files
@@ -278,6 +280,20 @@ def test_what_stands_in_the_output_folder_is_kept(trained, train_run, tmp_path):
     assert "is not a folder" in error_of(train_run("--force"))
 
 
+def test_what_a_killed_run_left_is_no_obstacle(train_run, tmp_path, monkeypatch):
+    """A kill before the first checkpoint leaves no state, but it may leave a temporary file."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    monkeypatch.setattr(os, "replace", cut)
+    monkeypatch.setattr(os, "unlink", cut)
+    with pytest.raises(Cut), replace_file(folder / METRICS) as file:
+        file.write(b"half a li")
+    monkeypatch.undo()
+    assert [file.name for file in folder.iterdir()] == [".metrics.jsonl.gpuparse.part"]
+    assert train_run("data.test=null", "data.dev=null", "learning.epochs=1")[0] == 0
+    assert not list(folder.glob("*.part")) + list(folder.glob(".*"))
+
+
 def test_case_37_a_second_writer_is_turned_away(train_run, tmp_path):
     with lock_folder(tmp_path / "model"):
         result = train_run()
@@ -287,6 +303,10 @@ def test_case_37_a_second_writer_is_turned_away(train_run, tmp_path):
 
 class Cut(BaseException):
     """Ends a run as a kill would, just after a checkpoint."""
+
+
+def cut(*_):
+    raise Cut
 
 
 def cut_after(monkeypatch, n_checkpoints: int) -> None:
