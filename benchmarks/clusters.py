@@ -1,4 +1,8 @@
-"""Parquet to Parquet by Ray and Spark on this machine, against one process with as many threads."""
+"""Parquet to Parquet by Ray and Spark on this machine, against one process with as many threads.
+
+`ray` and `spark` give names of files to workers; `ray-batches` and `spark-batches` give them rows.
+`processes` is what is left without an engine: as many processes of one thread.
+"""
 
 import argparse
 import hashlib
@@ -11,20 +15,19 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import gpuparse
 from benchmarks.registry import Report
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
+from gpuparse.interop.files import FileParser
 from gpuparse.interop.ray import RayParser
 from gpuparse.interop.spark import SparkParser
 
-GATE = ("tests/interop/test_tables.py",)
-ENGINES = ("ray", "spark")
-_DISTINCT = 20_000  # generated sentences, which are repeated
+GATE = ("tests/interop/test_files.py", "tests/interop/test_tables.py")
+ENGINES = ("processes", "ray", "spark", "ray-batches", "spark-batches")
 _FILE = 25_000  # rows of an input file
 _BATCH = 5000  # rows of a batch
 _PAUSE = 0.2  # seconds between two looks at the processes
@@ -32,10 +35,11 @@ _READ = ("form", "lemma", "upos", "xpos", "feats")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="the folder that train wrote")
+    parser.add_argument("text", metavar="FILE", help="CoNLL-U, whose sentences are repeated")
     parser.add_argument("--sentences", type=int, default=1_000_000)
     parser.add_argument("--workers", type=int, default=2, help="of one thread each")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
-    parser.add_argument("--model", help="a model's folder; a small one of fast.yaml if not given")
     parser.add_argument("--kill", action="store_true", help="kill a worker in the middle")
 
 
@@ -45,28 +49,32 @@ def check(options: argparse.Namespace) -> None:
 
 
 def run(options: argparse.Namespace) -> Report:
-    """Parse the same files in one process and by each engine, and compare all rows."""
+    """Parse the same files in one process and by each engine, and compare what they write."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model = options.model or _small_model(folder / "model")
-        _write_input(folder / "input", options.sentences)
-        alone = _measured(_alone, folder, "one", model, options)
-        expected = _digest(folder / "one")
-        rows = [_row("one process", alone, alone, options.sentences, True)]
-        notes = []
-        for engine in options.engines:
-            target = {"ray": _by_ray, "spark": _by_spark}[engine]
-            found = _measured(target, folder, engine, model, options)
-            same = _digest(folder / engine) == expected
-            rows.append(_row(engine, found, alone, options.sentences, same))
-            parts = ", ".join(f"{part} {seconds:.1f}" for part, seconds in found["parts"].items())
-            killed = f"; killed: {found['killed']}" if options.kill else ""
-            notes.append(f"{engine}, CPU seconds of other processes: {parts}{killed}")
+        n_words = _write_input(folder / "input", Path(options.text), options.sentences)
+        names = ["one", *options.engines, "one again"]  # the load of a machine may change
+        found = {name: _measured(_BY.get(name, _alone), folder, name, options) for name in names}
+        alone = (found["one"]["cpu"] + found["one again"]["cpu"]) / 2
+        rows, notes = [], []
+        for name in names:
+            equal = _digest if name.endswith("batches") else _bytes_of
+            same = equal(folder / name) == equal(folder / "one")
+            rows.append(_row(name, found[name], alone, options.sentences, same))
+            if name in options.engines:
+                parts = ", ".join(f"{part} {s:.1f}" for part, s in found[name]["parts"].items())
+                killed = found[name]["killed"]
+                notes.append(
+                    f"{name}, CPU seconds of other processes: {parts}"
+                    + (f"; worker {killed} was killed" if killed else "")
+                )
         notes.append(
-            f"{options.sentences:,} sentences, {_DISTINCT:,} different ones; {options.workers}"
-            " workers of one thread, or one process of as many. CPU seconds of all processes from"
-            " the first batch to the end; parsing: those within the parser's calls, which read and"
-            " make Arrow tables too. Overhead: CPU seconds above those of one process."
+            f"{options.sentences:,} sentences, {n_words:,} words, in files of {_FILE:,};"
+            f" {options.workers} workers of one thread; one: one process of as many threads. CPU"
+            " seconds of all processes from the first call to the end; parsing: those within the"
+            " parser's calls, which read and write files too unless they are given batches."
+            " Overhead: CPU seconds above the mean of one process. Equal: bytes of files, or rows"
+            " of batches."
         )
     columns = [
         "engine", "sentences/s", "s before", "CPU s", "parsing", "rest of workers", "other",
@@ -75,8 +83,8 @@ def run(options: argparse.Namespace) -> Report:
     return Report("A corpus in Parquet files", columns, rows, notes)
 
 
-def _row(name: str, found: dict[str, Any], alone: dict[str, Any], n: int, same: bool) -> list[Any]:
-    overhead = 100 * (found["cpu"] / alone["cpu"] - 1)
+def _row(name: str, found: dict[str, Any], alone: float, n: int, same: bool) -> list[Any]:
+    overhead = 100 * (found["cpu"] / alone - 1)
     return [
         name, n / found["seconds"], found["before"], found["cpu"], found["parsing"],
         found["workers"] - found["parsing"], found["cpu"] - found["workers"], overhead,
@@ -84,117 +92,145 @@ def _row(name: str, found: dict[str, Any], alone: dict[str, Any], n: int, same: 
     ]  # fmt: skip
 
 
-def _small_model(folder: Path) -> str:
-    keys = {"output": folder, "data.train": "synthetic:2000:1", "decoder": "eisner", "threads": 1}
-    gpuparse.train("fast", keys, quiet=True)
-    return str(folder)
-
-
-def _write_input(folder: Path, n_sentences: int) -> None:
-    """Files of rows with an id each."""
+def _write_input(folder: Path, text: Path, n_sentences: int) -> int:
+    """Write files of rows with an id each; returns the number of words."""
     import pyarrow as arrow
+    import pyarrow.compute as compute
     import pyarrow.parquet as parquet
 
     folder.mkdir()
-    distinct = _table(generate(_DISTINCT, 7))
+    distinct, n_words = _table(text.read_text()), 0
     for first in range(0, n_sentences, _FILE):
         ids = arrow.array(range(first, min(n_sentences, first + _FILE)), arrow.int64())
         places = arrow.array([i.as_py() % len(distinct) for i in ids])
         table = distinct.take(places).add_column(0, "id", ids)
+        n_words += compute.sum(compute.list_value_length(table["form"])).as_py()
         parquet.write_table(table, folder / f"{first // _FILE:05}.parquet", row_group_size=_BATCH)
+    return n_words
 
 
-def _table(text: bytes) -> Any:
+def _table(text: str) -> Any:
     """The columns of the words of CoNLL-U text."""
     import pyarrow as arrow
 
     columns: dict[str, list[list[str]]] = {name: [] for name in _READ}
-    for sentence in text.decode().strip().split("\n\n"):
-        words = [row.split("\t") for row in sentence.split("\n") if not row.startswith("#")]
+    for sentence in text.strip().split("\n\n"):
+        rows = [row.split("\t") for row in sentence.split("\n") if not row.startswith("#")]
+        words = [row for row in rows if row[0].isdigit()]
         for place, name in enumerate(_READ, 1):
             columns[name].append([word[place] for word in words])
     return arrow.table(columns)
 
 
 class _Timed:
-    """A parser that writes what its calls have taken to a file of its process."""
+    """A function of batches or names that writes what its calls have taken to a file."""
 
-    def __init__(self, parser: Callable[[Any], Any], marks: str) -> None:
-        self.parser, self._file = parser, Path(marks) / f"{os.getpid()}.json"
+    def __init__(self, parser: Callable[[Any], Any], marks: Path, rows: int) -> None:
+        self.parser, self._file, self._rows = parser, marks / f"{os.getpid()}.json", rows
         self._calls, self._parsing, self._began = 0, 0.0, 0.0
         self._process = time.process_time()
 
-    def __call__(self, batch: Any) -> Any:
+    def __call__(self, item: Any) -> Any:
         if not self._calls:
             self._began, self._process = time.time(), time.process_time()
         before = time.process_time()
-        found = self.parser(batch)
+        found = self.parser(item)
         self._parsing += time.process_time() - before
         self._calls += 1
         said = {
             "began": self._began, "ended": time.time(), "parsing": self._parsing,
-            "process": time.process_time() - self._process, "calls": self._calls,
+            "process": time.process_time() - self._process, "rows": self._calls * self._rows,
         }  # fmt: skip
         self._file.write_text(json.dumps(said))
         return found
 
 
+class _TimedFiles:
+    """A FileParser that is timed in each process."""
+
+    def __init__(self, folder: Path, name: str, options: argparse.Namespace, threads: int) -> None:
+        self.parser = FileParser(options.model, folder / "input", folder / name, threads=threads)
+        self._marks = _marks(folder, name)
+
+    def __call__(self, name: str) -> Any:
+        timed = _of_process(self._marks, _FILE)
+        timed.parser = self.parser
+        return timed(name)
+
+
 class _TimedOfRay(_Timed):
-    def __init__(self, model: str, marks: str) -> None:
-        super().__init__(RayParser(model), marks)
+    def __init__(self, model: str, marks: Path) -> None:
+        super().__init__(RayParser(model), marks, _BATCH)
 
 
 class _TimedOfSpark:
-    def __init__(self, parse: SparkParser, marks: str) -> None:
+    def __init__(self, parse: SparkParser, marks: Path) -> None:
         self._parse, self._marks = parse, marks
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        timed = _of_process(self._marks)
+        timed = _of_process(self._marks, _BATCH)
         timed.parser = lambda batch: list(self._parse(iter([batch])))
         for batch in batches:
             yield from timed(batch)
 
 
 @lru_cache
-def _of_process(marks: str) -> _Timed:
+def _of_process(marks: Path, rows: int) -> _Timed:
     """What times all tasks of a worker process."""
-    return _Timed(iter, marks)
+    return _Timed(iter, marks, rows)
 
 
-def _alone(folder: Path, model: str, marks: str, options: argparse.Namespace) -> None:
-    import pyarrow.parquet as parquet
-
-    parser = gpuparse.load(model, threads=options.workers)
-    timed = _Timed(lambda batch: parser.parse(batch).to_arrow(), marks)
-    for file in sorted((folder / "input").iterdir()):
-        tables = [timed(batch) for batch in parquet.ParquetFile(file).iter_batches(_BATCH)]
-        with parquet.ParquetWriter(folder / "one" / file.name, tables[0].schema) as writer:
-            for table in tables:
-                writer.write_table(table)
+def _marks(folder: Path, name: str) -> Path:
+    return folder / f"{name}-marks"
 
 
-def _by_ray(folder: Path, model: str, marks: str, options: argparse.Namespace) -> None:
+def _alone(folder: Path, name: str, options: argparse.Namespace) -> None:
+    timed = _TimedFiles(folder, name, options, options.workers)
+    for file in timed.parser.files():
+        timed(file)
+
+
+def _by_processes(folder: Path, name: str, options: argparse.Namespace) -> None:
+    timed = _TimedFiles(folder, name, options, 1)
+    with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(timed, timed.parser.files()))
+
+
+def _start_ray(n_cpus: int) -> Any:
     import ray
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (that of one process)
     os.environ["PYTHONPATH"] = os.getcwd()
     ray.init(
-        num_cpus=options.workers + 1, include_dashboard=False, log_to_driver=False,
+        num_cpus=n_cpus, include_dashboard=False, log_to_driver=False,
         logging_level="error", object_store_memory=500 << 20,
     )  # fmt: skip
-    context = ray.data.DataContext.get_current()
-    context.target_max_block_size = 8 << 20  # all actors have work from the beginning
-    parsed = ray.data.read_parquet(str(folder / "input"), num_cpus=0.2).map_batches(
-        _TimedOfRay, fn_constructor_kwargs={"model": model, "marks": marks}, batch_size=_BATCH,
-        batch_format="pyarrow", compute=ray.data.ActorPoolStrategy(size=options.workers),
-        num_cpus=1,
-    )  # fmt: skip
-    parsed.write_parquet(str(folder / "ray"), ray_remote_args={"num_cpus": 0.2})
+    return ray
+
+
+def _by_ray(folder: Path, name: str, options: argparse.Namespace) -> None:
+    ray = _start_ray(options.workers)
+    timed = _TimedFiles(folder, name, options, 1)
+    task = ray.remote(lambda file: timed(file))
+    ray.get([task.remote(file) for file in timed.parser.files()])
     ray.shutdown()
 
 
-def _by_spark(folder: Path, model: str, marks: str, options: argparse.Namespace) -> None:
+def _by_ray_in_batches(folder: Path, name: str, options: argparse.Namespace) -> None:
+    ray = _start_ray(options.workers + 1)  # one reads and writes
+    context = ray.data.DataContext.get_current()
+    context.target_max_block_size = 8 << 20  # all actors have work from the beginning
+    arguments = {"model": options.model, "marks": _marks(folder, name)}
+    parsed = ray.data.read_parquet(str(folder / "input"), num_cpus=0.2).map_batches(
+        _TimedOfRay, fn_constructor_kwargs=arguments, batch_size=_BATCH, batch_format="pyarrow",
+        compute=ray.data.ActorPoolStrategy(size=options.workers), num_cpus=1,
+    )  # fmt: skip
+    parsed.write_parquet(str(folder / name), ray_remote_args={"num_cpus": 0.2})
+    ray.shutdown()
+
+
+def _start_spark(options: argparse.Namespace) -> Any:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -204,30 +240,43 @@ def _by_spark(folder: Path, model: str, marks: str, options: argparse.Namespace)
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH),
         "spark.sql.files.maxPartitionBytes": "4m",
     }  # fmt: skip
-    session = (
-        SparkSession.builder.master(f"local[{options.workers},4]")
-        .config(map=settings)
-        .getOrCreate()
-    )
-    frame = session.read.parquet(str(folder / "input"))
-    parse = SparkParser(model)
-    schema = parse.schema(frame.schema)
+    builder = SparkSession.builder.master(f"local[{options.workers},4]")
+    return builder.config(map=settings).getOrCreate()
 
-    frame.mapInArrow(_TimedOfSpark(parse, marks), schema).write.mode("overwrite").parquet(
-        str(folder / "spark")
-    )
+
+def _by_spark(folder: Path, name: str, options: argparse.Namespace) -> None:
+    session = _start_spark(options)
+    timed = _TimedFiles(folder, name, options, 1)
+    files = timed.parser.files()
+    session.sparkContext.parallelize(files, len(files)).map(timed).collect()
     session.stop()
 
 
+def _by_spark_in_batches(folder: Path, name: str, options: argparse.Namespace) -> None:
+    session = _start_spark(options)
+    frame = session.read.parquet(str(folder / "input"))
+    parse = SparkParser(options.model)
+    timed = _TimedOfSpark(parse, _marks(folder, name))
+    parsed = frame.mapInArrow(timed, parse.schema(frame.schema))
+    parsed.write.mode("overwrite").parquet(str(folder / name))
+    session.stop()
+
+
+_BY = {
+    "processes": _by_processes, "ray": _by_ray, "spark": _by_spark,
+    "ray-batches": _by_ray_in_batches, "spark-batches": _by_spark_in_batches,
+}  # fmt: skip
+
+
 def _measured(
-    target: Callable[..., None], folder: Path, name: str, model: str, options: argparse.Namespace
+    target: Callable[..., None], folder: Path, name: str, options: argparse.Namespace
 ) -> dict[str, Any]:
     """Run it in a new process; what its workers say, and what all its processes have used."""
     (folder / name).mkdir()
-    marks = folder / f"{name}-marks"
+    marks = _marks(folder, name)
     marks.mkdir()
     process = multiprocessing.get_context("spawn").Process(
-        target=target, args=(folder, model, str(marks), options)
+        target=target, args=(folder, name, options)
     )
     begin = time.time()
     process.start()
@@ -236,7 +285,7 @@ def _measured(
     killed = None
     while process.is_alive():
         usage.look()
-        if options.kill and name != "one" and killed is None:
+        if options.kill and name not in ("one", "one again", "processes") and killed is None:
             killed = _kill_one(marks, options)
         process.join(_PAUSE)
     ended = time.time()
@@ -263,14 +312,14 @@ def _measured(
 
 
 def _kill_one(marks: Path, options: argparse.Namespace) -> int | None:
-    """Kill a worker when a third of the batches are done; its process id."""
+    """Kill a worker when a third of the sentences are done; its process id."""
     said = {}
     for file in marks.glob("*.json"):
         try:
-            said[int(file.stem)] = json.loads(file.read_text())["calls"]
+            said[int(file.stem)] = json.loads(file.read_text())["rows"]
         except ValueError:  # being written
             return None
-    if 3 * sum(said.values()) * _BATCH < options.sentences:
+    if 3 * sum(said.values()) < options.sentences:
         return None
     pid = min(said)
     os.kill(pid, signal.SIGKILL)
@@ -311,6 +360,15 @@ class _Usage:
                     first[pid] = seconds
                 last[pid] = name, seconds
         return {pid: (name, s - first.get(pid, 0.0)) for pid, (name, s) in last.items()}
+
+
+def _bytes_of(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file."""
+    found = {}
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def _digest(folder: Path) -> str:

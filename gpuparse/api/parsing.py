@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,14 +14,16 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
-from gpuparse.commands.console import silent
+from gpuparse.commands.console import Progress, silent
 from gpuparse.commands.parse import is_native_on, parsing_difference
-from gpuparse.commands.parse_job import GPU_CHUNK, Job, missing_columns
+from gpuparse.commands.parse_job import GPU_CHUNK, Job, Share, missing_columns
+from gpuparse.commands.parse_tables import TableJob
 from gpuparse.commands.predictions import Found, kept_of, written, written_k_best
 from gpuparse.commands.resources import choose_device, thread_count, working_device
+from gpuparse.commands.shards import Counts
 from gpuparse.confidence import KBest
 from gpuparse.data.arrow_tables import is_arrow, read_rows
-from gpuparse.data.conll import CHUNK, MAX_LINE, stream_treebanks, treebank_from_bytes
+from gpuparse.data.conll import CHUNK, MAX_LINE, OnError, stream_treebanks, treebank_from_bytes
 from gpuparse.data.guides import Guides
 from gpuparse.data.sentences import (
     EXAMPLE,
@@ -35,7 +38,7 @@ from gpuparse.data.sentences import (
 from gpuparse.data.table_files import CONLLU, TableFile, check_arrow, format_of
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.files import unchanged
+from gpuparse.files import replace_file, unchanged
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser
@@ -230,6 +233,59 @@ class SentenceParser:
             return self._stream_table(job, source)
         rows = table_rows(source)
         return self._stream_sentences(job, _iterable(source) if rows is None else rows, keep_heads)
+
+    def parse_file(
+        self,
+        source: str | os.PathLike[str],
+        target: str | os.PathLike[str],
+        *,
+        probabilities: bool = False,
+        mbr: bool = False,
+        kbest: int | None = None,
+        keep_heads: bool = False,
+        guide: str | None = None,
+        on_error: OnError = "fail",
+        force: bool = False,
+    ) -> Counts:
+        """Parse a file into a file, with the bytes that the command `parse` writes.
+
+        Args:
+            source: the path of a CoNLL-X or CoNLL-U file, or of a table in Parquet (.parquet) or
+                Arrow IPC (.arrow).
+            target: the path of the output, which has the format of the source. It appears when it
+                is complete.
+            on_error: what is done about a malformed sentence: "fail": an error; "skip": it is left
+                out; "keep": it is passed through, in a table with nulls.
+            force: whether an existing target may be replaced.
+            Other arguments: as of `parse`.
+        Returns: the numbers of sentences and of malformed ones.
+        Raises: as `parse`; ConfigError: the target exists, or is the source; OSError: it cannot be
+            written.
+        Cost: that of the command, in memory that does not grow with the file.
+
+        >>> open("in.conllu", "w").write("1\tNo\t_\tINTJ\tUH\t_\t_\t_\t_\t_\n\n")
+        24
+        >>> parser.parse_file("in.conllu", "out.conllu", force=True)
+        Counts(sentences=1, faults=0)
+        """
+        if on_error not in ("fail", "skip", "keep"):
+            raise ConfigError(f"on_error: expected fail, skip or keep, not {on_error!r}")
+        job = self._job(probabilities, mbr, kbest, keep_heads, guide)
+        job = replace(job, on_error=on_error)
+        name, kind = os.fspath(source), format_of(os.fspath(source))
+        if kind != CONLLU:
+            check_arrow(name)
+            if kbest is not None:
+                raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
+        output, progress = Path(target), Progress("parsing", quiet=True)
+        with _opened(name) as file, unchanged(file, name):
+            if output.exists() and output.samefile(name):
+                raise ConfigError(f"{name}: would be replaced by its own output; name another one")
+            with replace_file(output, force=force) as written_to:
+                if kind == CONLLU:
+                    return job.parse(file, name, written_to, progress, Share(0))
+                table = TableFile(file, name, kind, threads=self._threads > 1)
+                return TableJob(job, table).parse(table.runs(), written_to, progress, Share(0))
 
     def explain(
         self, sentence: Any, word: int, *, instead: int | None = None, guide: str | None = None

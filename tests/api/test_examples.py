@@ -59,7 +59,7 @@ def test_the_corpus_of_the_page_on_clusters_can_be_made(quickstart, monkeypatch)
     monkeypatch.chdir(quickstart)
     [code] = [code for path, code in blocks("python") if path.name == "clusters.md"]
     exec(compile(code, "clusters.md", "exec"), {})
-    assert parquet.read_table("corpus.parquet").column_names[:2] == ["form", "lemma"]
+    assert parquet.read_table("corpus").column_names[:2] == ["form", "lemma"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -71,6 +71,9 @@ def test_text_gives_the_bytes_of_the_command(kinds, kind, tmp_path, capfdbinary)
         assert "".join(sentence.to_conllu() for sentence in parsed).encode() == expected
         streamed = used.stream(tmp_path / "in.conllu", **options)
         assert "".join(sentence.to_conllu() for sentence in streamed).encode() == expected
+        counts = used.parse_file(tmp_path / "in.conllu", tmp_path / "out", force=True, **options)
+        assert counts == (len(parsed), 0)
+        assert (tmp_path / "out").read_bytes() == expected
 
 
 @pytest.mark.parametrize("kind", ["fast", "third order"])
@@ -195,6 +198,25 @@ def test_missing_columns_are_an_error_as_in_the_command(parser, kinds):
     with pytest.raises(DataError, match="upos is missing"):
         list(parser.stream([[], ["a"]]))
     assert len(gpuparse.load(kinds.run("default").folder, allow_missing=True).parse([["a"]])) == 1
+
+
+def test_a_file_is_never_lost_or_half_written(parser, kinds, tmp_path):
+    source, target = tmp_path / "in.conllu", tmp_path / "out.conllu"
+    source.write_bytes(kinds.text("default") + b"1\ta\n\n")
+    target.write_bytes(b"old")
+    with pytest.raises(ConfigError, match="exists"):
+        parser.parse_file(source, target)
+    with pytest.raises(ConfigError, match="replaced by its own output"):
+        parser.parse_file(source, source, force=True)
+    with pytest.raises(DataError, match="columns"):
+        parser.parse_file(source, target, force=True)
+    assert target.read_bytes() == b"old"
+    counts = parser.parse_file(source, target, force=True, on_error="keep")
+    assert counts.faults == 1
+    assert target.read_bytes().endswith(b"1\ta\n\n")
+    with pytest.raises(ConfigError, match="on_error: expected fail, skip or keep"):
+        parser.parse_file(source, target, on_error="null")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.conllu", "out.conllu"]
 
 
 @pytest.mark.filterwarnings("ignore:.*not calibrated")

@@ -44,3 +44,23 @@ def sentences() -> Any:
 def parsed(model: str, sentences: Any) -> Any:
     """The same table, parsed in one process."""
     return gpuparse.load(model, threads=1).parse(sentences).to_arrow()
+
+
+@pytest.fixture
+def corpus(sentences: Any, tmp_path: Path) -> Path:
+    """A folder of four Parquet files with these sentences."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for k in range(4):
+        parquet.write_table(sentences.slice(100 * k, 100), folder / f"{k}.parquet")
+    return folder
+
+
+@pytest.fixture
+def parsed_files(model: str, corpus: Path, tmp_path: Path) -> dict[str, bytes]:
+    """The bytes of these files, parsed in one process."""
+    parser = gpuparse.load(model, threads=2)
+    for path in corpus.iterdir():
+        parser.parse_file(path, tmp_path / path.name)
+    return {path.name: path.read_bytes() for path in tmp_path.glob("*.parquet")}

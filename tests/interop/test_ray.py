@@ -14,7 +14,9 @@ pytest.importorskip("ray.data", reason="Ray Data is not installed: pip install .
 
 import pyarrow.parquet as parquet  # noqa: E402 (after the check that it is there)
 
+from examples.ray_files import parse_files  # noqa: E402
 from examples.ray_parquet import parse_parquet  # noqa: E402
+from gpuparse.interop.files import FileParser, ParsedFile  # noqa: E402
 from gpuparse.interop.ray import RayParser  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +44,44 @@ def parsed_by(kind: type, model: str, table: Any, **options: Any) -> Any:
         batch_size=20, compute=ray.data.ActorPoolStrategy(size=2), num_cpus=1,
     )  # fmt: skip
     return arrow.concat_tables(ray.get(done.to_arrow_refs())).sort_by("id").combine_chunks()
+
+
+class MortalFileParser(FileParser):
+    """A process that has parsed file 1 is killed when it parses file 2, after it is written."""
+
+    def __init__(self, marks: Path, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.marks = marks
+
+    def __call__(self, name: str) -> ParsedFile:
+        found = super().__call__(name)
+        if name == "2.parquet" and not (self.marks / "killed").exists():
+            (self.marks / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+
+def test_files_have_the_bytes_of_one_process(model, corpus, parsed_files, tmp_path):
+    found = parse_files(FileParser(model, corpus, tmp_path / "out"), threads=1)
+    assert found == [ParsedFile(f"{k}.parquet", 100, 0) for k in range(4)]
+    assert bytes_in(tmp_path / "out") == parsed_files
+
+
+def test_a_worker_killed_over_files_changes_nothing(model, corpus, parsed_files, tmp_path):
+    found = parse_files(MortalFileParser(tmp_path, model, corpus, tmp_path / "out"), threads=1)
+    assert (tmp_path / "killed").exists()
+    assert [each.name for each in found] == sorted(parsed_files)
+    assert bytes_in(tmp_path / "out") == parsed_files
+
+
+def test_the_error_of_a_file_reaches_the_program(model, corpus, tmp_path):
+    (corpus / "2.parquet").write_bytes(b"no table")
+    with pytest.raises(ray.exceptions.RayTaskError, match=r"2\.parquet: cannot be read as a Parq"):
+        parse_files(FileParser(model, corpus, tmp_path / "out"), threads=1)
+
+
+def bytes_in(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_the_example_writes_the_rows_of_one_process(model, sentences, parsed, tmp_path):

@@ -19,8 +19,10 @@ import pyarrow.parquet as parquet  # noqa: E402 (after the check that it is ther
 from pyspark.sql import SparkSession  # noqa: E402
 from pyspark.sql.functions import struct  # noqa: E402
 
+from examples.spark_files import parse_files  # noqa: E402
 from examples.spark_parquet import parse_parquet  # noqa: E402
 from gpuparse.errors import DataError  # noqa: E402
+from gpuparse.interop.files import FileParser, ParsedFile  # noqa: E402
 from gpuparse.interop.spark import SparkParser  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +59,39 @@ def in_order(frame: Any) -> list[Any]:
     return sorted(
         (row.asDict(recursive=True) for row in frame.collect()), key=lambda row: row["id"]
     )
+
+
+def bytes_in(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_files_have_the_bytes_of_one_process(session, model, corpus, parsed_files, tmp_path):
+    found = parse_files(session, FileParser(model, corpus, tmp_path / "out"))
+    assert found == [ParsedFile(f"{k}.parquet", 100, 0) for k in range(4)]
+    assert bytes_in(tmp_path / "out") == parsed_files
+
+
+def test_a_worker_killed_over_files_changes_nothing(session, model, corpus, parsed_files, tmp_path):
+    parse, out = FileParser(model, corpus, tmp_path / "out"), tmp_path / "out"
+
+    def mortal(name: str) -> ParsedFile:
+        """The process that parses file 2 first is killed when its output is there."""
+        found = parse(name)
+        if name == "2.parquet" and not (tmp_path / "killed").exists():
+            (tmp_path / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    found = session.sparkContext.parallelize(parse.files(), 4).map(mortal).collect()
+    assert (tmp_path / "killed").exists()
+    assert [each.name for each in found] == sorted(parsed_files)
+    assert bytes_in(out) == parsed_files
+
+
+def test_the_error_of_a_file_reaches_the_program(session, model, corpus, tmp_path):
+    (corpus / "2.parquet").write_bytes(b"no table")
+    with pytest.raises(Exception, match=r"2\.parquet: cannot be read as a Parquet file"):
+        parse_files(session, FileParser(model, corpus, tmp_path / "out"))
 
 
 def test_the_example_writes_the_rows_of_one_process(session, model, sentences, parsed, tmp_path):

@@ -1,0 +1,127 @@
+"""Parsing of a folder of files by the workers of any engine, which move names of files only.
+
+    parse = FileParser("runs/danish", "corpus", "parsed")
+    session.sparkContext.parallelize(names := parse.files(), len(names)).map(parse).collect()
+
+A worker reads its file, parses it, and writes a file: no sentence passes through the engine.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpuparse.api.parsing import SentenceParser, load
+from gpuparse.data.conll import OnError
+from gpuparse.errors import ConfigError
+
+EXISTING = ("fail", "keep", "replace")
+_HIDDEN = (".", "_")  # first letters of what engines write beside their files
+
+
+class ParsedFile(NamedTuple):
+    """The name of a file, its number of sentences, and that of malformed ones."""
+
+    name: str
+    sentences: int
+    faults: int
+
+
+class FileParser:
+    """A function that parses a file of a folder into a file of the same name in another folder.
+
+    It is small and can be pickled: it has names and options, and no model. A process loads the
+    model when it parses its first file, and keeps it. A file appears under its name when it is
+    complete, and has the bytes that `gpuparse parse` writes; a call that is killed and repeated
+    changes nothing.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        source: str | os.PathLike[str],
+        target: str | os.PathLike[str],
+        *,
+        threads: int = 1,
+        device: str = "cpu",
+        probabilities: bool = False,
+        mbr: bool = False,
+        keep_heads: bool = False,
+        allow_missing: bool = False,
+        single_root: bool = False,
+        on_error: OnError = "fail",
+    ) -> None:
+        """
+        Args:
+            model: the folder that training wrote.
+            source: the folder of the input: Parquet or Arrow files by their suffix, others
+                CoNLL-U; files in folders below it too.
+            target: the folder of the output, which is made. All processes must see these three
+                folders under the same paths.
+            threads: CPU threads of a call: what the engine reserves for a task.
+            device: "cpu", "cuda", or "auto".
+            probabilities, mbr, keep_heads, on_error: as of `SentenceParser.parse_file`.
+            allow_missing, single_root: as of `gpuparse.load`.
+        Raises: ConfigError: the target is the source, or in it.
+        """
+        self.source, self.target = Path(source).resolve(), Path(target).resolve()
+        if self.target.is_relative_to(self.source):
+            raise ConfigError(f"{target}: is in {source}; name another folder for the output")
+        self._model = os.path.abspath(model)
+        self._of_model = (threads, device, allow_missing, single_root)
+        self._options: dict[str, Any] = {
+            "probabilities": probabilities, "mbr": mbr, "keep_heads": keep_heads,
+            "on_error": on_error,
+        }  # fmt: skip
+
+    def files(self, existing: str = "fail") -> list[str]:
+        """The names of the files to parse, in order, relative to the source.
+
+        Names that begin with `.` or `_`, of files and folders, are passed over, as engines do.
+
+        Args: existing: what is done about a file that has an output: "fail": an error; "keep": it
+            is left out, which continues a job that has ended early; "replace": it is parsed again.
+        Raises: ConfigError: the source is no folder or has no files; an output exists.
+        """
+        if existing not in EXISTING:
+            raise ConfigError(f"existing: expected one of {', '.join(EXISTING)}, not {existing!r}")
+        if not self.source.is_dir():
+            raise ConfigError(f"{self.source}: is not a folder; name the folder of the files")
+        names = []
+        for folder, below, files in os.walk(self.source):
+            below[:] = [name for name in below if not name.startswith(_HIDDEN)]
+            for name in files:
+                if not name.startswith(_HIDDEN):
+                    names.append(os.path.relpath(os.path.join(folder, name), self.source))
+        if not names:
+            raise ConfigError(f"{self.source}: has no files")
+        done = {name for name in names if (self.target / name).exists()}
+        if done and existing == "fail":
+            raise ConfigError(
+                f"{self.target / min(done)}: exists; name another folder, or give"
+                ' existing="keep" to parse the other files, "replace" to parse all'
+            )
+        return sorted(set(names) - done if existing == "keep" else names)
+
+    def __call__(self, name: str) -> ParsedFile:
+        """Parse a file, given its name relative to the source; replaces its output.
+
+        Raises: as `gpuparse.load` and `SentenceParser.parse_file`.
+        """
+        output = self.target / name
+        output.parent.mkdir(parents=True, exist_ok=True)
+        parser = _loaded(self._model, *self._of_model)
+        counts = parser.parse_file(self.source / name, output, force=True, **self._options)
+        return ParsedFile(name, *counts)
+
+
+@lru_cache(maxsize=4)
+def _loaded(
+    model: str, threads: int, device: str, allow_missing: bool, single_root: bool
+) -> SentenceParser:
+    """A parser, loaded when this process first asks for it."""
+    return load(
+        model, threads=threads, device=device, allow_missing=allow_missing, single_root=single_root
+    )
