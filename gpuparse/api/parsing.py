@@ -247,7 +247,7 @@ class SentenceParser:
         on_error: OnError = "fail",
         force: bool = False,
     ) -> Counts:
-        """Parse a file into a file, with the bytes that the command `parse` writes.
+        r"""Parse a file into a file, with the bytes that the command `parse` writes.
 
         Args:
             source: the path of a CoNLL-X or CoNLL-U file, or of a table in Parquet (.parquet) or
@@ -263,9 +263,9 @@ class SentenceParser:
             written.
         Cost: that of the command, in memory that does not grow with the file.
 
-        >>> open("in.conllu", "w").write("1\tNo\t_\tINTJ\tUH\t_\t_\t_\t_\t_\n\n")
-        24
-        >>> parser.parse_file("in.conllu", "out.conllu", force=True)
+        >>> from pathlib import Path
+        >>> n_bytes = Path("no.conllu").write_text("1\tNo\t_\tINTJ\tUH\t_\t_\t_\t_\t_\n\n")
+        >>> parser.parse_file("no.conllu", "parsed.conllu", force=True)
         Counts(sentences=1, faults=0)
         """
         if on_error not in ("fail", "skip", "keep"):
