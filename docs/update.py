@@ -64,7 +64,7 @@ def configs_table() -> str:
 def tree_picture() -> str:
     """The tree of the tutorial's sentence as SVG, on white, for pages of any colour."""
     tutorial = (PAGES / "tutorial.md").read_text(encoding="utf-8")
-    *_, parsed = re.findall(r"^```conllu\n(.*?)^```$", tutorial, re.MULTILINE | re.DOTALL)
+    _, parsed, *_ = re.findall(r"^```conllu\n(.*?)^```$", tutorial, re.MULTILINE | re.DOTALL)
     rows = [line.split("\t") for line in parsed.splitlines() if line[:1].isdigit()]
     _, forms, _, tags, _, _, heads, relations, *_ = zip(*rows, strict=True)
     picture = svg_tree(forms, [int(head) for head in heads], relations, tags=tags)

@@ -252,7 +252,7 @@ GUIDE = ROOT / "docs" / "reproduce.md"
 
 
 def shown_commands() -> list[list[str]]:
-    fenced = re.findall(r"^```bash\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    fenced = re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     return [shlex.split(line) for text in fenced for line in logical_lines(text)]
 
 
