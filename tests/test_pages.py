@@ -52,6 +52,7 @@ YOURS = {
 # Lines that are not run, and why. The key is the line, or its beginning up to " ...".
 INSTALLS = "needs the network; tests/test_installed.py installs the wheel"
 CI = "a step of .ci/run, beside this test"
+TABLES = "trains a dozen parsers; tests/commands/test_tables.py runs tables with small settings"
 CUDA = "needs a CUDA device; tests marked gpu run there"
 NOT_RUN = {
     "pip install ...": INSTALLS,
@@ -61,6 +62,8 @@ NOT_RUN = {
     "mypy": CI,
     "pytest ...": "runs this test",
     "python -m sphinx ...": CI,
+    "gpuparse tables papers/mcdonald-crammer-pereira-2005 ...": TABLES,
+    "gpuparse tables papers/carreras-2007 ...": TABLES,
     "tensorboard --logdir runs": "a server, which does not end",
     "docker build ...": "needs Docker; tests/test_docker.py checks the files",
     "gpuparse() { docker run ...": "needs Docker; the commands below it run without",
@@ -70,6 +73,7 @@ NOT_RUN = {
     "python examples/spark_files.py ...": "run by tests/interop",
     "python -m benchmarks clusters ...": "takes minutes; needs Ray and Spark",
     "python -m benchmarks gpu --output ...": CUDA,
+    "python -m benchmarks gpu --device cpu ...": "run by tests/benchmarks/test_on_device.py",
     "python -m benchmarks kernels --device cuda": CUDA,
     "python -m benchmarks scoring --device cuda": CUDA,
     "python -m benchmarks parse --device cuda": CUDA,
