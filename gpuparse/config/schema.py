@@ -308,8 +308,14 @@ class WordVectorsConfig:
         low=1,
         high=64,
     )
-    batch_size: int = _key(
-        8, "integer", "Sentences of one step of the optimizer.", low=1, high=1 << 16
+    batch_size: int | str = _key(
+        "auto",
+        "integer",
+        "Sentences of one step of the optimizer; `auto`: 8, or 2 if the treebank has fewer than"
+        " 30,000 words.",
+        low=1,
+        high=1 << 16,
+        auto=True,
     )
     optimizer: str = _choice(
         "adam",

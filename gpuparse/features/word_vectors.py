@@ -184,6 +184,11 @@ def compile_vectors(
     )
 
 
+def is_small(batch: Batch) -> bool:
+    """Whether a training treebank has few words; `auto` keys of word vectors depend on it."""
+    return len(word_places(batch)) < FEW_WORDS
+
+
 def frequent_values(
     templates: VectorTemplates, vocabularies: Vocabularies, batch: Batch, min_count: int | str
 ) -> np.ndarray:
@@ -199,7 +204,7 @@ def frequent_values(
     Cost: one pass of the batch for each template.
     """
     if isinstance(min_count, str):  # "auto"
-        min_count = 2 if len(word_places(batch)) < FEW_WORDS else 5
+        min_count = 2 if is_small(batch) else 5
     fields = {field: row for row, field in enumerate(vocabularies.fields)}
     nodes = np.concatenate([word_places(batch), batch.starts])
     sizes = _sizes(templates, vocabularies).tolist()

@@ -422,3 +422,19 @@ def test_batches_in_which_no_value_has_a_row_are_learned_from(device: str | None
         learned(stage)
         assert all(np.isfinite(array).all() for array in stage.result()[1])
         assert stage.result()[1].table.shape == (plan.n_rows, 40)
+
+
+@pytest.mark.parametrize(("few_words", "same_as"), [(1, 8), (10_000, 2)])
+def test_auto_sets_the_batch_size_by_the_size_of_the_treebank(
+    monkeypatch: pytest.MonkeyPatch, few_words: int, same_as: int
+):
+    monkeypatch.setattr("gpuparse.features.word_vectors.FEW_WORDS", few_words)
+
+    def weights(size: int | str) -> VectorWeights:
+        stage = Sample().stage(config={"batch_size": size})
+        learned(stage)
+        return stage.result()[1]
+
+    table = weights("auto").table
+    assert np.array_equal(table, weights(same_as).table)
+    assert not np.array_equal(table, weights(10 - same_as).table)

@@ -18,7 +18,7 @@ from gpuparse import native
 from gpuparse.config.schema import WordVectorsConfig
 from gpuparse.data.batch import Batch
 from gpuparse.errors import ConfigError, ModelError, NoTreeError
-from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates
+from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates, is_small
 from gpuparse.learning.mixing import Counts
 from gpuparse.learning.states import Shape
 from gpuparse.scoring.native import make_search, sentences_of
@@ -246,6 +246,10 @@ class VectorStage:
         self._config, self._batch, self._seed = config, batch, seed
         self._threads, self._device, self._start = threads, device, start
         self._loss = LOSSES.index(config.loss)
+        if isinstance(config.batch_size, int):
+            self._batch_size = config.batch_size
+        else:  # "auto"
+            self._batch_size = 2 if is_small(batch) else 8
         self._finished: list[VectorTables] = []  # the networks that are learned
         self._begin()
 
@@ -276,7 +280,7 @@ class VectorStage:
 
         Raises: NoTreeError: scores are not finite.
         """
-        ordered, size = self._batch.select(order), self._config.batch_size
+        ordered, size = self._batch.select(order), self._batch_size
         done, wrong, words = 0, 0, 0
         for first in range(0, len(order), size):
             mini = ordered.select(np.arange(first, min(first + size, len(order))))
