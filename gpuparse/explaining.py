@@ -1,15 +1,17 @@
-"""Why a word has this head: the scores of two trees, template by template.
+"""Why a word has this head: the scores of two trees or graphs, template by template.
 
-The best tree is compared with the best tree in which the word has another head. Parts that are in
-both trees cancel; the features of all others are listed, and their weights add up to the scores of
-both trees, exactly: this is checked for every explanation.
+The best tree is compared with the best tree in which the word has another head; a graph with the
+graph that is found if one arc into the word has to be there, or must not be there. Parts that are
+in both cancel; the features of all others are listed, and their weights add up to both scores,
+exactly: this is checked for every explanation.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,23 +29,26 @@ from gpuparse.features.plan import (
     templates_of_sibling_rows,
 )
 from gpuparse.features.templates import Template
+from gpuparse.inference.approximate.hill_climb import primary_heads
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores
+from gpuparse.inference.textbook.spanning_trees import has_cycle, sibling_graph_score
 from gpuparse.inference.tree_parts import find_parts, part_tree_scores
 from gpuparse.parser import Parser
 from gpuparse.parts import BY_NAME, CHILDREN
 from gpuparse.scoring.admission import CHAIN, OWN
 from gpuparse.scoring.engines import Found
 from gpuparse.scoring.higher_order import higher_rows
-from gpuparse.scoring.labels import LABEL_ROLES, label_lines, tree_label_scores, tree_positions
+from gpuparse.scoring.labels import LABEL_ROLES, arc_label_scores, arc_positions, label_lines
 from gpuparse.scoring.native import Scorer
-from gpuparse.scoring.plain import score_batch
+from gpuparse.scoring.plain import TreeScores, score_batch
 from gpuparse.scoring.rows import PartRows
 from gpuparse.scoring.tensors import TensorBatch, as_tensors
 from gpuparse.scoring.vector_scores import NodeVectors, nodes_of
 from gpuparse.scoring.weights import label_map
 
 MAX_CELLS = 1 << 26  # of a dense table of scores, with which sums are checked
+Graph = frozenset[tuple[int, int]]  # arcs (h, m)
 VECTORS = "word vectors"  # in the place of a template
 NO_MODIFIER = "no modifier"  # value of an end
 _SPECIAL = {BEFORE: "before the sentence", ROOT: "root", AFTER: "after the sentence"}
@@ -51,9 +56,10 @@ _LABELLED = frozenset(CHILDREN)
 
 
 class Part(NamedTuple):
-    """A part of a tree. kind: its name in `gpuparse.parts`; words: by the roles of the kind.
+    """A part of a tree or graph.
 
-    An absent word is the one that stands for it in scores. label: of labelled parts, else -1.
+    kind: its name in `gpuparse.parts`. words: by the roles of the kind; an absent word is the one
+    that stands for it in scores. label: of labelled parts, else -1.
     """
 
     kind: str
@@ -77,10 +83,10 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """A template of one kind of parts of one word, in both trees.
+    """A template of one kind of parts of one word, in both trees or graphs.
 
-    word: the modifier. values, weight: in the tree that was chosen, summed where the template fires
-    several times; other_values, other_weight: in the other tree. Empty values: it does not fire.
+    word: the modifier. values, weight: in the one that was chosen, summed where the template fires
+    several times; other_values, other_weight: in the other. Empty values: it does not fire.
     """
 
     word: int
@@ -102,7 +108,7 @@ class Choice:
     """Two alternatives, their scores, and the lines that add up to these.
 
     name, other_name: what is chosen, and what is not. score, other_score: in points of the model's
-    whole-number weights. shared: the sum of all parts that both trees have; shared_parts: their
+    whole-number weights. shared: the sum of all parts that both have; shared_parts: their
     number. lines: by falling size of their differences.
     """
 
@@ -132,10 +138,14 @@ class Explanation:
     """Why a word has a head, and not another.
 
     forms: of the sentence. word: 1..n. head, other_head: 0 for the root. heads, other_heads: the
-    trees, by word; labels: of the arcs of the first one, or None. is_asked: whether the other head
-    was asked for; else the tree with it is the best one in which the word has another head.
-    is_exact: whether the decoder is known to have found the best trees. tree: the choice of the
-    tree. label: that of the label, of labels of finished trees.
+    trees, by word; labels: of the arcs of the first one, or None. graph, other_graph: None for
+    trees; of graphs all heads of each word, ascending, while `heads` and `other_heads` are the
+    primary ones. Of graphs the word has `other_head` in one of the two only, and `head` is that
+    head if it is in the first, else the primary one.
+    is_asked: whether the other head was asked for; else the other tree is the best one in which the
+    word has another head, or the other graph the best one in which it has other heads. is_exact:
+    whether the decoder is known to have found the best trees. tree: the choice of the tree or
+    graph. label: that of the label of the arc from `head`, of labels of finished trees.
     """
 
     forms: tuple[str, ...]
@@ -145,6 +155,8 @@ class Explanation:
     heads: tuple[int, ...]
     other_heads: tuple[int, ...]
     labels: tuple[str, ...] | None
+    graph: tuple[tuple[int, ...], ...] | None
+    other_graph: tuple[tuple[int, ...], ...] | None
     decoder: str
     is_asked: bool
     is_exact: bool
@@ -163,21 +175,20 @@ def explain(
 ) -> Explanation:
     """Compare the parser's tree with the best tree in which a word has another head.
 
+    A graph is compared with the best one found in which the word has the other head, too or
+    instead; or does not have it, if it is one of the word's heads. That is the graph that the
+    decoder finds under this condition, or the parser's graph with other heads of this word alone.
+
     Args:
         sentence, word: counted from 1.
-        instead: the other head, 0 for the root; None: that of the best such tree.
+        instead: the other head, 0 for the root; None: that of the best such tree or graph.
         guides: as in `Parser.parse`.
     Raises:
-        ConfigError: no such sentence, word or head; the head that the word has already; a parser of
-            graphs. NoTreeError: no tree has the other head. ResourceError: the sentence is too
+        ConfigError: no such sentence, word or head; the head that the word has already in a tree.
+            NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too
             long. ScoreError: the weights do not add up to the scores.
     Cost: two searches, or one for each possible head; dense scores of the sentence.
     """
-    if DECODERS[parser.search_decoder].gives_graphs:
-        raise ConfigError(
-            f"decoder {parser.search_decoder} finds graphs; explanations are of trees: parse with"
-            " a model of trees"
-        )
     if not 1 <= sentence <= len(treebank):
         raise ConfigError(f"sentence {sentence}: the file has sentences 1 to {len(treebank)}")
     forms = treebank[sentence - 1].forms
@@ -190,13 +201,13 @@ def explain(
     batch = parser.encode(treebank, guides).select(np.array([sentence - 1]))
     explained = _Sentence(_searching(parser, batch), batch)
     chosen = explained.search()
-    head = chosen.heads[word]
-    if instead == head:
-        raise ConfigError(f"word {word} has the head {head} already: name another head")
-    other = explained.search({word: instead}) if instead is not None else None
-    if other is None:
-        other = explained.best_other(chosen, word)
-    return explained.compare(forms, word, chosen, other, is_asked=instead is not None)
+    if chosen.arcs is None and instead == chosen.heads[word]:
+        raise ConfigError(f"word {word} has the head {instead} already: name another head")
+    if instead is None:
+        other_head, other = explained.best_other(chosen, word)
+    else:
+        other_head, other = instead, explained.changed(chosen, word, instead)
+    return explained.compare(forms, word, chosen, other_head, other, is_asked=instead is not None)
 
 
 def _searching(parser: Parser, batch: Batch) -> Parser:
@@ -208,15 +219,22 @@ def _searching(parser: Parser, batch: Batch) -> Parser:
 
 
 class _Tree(NamedTuple):
-    """heads, labels by node, -1 at the root; no labels where they are not found with trees."""
+    """heads, labels by node, -1 at the root; no labels where they are not found with trees.
+
+    arcs: of a graph, (h, m) with their labels; its heads and labels are those of primary arcs.
+    """
 
     heads: list[int]
     labels: list[int]
-    is_certified: bool
+    arcs: Mapping[tuple[int, int], int] | None = None
+
+    def heads_of(self, m: int) -> list[int]:
+        """All heads of a word, ascending."""
+        return [self.heads[m]] if self.arcs is None else sorted(h for h, w in self.arcs if w == m)
 
 
 class _Sentence:
-    """One sentence under a parser: searches, the features of parts, and scores of trees."""
+    """One sentence under a parser: searches, features of parts, scores of trees and graphs."""
 
     def __init__(self, parser: Parser, batch: Batch) -> None:
         self._parser, self._batch = parser, batch
@@ -259,28 +277,83 @@ class _Sentence:
         for m, h in (known or {}).items():
             given[self._start + m] = h
         found: Found = self._parser.search(self._batch, known=given if known else given[:0])
-        is_certified = found.certificates is None or bool(found.certificates[0, self._start] > 0)
+        arcs = None
+        if found.arcs is not None:
+            modifiers, heads, labels = (each.tolist() for each in found.arcs)
+            modifiers = [place - self._start for place in modifiers]
+            arcs = dict(zip(zip(heads, modifiers, strict=True), labels, strict=True))
+        return _Tree(found.heads[self._places].tolist(), found.labels[self._places].tolist(), arcs)
+
+    def changed(self, chosen: _Tree, m: int, h: int) -> _Tree:
+        """The best tree with a head of a word; of graphs, without it if the chosen one has it.
+
+        Raises: NoTreeError: there is none.
+        """
+        if chosen.arcs is None:
+            return self.search({m: h})
+        graphs = [*self._searched(chosen.arcs, m, h), *self._single_changes(chosen, m, h)]
+        if not graphs:
+            raise NoTreeError(f"no other graph has, or leaves out, the arc from {h} to {m}")
+        arcs = max(graphs, key=self._graph_score)
+        matrix = torch.zeros(1, self._n + 1, self._n + 1, dtype=torch.bool)
+        matrix[0][tuple(zip(*arcs, strict=True))] = True
         return _Tree(
-            found.heads[self._places].tolist(), found.labels[self._places].tolist(), is_certified
+            primary_heads(matrix)[0].tolist(), [-1] * (self._n + 1), dict.fromkeys(arcs, -1)
         )
 
-    def best_other(self, chosen: _Tree, word: int) -> _Tree:
-        """The best tree in which a word has another head; of equals, that of the smallest head."""
-        trees = []
+    def _searched(self, drawn: Collection[tuple[int, int]], m: int, h: int) -> Iterator[Graph]:
+        """The graph that the decoder finds if an arc must be there, or away if it was drawn."""
+        is_wanted = (h, m) not in drawn
+        arcs, siblings, ends = (each[None] for each in self._graph_parts)
+        # More than any change can gain, so that the search keeps to it; float64 adds it exactly.
+        most = sum(float(each.abs().max()) for each in (arcs, siblings, ends)) * arcs.numel()
+        arcs = arcs.clone()
+        arcs[0, h, m] += (2 * most + 1) * (1 if is_wanted else -1)
+        graphs, _ = DECODERS[self._parser.search_decoder].function()(
+            arcs, siblings, self._tensors.lengths, end_scores=ends,
+            min_gain=self._parser.min_gain, single_root=self._parser.single_root,
+        )  # fmt: skip
+        if bool(graphs[0, h, m]) == is_wanted:
+            yield frozenset(map(tuple, graphs[0].nonzero().tolist()))
+
+    def _single_changes(self, chosen: _Tree, m: int, h: int) -> Iterator[Graph]:
+        """Graphs that differ from a graph in heads of one word, with an arc or without it.
+
+        The root is no additional head, and replaces an only head if there may be several roots.
+        """
+        assert chosen.arcs is not None
+        heads, drawn = chosen.heads_of(m), frozenset(chosen.arcs)
+        others = {k for k in range(self._n + 1) if k not in (m, *heads)}
+        if self._parser.single_root or len(heads) > 1:
+            others.discard(0)
+        for new in sorted(others if h in heads else others & {h}):
+            for old in [h] if h in heads else heads:
+                yield from _acyclic(drawn - {(old, m)} | {(new, m)})
+            if h not in heads and h > 0:
+                yield from _acyclic(drawn | {(h, m)})
+        if h in heads and len(heads) > 1:
+            yield from _acyclic(drawn - {(h, m)})
+
+    def best_other(self, chosen: _Tree, word: int) -> tuple[int, _Tree]:
+        """The best of the changed trees, and its head; of equals, that of the smallest head."""
+        trees = {}
         for h in range(self._n + 1):
-            if h not in (word, chosen.heads[word]):
+            if h != word and (chosen.arcs is not None or h != chosen.heads[word]):
                 with suppress(NoTreeError):
-                    trees.append(self.search({word: h}))
+                    trees[h] = self.changed(chosen, word, h)
         if not trees:
             raise NoTreeError(f"word {word} has the same head in every tree")
         if self._parser.plan.higher:  # few arcs at a time have few parts
-            scores = [self._scores([tree])[0] for tree in trees]
+            scores = [self._scores([tree])[0] for tree in trees.values()]
         else:
-            scores = self._scores(trees)
-        return trees[scores.index(max(scores))]
+            scores = self._scores(list(trees.values()))
+        best = scores.index(max(scores))
+        return list(trees.items())[best]
 
     def parts(self, tree: _Tree) -> list[Part]:
-        """The scored parts of a tree, in the order of words."""
+        """The scored parts of a tree or graph, in the order of words."""
+        if tree.arcs is not None:
+            return _parts_of_graph(tree.arcs)
         parser = self._parser
         decoder = DECODERS[parser.search_decoder]
         nodes = find_parts(torch.tensor([[tree.heads]]), torch.tensor([self._n]))
@@ -445,9 +518,10 @@ class _Sentence:
         return known[value - FIRST_VALUE] if value >= FIRST_VALUE else "-"
 
     def compare(
-        self, forms: Sequence[str], word: int, chosen: _Tree, other: _Tree, *, is_asked: bool
-    ) -> Explanation:
-        """The explanation of two trees."""
+        self, forms: Sequence[str], word: int, chosen: _Tree, other_head: int, other: _Tree, *,
+        is_asked: bool,
+    ) -> Explanation:  # fmt: skip
+        """The explanation of two trees or graphs."""
         parser, name = self._parser, _namer(forms)
         ours, theirs = self.parts(chosen), self.parts(other)
         both = set(ours) & set(theirs)
@@ -457,21 +531,30 @@ class _Sentence:
             [(p, f) for p in theirs if p not in both for f in self.features(p)],
         )
         score, other_score = self._scores([chosen, other])
-        first, second = (f"{name(tree.heads[word])} → {name(word)}" for tree in (chosen, other))
+        first, second = (
+            f"{', '.join(map(name, tree.heads_of(word)))} → {name(word)}"
+            for tree in (chosen, other)
+        )
         choice = Choice(first, second, score, other_score, shared, len(both), lines)
         choice.require_exact()
         is_exact = DECODERS[parser.search_decoder].search == "exact"
         labels = None
         if parser.label_weights:
             labels = tuple(parser.labels[k] for k in chosen.labels[1:])
+        graph, other_graph = (
+            None if tree.arcs is None
+            else tuple(tuple(tree.heads_of(m)) for m in range(1, self._n + 1))
+            for tree in (chosen, other)
+        )  # fmt: skip
+        head = other_head if other_head in chosen.heads_of(word) else chosen.heads[word]
         return Explanation(
-            tuple(forms), word, chosen.heads[word], other.heads[word], tuple(chosen.heads[1:]),
-            tuple(other.heads[1:]), labels, parser.search_decoder, is_asked, is_exact, choice,
-            self._label_choice(chosen, word),
+            tuple(forms), word, head, other_head, tuple(chosen.heads[1:]), tuple(other.heads[1:]),
+            labels, graph, other_graph, parser.search_decoder, is_asked, is_exact, choice,
+            self._label_choice(chosen, head, word),
         )  # fmt: skip
 
-    def _scores(self, trees: Sequence[_Tree]) -> list[int]:
-        """What trees score, by the dense scores of the sentence and not by lists of features."""
+    def _dense(self, trees: Sequence[_Tree] = ()) -> TreeScores:
+        """The scores of all parts of the sentence, those of a higher order for arcs of trees."""
         parser, joint = self._parser, self._parser.plans.joint
         decoder, n_nodes = DECODERS[parser.search_decoder], self._n + 1
         axes = 4 if parser.plan.higher else 2 + (parser.plan.siblings is not None)
@@ -488,7 +571,28 @@ class _Sentence:
             parser.plan, parser.arcs.array.reshape(-1), parser.features.rows, joint,
             parser.vectors, parser.arcs,
         )  # fmt: skip
-        found = score_batch(self._tensors, scorer, is_arc)
+        return score_batch(self._tensors, scorer, is_arc if trees else None)
+
+    @cached_property
+    def _graph_parts(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(N, N), (N, N, N), (N, N) scores of all arcs, siblings and ends."""
+        parts = self._dense().parts
+        return parts["arc"][0], parts["sibling"][0], parts["end"][0]
+
+    @cached_property
+    def _part_lists(self) -> list[list[Any]]:
+        return [each.tolist() for each in self._graph_parts]
+
+    def _graph_score(self, arcs: Iterable[tuple[int, int]]) -> int:
+        scores, siblings, ends = self._part_lists
+        return int(sibling_graph_score(scores, siblings, set(arcs), ends))
+
+    def _scores(self, trees: Sequence[_Tree]) -> list[int]:
+        """What trees or graphs score, by the dense scores and not by lists of features."""
+        if trees[0].arcs is not None:
+            return [self._graph_score(tree.arcs or ()) for tree in trees]
+        joint, decoder = self._parser.plans.joint, DECODERS[self._parser.search_decoder]
+        found = self._dense(trees)
         parts = {name: x for name, x in found.parts.items() if name in ("arc", *decoder.reads)}
         if joint and not joint.higher:
             assert found.labels is not None
@@ -503,30 +607,37 @@ class _Sentence:
             scores.append(int(score))
         return scores
 
-    def _label_choice(self, tree: _Tree, word: int) -> Choice | None:
-        """The best label of an arc of a finished tree, and the next."""
+    def _label_choice(self, tree: _Tree, head: int, word: int) -> Choice | None:
+        """The best label of an arc of a finished tree or graph, and the next."""
         parser = self._parser
         plan, weights, templates = parser.label_plan, parser.label_weights, parser.label_templates
-        if plan is None or weights is None or templates is None or len(parser.labels) < 2:
+        if plan is None or weights is None or templates is None:
             return None
         heads = torch.tensor([tree.heads])
-        scores = tree_label_scores(self._tensors, heads, plan, weights, self._nodes)[0, word]
-        best = tree.labels[word]
-        others = [k for k in range(len(parser.labels)) if k != best]
+        arc = tuple(torch.tensor([x]) for x in (0, head, word))
+        scores = arc_label_scores(self._tensors, heads, arc, plan, weights, self._nodes)[0]
+        best = tree.labels[word] if tree.arcs is None else tree.arcs[head, word]
+        permitted = parser.may_be_primary if head == tree.heads[word] else None
+        others = [
+            k
+            for k in range(len(parser.labels))
+            if k != best and (permitted is None or permitted[k])
+        ]
+        if not others:
+            return None
         other = max(others, key=lambda k: (float(scores[k]), -k))
-        positions = tree_positions(heads)
-        at = {role: int(x[0, word]) for role, x in zip(LABEL_ROLES, positions, strict=True)}
+        positions = arc_positions(heads, *arc)
+        at = {role: int(x[0]) for role, x in zip(LABEL_ROLES, positions, strict=True)}
         rows = label_lines(
-            self._tensors, self._tensors.starts.unsqueeze(1), positions, heads >= 0, plan,
+            self._tensors, self._tensors.starts, positions, torch.ones(1, dtype=torch.bool), plan,
             len(weights.array),
-        )[0, word].tolist()  # fmt: skip
+        )[0].tolist()  # fmt: skip
         by_vectors = None
         if self._nodes and self._nodes.of.has_labels:
-            b, h, m = (torch.tensor([x]) for x in (0, tree.heads[word], word))
-            by_vectors = self._nodes.labels(b, h, m)[0, : len(parser.labels)]
+            by_vectors = self._nodes.labels(*arc)[0, : len(parser.labels)]
             if not self._nodes.have_open_labels(by_vectors):  # templates do not score them
                 rows = [len(weights.array)] * len(rows)
-        part, found = Part("arc", (tree.heads[word], word)), []
+        part, found = Part("arc", (head, word)), []
         for label in (best, other):
             named = [(str(t), self._values(t, at), row)
                      for t, row in zip(templates.label, rows, strict=True)]  # fmt: skip
@@ -542,6 +653,27 @@ class _Sentence:
         return choice
 
 
+def _parts_of_graph(arcs: Iterable[tuple[int, int]]) -> list[Part]:
+    """The arcs, siblings and ends of a graph, in the order of modifiers and then of heads."""
+    found = []
+    for h, m in sorted(arcs, key=lambda arc: arc[::-1]):
+        side = [c for k, c in arcs if k == h and (c < h) == (m < h)]
+        nearer = [c for c in side if abs(c - h) < abs(m - h)]
+        found += [
+            Part("arc", (h, m)),
+            Part("sibling", (h, max(nearer, key=lambda c: abs(c - h), default=h), m)),
+        ]
+        if m == max(side, key=lambda c: abs(c - h)):
+            found.append(Part("end", (h, m)))
+    return found
+
+
+def _acyclic(arcs: Graph) -> Iterator[Graph]:
+    """The graph, unless it has a cycle."""
+    if not has_cycle(set(arcs)):
+        yield arcs
+
+
 def _weighed(named: Sequence[tuple[str, str, int]], weights: np.ndarray) -> list[Feature]:
     """Features with their weights; a row beyond the weights is that of a silent template."""
     return [Feature(t, v, int(weights[row])) for t, v, row in named if row < len(weights)]
@@ -550,7 +682,7 @@ def _weighed(named: Sequence[tuple[str, str, int]], weights: np.ndarray) -> list
 def _lines(
     ours: Sequence[tuple[Part, Feature]], theirs: Sequence[tuple[Part, Feature]], part: str = ""
 ) -> tuple[Line, ...]:
-    """Features of two trees side by side, those with the largest differences first."""
+    """Features of two trees or graphs side by side, those with the largest differences first."""
     table: dict[tuple[int, str, str], tuple[list[Feature], list[Feature]]]
     table = defaultdict(lambda: ([], []))
     for side, found in enumerate((ours, theirs)):

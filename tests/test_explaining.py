@@ -1,7 +1,8 @@
-"""Explanations add up to the scores of trees, for every decoder and kind of template set."""
+"""Explanations add up to the scores, for every decoder and kind of template set."""
 
 import html
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +12,17 @@ import pytest
 from gpuparse.__main__ import main
 from gpuparse.commands.explain import as_dict, as_html, as_text
 from gpuparse.confidence import find_k_best
-from gpuparse.errors import ConfigError, ScoreError
+from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.explaining import Explanation, explain
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import save_parser
 from gpuparse.parser import Parser
+from gpuparse.scoring.native import Scorer
+from gpuparse.scoring.plain import score_batch
+from gpuparse.scoring.tensors import as_tensors
+from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.learning.literal import (
     ALL,
     FIRST_ORDER,
@@ -28,13 +33,15 @@ from tests.learning.literal import (
     learned,
     templates_for,
 )
+from tests.oracles.graphs import graph_value, is_acyclic, single_changes
 from tests.oracles.online import Answer
 from tests.runs import changed
 from tests.samples import random_sentences, template_set_text, treebank_of
 from tests.test_vector_models import ALONE, BOTH, GRANDPARENTS, KEYS, SIBLINGS
 
 OF_TREES = [name for name, decoder in DECODERS.items() if not decoder.gives_graphs]
-TRAIN = treebank_of(random_sentences(90, 25, 8))
+TRAIN_SENTENCES = random_sentences(90, 25, 8)
+TRAIN = treebank_of(TRAIN_SENTENCES)
 SENTENCES = random_sentences(91, 4, 7)
 TEST = treebank_of(SENTENCES)
 LABELS = parse_set(
@@ -48,14 +55,31 @@ GUIDED = parse_set(
 )
 
 
+GRAPH_LABELS = parse_set(
+    template_set_text(label=["m.form h.pos direction", "l.form q.pos", "m.pos o.pos distance"]),
+    "graph labels",
+)
+GUIDED_GRAPHS = parse_set(
+    template_set_text(
+        arc=["h.form m.form"], sibling=["s.pos m.pos direction"], end=["h.pos e.form"]
+    )
+    + "guide:\n  - templates: ['', h.pos m.pos direction]\n",
+    "guided graphs",
+)
+
+
 def trained(
     decoder: str, templates: TemplateSet, labels: TemplateSet | None = None, **change: object
 ) -> Parser:
     keys = replace(KEYS, margin=change.pop("margin", None))
     options = changed(OPTIONS, decoder=decoder, label_rows=1 << 10, **change)
     guides = TRAIN.heads if templates.guide else None
-    options = replace(options, word_vectors=keys)
-    return learned(Trainer(TRAIN, templates, labels, options, guides=guides)).model(16, "seed: 1\n")
+    options, treebank = replace(options, word_vectors=keys), TRAIN
+    if DECODERS[decoder].gives_graphs:
+        draw = random.Random(92)
+        treebank = treebank_of([with_deps(s, acyclic_graph(draw, s)) for s in TRAIN_SENTENCES])
+    trainer = Trainer(treebank, templates, labels, options, guides=guides)
+    return learned(trainer).model(16, "seed: 1\n")
 
 
 def explanations(model: Parser, **options: object) -> list[Explanation]:
@@ -79,15 +103,24 @@ def native_score(model: Parser, each: Explanation, heads: tuple[int, ...]) -> in
     return int(find_k_best(model, batch, known, nothing, nothing.copy())[0, 0])
 
 
-def literal_score(model: Parser, each: Explanation, heads: tuple[int, ...]) -> int:
-    """What a tree scores by the text of the templates, and what all sides without modifiers do."""
+def literal_score(model: Parser, each: Explanation, arcs: set[tuple[int, int]]) -> int:
+    """What arcs score by the text of the templates, and what all sides without modifiers do."""
     literal = Literal(SENTENCES, changed(OPTIONS, decoder="dual_decomposition"), model)
     b = [[row[1] for row in words] for words in SENTENCES].index(list(each.forms))
-    arcs = frozenset((h, m) for m, h in enumerate(heads, start=1))
-    features = literal.features_of(b, Answer(arcs))
+    features = literal.features_of(b, Answer(frozenset(arcs)))
     return sum(int(model.arcs.array[row, 0]) * times for row, times in features.items())
 
 
+OF_GRAPHS = {
+    "graphs": ("multi_parent", templates_for("multi_parent"), GRAPH_LABELS, {}),
+    "graphs, least gain": (
+        "multi_parent",
+        templates_for("multi_parent"),
+        None,
+        {"min_gain": 0.2},
+    ),
+    "guided graphs": ("multi_parent", GUIDED_GRAPHS, GRAPH_LABELS, {}),
+}
 CASES = {
     **{name: (name, templates_for(name), LABELS, {}) for name in OF_TREES},
     "joint": ("eisner", FIRST_ORDER, JOINT, {"labels_kind": "joint"}),
@@ -99,10 +132,11 @@ CASES = {
     "vectors of siblings": ("eisner_sibling", SIBLINGS, None, {}),
     "vectors of grandparents": ("eisner_grand_sibling", GRANDPARENTS, None, {}),
     "guides": ("eisner", GUIDED, None, {}),
+    **OF_GRAPHS,
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES.keys() - OF_GRAPHS.keys())
 def test_lines_add_up_to_the_scores(case: str) -> None:
     decoder, templates, labels, change = CASES[case]
     model = trained(decoder, templates, labels, **change)
@@ -128,7 +162,8 @@ def test_lines_add_up_to_the_scores(case: str) -> None:
     is_plain = templates.word_vectors is None and not change
     if is_plain and not DECODERS[decoder].has("k_best", "native"):
         each = found[-1]
-        scores = (literal_score(model, each, tree) for tree in (each.heads, each.other_heads))
+        trees = [{(h, m) for m, h in enumerate(x, 1)} for x in (each.heads, each.other_heads)]
+        scores = (literal_score(model, each, tree) for tree in trees)
         assert each.tree.score - next(scores) == each.tree.other_score - next(scores)
 
 
@@ -186,10 +221,105 @@ def test_the_head_that_a_word_has_is_refused(model: Parser) -> None:
         explain(model, TEST, 3, 1, instead=head)
 
 
-def test_graphs_are_refused(model: Parser) -> None:
-    graphs = replace(model, decoder="multi_parent", search_decoder="multi_parent")
-    with pytest.raises(ConfigError, match="finds graphs"):
-        explain(graphs, TEST, 3, 1)
+def matrix(graph: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    arcs = np.zeros((len(graph) + 1, len(graph) + 1), bool)
+    for m, heads in enumerate(graph, start=1):
+        arcs[list(heads), m] = True
+    return arcs
+
+
+def dense_scores(model: Parser, sentence: int) -> list[np.ndarray]:
+    """Scores of all arcs, siblings and ends of a sentence."""
+    guides = TEST.heads if model.templates.guide else None
+    batch = as_tensors(model.encode(TEST, guides).select(np.array([sentence - 1])))
+    table = model.arcs.array.reshape(-1)
+    scorer = Scorer(model.plan, table, model.features.rows, None, None, model.arcs)
+    parts = score_batch(batch, scorer).parts
+    return [parts[name][0].numpy() for name in ("arc", "sibling", "end")]
+
+
+@pytest.mark.parametrize("case", OF_GRAPHS)
+def test_lines_add_up_to_the_scores_of_graphs(case: str) -> None:
+    decoder, templates, labels, keys = OF_GRAPHS[case]
+    model = trained(decoder, templates, labels, **keys)
+    guides = TEST.heads if templates.guide else None
+    drawn, first, several, seen = model.parse(TEST, guides=guides).graphs, 0, 0, set()
+    assert drawn is not None
+    for sentence, words in enumerate(SENTENCES, start=1):
+        n = len(words)
+        arcs, siblings, ends = dense_scores(model, sentence)
+        heads = [
+            tuple(drawn.heads[drawn.starts[w] : drawn.starts[w + 1]].tolist())
+            for w in range(first, first + n)
+        ]
+        first += n
+        for word, instead in [(1, h) for h in range(n + 1) if h != 1] + [(n, None)]:
+            try:
+                each = explain(model, TEST, sentence, word, instead=instead, guides=guides)
+            except NoTreeError:
+                assert n == 1
+                continue
+            assert each.graph == tuple(heads)
+            assert each.other_graph is not None
+            graphs = [matrix(each.graph), matrix(each.other_graph)]
+            several += (graphs[0].sum(axis=0) > 1).sum()
+            other = each.other_head, word
+            assert instead in (None, other[0])
+            assert graphs[0][other] != graphs[1][other]
+            seen.add(bool(graphs[0][other]))
+            assert each.head == (other[0] if graphs[0][other] else each.heads[word - 1])
+            assert is_acyclic(graphs[1])
+            assert graphs[1][:, 1:].any(axis=0).all()
+            values = [graph_value(arcs, siblings, graph, ends) for graph in graphs]
+            assert [each.tree.score, each.tree.other_score] == values
+            # No change of the heads of this word alone is better.
+            for change in single_changes(graphs[0], single_root=False):
+                if change[other] == graphs[1][other]:
+                    assert graph_value(arcs, siblings, change, ends) <= values[1]
+            sums = [sum(line.weight for line in each.tree.lines)]
+            sums.append(sum(line.other_weight for line in each.tree.lines))
+            assert [each.tree.shared + x for x in sums] == values
+        if n > 1 and not templates.guide:
+            arcs_of = [set(map(tuple, np.argwhere(graph).tolist())) for graph in graphs]
+            literal = [literal_score(model, each, of_graph) for of_graph in arcs_of]
+            assert values[0] - literal[0] == values[1] - literal[1]
+    assert several
+    assert seen == {True, False}
+
+
+def test_of_graphs_the_other_one_is_the_best_of_those_for_each_head() -> None:
+    model = trained(*OF_GRAPHS["graphs"][:3])
+    free = explain(model, TEST, 3, 2)
+    asked = [explain(model, TEST, 3, 2, instead=h) for h in range(len(SENTENCES[2]) + 1) if h != 2]
+    assert free.tree.other_score == max(each.tree.other_score for each in asked)
+    assert (free.is_asked, asked[0].is_asked) == (False, True)
+
+
+def test_the_label_of_an_arc_of_a_graph_is_compared_with_labels_that_may_stand_there() -> None:
+    model = trained(*OF_GRAPHS["graphs"][:3])
+    assert model.primary is not None
+    assert model.label_plan is not None
+    assert model.label_weights is not None
+    drawn, first, kinds = model.parse(TEST), 0, set()
+    assert drawn.graphs is not None
+    for sentence, words in enumerate(SENTENCES, start=1):
+        for word in range(1, len(words) + 1):
+            w = first + word - 1
+            of_word = slice(drawn.graphs.starts[w], drawn.graphs.starts[w + 1])
+            heads, names = drawn.graphs.heads[of_word], drawn.graphs.relations[of_word]
+            for h, name in zip(heads.tolist(), names.tolist(), strict=True):
+                if len(words) == 1:
+                    continue
+                found = explain(model, TEST, sentence, word, instead=h)
+                assert found.label is not None
+                assert found.label.name == model.labels[name]
+                is_primary = h == drawn.heads[w]
+                kinds.add(bool(is_primary))
+                other = model.labels.index(found.label.other_name)
+                assert not is_primary or model.primary[other] is not None
+                assert found.label.score >= found.label.other_score
+        first += len(words)
+    assert kinds == {True, False}
 
 
 def test_a_wrong_sum_is_an_error(model: Parser) -> None:

@@ -29,9 +29,9 @@ def main(arguments: Sequence[str]) -> int:
             [--html FILE [--force]] [--guides SOURCE]`.
     Returns: 0.
     Raises:
-        ConfigError: no such sentence, word or head; a model of graphs; the HTML file exists.
+        ConfigError: no such sentence, word or head; the HTML file exists.
         DataError: the file cannot be used. ModelError: the model cannot be used.
-        NoTreeError: no tree has the other head. ResourceError: the sentence is too long.
+        NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too long.
     """
     options = _parser().parse_args(arguments)
     from gpuparse.explaining import explain  # imports torch: not for an error of the command line
@@ -56,7 +56,8 @@ def _parser() -> argparse.ArgumentParser:
         prog=program("explain"),
         description="Explain why a word has its head: compare the best tree with the best tree in"
         " which the word has another head, template by template. The weights add up to the scores"
-        " of both trees exactly. docs/explaining.md says how to read the table.",
+        " of both trees exactly. Models of graphs compare graphs. docs/explaining.md says how to"
+        " read the table.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("model", help="folder of a trained model")
@@ -72,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         type=whole_number(0),
         metavar="H",
         help="the other head, 0 for the root; the default is that of the best tree in which the"
-        " word has another head",
+        " word has another head; in graphs, a head that the word has is left out",
     )
     parser.add_argument(
         "--guides", metavar="SOURCE", help="heads that another parser proposes, as for parse"
@@ -108,14 +109,33 @@ def _introduction(found: "Explanation") -> list[str]:
     lines = [" ".join(found.forms), ""]
     relation = f", relation {found.labels[found.word - 1]}" if found.labels else ""
     word, head, other = (_named(found, i) for i in (found.word, found.head, found.other_head))
-    lines.append(f"The head of {word} is {head}{relation}. Compared with the head {other}.")
-    if found.is_asked:
-        lines.append(f"The other tree is the best tree that was found with that head ({other}).")
+    if found.graph and found.other_graph:
+        mine, its = (
+            _heads(found, graph[found.word - 1]) for graph in (found.graph, found.other_graph)
+        )
+        lines.append(f"{word} has {mine}. Compared with a graph in which it has {its}.")
+        verb = "must not be" if found.other_head in found.graph[found.word - 1] else "must be"
+        if found.is_asked:
+            lines.append(f"The other graph is the one that was found where {other} {verb} a head.")
+        else:
+            lines.append("The other graph is the best one found in which the word has other heads.")
     else:
-        lines.append("The other tree is the best one found in which the word has another head.")
+        lines.append(f"The head of {word} is {head}{relation}. Compared with the head {other}.")
+        if found.is_asked:
+            lines.append(
+                f"The other tree is the best tree that was found with that head ({other})."
+            )
+        else:
+            lines.append("The other tree is the best one found in which the word has another head.")
     if not found.is_exact:
-        lines.append(f"The search of {found.decoder} does not always find the best tree.")
+        kind = "graph" if found.graph else "tree"
+        lines.append(f"The search of {found.decoder} does not always find the best {kind}.")
     return lines
+
+
+def _heads(found: "Explanation", heads: Sequence[int]) -> str:
+    names = [_named(found, head) for head in heads]
+    return f"the head {names[0]}" if len(names) == 1 else f"the heads {', '.join(names)}"
 
 
 def _named(found: "Explanation", node: int) -> str:
@@ -123,8 +143,12 @@ def _named(found: "Explanation", node: int) -> str:
 
 
 def _choices(found: "Explanation") -> list[tuple[str, "Choice"]]:
-    choices = [("Why this head", found.tree)]
-    if found.label:
+    choices = [("Why these heads" if found.graph else "Why this head", found.tree)]
+    if found.label and found.graph:
+        choices.append(
+            (f"Why this relation (of the arc from {_named(found, found.head)})", found.label)
+        )
+    elif found.label:
         choices.append(("Why this relation (of the finished tree)", found.label))
     return choices
 
@@ -134,9 +158,9 @@ def _summary(choice: "Choice") -> list[list[str]]:
     rows = [["score", choice.name, choice.other_name, "difference"]]
     if choice.shared_parts:
         own, other = choice.score - choice.shared, choice.other_score - choice.shared
-        name = f"parts of both trees ({choice.shared_parts})"
+        name = f"parts of both ({choice.shared_parts})"
         rows.append([name, str(choice.shared), str(choice.shared), "0"])
-        rows.append(["parts of one tree", str(own), str(other), f"{difference:+d}"])
+        rows.append(["parts of one", str(own), str(other), f"{difference:+d}"])
     return [*rows, ["sum", str(choice.score), str(choice.other_score), f"{difference:+d}"]]
 
 
@@ -200,7 +224,9 @@ _STYLE = """
 
 def as_html(found: "Explanation", *, show_all: bool = False) -> str:
     """The explanation as a page that needs no other file, for light and dark screens."""
-    title = html.escape(printable(f"The head of {_named(found, found.word)}"))
+    title = html.escape(
+        printable(f"{'Heads' if found.graph else 'The head'} of {_named(found, found.word)}")
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

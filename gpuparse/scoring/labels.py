@@ -246,18 +246,31 @@ def graph_labels(
 ) -> Tensor:
     """(A,) labels of the arcs given as sentences, heads and modifiers (A,)."""
     b, h, m = arcs
-    is_primary = heads[b, m] == h
-    everywhere = torch.ones_like(is_primary)
+    refused = (heads[b, m] == h).unsqueeze(1) & ~may_be_primary
+    scores = arc_label_scores(batch, heads, arcs, plan, weights, vectors)
+    return first_best(scores.masked_fill(refused, -torch.inf))
+
+
+def arc_label_scores(
+    batch: TensorBatch,
+    heads: Tensor,
+    arcs: tuple[Tensor, Tensor, Tensor],
+    plan: LabelPlan,
+    weights: Weights,
+    vectors: WordVectors | NodeVectors | None = None,
+) -> Tensor:
+    """(A, labels) scores of the labels of arcs of finished graphs, given as `graph_labels`."""
+    b, h, m = arcs
+    everywhere = torch.ones_like(h, dtype=torch.bool)
     positions = arc_positions(heads, *arcs)
     lines = label_lines(batch, batch.starts[b], positions, everywhere, plan, len(weights.array))
     scores = sum_bags(bag_of(weights, h.device, lines.shape[-1]), lines)
     nodes = nodes_of(batch, vectors)
-    if nodes is not None and nodes.of.has_labels:
-        is_learned = not weights.is_integer
-        more = nodes.labels(b, h, m, is_learned)[..., : scores.shape[-1]]
-        scores = _with_vectors(scores, more, nodes, is_learned)
-    refused = is_primary.unsqueeze(1) & ~may_be_primary
-    return first_best(scores.masked_fill(refused, -torch.inf))
+    if nodes is None or not nodes.of.has_labels:
+        return scores
+    is_learned = not weights.is_integer
+    more = nodes.labels(b, h, m, is_learned)[..., : scores.shape[-1]]
+    return _with_vectors(scores, more, nodes, is_learned)
 
 
 def label_lines(
