@@ -343,12 +343,11 @@ class _Sentence:
                     trees[h] = self.changed(chosen, word, h)
         if not trees:
             raise NoTreeError(f"word {word} has the same head in every tree")
-        if self._parser.plan.higher:  # few arcs at a time have few parts
-            scores = [self._scores([tree])[0] for tree in trees.values()]
-        else:
-            scores = self._scores(list(trees.values()))
-        best = scores.index(max(scores))
-        return list(trees.items())[best]
+        return max(trees.items(), key=lambda item: self._sum(item[1]))
+
+    def _sum(self, tree: _Tree) -> int:
+        """The weights of all features: trees have most parts in common, whose features are kept."""
+        return sum(f.weight for part in self.parts(tree) for f in self.features(part))
 
     def parts(self, tree: _Tree) -> list[Part]:
         """The scored parts of a tree or graph, in the order of words."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import gpuparse
 from gpuparse.__main__ import main
 from gpuparse.commands.explain import as_dict, as_html, as_text
 from gpuparse.confidence import find_k_best
@@ -36,7 +37,7 @@ from tests.learning.literal import (
 from tests.oracles.graphs import graph_value, is_acyclic, single_changes
 from tests.oracles.online import Answer
 from tests.runs import changed
-from tests.samples import random_sentences, template_set_text, treebank_of
+from tests.samples import random_sentences, template_set_text, text_of, treebank_of
 from tests.test_vector_models import ALONE, BOTH, GRANDPARENTS, KEYS, SIBLINGS
 
 OF_TREES = [name for name, decoder in DECODERS.items() if not decoder.gives_graphs]
@@ -77,7 +78,10 @@ def trained(
     options, treebank = replace(options, word_vectors=keys), TRAIN
     if DECODERS[decoder].gives_graphs:
         draw = random.Random(92)
-        treebank = treebank_of([with_deps(s, acyclic_graph(draw, s)) for s in TRAIN_SENTENCES])
+        graphs = [with_deps(s, acyclic_graph(draw, s)) for s in TRAIN_SENTENCES]
+        if options.data.single_root:
+            graphs = [s for s in graphs if "|".join(w[8] for w in s).count("0:") == 1]
+        treebank = treebank_of(graphs)
     trainer = Trainer(treebank, templates, labels, options, guides=guides)
     return learned(trainer).model(16, "seed: 1\n")
 
@@ -118,6 +122,12 @@ OF_GRAPHS = {
         templates_for("multi_parent"),
         None,
         {"min_gain": 0.2},
+    ),
+    "graphs, one root": (
+        "multi_parent",
+        templates_for("multi_parent"),
+        None,
+        {"single_root": True},
     ),
     "guided graphs": ("multi_parent", GUIDED_GRAPHS, GRAPH_LABELS, {}),
 }
@@ -270,10 +280,11 @@ def test_lines_add_up_to_the_scores_of_graphs(case: str) -> None:
             assert each.head == (other[0] if graphs[0][other] else each.heads[word - 1])
             assert is_acyclic(graphs[1])
             assert graphs[1][:, 1:].any(axis=0).all()
+            assert not model.single_root or graphs[1][0].sum() == 1
             values = [graph_value(arcs, siblings, graph, ends) for graph in graphs]
             assert [each.tree.score, each.tree.other_score] == values
             # No change of the heads of this word alone is better.
-            for change in single_changes(graphs[0], single_root=False):
+            for change in single_changes(graphs[0], single_root=model.single_root):
                 if change[other] == graphs[1][other]:
                     assert graph_value(arcs, siblings, change, ends) <= values[1]
             sums = [sum(line.weight for line in each.tree.lines)]
@@ -293,6 +304,50 @@ def test_of_graphs_the_other_one_is_the_best_of_those_for_each_head() -> None:
     asked = [explain(model, TEST, 3, 2, instead=h) for h in range(len(SENTENCES[2]) + 1) if h != 2]
     assert free.tree.other_score == max(each.tree.other_score for each in asked)
     assert (free.is_asked, asked[0].is_asked) == (False, True)
+
+
+def test_reasons_of_graphs_as_text_json_page_and_in_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = trained(*OF_GRAPHS["graphs"][:3])
+    save_parser(model, tmp_path)
+    file, page = tmp_path / "in.conllu", tmp_path / "why.html"
+    file.write_bytes(TEST.data.tobytes())
+    found = explain(model, TEST, 3, 1)
+    assert found.graph is not None
+    own = found.graph[0]
+    for asked in (None, own[0], next(h for h in range(2, len(found.forms)) if h not in own)):
+        found = explain(model, TEST, 3, 1, instead=asked)
+        assert found.graph is not None
+        assert found.other_graph is not None
+        text = as_text(found, show_all=True)
+        assert all(x in text for x in ("1) has the head", "Why these heads", "best graph"))
+        assert all(line.template in text for line in found.tree.lines)
+        command = ["explain", str(tmp_path), str(file), "--sentence", "3", "--word", "1"]
+        command += [] if asked is None else ["--instead", str(asked)]
+        assert main([*command, "--all"]) == 0
+        assert capsys.readouterr().out == text + "\n"
+        assert main([*command, "--json", "--html", str(page), "--force"]) == 0
+        given = json.loads(capsys.readouterr().out)
+        assert given == json.loads(json.dumps(as_dict(found)))
+        assert given["graph"] == [list(heads) for heads in found.graph]
+        assert given["other_graph"] == [list(heads) for heads in found.other_graph]
+        for name in ("score", "other_score"):
+            weight = name.replace("score", "weight")
+            of_lines = sum(line[weight] for line in given["tree"]["lines"])
+            assert given["tree"]["shared"] + of_lines == given["tree"][name]
+        assert html.escape(found.tree.other_name) in page.read_text(encoding="utf-8")
+        words = text_of([SENTENCES[2]])
+        reasons = gpuparse.load(tmp_path).explain(words, 1, instead=asked)
+        assert reasons.explanation == found
+
+
+def test_a_word_whose_arc_is_in_every_graph_is_refused() -> None:
+    model = trained(*OF_GRAPHS["graphs"][:3])
+    alone = treebank_of([SENTENCES[2][:1]])
+    for instead in (0, None):
+        with pytest.raises(NoTreeError):
+            explain(model, alone, 1, 1, instead=instead)
 
 
 def test_the_label_of_an_arc_of_a_graph_is_compared_with_labels_that_may_stand_there() -> None:

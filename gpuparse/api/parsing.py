@@ -292,15 +292,18 @@ class SentenceParser:
     ) -> Reasons:
         """Say why a word has its head and not another, template by template.
 
+        With a parser of graphs: why it has these heads; see `gpuparse.explaining.explain`.
+
         Args:
             sentence: one sentence, as `parse` takes it in a list, or CoNLL-U text.
             word: counted from 1.
             instead: the other head, 0 for the root; None: that of the best tree in which the word
-                has another head.
+                has another head. Of graphs: a head that the other graph has too, or instead, or
+                leaves out if the word has it.
             guide: of models with guide features: `misc:KEY`.
         Returns: the reasons; their weights add up to the scores of both trees exactly.
-        Raises: as `parse`; ConfigError: no such word or head, or a parser of graphs. NoTreeError:
-            no tree has the other head. ResourceError: the sentence is too long.
+        Raises: as `parse`; ConfigError: no such word or head. NoTreeError:
+            no tree or graph has the other head. ResourceError: the sentence is too long.
         Cost: two searches, or one for each possible head; torch is imported.
 
         >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
