@@ -137,7 +137,7 @@ CASES = {
     "labelled children": ("eisner_grandchild", ALL, WITH_CHILDREN, {"labels_kind": "joint"}),
     "pruned": ("eisner_grand_sibling", ALL, JOINT, {"labels_kind": "joint", "max_heads": 3}),
     "vectors and templates": ("chu_liu_edmonds", BOTH, BOTH, {}),
-    "margin": ("chu_liu_edmonds", BOTH, BOTH, {"margin": 0.3}),
+    "margin": ("chu_liu_edmonds", BOTH, BOTH, {"margin": 0.05}),
     "vectors": ("eisner", ALONE, ALONE, {"labels_kind": "joint"}),
     "vectors of siblings": ("eisner_sibling", SIBLINGS, None, {}),
     "vectors of grandparents": ("eisner_grand_sibling", GRANDPARENTS, None, {}),
