@@ -273,7 +273,7 @@ def struct(name: str, value: Any) -> Any:
     return library().struct(name, value) if is_available() else value
 
 
-_PLAIN_FORMS = ("data.plain", "inference.plain", "scoring.plain", "learning.plain")
+_PLAIN_FORMS = ("data.plain", "inference.plain", "scoring.plain", "learning.plain", "text.plain")
 
 
 @functools.cache

@@ -27,6 +27,7 @@ LEVELS = {
     "scoring": 3,
     "config": 3,
     "parser": 4,
+    "text": 4,
     "blending": 5,
     "confidence": 5,
     "decoder_choice": 5,

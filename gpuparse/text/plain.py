@@ -1,0 +1,59 @@
+"""The plain forms of native functions about text, where there is no native code."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+_ESCAPES = str.maketrans({" ": "\\s", "\t": "\\t", "\r": "\\r", "\n": "\\n"})
+
+
+def write_tokens(text: np.ndarray, table: Any, written: np.ndarray) -> int:
+    """Writes the CoNLL-U if there is room for it; returns its size."""
+    result = "".join(_sentences(text.tobytes(), table)).encode()
+    if len(result) <= len(written):
+        written[: len(result)] = np.frombuffer(result, np.uint8)
+    return len(result)
+
+
+def _sentences(text: bytes, table: Any) -> Iterator[str]:
+    starts, ends = table.starts.tolist(), table.ends.tolist()
+    words = table.words.tobytes()
+    tokens = [text[a:b].decode() for a, b in zip(starts, ends, strict=True)]
+    next_starts = [*starts[1:], len(text)][: len(ends)]
+    after = [text[a:b].decode() for a, b in zip(ends, next_starts, strict=True)]
+    bounds = table.sentence_starts.tolist()
+    for s, begins in enumerate(table.begins.tolist()):
+        first, last = bounds[s], bounds[s + 1]
+        is_end = table.ends_paragraph if s + 2 == len(bounds) else bool(table.begins[s + 1])
+        yield "# newdoc\n" * (begins > 1) + "# newpar\n" * (begins > 0)
+        yield f"# sent_id = {table.segments[s]}-{table.numbers[s]}\n# text = "
+        for t in range(first, last):
+            yield tokens[t] + (" " if after[t] and t + 1 < last else "")
+        yield "\n"
+        number = 1
+        for t in range(first, last):
+            misc = [f"SpacesBefore={text[: starts[0]].decode().translate(_ESCAPES)}"]
+            if t or not starts[0]:
+                misc.clear()
+            if not after[t]:
+                misc.append("SpaceAfter=No")
+            elif after[t] != " " or (is_end and t + 1 == last):
+                misc.append(f"SpacesAfter={after[t].translate(_ESCAPES)}")
+            if len(table.characters):
+                misc.append("TokenRange={}:{}".format(*table.characters[t].tolist()))
+            a, b = table.word_starts[t : t + 2].tolist()
+            column = "|".join(misc) or "_"
+            if b - a < 2:
+                yield f"{number}\t{tokens[t]}\t_\t_\t_\t_\t_\t_\t_\t{column}\n"
+                number += 1
+                continue
+            yield f"{number}-{number + b - a - 1}\t{tokens[t]}\t_\t_\t_\t_\t_\t_\t_\t{column}\n"
+            for w in range(a, b):
+                form = words[table.word_ends[w] : table.word_ends[w + 1]].decode()
+                yield f"{number}\t{form}\t_\t_\t_\t_\t_\t_\t_\t_\n"
+                number += 1
+        yield "\n"
+
+
+FUNCTIONS: dict[str, Callable[..., int]] = {"write_tokens": write_tokens}

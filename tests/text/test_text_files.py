@@ -1,0 +1,243 @@
+"""Raw text: read in chunks, written as CoNLL-U and brought back."""
+
+import io
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuparse.__main__ import main
+from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
+from gpuparse.errors import DataError
+from gpuparse.text import characters, plain
+from gpuparse.text.characters import are_spaces, code_points, segments
+from gpuparse.text.conllu import (
+    escaped,
+    surface_sentences,
+    text_pieces,
+    unescaped,
+    write_tokens,
+)  # fmt: skip
+from gpuparse.text.reader import stream_text, text_chunk
+from gpuparse.text.vertical import stream_vertical
+from tests.text.raw_texts import random_text, random_tokens
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+def text_of(conllu: bytes) -> str:
+    return "".join(text_pieces([treebank_from_bytes(conllu, "t")]))
+
+
+def concatenated(conllu: bytes) -> str:
+    """Forms and the spaces of MISC, by the definition of SpaceAfter and SpacesAfter."""
+    pieces = []
+    for sentence in surface_sentences(treebank_from_bytes(conllu, "t")):
+        for token in sentence.tokens:
+            after = " " if token.after is None else token.after
+            pieces.append(token.before + token.form + after)
+    return "".join(pieces)
+
+
+def test_text_of_random_tokens_comes_back():
+    draw = random.Random(1)
+    for _ in range(10_000):
+        text = random_text(draw)
+        data = text.encode()
+        conllu = write_tokens(np.frombuffer(data, np.uint8), random_tokens(draw, data))
+        expected = "" if all(are_spaces(code_points(data))) else text
+        assert text_of(conllu) == expected
+        assert concatenated(conllu) == expected
+
+
+def test_native_tokens_are_written_as_plainly():
+    draw = random.Random(2)
+    for _ in range(500):
+        data = np.frombuffer(random_text(draw).encode(), np.uint8)
+        table = random_tokens(draw, data.tobytes())
+        written = np.empty(100_000, np.uint8)
+        size = plain.write_tokens(data, table, written)
+        assert write_tokens(data, table) == written[:size].tobytes()
+
+
+def test_what_is_written():
+    text = np.frombuffer(b"\tDu bist\xc2\xa0da.\r\nJa ", np.uint8)
+    table = random_tokens(random.Random(), b"")._replace(
+        starts=np.array([1, 4, 10, 12, 15]), ends=np.array([3, 8, 12, 13, 17]),
+        sentence_starts=np.array([0, 4, 5]), begins=np.array([2, 0], np.uint8),
+        segments=np.array([1, 1]), numbers=np.array([1, 2]),
+        word_starts=np.array([0, 2, 2, 2, 2, 2]), words=np.frombuffer(b"Dere", np.uint8),
+        word_ends=np.array([0, 2, 4]),
+        characters=np.array([[1, 3], [4, 8], [9, 11], [11, 12], [14, 16]]),
+    )  # fmt: skip
+    rest = "\t_\t_\t_\t_\t_\t_\t_\t"
+    assert write_tokens(text, table).decode() == (
+        "# newdoc\n# newpar\n# sent_id = 1-1\n# text = Du bist da.\n"
+        f"1-2\tDu{rest}SpacesBefore=\\t|TokenRange=1:3\n"
+        f"1\tDe{rest}_\n2\tre{rest}_\n"
+        f"3\tbist{rest}SpacesAfter=\u00a0|TokenRange=4:8\n"
+        f"4\tda{rest}SpaceAfter=No|TokenRange=9:11\n"
+        f"5\t.{rest}SpacesAfter=\\r\\n|TokenRange=11:12\n\n"
+        "# sent_id = 1-2\n# text = Ja\n"
+        f"1\tJa{rest}SpacesAfter=\\s|TokenRange=14:16\n\n"
+    )
+
+
+def test_escapes():
+    spaces = " \t\r\n|\\\u00a0\u2028"
+    assert escaped(spaces) == "\\s\\t\\r\\n\\p\\\\\u00a0\u2028"
+    assert unescaped(escaped(spaces)) == spaces
+    assert unescaped("\\u00A0\\x\\") == "\u00a0\\x\\"
+
+
+@pytest.mark.parametrize("field", ["starts", "ends", "sentence_starts", "word_starts", "word_ends"])
+def test_tokens_that_do_not_fit_are_refused(field):
+    data = b"one two three"
+    table = random_tokens(random.Random(3), data)
+    wrong = getattr(table, field).copy()
+    wrong[-1] += 1000
+    with pytest.raises(ValueError, match="write_tokens"):
+        write_tokens(np.frombuffer(data, np.uint8), table._replace(**{field: wrong}))
+
+
+def rows(*tokens, comments=""):
+    return comments + "".join(
+        f"{number}\t{form}" + "\t_" * 7 + f"\t{misc}\n" for number, form, misc in tokens
+    )
+
+
+def test_text_of_a_treebank():
+    conllu = (
+        rows((1, "a", "SpaceAfter=No"), (2, ".", "_"), comments="# newdoc id = d\n# newpar\n")
+        + "\n"
+        + rows(("1-2", "du", "_"), (1, "de", "SpaceAfter=No"), (2, "le", "X=1|SpaceAfter=No"))
+        + "\n"
+        + rows((1, "10 000", "SpacesInToken=10\\s\\s000"), ("1.1", "e", "_"), comments="# newpar\n")
+        + "\n" + rows((1, "b", "SpacesAfter=\\n"), comments="# newpar = x\n") + "\n"
+        + rows((1, "c", "SpacesAfter=\\s\\n\\n"), comments="# newdoc\n") + "\n"
+        + rows((1, "d", "_"), comments="# newpar\n") + "\n"
+    )  # fmt: skip
+    assert text_of(conllu.encode()) == "a. du\n\n10  000\n\nb\n\n\nc \n\nd\n"
+    chunks = stream_treebanks(io.BytesIO(conllu.encode()), "t", chunk_bytes=10)
+    assert "".join(text_pieces(chunks)) == text_of(conllu.encode())
+
+
+def test_spaces_of_text_where_misc_has_none():
+    conllu = rows((1, "a", "_"), (2, ",", "_"), (3, "b", "_"), comments="# text = a, b\n") + "\n"
+    assert text_of(conllu.encode()) == "a, b\n"
+    other = conllu.replace("# text = a, b", "# text = a, c")
+    assert text_of(other.encode()) == "a , b\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["english-ewt/en_ewt-ud-dev", "french-sequoia/dev", "chinese-small/train", "danish-ddt/test"],
+)
+def test_text_comment_of_treebanks_is_their_text(name):
+    path = DATA / f"{name}.conllu"
+    if not path.is_file():
+        pytest.skip("needs the treebank")
+    for sentence in surface_sentences(read_treebank(path)):
+        text = "".join(t.text + (" " if t.after is None else t.after) for t in sentence.tokens)
+        assert " ".join(text.split()) == " ".join(sentence.text.split())
+
+
+def read_all(text: bytes, chunk_bytes: int, on_error="fail"):
+    """Segments as (line, byte, character, number, is paragraph, bytes) and the faults."""
+    found, faults = [], []
+    for chunk in stream_text(io.BytesIO(text), "t", chunk_bytes=chunk_bytes, on_error=on_error):
+        faults += map(str, chunk.faults)
+        codes = code_points(chunk.data)
+        starts, begins = segments(codes, are_spaces(codes))
+        for k, start in enumerate(starts.tolist()):
+            before = codes[:start].tobytes().decode("utf-32-le").encode()
+            end = starts[k + 1] if k + 1 < len(starts) else len(codes)
+            is_paragraph = bool(begins[k]) if k else chunk.begins_paragraph
+            found.append((
+                chunk.line + before.count(b"\n"), chunk.byte + len(before),
+                chunk.character + start, chunk.segment + k, is_paragraph,
+                k == 0 and chunk.begins_document,
+                codes[start:end].tobytes().decode("utf-32-le").encode(),
+            ))  # fmt: skip
+    return found, faults
+
+
+@pytest.mark.parametrize("on_error", ["fail", "skip"])
+def test_segments_do_not_depend_on_chunks(on_error, monkeypatch):
+    monkeypatch.setattr(characters, "PIECE", 16)
+    draw = random.Random(4)
+    for _ in range(300):
+        text = random_text(draw, 200).encode()
+        if on_error == "skip":
+            for _ in range(draw.randrange(4)):
+                at = draw.randrange(len(text) + 1)
+                text = text[:at] + draw.choice([b"\0", b"\xff", b"\xe2\x80"]) + text[at:]
+        whole, faults = read_all(text, 1 << 20, on_error)
+        for size in (1, 2, 7, 30):
+            assert read_all(text, size, on_error) == (whole, faults)
+        if on_error == "fail":
+            assert b"".join(segment[-1] for segment in whole) == text
+        for *_, segment in whole:
+            assert len(segment.decode().strip("".join(map(chr, characters.SPACES)))) <= 16
+        for line, byte, *_, segment in whole:
+            assert text[byte : byte + len(segment)] == segment
+            assert line == text[:byte].count(b"\n") + 1
+
+
+def test_a_long_paragraph_is_cut_after_a_sentence(monkeypatch):
+    monkeypatch.setattr(characters, "PIECE", 20)
+    codes = code_points(b"This is one. And (one!) more of it.\n\nx")
+    starts, begins = segments(codes, are_spaces(codes))
+    assert starts.tolist() == [0, 13, 24, 37]
+    assert begins.tolist() == [True, False, False, True]
+
+
+def test_faults_of_text():
+    with pytest.raises(DataError, match=r"^t:2: byte 3 of the file is not UTF-8; convert"):
+        list(stream_text(io.BytesIO(b"ab\n\xff\n"), "t"))
+    with pytest.raises(DataError, match=r"^t:2: byte 3 of the file is NUL"):
+        text_chunk(b"ab\n\0\n\xff", "t")
+    with pytest.raises(DataError, match=r"^t:1: byte 2 of the file is not UTF-8"):
+        list(stream_text(io.BytesIO(b"ab\xe2\x80"), "t", chunk_bytes=1))
+    with pytest.raises(DataError, match=r"^t:2: more than 100,000 spaces .* from byte 5 "):
+        list(stream_text(io.BytesIO(b"ab\nab" + b"\n" * 100_001 + b"c"), "t"))
+
+
+def test_an_empty_text_has_no_chunks():
+    assert list(stream_text(io.BytesIO(b""), "t")) == []
+
+
+def test_vertical():
+    text = b"\xef\xbb\xbfOne\r\n word \n\n\n\nNew York\n\n."
+    wanted = "1\tOne", "2\tword", "", "1\tNew York", "", "1\t.", ""
+    expected = "".join(line + ("\t_" * 8 if line else "") + "\n" for line in wanted).encode()
+    for size in (1, 3, 100):
+        stream = stream_vertical(io.BytesIO(text), "t", chunk_bytes=size)
+        assert b"".join(stream) == expected
+    assert treebank_from_bytes(expected, "t").n_words == 4
+    assert list(stream_vertical(io.BytesIO(b""), "t")) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"), [(b"\xff", "UTF-8"), (b"a\tb", "tab"), (b"a\0", "NUL"), (b"a\rb", "NUL")]
+)
+def test_faults_of_vertical(line, fault):
+    with pytest.raises(DataError, match=f"^t:2: the line .*{fault}"):
+        list(stream_vertical(io.BytesIO(b"a\n" + line + b"\n"), "t", chunk_bytes=2))
+
+
+def test_a_vertical_line_without_end_is_refused():
+    with pytest.raises(DataError, match=r"^t:2: the line has more than"):
+        list(stream_vertical(io.BytesIO(b"a\n" + b"b" * (3 << 20)), "t"))
+
+
+def test_command(tmp_path, capfdbinary):
+    path = tmp_path / "t.conllu"
+    path.write_text(rows((1, "a", "SpaceAfter=No"), (2, ".", "_")) + "\n")
+    assert main(["text", str(path)]) == 0
+    assert capfdbinary.readouterr().out == b"a.\n"
+    assert main(["text", str(path), "--output", str(tmp_path / "t.txt")]) == 0
+    assert (tmp_path / "t.txt").read_bytes() == b"a.\n"
+    with pytest.raises(DataError, match="cannot be read"):
+        main(["text", str(tmp_path / "none")])
