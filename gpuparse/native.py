@@ -273,7 +273,14 @@ def struct(name: str, value: Any) -> Any:
     return library().struct(name, value) if is_available() else value
 
 
-_PLAIN_FORMS = ("data.plain", "inference.plain", "scoring.plain", "learning.plain", "text.plain")
+_PLAIN_FORMS = (
+    "data.plain",
+    "inference.plain",
+    "scoring.plain",
+    "sequences.plain",
+    "text.plain",
+    "learning.plain",
+)
 
 
 @functools.cache

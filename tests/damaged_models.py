@@ -25,6 +25,9 @@ from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.scoring.weights import Weights, hashed_map, joint_labels
 from gpuparse.scoring.word_vectors import WordVectors, frozen
+from gpuparse.sequences.model import SequenceModel, Sequences
+from gpuparse.sequences.tags import TagTable
+from gpuparse.sequences.templates import parse_sequence_templates
 from tests.samples import random_sentences, treebank_of
 from tests.vectors import random_plan, random_weights
 
@@ -132,6 +135,8 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
     takes_batch = any(argument.type == "Sentences" for argument in arguments)
     if name == "higher_order_batch":
         given = of_scores(random)
+    elif any(argument.type == "SequenceModel" for argument in arguments):
+        given = of_sequences(name, random)
     elif any(argument.type == "VectorPlan" for argument in arguments):
         given = of_vectors(random)
     elif any(argument.type == "VectorStep" for argument in arguments):
@@ -260,6 +265,29 @@ def of_vector_steps(name: str, random: np.random.Generator) -> dict[str, Any]:
         "gradients": random.random((4, shape[-1])).astype(np.float32),
         "first": 1, "last": 7, "scale": 1.5, "weights": numbers[0], "table": numbers[0],
         "moments": numbers, "occurrences": (rows << 32) + random.integers(0, 4, 12),
+    }  # fmt: skip
+
+
+def of_sequences(name: str, random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: a small model of sequences, and sequences with gold tags."""
+    table = TagTable.of_counts({("N", "a"): 3, ("N", "b"): 2, ("V", "_"): 1}, attributes=True)
+    text = "name: t\ntemplates: [w.a, w.b]\ncontexts: [t-1.tag, t-1.coarse t-2.fine w.a]"
+    templates = parse_sequence_templates(text, "t", lambda name: True)
+    features = random.integers(0, 3, (7, 2), dtype=np.uint32) << np.uint32(8)
+    weights = random.integers(-9, 9, 64).astype(np.float32)
+    known = np.full(1 << 19, 0xFFFFFFFF, np.uint32)
+    model = SequenceModel(templates, table, weights, known, 1.0, np.array([1, 2, 2]))
+    return {
+        "model": model.struct,
+        "batch": Sequences(
+            features, np.array([0, 4, 4, 7]), np.array([0, 1, 1, 3, 3, 3, 3, 3]),
+            np.array([2, 0, 1], np.int32),
+        ),
+        "tags": np.empty((7, 2) if name == "sum_sequences" else 7, np.int32),
+        "probabilities": np.empty((7, 2)), "scale": 1.0,
+        "gold": random.integers(0, 3, 7, dtype=np.int32), "order": np.array([2, 0, 1]),
+        "seen": 0, "cost": 1.0, "max_step": float(random.random() < 0.5), "weights": weights,
+        "sums": np.zeros(64), "wrong": np.zeros(1, np.int64),
     }  # fmt: skip
 
 

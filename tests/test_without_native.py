@@ -18,12 +18,13 @@ from gpuparse.errors import NativeError
 from gpuparse.inference import plain as plain_inference
 from gpuparse.learning import plain as plain_learning
 from gpuparse.scoring import plain as plain_scoring
+from gpuparse.sequences import plain as plain_sequences
 from tests.inference.decoders import decode_parts, draw_parts
 
 LENGTHS = [5, 3, 0, 1, 2]
 PLAIN = {
     name: function
-    for room in (plain_data, plain_inference, plain_scoring, plain_learning)
+    for room in (plain_data, plain_inference, plain_scoring, plain_learning, plain_sequences)
     for name, function in room.FUNCTIONS.items()
 }
 

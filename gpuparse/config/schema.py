@@ -438,6 +438,66 @@ class WeightsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TaggerConfig:
+    """How UPOS, XPOS and FEATS are learned."""
+
+    features: str = _key(
+        "tags",
+        "template set",
+        "Template set of UPOS with XPOS: `tags` or your own file.",
+    )
+    feats_features: str = _key(
+        "feats", "template set", "Template set of FEATS: `feats` or your own file."
+    )
+    epochs: int = _key(8, "integer", "Passes over the training treebank.", low=1, high=10_000)
+    dictionary: int = _key(
+        200,
+        "integer",
+        "Times that a word must occur in the training treebank to get only tags that it had there.",
+        low=1,
+        high=MAX_INT32,
+    )
+    min_count: int = _key(
+        2, "integer", "Words of the training treebank in which a feature must occur.", low=1,
+        high=MAX_INT32,
+    )  # fmt: skip
+    rows: int = _choice(
+        1 << 22,
+        tuple(1 << bits for bits in range(16, 29)),
+        "Rows of each table of weights, a power of two.",
+    )
+    cost: float = _key(
+        1.0, "number", "Cost of a wrong tag in the search while learning.", low=0, high=1000
+    )
+    max_step: float = _key(
+        0.05,
+        "number",
+        "Largest step of the passive-aggressive rule; 0: the perceptron, whose step is 1.",
+        low=0,
+        high=1000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LemmatizerConfig:
+    """How lemmas are learned."""
+
+    features: str = _key(
+        "lemmas", "template set", "Template set of lemmas: `lemmas` or your own file."
+    )
+    epochs: int = _key(8, "integer", "Passes over the training treebank.", low=1, high=10_000)
+    min_count: int = _key(
+        1, "integer", "Words of the training treebank in which a feature must occur.", low=1,
+        high=MAX_INT32,
+    )  # fmt: skip
+    rows: int = _choice(
+        1 << 20,
+        tuple(1 << bits for bits in range(16, 29)),
+        "Rows of the table of weights, a power of two.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """All keys of a run, as `train` reads them and a model folder records them."""
 

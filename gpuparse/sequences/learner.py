@@ -1,0 +1,77 @@
+"""Online learning of sequences: perceptron and passive-aggressive steps, averaged.
+
+Collins (2002): the weights change where the best sequence is wrong; the model is the mean of the
+weights after each sequence. Crammer et al. (2006): the step is just long enough for the gold
+sequence to score higher by the cost, and at most `max_step` long.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from gpuparse import native
+from gpuparse.sequences.model import FILTER_BITS, SequenceModel, Sequences
+from gpuparse.sequences.tags import TagTable
+from gpuparse.sequences.templates import SequenceTemplates
+
+_CHUNK = 500  # sequences between two reports of progress
+
+
+def learn_sequences(
+    sequences: Sequences,
+    gold: np.ndarray,
+    templates: SequenceTemplates,
+    table: TagTable,
+    *,
+    epochs: int,
+    rows: int,
+    min_count: int,
+    cost: float = 1.0,
+    max_step: float = 0.05,
+    beam: tuple[int, int, int] = (3, 6, 8),
+    seed: int = 1,
+    watch: Callable[[float, str], None] = lambda done, note: None,
+) -> SequenceModel:
+    """Learn a model with weights of whole numbers.
+
+    Args:
+        sequences: of training. gold: (N,) int32, the numbers of their tags.
+        epochs: passes over all sequences, each in another random order.
+        rows: of the table of weights, a power of two.
+        min_count: positions in which a feature must occur.
+        cost: of a wrong tag in the search. max_step: 0 for the perceptron.
+        beam: as in SequenceModel.
+        watch: is told the share that is done, and the share of wrong tags in the epoch.
+    Cost: one search a sequence and epoch; 12 bytes a row.
+    """
+    weights, sums = np.zeros(rows, np.float32), np.zeros(rows)
+    model = SequenceModel(
+        templates, table, weights, known_features(sequences.features, min_count), 1.0,
+        np.array(beam, np.int64),
+    )  # fmt: skip
+    generator = np.random.default_rng(seed)
+    n_sequences, n_tags, seen = len(sequences.starts) - 1, len(gold), 0
+    for epoch in range(epochs):
+        order, wrong = generator.permutation(n_sequences), np.zeros(1, np.int64)
+        for first in range(0, n_sequences, _CHUNK):
+            some = np.ascontiguousarray(order[first : first + _CHUNK])
+            native.call(
+                "learn_sequences", model.struct, sequences, gold, some, seen, cost, max_step,
+                weights, sums, wrong,
+            )  # fmt: skip
+            seen += len(some)
+            done = (epoch + (first + len(some)) / n_sequences) / epochs
+            watch(done, f"epoch {epoch + 1} of {epochs}, {100 * wrong[0] / n_tags:.2f} % wrong")
+    mean = (weights - sums / max(seen, 1)).astype(np.float32)
+    return replace(model, weights=mean).rounded()
+
+
+def known_features(features: np.ndarray, min_count: int) -> np.ndarray:
+    """The filter of the features that occur often enough: (2^24 / 32,) uint32."""
+    counts = np.zeros(1 << FILTER_BITS, np.int32)
+    for column in features.T:
+        counts += np.bincount(column >> np.uint32(32 - FILTER_BITS), minlength=len(counts)).astype(
+            np.int32
+        )
+    return np.packbits(counts >= min_count, bitorder="little").view(np.uint32)

@@ -1,0 +1,187 @@
+"""A linear model of sequences: the best candidate tags by hashed features and the tags before.
+
+The score of a tag at a position is the sum of the weights of all features of the position, each
+with each part of the tag. A feature that was rare in training is no feature: a filter of one bit
+for each hash says which are known. Search is exact over the candidates; the tags with the best own
+scores are the candidates where none are given. `gpuparse/sequences/plain.py` is the definition.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuparse import native
+from gpuparse.sequences.tags import TagTable, starts_of
+from gpuparse.sequences.templates import SequenceTemplates, parse_sequence_templates
+
+FILTER_BITS = 24
+MAX_WEIGHT = 32767
+MAX_TAGS, MAX_TEXT = 1 << 20, 1 << 12
+Fault = ValueError
+
+
+class Sequences(NamedTuple):
+    """Positions with features and candidates.
+
+    features: (N, T) uint32. starts: (S + 1,) int64. candidate_starts: (N + 1,) int64; a position
+    without candidates gets those with the best own scores. candidates: int32, numbers of tags.
+    """
+
+    features: np.ndarray
+    starts: np.ndarray
+    candidate_starts: np.ndarray
+    candidates: np.ndarray
+
+    @classmethod
+    def open(cls, features: np.ndarray, starts: np.ndarray) -> "Sequences":
+        """Positions where every tag is a candidate."""
+        return cls(features, starts, np.zeros(len(features) + 1, np.int64), np.empty(0, np.int32))
+
+    def part(self, first: int, last: int) -> "Sequences":
+        """Sequences first : last."""
+        start, end = self.starts[first], self.starts[last]
+        bounds = self.candidate_starts[start : end + 1]
+        return Sequences(
+            self.features[start:end],
+            self.starts[first : last + 1] - start,
+            bounds - bounds[0],
+            self.candidates[bounds[0] : bounds[-1]],
+        )
+
+
+@dataclass(frozen=True)
+class SequenceModel:
+    """A model.
+
+    Attributes:
+        templates: its features and contexts.
+        table: its tags.
+        weights: (2^b,) int16, or float32 while it is learned.
+        known: (2^24 / 32,) uint32, a bit for each hash of a known feature.
+        scale: of the whole numbers: a score of the learned weights is this times their sum.
+        beam: int64 (3,), most coarse classes, fine classes and tags where no candidates are given.
+    """
+
+    templates: SequenceTemplates
+    table: TagTable
+    weights: np.ndarray
+    known: np.ndarray
+    scale: float
+    beam: np.ndarray
+
+    @cached_property
+    def struct(self) -> Any:
+        """The model as the native library takes it."""
+        return _Struct(
+            self.weights, self.known, self.table.parts, self.table.tag_starts,
+            self.table.tag_parts, self.table.fine_starts, self.table.coarse_starts,
+            self.templates.contexts, self.beam,
+        )  # fmt: skip
+
+    def find(self, sequences: Sequences) -> np.ndarray:
+        """The best tags, (N,) int32 numbers.
+
+        Of equal sequences, the one whose last tag, then the one before, ... comes first among the
+        candidates.
+        """
+        tags = np.empty(len(sequences.features), np.int32)
+        native.call("find_sequences", self.struct, sequences, tags)
+        return tags
+
+    def sums(self, sequences: Sequences, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k most probable tags of each position, (N, k) int32, and their probabilities.
+
+        A tag of -1 and a probability of 0 where there are fewer candidates. The probability of a
+        sequence is proportional to exp of its score in the unit of learning.
+        """
+        tags = np.empty((len(sequences.features), k), np.int32)
+        probabilities = np.empty(tags.shape)
+        native.call("sum_sequences", self.struct, sequences, self.scale, tags, probabilities)
+        return tags, probabilities
+
+    def rounded(self) -> "SequenceModel":
+        """The model with weights of whole numbers."""
+        largest = float(np.abs(self.weights).max(initial=0)) or 1.0
+        weights = np.rint(self.weights * (MAX_WEIGHT / largest)).astype(np.int16)
+        return replace(self, weights=weights, scale=self.scale * largest / MAX_WEIGHT)
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Facts and arrays, from which `unpacked` makes the model again."""
+        facts = {
+            "templates": self.templates.dump(),
+            "tags": [list(tag) for tag in self.table.tags],
+            "attributes": self.table.attributes,
+            "scale": self.scale,
+            "beam": self.beam.tolist(),
+        }
+        return facts, {"weights": self.weights, "known": self.known.view(np.int32)}
+
+
+class _Struct(NamedTuple):
+    weights: np.ndarray
+    known: np.ndarray
+    parts: np.ndarray
+    tag_starts: np.ndarray
+    tag_parts: np.ndarray
+    fine_starts: np.ndarray
+    coarse_starts: np.ndarray
+    contexts: np.ndarray
+    beam: np.ndarray
+
+
+def unpacked(
+    facts: dict[str, Any], arrays: dict[str, np.ndarray], is_field: Callable[[str], bool]
+) -> SequenceModel:
+    """The model of `packed`, checked.
+
+    Raises: ValueError, TypeError, KeyError, ConfigError: it is no such model.
+    """
+    tags = facts["tags"]
+    if not isinstance(tags, list) or not 0 < len(tags) <= MAX_TAGS or not all(map(_is_tag, tags)):
+        raise ValueError("tags: a list of lists of one to three texts is expected")
+    if len(set(map(len, tags))) > 1 or not isinstance(facts["attributes"], bool):
+        raise ValueError("tags of different kinds")
+    table = TagTable(tuple(map(tuple, tags)), facts["attributes"])
+    if not table.is_sorted():
+        raise ValueError("tags that are not sorted by class")
+    weights, known = arrays["weights"], arrays["known"]
+    rows = len(weights)
+    if (
+        weights.dtype != np.int16
+        or weights.ndim != 1
+        or rows & (rows - 1)
+        or not 2 <= rows <= 1 << 31
+    ):
+        raise ValueError("weights: 2^b numbers of int16 are expected")
+    if known.dtype != np.int32 or known.shape != (1 << (FILTER_BITS - 5),):
+        raise ValueError("known: of another size")
+    beam, scale = facts["beam"], facts["scale"]
+    if not isinstance(beam, list) or len(beam) != 3 or not all(_is_beam(each) for each in beam):
+        raise ValueError("beam: three numbers are expected")
+    if type(scale) is not float or not 0 < scale < np.inf:
+        raise ValueError("scale: a number above 0 is expected")
+    templates = parse_sequence_templates(facts["templates"], "templates", is_field)
+    return SequenceModel(
+        templates, table, weights, known.view(np.uint32), scale, np.array(beam, np.int64)
+    )
+
+
+def _is_tag(tag: object) -> bool:
+    return (
+        isinstance(tag, list)
+        and 1 <= len(tag) <= 3
+        and all(isinstance(text, str) and len(text) <= MAX_TEXT for text in tag)
+    )
+
+
+def _is_beam(number: object) -> bool:
+    return type(number) is int and 1 <= number <= MAX_TAGS
+
+
+def candidate_lists(lists: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Candidates of all positions as `Sequences` has them."""
+    flat = np.concatenate([*lists, np.empty(0, np.int32)]).astype(np.int32)
+    return starts_of(map(len, lists)), flat

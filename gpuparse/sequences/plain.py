@@ -1,0 +1,283 @@
+"""The plain forms of native/sequences.cpp: the same results, without the compiled library.
+
+They are the definition of what the native code computes, position by position.
+"""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from math import exp, inf, log1p
+from typing import Any
+
+import numpy as np
+
+_CONTEXT_PARTS = 3
+_WORD = 0xFFFFFFFF
+
+
+class _Model:
+    """A model with numbers of Python."""
+
+    def __init__(self, model: Any) -> None:
+        self.weights = model.weights
+        self.is_whole = model.weights.dtype == np.int16
+        self.mask = len(model.weights) - 1
+        self.known = model.known
+        self.parts = model.parts.tolist()
+        starts, parts = model.tag_starts.tolist(), model.tag_parts.tolist()
+        self.of_tags = [parts[a:b] for a, b in itertools.pairwise(starts)]
+        self.fine, self.coarse = model.fine_starts.tolist(), model.coarse_starts.tolist()
+        fine = np.repeat(np.arange(len(self.fine) - 1), np.diff(self.fine))
+        coarse = np.repeat(np.arange(len(self.coarse) - 1), np.diff(self.coarse))
+        self.class_of = [[], coarse[fine].tolist(), fine.tolist(), list(range(len(self.of_tags)))]
+        self.contexts = model.contexts.tolist()
+        self.beam = model.beam.tolist()
+
+    def weight(self, index: int) -> float:
+        weight = self.weights[index & self.mask]
+        return int(weight) if self.is_whole else float(weight)
+
+    def is_present(self, feature: int) -> bool:
+        return bool(feature and int(self.known[feature >> 13]) >> ((feature >> 8) & 31) & 1)
+
+
+def _mixed(key: int, value: int) -> int:
+    key ^= (value + 0x9E3779B9 + (key << 6) + (key >> 2)) & _WORD
+    key = key * 0x85EBCA6B & _WORD
+    return key ^ key >> 15
+
+
+class _Lattice:
+    """The candidates of one sequence with their scores."""
+
+    def __init__(
+        self, model: _Model, batch: Any, s: int, gold: Any = None, cost: float = 0
+    ) -> None:
+        self.model = model
+        start, end = int(batch.starts[s]), int(batch.starts[s + 1])
+        self.n = end - start
+        self.rows = batch.features[start:end].tolist()
+        self.present = [[f for f in row if model.is_present(f)] for row in self.rows]
+        self.tags: list[list[int]] = []
+        self.scores: list[list[float]] = []
+        for t in range(self.n):
+            first, last = (int(batch.candidate_starts[start + t + i]) for i in (0, 1))
+            given = batch.candidates[first:last].tolist()
+            right = None if gold is None else int(gold[start + t])
+            if len(given) == 1 and right in (None, given[0]):
+                self.tags.append(given)
+                self.scores.append([0])
+                continue
+            if given:
+                tags = _best(given, partial(self.tag_score, t), model.beam[2])
+            else:
+                tags = self._ranked(t)
+            if right is not None and right not in tags:
+                tags.append(right)
+            self.tags.append(tags)
+            self.scores.append(
+                [self.tag_score(t, k) + (cost if right not in (None, k) else 0) for k in tags]
+            )
+
+    def tag_score(self, t: int, tag: int) -> float:
+        return sum(self._part_score(t, part) for part in self.model.of_tags[tag])
+
+    def _part_score(self, t: int, part: int) -> float:
+        key = self.model.parts[part]
+        return sum(self.model.weight(feature ^ key) for feature in self.present[t])
+
+    def _ranked(self, t: int) -> list[int]:
+        model, fine, coarse = self.model, self.model.fine, self.model.coarse
+        firsts = [model.of_tags[tag] for tag in fine[:-1]]
+        classes = _best(
+            range(len(coarse) - 1),
+            lambda c: self._part_score(t, firsts[coarse[c]][0]),
+            model.beam[0],
+        )
+        among = [f for c in classes for f in range(coarse[c], coarse[c + 1])]
+        among = _best(
+            among, lambda f: sum(self._part_score(t, part) for part in firsts[f][:2]), model.beam[1]
+        )
+        tags = [k for f in among for k in range(fine[f], fine[f + 1])]
+        return _best(tags, lambda k: self.tag_score(t, k), model.beam[2])
+
+    def context_keys(self, t: int, previous: int, second: int) -> list[int]:
+        """The keys of all contexts; -1 for no tag."""
+        keys = []
+        for number, first_level, second_level, column in self.model.contexts:
+            key = _mixed(0x51ED270B, number)
+            for level, tag in ((first_level, previous), (second_level, second)):
+                if level:
+                    key = _mixed(key, 0 if tag < 0 else 1 + self.model.class_of[level][tag])
+            if column >= 0:
+                feature = self.rows[t][column]
+                if not self.model.is_present(feature):
+                    continue
+                key = _mixed(key, feature)
+            keys.append(key)
+        return keys
+
+    def context_score(self, t: int, previous: int, second: int, tag: int) -> float:
+        parts = self.model.of_tags[tag][:_CONTEXT_PARTS]
+        return sum(
+            self.model.weight(key ^ self.model.parts[part])
+            for key in self.context_keys(t, previous, second)
+            for part in parts
+        )
+
+    def steps(self, t: int) -> dict[tuple[int, int, int], float]:
+        """What is added by the places (h, i, j) at t - 2, t - 1 and t."""
+        seconds = self.tags[t - 2] if t > 1 else [-1]
+        previous = self.tags[t - 1] if t else [-1]
+        return {
+            (h, i, j): self.scores[t][j] + self.context_score(t, one, two, tag)
+            for h, two in enumerate(seconds)
+            for i, one in enumerate(previous)
+            for j, tag in enumerate(self.tags[t])
+        }
+
+    def best(self) -> list[int]:
+        """The tags of the best sequence."""
+        if not self.n:
+            return []
+        total: dict[tuple[int, int], float] = {(0, 0): 0}
+        back: list[dict[tuple[int, int], int]] = []
+        for t in range(self.n):
+            new: dict[tuple[int, int], float] = {}
+            back.append({})
+            for (h, i, j), step in self.steps(t).items():
+                score = total[h, i] + step
+                if (i, j) not in new or score > new[i, j]:
+                    new[i, j], back[t][i, j] = score, h
+            total = new
+        j, i = min(
+            ((j, i) for i, j in total), key=lambda place: (-total[place[1], place[0]], place)
+        )
+        found = []
+        for t in range(self.n - 1, -1, -1):
+            found.append(self.tags[t][j])
+            i, j = back[t][i, j], i
+        return found[::-1]
+
+    def score_of(self, tags: list[int]) -> float:
+        before = [-1, -1, *tags]
+        return sum(
+            self.tag_score(t, tag) + self.context_score(t, before[t + 1], before[t], tag)
+            for t, tag in enumerate(tags)
+        )
+
+    def differences(self, gold: list[int], found: list[int]) -> list[tuple[int, float]]:
+        """Rows of weights that one of two sequences has and the other lacks, by position."""
+        changes = []
+        order = max((2 if row[2] else 1 for row in self.model.contexts), default=0)
+        for t in range(self.n):
+            window = slice(max(0, t - order), t + 1)
+            if gold[window] == found[window]:
+                continue
+            pairs = ((gold, found, 1.0), (found, gold, -1.0))
+            if gold[t] != found[t]:
+                for one, other, sign in pairs:
+                    of_one, of_other = (self.model.of_tags[tags[t]] for tags in (one, other))
+                    keys = [self.model.parts[part] for part in of_one if part not in of_other]
+                    changes += [(f ^ key, sign) for key in keys for f in self.present[t]]
+            for one, _, sign in pairs:
+                before = [-1, -1, *one]
+                parts = self.model.of_tags[one[t]][:_CONTEXT_PARTS]
+                for key in self.context_keys(t, before[t + 1], before[t]):
+                    changes += [(key ^ self.model.parts[part], sign) for part in parts]
+        return [(index & self.model.mask, sign) for index, sign in changes]
+
+    def sums(self, scale: float) -> list[list[float]]:
+        """The probabilities of all candidates."""
+        forward: list[dict[tuple[int, int], float]] = [{(0, 0): 0.0}]
+        steps = [self.steps(t) for t in range(self.n)]
+        for t in range(self.n):
+            forward.append({})
+            for (h, i, j), step in steps[t].items():
+                so_far = forward[t + 1].get((i, j), -inf)
+                forward[t + 1][i, j] = _added(so_far, forward[t][h, i] + scale * step)
+        backward: list[dict[tuple[int, int], float]] = [{} for _ in range(self.n + 1)]
+        backward[-1] = dict.fromkeys(forward[-1], 0.0)
+        for t in range(self.n - 1, 0, -1):
+            for (h, i, j), step in steps[t].items():
+                so_far = backward[t].get((h, i), -inf)
+                backward[t][h, i] = _added(so_far, backward[t + 1][i, j] + scale * step)
+        whole = -inf
+        for score in forward[-1].values():
+            whole = _added(whole, score)
+        found = []
+        for t in range(self.n):
+            shares = [0.0] * len(self.tags[t])
+            for (i, j), score in forward[t + 1].items():
+                shares[j] += exp(score + backward[t + 1][i, j] - whole)
+            found.append([min(share, 1.0) for share in shares])
+        return found
+
+
+def _best(numbers: Any, score: Callable[[int], float], most: int) -> list[int]:
+    """The most numbers with the highest scores, as they are if there are no more."""
+    numbers = list(numbers)
+    if len(numbers) <= most:
+        return numbers
+    return sorted(numbers, key=lambda number: (-score(number), number))[:most]
+
+
+def _added(a: float, b: float) -> float:
+    high, low = max(a, b), min(a, b)
+    return high if low == -inf else high + log1p(exp(low - high))
+
+
+def find_sequences(model: Any, batch: Any, tags: np.ndarray) -> int:
+    """The best tags of all positions."""
+    read = _Model(model)
+    for s in range(len(batch.starts) - 1):
+        tags[batch.starts[s] : batch.starts[s + 1]] = _Lattice(read, batch, s).best()
+    return 0
+
+
+def sum_sequences(
+    model: Any, batch: Any, scale: float, tags: np.ndarray, probabilities: np.ndarray
+) -> int:
+    """The most probable candidates of all positions."""
+    read, k = _Model(model), tags.shape[1]
+    tags[:], probabilities[:] = -1, 0
+    for s in range(len(batch.starts) - 1):
+        lattice = _Lattice(read, batch, s)
+        for t, shares in enumerate(lattice.sums(scale)):
+            ranked = sorted(range(len(shares)), key=lambda j: (-shares[j], j))[:k]
+            row = int(batch.starts[s]) + t
+            tags[row, : len(ranked)] = [lattice.tags[t][j] for j in ranked]
+            probabilities[row, : len(ranked)] = [shares[j] for j in ranked]
+    return 0
+
+
+def learn_sequences(
+    model: Any, batch: Any, gold: np.ndarray, order: np.ndarray, seen: int, cost: float,
+    max_step: float, weights: np.ndarray, sums: np.ndarray, wrong: np.ndarray,
+) -> int:  # fmt: skip
+    """Online learning."""
+    read = _Model(model)
+    for s in order.tolist():
+        lattice = _Lattice(read, batch, s, gold, cost)
+        found = lattice.best()
+        right = gold[batch.starts[s] : batch.starts[s + 1]].tolist()
+        n_wrong = sum(a != b for a, b in zip(right, found, strict=True))
+        if n_wrong:
+            wrong[0] += n_wrong
+            changes = lattice.differences(right, found)
+            step = 1.0
+            if max_step > 0:
+                loss = (cost * n_wrong if cost > 0 else 1.0) + lattice.score_of(found)
+                step = (loss - lattice.score_of(right)) / max(len(changes), 1)
+                step = min(max(step, 0.0), max_step)
+            for index, sign in changes:
+                change = np.float32(step * sign)
+                weights[index] += change
+                sums[index] += float(change) * seen
+        seen += 1
+    return 0
+
+
+FUNCTIONS: dict[str, Callable[..., int]] = {
+    function.__name__: function for function in (find_sequences, sum_sequences, learn_sequences)
+}

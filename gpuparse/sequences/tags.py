@@ -1,0 +1,109 @@
+"""Tags of sequences: their classes and their parts."""
+
+import itertools
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+Tag = tuple[str, ...]  # from coarse to fine, such as (UPOS, XPOS); one to three texts
+
+
+@dataclass(frozen=True)
+class TagTable:
+    """All tags of a model, sorted by class.
+
+    The parts of a tag are its beginnings, (UPOS) and (UPOS, XPOS), and with `attributes` also each
+    attribute of its last text, such as `Number=Sing`, with its first one.
+
+    Attributes:
+        tags: in order: those of a class follow each other. attributes: see above.
+    """
+
+    tags: tuple[Tag, ...]
+    attributes: bool
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[Tag, int], *, attributes: bool) -> "TagTable":
+        """The tags of a treebank by how often they occur, frequent classes first."""
+        of_class: Counter[Tag] = Counter()
+        for tag, count in counts.items():
+            for size in range(1, len(tag)):
+                of_class[tag[:size]] += count
+
+        def rank(tag: Tag) -> list[tuple[int, str]]:
+            beginnings = (tag[: size + 1] for size in range(len(tag)))
+            return [(-of_class.get(each, counts[tag]), each[-1]) for each in beginnings]
+
+        return cls(tuple(sorted(counts, key=rank)), attributes)
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    @cached_property
+    def numbers(self) -> dict[Tag, int]:
+        """The number of each tag."""
+        return {tag: number for number, tag in enumerate(self.tags)}
+
+    @cached_property
+    def _names(self) -> tuple[dict[str, int], list[list[int]]]:
+        """The parts by name, and those of each tag."""
+        numbers: dict[str, int] = {}
+        of_tags = []
+        for tag in self.tags:
+            names = ["\t".join(tag[: size + 1]) for size in range(len(tag))]
+            if self.attributes:
+                names += [f"{tag[0]}\n{each}" for each in tag[-1].split("|") if each != "_"]
+            of_tags.append([numbers.setdefault(name, len(numbers)) for name in names])
+        return numbers, of_tags
+
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """(P,) uint32, the hash of each part."""
+        hashes = np.array([zlib.crc32(name.encode()) for name in self._names[0]], np.uint32)
+        for factor, shift in ((0x7FEB352D, 15), (0x846CA68B, 16)):
+            hashes *= np.uint32(factor)
+            hashes ^= hashes >> np.uint32(shift)
+        return hashes
+
+    @cached_property
+    def tag_starts(self) -> np.ndarray:
+        """(K + 1,) int64: tag k has the parts tag_starts[k] : tag_starts[k + 1] of `tag_parts`."""
+        return starts_of(map(len, self._names[1]))
+
+    @cached_property
+    def tag_parts(self) -> np.ndarray:
+        """int32, numbers of parts."""
+        return np.array([part for parts in self._names[1] for part in parts], np.int32)
+
+    @cached_property
+    def fine_starts(self) -> np.ndarray:
+        """(fine classes + 1,) int64: the first tag of each class of equal first two texts."""
+        return self._class_starts(2, np.arange(len(self.tags) + 1))
+
+    @cached_property
+    def coarse_starts(self) -> np.ndarray:
+        """(coarse classes + 1,) int64: the first fine class of each class of equal first texts."""
+        return self._class_starts(1, self.fine_starts)
+
+    def _class_starts(self, size: int, starts: np.ndarray) -> np.ndarray:
+        firsts = [self.tags[start][:size] for start in starts[:-1].tolist()]
+        new = [i for i, first in enumerate(firsts) if not i or first != firsts[i - 1]]
+        return np.array([*new, len(firsts)], np.int64)
+
+    def is_sorted(self) -> bool:
+        """Whether tags of a class follow each other, and no tag is there twice."""
+        for size in (1, 2):
+            firsts = [tag[:size] for tag in self.tags]
+            changes = sum(a != b for a, b in itertools.pairwise(firsts))
+            if changes + 1 != len(set(firsts)):
+                return False
+        return len(set(self.tags)) == len(self.tags)
+
+
+def starts_of(sizes: Iterable[int]) -> np.ndarray:
+    """(n + 1,) int64: where each of n successive lists begins, and the end."""
+    return np.cumsum([0, *sizes], dtype=np.int64)

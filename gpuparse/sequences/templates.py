@@ -1,0 +1,173 @@
+"""Templates of sequences: which fields of which positions make a feature, and which tags before.
+
+    w.form w-1.lower     a feature: the form of a word with the form before it in lower case
+    t-1.tag              a context: the tag of the word before
+    t-1.coarse w.form    the coarse class of that tag with the form
+
+A feature is a hash of its template and of the values of its fields. It is absent (0) where one of
+them has no value. A context reads `coarse`, `fine` or `tag` of `t-1`, of `t-2`, or of both, and
+perhaps one template of the features.
+"""
+
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuparse.errors import ConfigError
+from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
+
+SETS = Path(__file__).parent / "sets"
+MARGIN = 4  # most positions that a template looks to either side
+MAX_TEMPLATES, MAX_CONTEXTS = 256, 64
+BEFORE, AFTER = 1, 2  # values of all fields before the first and behind the last position
+_WORD = re.compile(rf"w(?P<offset>[+-][1-{MARGIN}])?\.(?P<field>[a-z0-9_.:\[\]-]+)\Z")
+_TAG = re.compile(r"t-(?P<distance>[12])\.(?P<level>coarse|fine|tag)\Z")
+_LEVELS = {"coarse": 1, "fine": 2, "tag": 3}
+_KEYS = ("name", "templates", "contexts")
+
+
+@dataclass(frozen=True)
+class SequenceTemplates:
+    """A set of templates.
+
+    Attributes:
+        name: of the set. templates: the texts of the features. texts: those of the contexts.
+        atoms: of each feature, its fields and offsets.
+        contexts: (C, 4) int32, as the native library takes them.
+    """
+
+    name: str
+    templates: tuple[str, ...]
+    texts: tuple[str, ...]
+    atoms: tuple[tuple[tuple[str, int], ...], ...]
+    contexts: np.ndarray
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that the features read, each once."""
+        return list(dict.fromkeys(field for atoms in self.atoms for field, _ in atoms))
+
+    def features(self, values: Mapping[str, np.ndarray], places: np.ndarray) -> np.ndarray:
+        """The features of positions.
+
+        Args:
+            values: of each field, (P,) uint32, with at least MARGIN places to both sides of each
+                sequence; 0 for no value.
+            places: (N,) the places of the positions.
+        Returns: (N, T) uint32, 0 for an absent feature.
+        Cost: some nanoseconds a field of a feature.
+        """
+        found = np.empty((len(places), len(self.templates)), np.uint32)
+        at = {
+            (field, offset): values[field][places + offset]
+            for field, offset in dict.fromkeys(atom for atoms in self.atoms for atom in atoms)
+        }
+        for column, (text, atoms) in enumerate(zip(self.templates, self.atoms, strict=True)):
+            key = np.full(len(places), zlib.crc32(text.encode()) | 1, np.uint32)
+            present = None
+            for atom in atoms:
+                value = at[atom]
+                key ^= value
+                key *= np.uint32(0x85EBCA6B)
+                key ^= key >> np.uint32(13)
+                key *= np.uint32(0xC2B2AE35)
+                key ^= key >> np.uint32(16)
+                present = value != 0 if present is None else present & (value != 0)
+            key |= key == 0
+            found[:, column] = key if present is None else key * present
+        return found
+
+    def dump(self) -> str:
+        """The set as YAML, always in the same form."""
+        return dump_yaml(
+            {"name": self.name, "templates": list(self.templates), "contexts": list(self.texts)}
+        )
+
+
+def load_sequence_templates(name: str, is_field: Callable[[str], bool]) -> SequenceTemplates:
+    """A shipped set by its name, or a YAML file.
+
+    Args: is_field: whether a name is a field that the caller has values of.
+    Raises: ConfigError: there is no such set, or it is wrong.
+    """
+    path = Path(name) if "/" in name or name.endswith(".yaml") else SETS / f"{name}.yaml"
+    if not path.exists():
+        shipped = ", ".join(sorted(each.stem for each in SETS.glob("*.yaml")))
+        raise ConfigError(f"{name}: no such template set; shipped sets of sequences: {shipped}")
+    return _checked(read_yaml(path).value, str(path), is_field)
+
+
+def parse_sequence_templates(
+    text: str, source: str, is_field: Callable[[str], bool]
+) -> SequenceTemplates:
+    """As `load_sequence_templates`, of the text of a YAML file."""
+    return _checked(parse_yaml(text, source).value, source, is_field)
+
+
+def _checked(content: Any, source: str, is_field: Callable[[str], bool]) -> SequenceTemplates:
+    if not isinstance(content, dict) or not set(content) <= set(_KEYS):
+        raise ConfigError(f"{source}: expected the keys {', '.join(_KEYS)}")
+    name = content.get("name")
+    if not isinstance(name, str):
+        raise ConfigError(f"{source}: name: expected text")
+    templates = _texts(content.get("templates"), f"{source}: templates", MAX_TEMPLATES)
+    contexts = _texts(content.get("contexts") or [], f"{source}: contexts", MAX_CONTEXTS)
+    if not templates:
+        raise ConfigError(f"{source}: templates: expected at least one")
+    atoms = tuple(_atoms(text, f"{source}: templates", is_field) for text in templates)
+    rows = [_context(text, templates, f"{source}: contexts") for text in contexts]
+    return SequenceTemplates(
+        name, templates, contexts, atoms, np.array(rows, np.int32).reshape(-1, 4)
+    )
+
+
+def _texts(content: Any, place: str, most: int) -> tuple[str, ...]:
+    if not isinstance(content, list) or not all(isinstance(each, str) for each in content):
+        raise ConfigError(f"{place}: expected a list of texts")
+    texts = tuple(" ".join(text.split()) for text in content)
+    if len(set(texts)) < len(texts):
+        twice = next(text for text in texts if texts.count(text) > 1)
+        raise ConfigError(f"{place}: {twice!r} is there twice")
+    if len(texts) > most:
+        raise ConfigError(f"{place}: {len(texts)} of them, more than {most}")
+    return texts
+
+
+def _atoms(text: str, place: str, is_field: Callable[[str], bool]) -> tuple[tuple[str, int], ...]:
+    if text == "bias":
+        return ()
+    atoms = []
+    for atom in text.split():
+        match = _WORD.match(atom)
+        if not match:
+            raise ConfigError(
+                f"{place}: {text!r}: {atom!r} is no atom such as w.form or w-1.form, with an offset"
+                f" of at most {MARGIN}"
+            )
+        if not is_field(match["field"]):
+            raise ConfigError(f"{place}: {text!r}: there is no field {match['field']!r}")
+        atoms.append((match["field"], int(match["offset"] or 0)))
+    return tuple(atoms)
+
+
+def _context(text: str, templates: Sequence[str], place: str) -> list[int]:
+    levels, words = [0, 0], []
+    for atom in text.split():
+        match = _TAG.match(atom)
+        if match:
+            levels[int(match["distance"]) - 1] = _LEVELS[match["level"]]
+        else:
+            words.append(atom)
+    column = -1
+    if words:
+        if " ".join(words) not in templates:
+            raise ConfigError(f"{place}: {text!r}: {' '.join(words)!r} is none of the templates")
+        column = templates.index(" ".join(words))
+    if not any(levels):
+        raise ConfigError(f"{place}: {text!r}: expected t-1.tag, t-1.coarse, t-2.coarse, ...")
+    return [zlib.crc32(text.encode()) & 0x7FFFFFFF, *levels, column]

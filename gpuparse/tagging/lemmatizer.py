@@ -1,0 +1,321 @@
+"""The lemmatiser: a dictionary of words with their tags, and edit rules for other words.
+
+A rule changes the beginning, the end and the case of a form: `ies` at the end becomes `y`. For a
+word with tags that the training treebank does not have, a linear model chooses among the rules that
+the UPOS was seen with and that fit the form; the lemma depends on the word and its tags alone.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from gpuparse import array_file
+from gpuparse.config.schema import LemmatizerConfig
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import ConfigError, DataError, ModelError, one_line
+from gpuparse.sequences.learner import learn_sequences
+from gpuparse.sequences.model import SequenceModel, Sequences, candidate_lists, unpacked
+from gpuparse.sequences.tags import TagTable
+from gpuparse.sequences.templates import load_sequence_templates
+from gpuparse.tagging import dictionary
+from gpuparse.tagging.dictionary import Dictionary, combined, counted
+from gpuparse.tagging.fields import FORM, LEMMA, SeenTags, WordFields, is_field, value_of
+from gpuparse.tagging.tagger import Column, Tags, Watch
+
+FORMAT = 1
+_AS_MODEL: Any = {"form": FORMAT, "what": "lemmatiser", "hint": "; train it again"}
+_CACHE = 1 << 18  # words with tags whose lemmas are kept
+_MOST_RULES = 40  # candidates of a word
+_LOWER, _KEEP, _TITLE, _UPPER, _WHOLE = "lower", "keep", "title", "upper", "whole"
+_CASES: dict[str, Callable[[str], str]] = {
+    _LOWER: str.lower,
+    _TITLE: lambda text: text[:1].upper() + text[1:].lower(),
+    _UPPER: str.upper,
+}
+
+
+class Rule(NamedTuple):
+    """What makes a lemma of a form.
+
+    case: of the result: `lower`, `title`, `upper`, `keep`, or `whole`, where `added_end` is the
+    lemma. The beginning and the end of the form, which are compared in lower case, are replaced.
+    """
+
+    case: str
+    beginning: str
+    added_beginning: str
+    end: str
+    added_end: str
+
+    def fits(self, form: str) -> bool:
+        """Whether the form in lower case has the beginning and the end."""
+        lower = form.lower()
+        return (
+            len(lower) == len(form) >= len(self.beginning) + len(self.end)
+            and lower.startswith(self.beginning)
+            and lower.endswith(self.end)
+        )
+
+    def apply(self, form: str) -> str:
+        """The lemma of a form that the rule fits."""
+        if self.case == _WHOLE:
+            return self.added_end
+        stem = form[len(self.beginning) : len(form) - len(self.end)]
+        text = self.added_beginning + stem + self.added_end
+        return text if self.case == _KEEP else _CASES[self.case](text)
+
+    def text(self) -> str:
+        return "\t".join(self)
+
+
+def rule_of(form: str, lemma: str) -> Rule:
+    """The rule that makes a lemma of a form, by their longest common substring."""
+    low_form, low_lemma = form.lower(), lemma.lower()
+    start, at, size = _common(low_form, low_lemma)
+    edit = (low_form[:start], low_lemma[:at], low_form[start + size :], low_lemma[at + size :])
+    if size:
+        for case in (_LOWER, _KEEP, _TITLE, _UPPER):
+            rule = Rule(case, *edit)
+            if rule.fits(form) and rule.apply(form) == lemma:
+                return rule
+    return Rule(_WHOLE, "", "", "", lemma)
+
+
+def _common(a: str, b: str) -> tuple[int, int, int]:
+    """The first longest common substring: where it begins in both, and its length."""
+    best = (0, 0, 0)
+    lengths = [0] * (len(b) + 1)
+    for i, x in enumerate(a):
+        previous = 0
+        for j, y in enumerate(b):
+            length = previous + 1 if x == y else 0
+            previous, lengths[j] = lengths[j], length
+            if length > best[2]:
+                best = (i - length + 1, j - length + 1, length)
+    return best
+
+
+class Lemmatizer:
+    """A lemmatiser, frozen; many threads may use it at once.
+
+    Args:
+        model: of the rules. words: rules of words with UPOS and FEATS, and of words with UPOS
+            alone, whose names have no second tab. classes: the rules of each UPOS.
+    """
+
+    def __init__(self, model: SequenceModel, words: Dictionary, classes: Dictionary) -> None:
+        self.model, self.words, self.classes = model, words, classes
+        self.rules = [Rule(*tag[0].split("\t")) for tag in model.table.tags]
+        self._fields = WordFields(model.templates.fields, SeenTags({}))
+        self._lock = threading.Lock()
+        self._known: dict[str, str] = {}
+        self._by_end: dict[str, dict[str, list[int]]] = {}
+        for upos in classes.counts:
+            of_upos = self._by_end.setdefault(upos, {})
+            # Rules of equal numbers of words in the order of the table.
+            for tag, _ in sorted(
+                classes.counts[upos].items(), key=lambda item: (-item[1], item[0])
+            ):
+                if self.rules[tag].case != _WHOLE:
+                    of_upos.setdefault(self.rules[tag].end, []).append(tag)
+
+    def lemmatize(self, treebank: Treebank, tags: Tags) -> Column:
+        """The lemmas of all words under given tags.
+
+        Cost: some 20 microseconds for each word with tags that was not met before; less than a
+            microsecond for others.
+        """
+        ids, forms = column_ids(treebank, FORM)
+        pairs, pair_names = combined(
+            tags.upos.ids, tags.upos.names, tags.feats.ids, tags.feats.names
+        )
+        words, names = combined(ids, forms, pairs, pair_names)
+        with self._lock:
+            if len(self._known) + len(names) > _CACHE:
+                self._known.clear()
+            new = [place for place, name in enumerate(names) if name not in self._known]
+            if new:
+                self._find(treebank, tags, words, names, new)
+            lemmas = [self._known[name] for name in names]
+        distinct = list(dict.fromkeys(lemmas))
+        numbers = {lemma: number for number, lemma in enumerate(distinct)}
+        return Column(distinct, np.array([numbers[each] for each in lemmas], np.int32)[words])
+
+    def _find(
+        self, treebank: Treebank, tags: Tags, words: np.ndarray, names: Sequence[str],
+        new: Sequence[int],
+    ) -> None:  # fmt: skip
+        """Add the lemmas of new words with tags to those that are known."""
+        unknown = []
+        for place in new:
+            form, upos, _ = names[place].split("\t")
+            rule = self._known_rule(names[place], form, upos)
+            if rule is None:
+                unknown.append(place)
+            else:
+                self._known[names[place]] = rule.apply(form)
+        if not unknown:
+            return
+        firsts = np.full(len(names), -1)
+        firsts[words[::-1]] = np.arange(len(words))[::-1]
+        chosen = firsts[unknown]
+        candidates = [self._candidates(*names[place].split("\t")[:2]) for place in unknown]
+        sequences = _sequences(self.model, self._fields, treebank, tags, chosen, candidates)
+        found = self.model.find(sequences).tolist()
+        for place, tag in zip(unknown, found, strict=True):
+            form = names[place].partition("\t")[0]
+            rule = self.rules[tag]
+            # Without a candidate the model may find any rule.
+            self._known[names[place]] = rule.apply(form) if _is_usable(rule, form) else form
+
+    def _known_rule(self, name: str, form: str, upos: str) -> Rule | None:
+        """The rule of a word that the dictionary has, with FEATS, without, or in lower case."""
+        for key in (name, f"{form}\t{upos}", f"{form.lower()}\t{upos}"):
+            counts = self.words.counts.get(key)
+            if counts:
+                rule = self.rules[max(counts, key=lambda tag: (counts[tag], -tag))]
+                if rule.case == _WHOLE or rule.fits(form):
+                    return rule
+        return None
+
+    def _candidates(self, form: str, upos: str) -> np.ndarray:
+        return candidates_of(form, self._by_end.get(upos, {}), self.rules)
+
+    def pack(self) -> bytes:
+        """The lemmatiser as one file."""
+        facts, arrays = self.model.packed()
+        return array_file.pack(
+            {"rules": facts},
+            arrays | self.words.packed("words") | self.classes.packed("classes"),
+            form=FORMAT,
+        )
+
+    @classmethod
+    def unpack(cls, file: BinaryIO, path: Path) -> "Lemmatizer":
+        """Read what `pack` wrote; nothing in it is executed.
+
+        Raises: ModelError: it is damaged, or no lemmatiser.
+        """
+        facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
+        try:
+            if set(facts) != {"rules"}:
+                raise ValueError("other facts than rules")
+            model = unpacked(facts["rules"], arrays, is_field)
+            for tag in model.table.tags:
+                if len(tag) != 1 or len(tag[0].split("\t")) != len(Rule._fields):
+                    raise ValueError("a rule of five texts is expected")
+                if tag[0].split("\t")[0] not in (*_CASES, _KEEP, _WHOLE):
+                    raise ValueError("a rule of an unknown case")
+            words, classes = (
+                dictionary.unpacked(arrays, name, 1, len(model.table))
+                for name in ("words", "classes")
+            )
+            return cls(model, words, classes)
+        except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+            message = f"{path}: not a lemmatiser of this version: {one_line(error)}"
+            raise ModelError(message) from error
+
+
+def _is_usable(rule: Rule, form: str) -> bool:
+    return rule.case != _WHOLE and rule.fits(form)
+
+
+def candidates_of(form: str, by_end: dict[str, list[int]], rules: Sequence[Rule]) -> np.ndarray:
+    """The most frequent rules that fit a form.
+
+    Args: by_end: numbers of rules by the end that they replace, frequent ones first.
+    """
+    lower, found = form.lower(), []
+    for start in range(len(lower) + 1):
+        for tag in by_end.get(lower[start:], ()):
+            if rules[tag].fits(form):
+                found.append(tag)
+    return np.array(
+        found[:_MOST_RULES] if len(found) <= _MOST_RULES else sorted(found)[:_MOST_RULES], np.int32
+    )
+
+
+def _sequences(
+    model: SequenceModel, fields: WordFields, treebank: Treebank, tags: Tags, words: np.ndarray,
+    candidates: list[np.ndarray],
+) -> Sequences:  # fmt: skip
+    """Some words, each a sequence of its own."""
+    alone = replace(
+        treebank,
+        columns=treebank.columns[words],
+        word_starts=np.arange(len(words) + 1),
+        heads=treebank.heads[words],
+        lines=treebank.lines[words],
+        spans=np.zeros((len(words), 2), np.int64),
+    )
+    given = {
+        name: np.array([value_of(text) for text in column.names], np.uint32)[column.ids[words]]
+        for name, column in zip(Tags._fields, tags, strict=True)
+    }
+    values, places = fields.read(alone, given)
+    features = model.templates.features(values, places)
+    return Sequences(features, alone.word_starts, *candidate_lists(candidates))
+
+
+def learn_lemmatizer(
+    treebank: Treebank, tags: Tags, config: LemmatizerConfig, *, seed: int,
+    watch: Watch = lambda done, note: None,
+) -> Lemmatizer:  # fmt: skip
+    """Learn a lemmatiser from the lemmas of a treebank, under its tags.
+
+    Raises: ConfigError: templates that do not exist or are wrong. DataError: there are no lemmas.
+    Cost: some seconds for 200,000 words of English.
+    """
+    ids, forms = column_ids(treebank, FORM)
+    lemma_ids, lemmas = column_ids(treebank, LEMMA)
+    has_lemma = np.array([lemma != "_" for lemma in lemmas], np.bool_)[lemma_ids]
+    has_lemma |= np.array([form == "_" for form in forms], np.bool_)[ids]
+    if not has_lemma.any():
+        raise DataError(f"{treebank.source}: LEMMA is _ in all words; nothing to learn")
+    kept = np.flatnonzero(has_lemma)
+    texts = {
+        (form, lemma): rule_of(forms[form], lemmas[lemma]).text()
+        for form, lemma in set(zip(ids[kept].tolist(), lemma_ids[kept].tolist(), strict=True))
+    }
+    of_words = [
+        texts[pair] for pair in zip(ids[kept].tolist(), lemma_ids[kept].tolist(), strict=True)
+    ]
+    table = TagTable.of_counts(Counter((text,) for text in of_words), attributes=False)
+    gold = [table.numbers[(text,)] for text in of_words]
+    upos = [tags.upos.names[i] for i in tags.upos.ids[kept].tolist()]
+    feats = [tags.feats.names[i] for i in tags.feats.ids[kept].tolist()]
+    words = [forms[i] for i in ids[kept].tolist()]
+    with_upos = [f"{word}\t{tag}" for word, tag in zip(words, upos, strict=True)]
+    keys = [f"{name}\t{tag}" for name, tag in zip(with_upos, feats, strict=True)]
+    known = Dictionary(counted(keys, gold) | counted(with_upos, gold), 1)
+    # Each word with its tags and rule counts once: frequent words are found in the dictionary.
+    firsts = {
+        (key, tag): place
+        for place, (key, tag) in reversed(list(enumerate(zip(keys, gold, strict=True))))
+    }
+    places = sorted(firsts.values())
+    classes = Dictionary(
+        counted([upos[place] for place in places], [gold[place] for place in places]), 1
+    )
+    templates = load_sequence_templates(config.features, is_field)
+    untrained = SequenceModel(
+        templates, table, np.zeros(2, np.int16), np.zeros(1, np.uint32), 1.0, np.ones(3, np.int64)
+    )
+    lemmatizer = Lemmatizer(untrained, known, classes)
+    # Words whose lemma no rule makes are in the dictionary alone.
+    places = [place for place in places if lemmatizer.rules[gold[place]].case != _WHOLE]
+    chosen = kept[places]
+    candidates = [lemmatizer._candidates(words[place], upos[place]) for place in places]
+    model = learn_sequences(
+        _sequences(untrained, lemmatizer._fields, treebank, tags, chosen, candidates),
+        np.array([gold[place] for place in places], np.int32), templates, table,
+        epochs=config.epochs, rows=config.rows, min_count=config.min_count,
+        beam=(_MOST_RULES, _MOST_RULES, _MOST_RULES), seed=seed, watch=watch,
+    )  # fmt: skip
+    return Lemmatizer(model, known, classes)

@@ -1,0 +1,342 @@
+"""The tagger: UPOS with XPOS by one model of sequences, then FEATS by a second one.
+
+The first model finds the pairs of UPOS and XPOS of a sentence. The second finds the FEATS of each
+word, and reads the pairs of all words around. A frequent word of the training treebank gets only
+what it was seen with; for others the first model looks at all pairs, and the second at all FEATS
+that the word's pair was seen with.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from gpuparse import array_file
+from gpuparse.config.schema import TaggerConfig
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import ConfigError, DataError, ModelError, one_line
+from gpuparse.sequences.learner import learn_sequences
+from gpuparse.sequences.model import SequenceModel, Sequences, unpacked
+from gpuparse.sequences.tags import Tag, TagTable
+from gpuparse.sequences.templates import load_sequence_templates
+from gpuparse.tagging import dictionary
+from gpuparse.tagging.dictionary import Dictionary, combined, counted, joined_candidates
+from gpuparse.tagging.fields import (
+    FEATS,
+    FORM,
+    UPOS,
+    XPOS,
+    SeenTags,
+    WordFields,
+    counts_by_word,
+    is_field,
+    seen_without_itself,
+    value_of,
+)
+
+FORMAT = 1
+_AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
+_BEAM = (3, 6, 8)
+_CHUNK = 20_000  # words that are tagged at once
+
+Watch = Callable[[float, str], None]
+
+
+class Column(NamedTuple):
+    """A column of all words: distinct texts, and (W,) int32 numbers of them."""
+
+    names: Sequence[str]
+    ids: np.ndarray
+
+
+class Tags(NamedTuple):
+    """What a tagger finds."""
+
+    upos: Column
+    xpos: Column
+    feats: Column
+
+
+class Tagger:
+    """A tagger, frozen; many threads may use it at once.
+
+    Args:
+        pairs: the model of (UPOS, XPOS). words: what frequent words were seen with.
+        feats: the model of (UPOS, FEATS), None where the treebank has no FEATS. words_of_feats: the
+            FEATS of frequent words with their pair; classes: those of the pairs.
+    """
+
+    def __init__(
+        self,
+        pairs: SequenceModel,
+        words: Dictionary,
+        feats: SequenceModel | None,
+        words_of_feats: Dictionary,
+        classes: Dictionary,
+    ) -> None:
+        self.pairs, self.words, self.feats = pairs, words, feats
+        self.words_of_feats, self.classes = words_of_feats, classes
+        self._of_pairs = WordFields(pairs.templates.fields, SeenTags(_seen(words, pairs.table)))
+
+    def tag(self, treebank: Treebank, *, threads: int = 1) -> Tags:
+        """The tags of all words.
+
+        Cost: about 10 microseconds a word, and some for each distinct form that is new.
+        """
+        pieces = pieces_of(treebank.word_starts)
+        with ThreadPoolExecutor(max(threads, 1)) as pool:
+            found = list(pool.map(lambda piece: self._tag(part_of(treebank, *piece)), pieces))
+        pair_ids = np.concatenate([pair for pair, _ in found] or [np.empty(0, np.int32)])
+        feat_ids = np.concatenate([feat for _, feat in found] or [np.empty(0, np.int32)])
+        return Tags(
+            _column([tag[0] for tag in self.pairs.table.tags], pair_ids),
+            _column([tag[1] for tag in self.pairs.table.tags], pair_ids),
+            _column([tag[1] for tag in self.feats.table.tags], feat_ids)
+            if self.feats
+            else Column(["_"], np.zeros(treebank.n_words, np.int32)),
+        )
+
+    def _tag(self, treebank: Treebank) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the pairs and of the tags of `feats` of all words."""
+        ids, forms = column_ids(treebank, FORM)
+        values, places = self._of_pairs.read(treebank)
+        candidates = [self.words.candidates(form) for form in forms]
+        pairs = self.pairs.find(
+            Sequences(
+                self.pairs.templates.features(values, places),
+                treebank.word_starts,
+                *joined_candidates(ids, candidates),
+            )
+        )
+        if not self.feats:
+            return pairs, np.zeros(len(pairs), np.int32)
+        return pairs, self.feats.find(self._feats_of(treebank, pairs, ids, forms))
+
+    def _feats_of(
+        self, treebank: Treebank, pairs: np.ndarray, ids: np.ndarray, forms: Sequence[str],
+        seen: np.ndarray | None = None,
+    ) -> Sequences:  # fmt: skip
+        """The words for the model of FEATS, under given pairs; `seen`: values of that field."""
+        assert self.feats
+        table = self.pairs.table
+        names = ["\t".join(pair) for pair in table.tags]
+        keys, key_names = combined(ids, forms, pairs, names)
+        lists = []
+        for key in key_names:
+            _form, _, pair = key.partition("\t")
+            found = self.words_of_feats.candidates(key)
+            lists.append(found if len(found) else self.classes.candidates(pair))
+        given = {
+            "upos": np.array([value_of(tag[0]) for tag in table.tags], np.uint32)[pairs],
+            "xpos": np.array([value_of(tag[1]) for tag in table.tags], np.uint32)[pairs],
+            "seen": self._seen_feats(key_names)[keys] if seen is None else seen,
+        }
+        values, places = self._of_feats.read(treebank, given)
+        return Sequences(
+            self.feats.templates.features(values, places),
+            treebank.word_starts,
+            *joined_candidates(keys, lists),
+        )
+
+    @cached_property
+    def _of_feats(self) -> WordFields:
+        assert self.feats
+        return WordFields(self.feats.templates.fields, SeenTags({}))
+
+    @cached_property
+    def _feats_of_words(self) -> SeenTags:
+        assert self.feats
+        return SeenTags(_seen_feats(self.words_of_feats, self.feats.table))
+
+    def _seen_feats(self, keys: Sequence[str]) -> np.ndarray:
+        """The value of `seen` for names of the form `form<TAB>UPOS<TAB>XPOS`."""
+        known = self._feats_of_words
+        return np.array([value_of(known.class_of(_word_and_upos(key))) for key in keys], np.uint32)
+
+    def pack(self) -> bytes:
+        """The tagger as one file."""
+        facts: dict[str, Any] = {}
+        arrays: dict[str, np.ndarray] = {}
+        for name, model in (("pairs", self.pairs), ("feats", self.feats)):
+            if model:
+                facts[name], tables = model.packed()
+                arrays |= {f"{name}_{key}": table for key, table in tables.items()}
+        for name in _DICTIONARIES:
+            known: Dictionary = getattr(self, name)
+            facts[name] = known.least
+            arrays |= known.packed(name)
+        return array_file.pack(facts, arrays, form=FORMAT)
+
+    @classmethod
+    def unpack(cls, file: BinaryIO, path: Path) -> "Tagger":
+        """Read what `pack` wrote; nothing in it is executed.
+
+        Raises: ModelError: it is damaged, or no tagger.
+        """
+        facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
+        try:
+            expected = {"pairs", *_DICTIONARIES} | ({"feats"} & set(facts))
+            if set(facts) != expected:
+                raise ValueError(f"other facts than {', '.join(sorted(expected))}")
+            models = [
+                unpacked(facts[name], _below(arrays, name), is_field) if name in facts else None
+                for name in ("pairs", "feats")
+            ]
+            pairs, feats = models
+            assert pairs
+            if len(pairs.table.tags[0]) != 2 or (feats and len(feats.table.tags[0]) != 2):
+                raise ValueError("tags of two texts are expected")
+            n_feats = len(feats.table) if feats else 1
+            sizes = {"words": len(pairs.table), "words_of_feats": n_feats, "classes": n_feats}
+            known = {
+                name: dictionary.unpacked(arrays, name, facts[name], size)
+                for name, size in sizes.items()
+            }
+            return cls(pairs, feats=feats, **known)
+        except (
+            KeyError, TypeError, ValueError, AttributeError, AssertionError, ConfigError,
+        ) as error:  # fmt: skip
+            raise ModelError(f"{path}: not a tagger of this version: {one_line(error)}") from error
+
+
+_DICTIONARIES = ("words", "words_of_feats", "classes")
+
+
+def learn_tagger(
+    treebank: Treebank, config: TaggerConfig, *, seed: int, watch: Watch = lambda done, note: None
+) -> Tagger:
+    """Learn a tagger from the tags of a treebank.
+
+    Raises: ConfigError: templates that do not exist or are wrong. DataError: a treebank without
+        words, or without tags.
+    Cost: about a minute for 200,000 words of English.
+    """
+    if not treebank.n_words:
+        raise DataError(f"{treebank.source}: a tagger cannot be learned from no words")
+    ids, forms = column_ids(treebank, FORM)
+    upos, xpos, feats = (_texts(treebank, column) for column in (UPOS, XPOS, FEATS))
+    if set(upos) | set(xpos) <= {"_"}:
+        raise DataError(f"{treebank.source}: UPOS and XPOS are _ in all words; nothing to learn")
+    words = [forms[i] for i in ids.tolist()]
+    pairs: list[Tag] = list(zip(upos, xpos, strict=True))
+    table = TagTable.of_counts(Counter(pairs), attributes=False)
+    gold = np.array([table.numbers[pair] for pair in pairs], np.int32)
+    known = Dictionary(counted(words, gold.tolist()), config.dictionary)
+    lowers = [word.lower() for word in words]
+    has_feats = set(feats) != {"_"}
+    share = 0.5 if has_feats else 1.0
+    counts = counts_by_word(lowers, upos)
+    templates = load_sequence_templates(config.features, is_field)
+    fields = WordFields(templates.fields, SeenTags(counts))
+    values, places = fields.read(treebank, {"seen": seen_without_itself(lowers, upos, counts)})
+    lists = [known.candidates(form) for form in forms]
+    common: Any = {
+        "epochs": config.epochs, "rows": config.rows, "min_count": config.min_count,
+        "cost": config.cost, "max_step": config.max_step, "beam": _BEAM, "seed": seed,
+    }  # fmt: skip
+    model = learn_sequences(
+        Sequences(
+            templates.features(values, places), treebank.word_starts,
+            *joined_candidates(ids, lists),
+        ),
+        gold, templates, table,
+        watch=lambda done, note: watch(share * done, f"UPOS and XPOS, {note}"), **common,
+    )  # fmt: skip
+    if not has_feats:
+        return Tagger(model, known, None, Dictionary({}, 1), Dictionary({}, 1))
+    tags: list[Tag] = list(zip(upos, feats, strict=True))
+    feats_table = TagTable.of_counts(Counter(tags), attributes=True)
+    gold_feats = np.array([feats_table.numbers[tag] for tag in tags], np.int32)
+    names = ["\t".join(pair) for pair in pairs]
+    keys = [f"{word}\t{name}" for word, name in zip(words, names, strict=True)]
+    feats_templates = load_sequence_templates(config.feats_features, is_field)
+    untrained = SequenceModel(
+        feats_templates, feats_table, np.zeros(2, np.int16), model.known, 1.0, model.beam
+    )
+    of_feats = (
+        Dictionary(counted(keys, gold_feats.tolist()), config.dictionary),
+        Dictionary(counted(names, gold_feats.tolist()), 1),
+    )
+    words_and_upos = list(map(_word_and_upos, keys))
+    seen = seen_without_itself(words_and_upos, feats, counts_by_word(words_and_upos, feats))
+    sequences = Tagger(model, known, untrained, *of_feats)._feats_of(
+        treebank, gold, ids, forms, seen
+    )
+    learned = learn_sequences(
+        sequences, gold_feats, feats_templates, feats_table,
+        watch=lambda done, note: watch(share + (1 - share) * done, f"FEATS, {note}"), **common,
+    )  # fmt: skip
+    return Tagger(model, known, learned, *of_feats)
+
+
+def _word_and_upos(key: str) -> str:
+    """What FEATS of unknown pairs are looked up by: the word in lower case, and UPOS."""
+    form, upos, _ = key.split("\t")
+    return f"{form.lower()}\t{upos}"
+
+
+def _seen(words: Dictionary, table: TagTable) -> dict[str, Counter[str]]:
+    """How often each word in lower case had each coarse tag."""
+    seen: dict[str, Counter[str]] = {}
+    for form, counts in words.counts.items():
+        known = seen.setdefault(form.lower(), Counter())
+        for tag, count in counts.items():
+            known[table.tags[tag][0]] += count
+    return seen
+
+
+def _seen_feats(words: Dictionary, table: TagTable) -> dict[str, Counter[str]]:
+    """How often each word in lower case with its UPOS had each FEATS."""
+    seen: dict[str, Counter[str]] = {}
+    for key, counts in words.counts.items():
+        known = seen.setdefault(_word_and_upos(key), Counter())
+        for tag, count in counts.items():
+            known[table.tags[tag][1]] += count
+    return seen
+
+
+def _texts(treebank: Treebank, column: int) -> list[str]:
+    ids, names = column_ids(treebank, column)
+    return [names[i] for i in ids.tolist()]
+
+
+def _below(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
+    """The arrays of one model."""
+    return {key: arrays[f"{name}_{key}"] for key in ("weights", "known")}
+
+
+def _column(texts: Sequence[str], ids: np.ndarray) -> Column:
+    """A column with each text once."""
+    names = list(dict.fromkeys(texts))
+    places = {name: place for place, name in enumerate(names)}
+    return Column(names, np.array([places[text] for text in texts], np.int32)[ids])
+
+
+def pieces_of(word_starts: np.ndarray) -> list[tuple[int, int]]:
+    """Sentences first : last of successive pieces of at most _CHUNK words, or of one sentence."""
+    pieces, first, n = [], 0, len(word_starts) - 1
+    while first < n:
+        last = int(np.searchsorted(word_starts, word_starts[first] + _CHUNK, side="right")) - 1
+        last = max(last, first + 1)
+        pieces.append((first, last))
+        first = last
+    return pieces
+
+
+def part_of(treebank: Treebank, first: int, last: int) -> Treebank:
+    """Sentences first : last of a treebank, over the same bytes; for reading alone."""
+    start, end = treebank.word_starts[first], treebank.word_starts[last]
+    return replace(
+        treebank,
+        columns=treebank.columns[start:end],
+        word_starts=treebank.word_starts[first : last + 1] - start,
+        heads=treebank.heads[start:end],
+        lines=treebank.lines[start:end],
+        spans=treebank.spans[first:last],
+    )

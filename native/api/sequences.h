@@ -1,0 +1,59 @@
+// Linear models of sequences: each position gets one of its candidate tags. Sequence s has the positions
+// starts[s] : starts[s + 1] of N.
+//
+// Tag k has the parts tag_parts[tag_starts[k] : tag_starts[k + 1]], at least one. The score of a part at
+// a position is the sum of the weights at (feature ^ parts[part]) & (weights - 1), over the features of
+// the position that are present; the score of a tag there is the sum over its parts. Contexts, which
+// read the tags before, are features too, but only of the first three parts of a tag. A feature is
+// present if it is not 0 and bit feature >> 8 of `known` is set.
+#pragma once
+
+#include "types.h"
+
+// Tags are sorted by class: tags fine_starts[f] : fine_starts[f + 1] are of the fine class f, fine
+// classes coarse_starts[c] : coarse_starts[c + 1] of the coarse class c. All tags of a coarse class have
+// the same first part, all of a fine class the same second part.
+// contexts: (C, 4) each a number that tells it apart from others; what it reads of the tag one before and
+// of the tag two before: 0 nothing, 1 the coarse class, 2 the fine class, 3 the tag; and the column of
+// features that it is combined with, -1 for none.
+// beam: at a position without candidates, the most coarse classes, fine classes and tags that are kept,
+// by the scores of their first, first two, and all parts. Of more candidates than tags of the beam, the
+// best ones by the scores of all parts are kept.
+struct SequenceModel {
+    any_1 weights;
+    u32_1 known;
+    u32_1 parts;
+    i64_1 tag_starts;
+    i32_1 tag_parts;
+    i64_1 fine_starts;
+    i64_1 coarse_starts;
+    i32_2 contexts;
+    i64_1 beam;
+};
+
+// features: (N, T). The candidates of position i are candidates[candidate_starts[i] :
+// candidate_starts[i + 1]]; where there are none, they are found by the beam.
+struct SequenceBatch {
+    u32_2 features;
+    i64_1 starts;
+    i64_1 candidate_starts;
+    i32_1 candidates;
+};
+
+// The tags (N,) with the highest sums, exact over the candidates; of equal ones that whose last tag, then
+// the one before, ... comes first among the candidates. Weights are int16 or float32.
+GPUPARSE(int64_t) find_sequences(const SequenceModel* model, const SequenceBatch* batch, out_i32_1 tags);
+
+// Probabilities of the candidates of sequences whose probability is proportional to exp(score * scale):
+// tags (N, k) the most probable ones of each position, -1 where there are fewer; probabilities (N, k).
+GPUPARSE(int64_t) sum_sequences(const SequenceModel* model, const SequenceBatch* batch, double scale,
+                                out_i32_2 tags, out_f64_2 probabilities);
+
+// Learn from the sequences of `order`, one after the other; `seen` came before. gold (N,): tags, which
+// become candidates where they are not. cost: what each wrong tag adds to scores in the search.
+// max_step: 0 for the perceptron, whose step is 1; otherwise the step of the passive-aggressive rule is
+// at most this, and a coordinate of its difference counts as often as it occurs.
+// sums: every change times the number of sequences before it. wrong (1,): raised by wrong tags.
+GPUPARSE(int64_t) learn_sequences(const SequenceModel* model, const SequenceBatch* batch, i32_1 gold,
+                                  i64_1 order, int64_t seen, double cost, double max_step,
+                                  out_f32_1 weights, out_f64_1 sums, out_i64_1 wrong);

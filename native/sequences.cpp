@@ -1,0 +1,165 @@
+// The exported functions of linear models of sequences.
+#include "sequences.h"
+
+using namespace gpuparse;
+
+namespace {
+
+// Whether starts ascend by at least one from 0 to `end`.
+bool are_filled_starts(const i64_1& starts, int64_t end) {
+    if (!are_starts(starts, end)) return false;
+    for (int64_t i = 1; i < starts.n0; ++i)
+        if (starts.data[i] == starts.data[i - 1]) return false;
+    return true;
+}
+
+int64_t check_model(const SequenceModel& model, const SequenceBatch& batch) {
+    const int64_t n_tags = model.tag_starts.n0 - 1, n_fine = model.fine_starts.n0 - 1;
+    const int64_t rows = model.weights.n0, n = batch.features.n0;
+    if (model.weights.dtype != DT_I16 && model.weights.dtype != DT_F32) return BAD_TYPE;
+    if (rows < 1 || rows > (int64_t(1) << 31) || (rows & (rows - 1))) return BAD_SHAPE;
+    if (model.known.n0 != (1 << 19)) return BAD_SHAPE;
+    if (n_tags < 1 || n_tags >= INT32_MAX || !are_filled_starts(model.tag_starts, model.tag_parts.n0) ||
+        !are_between(0, model.tag_parts, model.parts.n0) || !are_filled_starts(model.fine_starts, n_tags) ||
+        !are_filled_starts(model.coarse_starts, n_fine))
+        return BAD_SHAPE;
+    if (model.beam.n0 != 3 || !are_between(1, model.beam, INT32_MAX)) return BAD_SHAPE;
+    if (model.contexts.n0 > SequenceLattice<float>::MOST_CONTEXTS || (model.contexts.n0 && model.contexts.n1 != 4))
+        return BAD_SHAPE;
+    for (int64_t c = 0; c < model.contexts.n0; ++c) {
+        const int32_t* context = model.contexts.data + 4 * c;
+        if (!is_between(0, context[1], 4) || !is_between(0, context[2], 4) || !(context[1] || context[2]) ||
+            !is_between(-1, context[3], batch.features.n1))
+            return BAD_SHAPE;
+    }
+    if (!are_starts(batch.starts, n) || batch.candidate_starts.n0 != n + 1 ||
+        !are_starts(batch.candidate_starts, batch.candidates.n0) || !are_between(0, batch.candidates, n_tags))
+        return BAD_SHAPE;
+    return OK;
+}
+
+SequenceTables tables_of(const SequenceModel& model) {
+    return {model, model.tag_starts.n0 - 1, model.parts.n0, model.fine_starts.n0 - 1,
+            model.coarse_starts.n0 - 1, 0, {}};
+}
+
+template <class W>
+int64_t find_all(const SequenceModel& model, const SequenceBatch& batch, out_i32_1 tags) {
+    Arena arena;
+    SequenceTables tables = tables_of(model);
+    if (!tables.make(arena)) return NO_MEMORY;
+    for (int64_t s = 0; s + 1 < batch.starts.n0; ++s) {
+        ArenaMark mark(arena);
+        const int64_t start = batch.starts.data[s], end = batch.starts.data[s + 1];
+        SequenceLattice<W> lattice(tables, batch, start, end, nullptr, 0, arena);
+        if (arena.failed()) return NO_MEMORY;
+        int32_t* places = tags.data + start;
+        lattice.best(places);
+        if (arena.failed()) return NO_MEMORY;
+        for (int64_t t = 0; t < end - start; ++t) places[t] = lattice.tag(t, places[t]);
+    }
+    return OK;
+}
+
+template <class W>
+int64_t sum_all(const SequenceModel& model, const SequenceBatch& batch, double scale, out_i32_2 tags,
+                out_f64_2 probabilities) {
+    Arena arena;
+    SequenceTables tables = tables_of(model);
+    if (!tables.make(arena)) return NO_MEMORY;
+    for (int64_t s = 0; s + 1 < batch.starts.n0; ++s) {
+        ArenaMark mark(arena);
+        const int64_t start = batch.starts.data[s], end = batch.starts.data[s + 1];
+        SequenceLattice<W> lattice(tables, batch, start, end, nullptr, 0, arena);
+        double* found = arena.failed() ? nullptr : arena.take<double>(lattice.n_cells());
+        if (arena.failed()) return NO_MEMORY;
+        lattice.sums(scale, found);
+        if (arena.failed()) return NO_MEMORY;
+        for (int64_t t = 0; t < end - start; ++t) {
+            int32_t* of_tags = tags.data + (start + t) * tags.n1;
+            double* of_probabilities = probabilities.data + (start + t) * tags.n1;
+            double* left = found + lattice.cell(t, 0);
+            for (int64_t i = 0; i < tags.n1; ++i) {
+                of_tags[i] = -1;
+                of_probabilities[i] = 0;
+                int64_t top = -1;
+                for (int64_t j = 0; j < lattice.count(t); ++j)
+                    if (left[j] >= 0 && (top < 0 || left[j] > left[top])) top = j;
+                if (top < 0) continue;
+                of_tags[i] = lattice.tag(t, top);
+                of_probabilities[i] = left[top];
+                left[top] = -1;
+            }
+        }
+    }
+    return OK;
+}
+
+}  // namespace
+
+GPUPARSE(int64_t) find_sequences(const SequenceModel* model, const SequenceBatch* batch, out_i32_1 tags) {
+    const int64_t status = check_model(*model, *batch);
+    if (status != OK) return status;
+    if (tags.n0 != batch->features.n0) return BAD_SHAPE;
+    if (model->weights.dtype == DT_I16) return find_all<int16_t>(*model, *batch, tags);
+    return find_all<float>(*model, *batch, tags);
+}
+
+GPUPARSE(int64_t) sum_sequences(const SequenceModel* model, const SequenceBatch* batch, double scale,
+                                out_i32_2 tags, out_f64_2 probabilities) {
+    const int64_t status = check_model(*model, *batch);
+    if (status != OK) return status;
+    if (tags.n0 != batch->features.n0 || probabilities.n0 != tags.n0 || probabilities.n1 != tags.n1 ||
+        !(scale > 0 && scale < INFINITY))
+        return BAD_SHAPE;
+    if (model->weights.dtype == DT_I16) return sum_all<int16_t>(*model, *batch, scale, tags, probabilities);
+    return sum_all<float>(*model, *batch, scale, tags, probabilities);
+}
+
+GPUPARSE(int64_t) learn_sequences(const SequenceModel* model, const SequenceBatch* batch, i32_1 gold,
+                                  i64_1 order, int64_t seen, double cost, double max_step,
+                                  out_f32_1 weights, out_f64_1 sums, out_i64_1 wrong) {
+    const int64_t status = check_model(*model, *batch);
+    if (status != OK) return status;
+    if (model->weights.dtype != DT_F32 || weights.data != (const float*)model->weights.data ||
+        weights.n0 != model->weights.n0 || sums.n0 != weights.n0 || wrong.n0 != 1 ||
+        gold.n0 != batch->features.n0 || !are_between(0, gold, model->tag_starts.n0 - 1) ||
+        !are_between(0, order, batch->starts.n0 - 1))
+        return BAD_SHAPE;
+    Arena arena;
+    SequenceTables tables = tables_of(*model);
+    if (!tables.make(arena)) return NO_MEMORY;
+    for (int64_t o = 0; o < order.n0; ++o, ++seen) {
+        ArenaMark mark(arena);
+        const int64_t start = batch->starts.data[order.data[o]], end = batch->starts.data[order.data[o] + 1];
+        const int32_t* right = gold.data + start;
+        SequenceLattice<float> lattice(tables, *batch, start, end, right, cost, arena);
+        int32_t* found = arena.take<int32_t>(end - start);
+        if (arena.failed()) return NO_MEMORY;
+        lattice.best(found);
+        if (arena.failed()) return NO_MEMORY;
+        int64_t n_wrong = 0;
+        for (int64_t t = 0; t < end - start; ++t) {
+            found[t] = lattice.tag(t, found[t]);
+            n_wrong += found[t] != right[t];
+        }
+        if (!n_wrong) continue;
+        wrong.data[0] += n_wrong;
+        WeightChange* changes = arena.take<WeightChange>(lattice.most_differences(right, found));
+        if (arena.failed()) return NO_MEMORY;
+        const int64_t count = lattice.differences(right, found, changes);
+        double step = 1;
+        if (max_step > 0) {
+            const double loss = (cost > 0 ? cost * (double)n_wrong : 1.0) + lattice.score_of(found) -
+                                lattice.score_of(right);
+            step = loss / (double)(count > 0 ? count : 1);
+            step = step > max_step ? max_step : step > 0 ? step : 0;
+        }
+        for (int64_t i = 0; i < count; ++i) {
+            const float change = (float)(step * changes[i].delta);
+            weights.data[changes[i].index] += change;
+            sums.data[changes[i].index] += (double)change * (double)seen;
+        }
+    }
+    return OK;
+}

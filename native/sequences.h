@@ -1,0 +1,515 @@
+// Scores of candidate tags of one sequence, the best sequence (Viterbi 1967), sums over all of them, and
+// what a gold sequence changes (Collins 2002).
+#pragma once
+
+#include <math.h>
+
+#include "api/sequences.h"
+#include "arena.h"
+#include "views.h"
+
+namespace gpuparse {
+
+constexpr int CONTEXT_PARTS = 3;  // parts of a tag that contexts are combined with
+
+template <class W> struct SequenceSum { using type = int64_t; };
+template <> struct SequenceSum<float> { using type = double; };
+
+inline uint32_t mixed_context(uint32_t key, uint32_t value) {
+    key ^= value + 0x9E3779B9u + (key << 6) + (key >> 2);
+    key *= 0x85EBCA6Bu;
+    return key ^ (key >> 15);
+}
+
+// A model with its tags' classes written out.
+struct SequenceTables {
+    const SequenceModel& model;
+    int64_t n_tags, n_parts, n_fine, n_coarse, order;
+    const int32_t* class_of[4];  // by what a context reads; [0] is NULL
+
+    bool make(Arena& arena) {
+        int32_t* fine = arena.take<int32_t>(n_tags);
+        int32_t* coarse = arena.take<int32_t>(n_tags);
+        int32_t* own = arena.take<int32_t>(n_tags);
+        if (arena.failed()) return false;
+        for (int64_t c = 0; c < n_coarse; ++c)
+            for (int64_t f = model.coarse_starts.data[c]; f < model.coarse_starts.data[c + 1]; ++f)
+                for (int64_t k = model.fine_starts.data[f]; k < model.fine_starts.data[f + 1]; ++k) {
+                    coarse[k] = (int32_t)c;
+                    fine[k] = (int32_t)f;
+                    own[k] = (int32_t)k;
+                }
+        class_of[0] = nullptr;
+        class_of[1] = coarse;
+        class_of[2] = fine;
+        class_of[3] = own;
+        order = 0;
+        for (int64_t c = 0; c < model.contexts.n0; ++c) {
+            const int32_t* context = model.contexts.data + 4 * c;
+            const int64_t needed = context[2] ? 2 : context[1] ? 1 : 0;
+            order = needed > order ? needed : order;
+        }
+        return true;
+    }
+
+    const int32_t* parts_of(int32_t tag) const { return model.tag_parts.data + model.tag_starts.data[tag]; }
+    int64_t n_parts_of(int32_t tag) const {
+        return model.tag_starts.data[tag + 1] - model.tag_starts.data[tag];
+    }
+};
+
+// A weight and what is added to it.
+struct WeightChange {
+    uint32_t index;
+    float delta;
+};
+
+// The candidates of one sequence with their scores.
+template <class W>
+class SequenceLattice {
+public:
+    using S = typename SequenceSum<W>::type;
+
+    // `gold`: NULL, or the tags that must be among the candidates. `cost` is added to all others.
+    SequenceLattice(const SequenceTables& tables, const SequenceBatch& batch, int64_t start, int64_t end,
+                    const int32_t* gold, S cost, Arena& arena)
+        : tables_(tables), model_(tables.model), weights_((const W*)model_.weights.data),
+          mask_((uint32_t)(model_.weights.n0 - 1)), n_(end - start), width_(batch.features.n1),
+          features_(batch.features.data + start * width_), arena_(arena) {
+        first_ = arena.take<int64_t>(n_ + 1);
+        part_scores_ = arena.take<S>(tables.n_parts);
+        part_seen_ = arena.take_filled<int64_t>(tables.n_parts, -1);
+        present_ = arena.take<uint32_t>(width_ + 1);
+        if (arena.failed()) return;
+        int64_t room = 0;
+        const int64_t* bounds = batch.candidate_starts.data + start;
+        for (int64_t t = 0; t < n_; ++t) {
+            const int64_t given = bounds[t + 1] - bounds[t];
+            room += (given ? given : model_.beam.data[2]) + 1;
+        }
+        tags_ = arena.take<int32_t>(room);
+        scores_ = arena.take<S>(room);
+        if (arena.failed()) return;
+        first_[0] = 0;
+        for (int64_t t = 0; t < n_; ++t) {
+            int32_t* tags = tags_ + first_[t];
+            int64_t count = bounds[t + 1] - bounds[t];
+            const bool is_known = count == 1 && (!gold || gold[t] == batch.candidates.data[bounds[t]]);
+            if (is_known) {  // whatever its score is
+                tags[0] = batch.candidates.data[bounds[t]];
+                scores_[first_[t]] = 0;
+                first_[t + 1] = first_[t] + 1;
+                continue;
+            }
+            find_present(t);
+            if (count) {
+                for (int64_t j = 0; j < count; ++j) tags[j] = batch.candidates.data[bounds[t] + j];
+                for (int64_t j = 0; j < count; ++j) scores_[first_[t] + j] = tag_score(tags[j]);
+                count = keep(scores_ + first_[t], tags, count, model_.beam.data[2]);
+            } else {
+                count = rank(tags);
+            }
+            if (arena.failed()) return;
+            if (gold) {
+                bool has_gold = false;
+                for (int64_t j = 0; j < count; ++j) has_gold |= tags[j] == gold[t];
+                if (!has_gold) tags[count++] = gold[t];
+            }
+            for (int64_t j = 0; j < count; ++j)
+                scores_[first_[t] + j] = tag_score(tags[j]) + (gold && tags[j] != gold[t] ? cost : S(0));
+            first_[t + 1] = first_[t] + count;
+        }
+    }
+
+    int64_t n() const { return n_; }
+    int64_t count(int64_t t) const { return first_[t + 1] - first_[t]; }
+    int32_t tag(int64_t t, int64_t j) const { return tags_[first_[t] + j]; }
+    S score(int64_t t, int64_t j) const { return scores_[first_[t] + j]; }
+
+    // The best sequence: places among the candidates.
+    void best(int32_t* places) {
+        if (tables_.order == 0) best_alone(places);
+        else if (tables_.order == 1) best_first_order(places);
+        else best_second_order(places);
+    }
+
+    // The log of the sum of exp(scale * score) over all sequences, and the probability of each candidate,
+    // by place: forward and backward sums over pairs of tags.
+    void sums(double scale, double* probabilities) {
+        if (!n_) return;
+        int64_t* offsets = arena_.take<int64_t>(n_ + 1);
+        if (arena_.failed()) return;
+        offsets[0] = 0;
+        for (int64_t t = 0; t < n_; ++t) offsets[t + 1] = offsets[t] + n_before(t, 1) * count(t);
+        double* forward = arena_.take<double>(offsets[n_]);
+        double* backward = arena_.take_filled<double>(offsets[n_], -INFINITY);
+        if (arena_.failed()) return;
+        for (int64_t t = 0; t < n_; ++t)
+            for (int64_t i = 0; i < n_before(t, 1); ++i)
+                for (int64_t j = 0; j < count(t); ++j) {
+                    double sum = -INFINITY;
+                    for (int64_t h = 0; h < n_before(t, 2); ++h) {
+                        const double so_far = t ? forward[offsets[t - 1] + h * count(t - 1) + i] : 0;
+                        sum = added(sum, so_far + scale * step_score(t, h, i, j));
+                    }
+                    forward[offsets[t] + i * count(t) + j] = sum;
+                }
+        double all = -INFINITY;
+        for (int64_t cell = offsets[n_ - 1]; cell < offsets[n_]; ++cell) {
+            backward[cell] = 0;
+            all = added(all, forward[cell]);
+        }
+        for (int64_t t = n_ - 1; t > 0; --t)
+            for (int64_t i = 0; i < count(t - 1); ++i)
+                for (int64_t j = 0; j < count(t); ++j)
+                    for (int64_t h = 0; h < n_before(t, 2); ++h) {
+                        double& before = backward[offsets[t - 1] + h * count(t - 1) + i];
+                        before = added(before, backward[offsets[t] + i * count(t) + j] +
+                                                   scale * step_score(t, h, i, j));
+                    }
+        for (int64_t t = 0; t < n_; ++t)
+            for (int64_t j = 0; j < count(t); ++j) {
+                double sum = 0;
+                for (int64_t i = 0; i < n_before(t, 1); ++i) {
+                    const int64_t cell = offsets[t] + i * count(t) + j;
+                    sum += exp(forward[cell] + backward[cell] - all);
+                }
+                probabilities[first_[t] + j] = sum < 1 ? sum : 1;
+            }
+    }
+
+    int64_t n_cells() const { return first_[n_]; }
+    int64_t cell(int64_t t, int64_t j) const { return first_[t] + j; }
+
+    // The sum of a sequence's scores, costs left out.
+    S score_of(const int32_t* tags) {
+        S sum = 0;
+        for (int64_t t = 0; t < n_; ++t) {
+            find_present(t);
+            sum += tag_score(tags[t]) + context_score(t, before(tags, t, 1), before(tags, t, 2), tags[t], 3);
+        }
+        return sum;
+    }
+
+    // Changes of +1 for what gold has and -1 for what `found` has, where they differ. Returns how many.
+    int64_t differences(const int32_t* gold, const int32_t* found, WeightChange* changes) {
+        int64_t count = 0;
+        for (int64_t t = 0; t < n_; ++t) {
+            bool differs = false;
+            for (int64_t d = 0; d <= 2 && d <= t && d <= tables_.order; ++d) differs |= gold[t - d] != found[t - d];
+            if (!differs) continue;
+            if (gold[t] != found[t]) {
+                find_present(t);
+                count += add_tag(gold[t], found[t], 1.f, changes + count);
+                count += add_tag(found[t], gold[t], -1.f, changes + count);
+            }
+            count += add_contexts(t, gold, 1.f, changes + count);
+            count += add_contexts(t, found, -1.f, changes + count);
+        }
+        return count;
+    }
+
+    // The most changes that `differences` returns.
+    int64_t most_differences(const int32_t* gold, const int32_t* found) const {
+        int64_t room = 0;
+        for (int64_t t = 0; t < n_; ++t)
+            room += (tables_.n_parts_of(gold[t]) + tables_.n_parts_of(found[t])) * width_ +
+                    2 * CONTEXT_PARTS * model_.contexts.n0;
+        return room;
+    }
+
+    // The part of a context's scores that reads the tag one before (which: 1), two before (2), or both (3);
+    // those that read no tag are features and do not exist.
+    S context_score(int64_t t, int32_t previous, int32_t second, int32_t tag, int which) const {
+        S sum = 0;
+        for (int64_t c = 0; c < model_.contexts.n0; ++c) {
+            uint32_t key;
+            if (!context_key(c, t, previous, second, which, key)) continue;
+            sum += sum_of_parts(key, tag);
+        }
+        return sum;
+    }
+
+private:
+    // Tags to choose from d positions before t; one, none, before the first position.
+    int64_t n_before(int64_t t, int64_t d) const { return t >= d ? count(t - d) : 1; }
+
+    // What is added by place j at t after i at t - 1 and h at t - 2.
+    double step_score(int64_t t, int64_t h, int64_t i, int64_t j) const {
+        return (double)(score(t, j) + context_score(t, t ? tag(t - 1, i) : -1, t > 1 ? tag(t - 2, h) : -1,
+                                                    tag(t, j), 3));
+    }
+
+    static double added(double a, double b) {  // log(exp(a) + exp(b))
+        const double high = a > b ? a : b, low = a > b ? b : a;
+        return low == -INFINITY ? high : high + log1p(exp(low - high));
+    }
+
+    static int32_t before(const int32_t* tags, int64_t t, int64_t d) { return t >= d ? tags[t - d] : -1; }
+
+    bool context_key(int64_t c, int64_t t, int32_t previous, int32_t second, int which, uint32_t& key) const {
+        const int32_t* context = model_.contexts.data + 4 * c;
+        if (which != 3 && which != (context[2] ? 2 : 1)) return false;
+        key = mixed_context(0x51ED270Bu, (uint32_t)context[0]);
+        if (context[1])
+            key = mixed_context(key, previous < 0 ? 0 : 1 + (uint32_t)tables_.class_of[context[1]][previous]);
+        if (context[2])
+            key = mixed_context(key, second < 0 ? 0 : 1 + (uint32_t)tables_.class_of[context[2]][second]);
+        if (context[3] >= 0) {
+            const uint32_t feature = features_[t * width_ + context[3]];
+            if (!is_present(feature)) return false;
+            key = mixed_context(key, feature);
+        }
+        return true;
+    }
+
+    S sum_of_parts(uint32_t key, int32_t tag) const {
+        const int32_t* parts = tables_.parts_of(tag);
+        const int64_t count = tables_.n_parts_of(tag) < CONTEXT_PARTS ? tables_.n_parts_of(tag) : CONTEXT_PARTS;
+        S sum = 0;
+        for (int64_t p = 0; p < count; ++p) sum += weights_[(key ^ model_.parts.data[parts[p]]) & mask_];
+        return sum;
+    }
+
+    bool is_present(uint32_t feature) const {
+        return feature && (model_.known.data[feature >> 13] >> ((feature >> 8) & 31) & 1);
+    }
+
+    // The features of a position that are present.
+    void find_present(int64_t t) {
+        n_present_ = 0;
+        const uint32_t* row = features_ + t * width_;
+        for (int64_t f = 0; f < width_; ++f) {
+            present_[n_present_] = row[f];
+            n_present_ += is_present(row[f]);
+        }
+        ++stamp_;
+    }
+
+    // The score of a part at the position of `find_present`, computed once.
+    S part_score(int32_t part) {
+        if (part_seen_[part] != stamp_) {
+            part_seen_[part] = stamp_;
+            const uint32_t hash = model_.parts.data[part];
+            S sum = 0;
+            for (int64_t f = 0; f < n_present_; ++f) sum += weights_[(present_[f] ^ hash) & mask_];
+            part_scores_[part] = sum;
+        }
+        return part_scores_[part];
+    }
+
+    S tag_score(int32_t tag) {
+        const int32_t* parts = tables_.parts_of(tag);
+        S sum = 0;
+        for (int64_t p = 0; p < tables_.n_parts_of(tag); ++p) sum += part_score(parts[p]);
+        return sum;
+    }
+
+    // Keep the `most` highest of `count` (score, number) pairs, in order of numbers of equal scores.
+    static int64_t keep(S* scores, int32_t* numbers, int64_t count, int64_t most) {
+        if (count <= most) return count;
+        for (int64_t i = 0; i < most; ++i) {
+            int64_t top = i;
+            for (int64_t j = i + 1; j < count; ++j)
+                if (scores[j] > scores[top] || (scores[j] == scores[top] && numbers[j] < numbers[top])) top = j;
+            const S score = scores[top];
+            const int32_t number = numbers[top];
+            scores[top] = scores[i];
+            numbers[top] = numbers[i];
+            scores[i] = score;
+            numbers[i] = number;
+        }
+        return most;
+    }
+
+    // The tags that the beam keeps at a position, from coarse to fine; returns how many.
+    int64_t rank(int32_t* tags) {
+        ArenaMark mark(arena_);
+        int64_t room = tables_.n_tags;
+        S* scores = arena_.take<S>(room);
+        int32_t* numbers = arena_.take<int32_t>(room);
+        int32_t* kept = arena_.take<int32_t>(room);
+        if (arena_.failed()) return 0;
+        const int64_t *fine = model_.fine_starts.data, *coarse = model_.coarse_starts.data;
+        for (int64_t c = 0; c < tables_.n_coarse; ++c) {
+            scores[c] = part_score(tables_.parts_of((int32_t)fine[coarse[c]])[0]);
+            numbers[c] = (int32_t)c;
+        }
+        int64_t n_kept = keep(scores, numbers, tables_.n_coarse, model_.beam.data[0]);
+        for (int64_t i = 0; i < n_kept; ++i) kept[i] = numbers[i];
+        int64_t count = 0;
+        for (int64_t i = 0; i < n_kept; ++i)
+            for (int64_t f = coarse[kept[i]]; f < coarse[kept[i] + 1]; ++f) {
+                const int32_t* parts = tables_.parts_of((int32_t)fine[f]);
+                scores[count] = part_score(parts[0]);
+                if (tables_.n_parts_of((int32_t)fine[f]) > 1) scores[count] += part_score(parts[1]);
+                numbers[count++] = (int32_t)f;
+            }
+        n_kept = keep(scores, numbers, count, model_.beam.data[1]);
+        for (int64_t i = 0; i < n_kept; ++i) kept[i] = numbers[i];
+        count = 0;
+        for (int64_t i = 0; i < n_kept; ++i)
+            for (int64_t k = fine[kept[i]]; k < fine[kept[i] + 1]; ++k) {
+                scores[count] = tag_score((int32_t)k);
+                numbers[count++] = (int32_t)k;
+            }
+        n_kept = keep(scores, numbers, count, model_.beam.data[2]);
+        for (int64_t i = 0; i < n_kept; ++i) tags[i] = numbers[i];
+        return n_kept;
+    }
+
+    void best_alone(int32_t* places) {
+        for (int64_t t = 0; t < n_; ++t) {
+            int64_t top = 0;
+            for (int64_t j = 1; j < count(t); ++j)
+                if (score(t, j) > score(t, top)) top = j;
+            places[t] = (int32_t)top;
+        }
+    }
+
+    void best_first_order(int32_t* places) {
+        if (!n_) return;
+        const int64_t cells = first_[n_];
+        S* total = arena_.take<S>(cells);
+        int32_t* from = arena_.take<int32_t>(cells);
+        if (arena_.failed()) return;
+        for (int64_t t = 0; t < n_; ++t)
+            for (int64_t j = 0; j < count(t); ++j) {
+                const int64_t cell = first_[t] + j;
+                if (!t) {
+                    total[cell] = scores_[cell] + context_score(t, -1, -1, tags_[cell], 1);
+                    continue;
+                }
+                S top = 0;
+                int32_t top_place = -1;
+                for (int64_t i = 0; i < count(t - 1); ++i) {
+                    const S sum = total[first_[t - 1] + i] + context_score(t, tag(t - 1, i), -1, tags_[cell], 1);
+                    if (top_place < 0 || sum > top) {
+                        top = sum;
+                        top_place = (int32_t)i;
+                    }
+                }
+                total[cell] = top + scores_[cell];
+                from[cell] = top_place;
+            }
+        int64_t top = 0;
+        for (int64_t j = 1; j < count(n_ - 1); ++j)
+            if (total[first_[n_ - 1] + j] > total[first_[n_ - 1] + top]) top = j;
+        for (int64_t t = n_ - 1; t >= 0; --t) {
+            places[t] = (int32_t)top;
+            if (t) top = from[first_[t] + top];
+        }
+    }
+
+    // A state is the pair of tags at t - 1 and t; before the first word there is one tag, none.
+    void best_second_order(int32_t* places) {
+        if (!n_) return;
+        int64_t* offsets = arena_.take<int64_t>(n_ + 1);
+        if (arena_.failed()) return;
+        offsets[0] = 0;
+        for (int64_t t = 0; t < n_; ++t) offsets[t + 1] = offsets[t] + (t ? count(t - 1) : 1) * count(t);
+        S* total = arena_.take<S>(offsets[n_]);
+        int32_t* from = arena_.take<int32_t>(offsets[n_]);
+        if (arena_.failed()) return;
+        for (int64_t t = 0; t < n_; ++t) {
+            const int64_t n_previous = t ? count(t - 1) : 1, n_second = t > 1 ? count(t - 2) : 1;
+            const int64_t n_tags = count(t);
+            if (n_previous * n_second * n_tags == 1) {  // nothing to choose here
+                total[offsets[t]] = t ? total[offsets[t - 1]] : S(0);
+                from[offsets[t]] = 0;
+                continue;
+            }
+            for (int64_t i = 0; i < n_previous; ++i) {
+                const int32_t previous = t ? tag(t - 1, i) : -1;
+                S* row = total + offsets[t] + i * n_tags;
+                int32_t* row_from = from + offsets[t] + i * n_tags;
+                // Keys of contexts depend on the tags before alone.
+                for (int64_t h = 0; h < n_second; ++h) {
+                    const int32_t second = t > 1 ? tag(t - 2, h) : -1;
+                    const S so_far = t ? total[offsets[t - 1] + h * n_previous + i] : S(0);
+                    uint32_t keys[MOST_CONTEXTS];
+                    int64_t n_keys = 0;
+                    for (int64_t c = 0; c < model_.contexts.n0; ++c)
+                        n_keys += context_key(c, t, previous, second, 2, keys[n_keys]);
+                    for (int64_t j = 0; j < n_tags; ++j) {
+                        S sum = so_far;
+                        for (int64_t c = 0; c < n_keys; ++c) sum += sum_of_parts(keys[c], tag(t, j));
+                        if (!h || sum > row[j]) {
+                            row[j] = sum;
+                            row_from[j] = (int32_t)h;
+                        }
+                    }
+                }
+                uint32_t keys[MOST_CONTEXTS];
+                int64_t n_keys = 0;
+                for (int64_t c = 0; c < model_.contexts.n0; ++c)
+                    n_keys += context_key(c, t, previous, -1, 1, keys[n_keys]);
+                for (int64_t j = 0; j < n_tags; ++j) {
+                    row[j] += score(t, j);
+                    for (int64_t c = 0; c < n_keys; ++c) row[j] += sum_of_parts(keys[c], tag(t, j));
+                }
+            }
+        }
+        const int64_t last = n_ - 1, n_tags = count(last), n_previous = last ? count(last - 1) : 1;
+        int64_t top_i = 0, top_j = 0;
+        const S* totals = total + offsets[last];
+        for (int64_t j = 0; j < n_tags; ++j)
+            for (int64_t i = 0; i < n_previous; ++i)
+                if (totals[i * n_tags + j] > totals[top_i * n_tags + top_j]) {
+                    top_i = i;
+                    top_j = j;
+                }
+        for (int64_t t = last; t >= 0; --t) {
+            places[t] = (int32_t)top_j;
+            const int32_t h = from[offsets[t] + top_i * count(t) + top_j];
+            top_j = top_i;
+            top_i = h;
+        }
+    }
+
+    int64_t add_tag(int32_t tag, int32_t other, float delta, WeightChange* changes) const {
+        int64_t count = 0;
+        const int32_t *parts = tables_.parts_of(tag), *others = tables_.parts_of(other);
+        for (int64_t p = 0; p < tables_.n_parts_of(tag); ++p) {
+            bool is_shared = false;
+            for (int64_t o = 0; o < tables_.n_parts_of(other); ++o) is_shared |= others[o] == parts[p];
+            if (is_shared) continue;
+            const uint32_t hash = model_.parts.data[parts[p]];
+            for (int64_t f = 0; f < n_present_; ++f) changes[count++] = {(present_[f] ^ hash) & mask_, delta};
+        }
+        return count;
+    }
+
+    int64_t add_contexts(int64_t t, const int32_t* tags, float delta, WeightChange* changes) const {
+        int64_t count = 0;
+        const int32_t* parts = tables_.parts_of(tags[t]);
+        for (int64_t c = 0; c < model_.contexts.n0; ++c) {
+            uint32_t key;
+            if (!context_key(c, t, before(tags, t, 1), before(tags, t, 2), 3, key)) continue;
+            for (int64_t p = 0; p < CONTEXT_PARTS && p < tables_.n_parts_of(tags[t]); ++p)
+                changes[count++] = {(key ^ model_.parts.data[parts[p]]) & mask_, delta};
+        }
+        return count;
+    }
+
+public:
+    static constexpr int64_t MOST_CONTEXTS = 64;
+
+private:
+    const SequenceTables& tables_;
+    const SequenceModel& model_;
+    const W* weights_;
+    const uint32_t mask_;
+    const int64_t n_, width_;
+    const uint32_t* features_;
+    Arena& arena_;
+    int64_t* first_;
+    int32_t* tags_ = nullptr;
+    S* scores_ = nullptr;
+    S* part_scores_;
+    int64_t* part_seen_;
+    uint32_t* present_;
+    int64_t n_present_ = 0, stamp_ = 0;
+};
+
+}  // namespace gpuparse

@@ -1,0 +1,231 @@
+"""Linear models of sequences: native code against the plain form, and that against enumeration."""
+
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gpuparse import native
+from gpuparse.errors import ConfigError
+from gpuparse.sequences import plain
+from gpuparse.sequences.learner import known_features, learn_sequences
+from gpuparse.sequences.model import SequenceModel, Sequences, unpacked
+from gpuparse.sequences.tags import TagTable
+from gpuparse.sequences.templates import AFTER, BEFORE, MARGIN, parse_sequence_templates
+
+TAGS = {
+    ("N", "NN", "Number=Sing"): 9, ("N", "NN", "Number=Plur"): 3, ("N", "NNP", "Number=Sing"): 2,
+    ("V", "VB", "Mood=Ind|Number=Sing"): 4, ("V", "VBD", "_"): 4, ("D", "DT", "_"): 5,
+}  # fmt: skip
+CONTEXTS = {
+    0: [],
+    1: ["t-1.tag", "t-1.coarse w.b"],
+    2: ["t-1.tag", "t-2.coarse", "t-1.coarse t-2.coarse", "t-1.fine t-2.tag w.a w+1.b"],
+}
+FIELDS = ("a", "b")
+
+
+def templates(order: int):
+    text = f"name: t\ntemplates: [bias, w.a, w.b, w.a w+1.b]\ncontexts: {CONTEXTS[order]}\n"
+    return parse_sequence_templates(text.replace("'", ""), "t", lambda name: name in FIELDS)
+
+
+def drawn(order, seed, *, dtype=np.int16, lengths=(4, 1, 0, 5, 3), beam=(2, 3, 4), high=20):
+    """A random model, and sequences with given candidates, single ones, and none."""
+    generator = np.random.default_rng(seed)
+    table = TagTable.of_counts(TAGS, attributes=True)
+    n = sum(lengths)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    sequence = np.repeat(np.arange(len(lengths)), lengths)
+    places = np.arange(n) + MARGIN * (2 * sequence + 1)
+    size = n + 2 * MARGIN * len(lengths)
+    values = {f: generator.integers(0, 3, size, dtype=np.uint32) * 4 for f in FIELDS}
+    read = templates(order)
+    features = read.features(values, places)
+    weights = generator.integers(-high, high, 1 << 12).astype(dtype)
+    known = known_features(features, 1)
+    model = SequenceModel(read, table, weights, known, 0.25, np.array(beam, np.int64))
+    lists = [
+        np.sort(generator.choice(len(table), generator.choice([0, 1, 3, 6]), replace=False))
+        for _ in range(n)
+    ]
+    bounds = np.cumsum([0, *map(len, lists)])
+    flat = np.concatenate([*lists, []]).astype(np.int32)
+    return model, Sequences(features, starts, bounds, flat), generator
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_plain_form_finds_the_best_of_all_sequences(order, seed):
+    model, sequences, _ = drawn(order, seed, high=3 if seed < 4 else 50)
+    found = np.empty(len(sequences.features), np.int32)
+    plain.find_sequences(model.struct, sequences, found)
+    read = plain._Model(model.struct)
+    for s, (start, end) in enumerate(zip(sequences.starts, sequences.starts[1:], strict=False)):
+        lattice = plain._Lattice(read, sequences, s)
+        places = [range(len(tags)) for tags in lattice.tags]
+
+        def score(path, lattice=lattice):
+            tags = [lattice.tags[t][j] for t, j in enumerate(path)]
+            own = sum(lattice.scores[t][j] for t, j in enumerate(path))
+            before = [-1, -1, *tags]
+            return own + sum(
+                lattice.context_score(t, before[t + 1], before[t], tag)
+                for t, tag in enumerate(tags)
+            )
+
+        best = min(product(*places), key=lambda path: (-score(path), path[::-1]))
+        expected = [lattice.tags[t][j] for t, j in enumerate(best)]
+        assert found[start:end].tolist() == expected
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [np.int16, np.float32])
+@pytest.mark.parametrize("seed", range(6))
+def test_native_code_finds_what_the_plain_form_finds(order, dtype, seed):
+    model, sequences, _ = drawn(order, seed, dtype=dtype, high=2 if seed < 3 else 90)
+    expected = np.empty(len(sequences.features), np.int32)
+    plain.find_sequences(model.struct, sequences, expected)
+    assert model.find(sequences).tolist() == expected.tolist()
+    parts = [model.find(sequences.part(s, s + 1)) for s in range(len(sequences.starts) - 1)]
+    assert np.concatenate(parts).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_probabilities_are_sums_over_all_sequences(order, seed):
+    model, sequences, _ = drawn(order, seed)
+    k = 3
+    tags, probabilities = model.sums(sequences, k)
+    others = np.empty_like(tags), np.empty_like(probabilities)
+    plain.sum_sequences(model.struct, sequences, model.scale, *others)
+    assert np.allclose(probabilities, others[1], atol=1e-9)
+    read = plain._Model(model.struct)
+    for s, start in enumerate(sequences.starts[:-1].tolist()):
+        lattice = plain._Lattice(read, sequences, s)
+        shares = [dict.fromkeys(each, 0.0) for each in lattice.tags]
+        for path in product(*lattice.tags):
+            before = [-1, -1, *path]
+            total = sum(
+                lattice.scores[t][lattice.tags[t].index(tag)]
+                + lattice.context_score(t, before[t + 1], before[t], tag)
+                for t, tag in enumerate(path)
+            )
+            for t, tag in enumerate(path):
+                shares[t][tag] += np.exp(model.scale * total)
+        for t, share in enumerate(shares):
+            whole = sum(share.values())
+            for tag, probability in zip(tags[start + t], probabilities[start + t], strict=True):
+                assert probability == pytest.approx(share.get(int(tag), 0) / whole, abs=1e-9)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("max_step", [0.0, 0.05])
+def test_native_code_learns_what_the_plain_form_learns(order, max_step):
+    model, sequences, generator = drawn(order, 5, dtype=np.float32, lengths=[3] * 12, high=1)
+    gold = generator.integers(0, len(TAGS), len(sequences.features), dtype=np.int32)
+    results = []
+    for learn in (plain.learn_sequences, lambda *a: native.call("learn_sequences", *a)):
+        weights, sums, wrong = (
+            np.zeros(1 << 12, np.float32),
+            np.zeros(1 << 12),
+            np.zeros(1, np.int64),
+        )
+        struct = model.struct._replace(weights=weights)
+        for epoch in range(3):
+            order_ = np.random.default_rng(epoch).permutation(12)
+            learn(struct, sequences, gold, order_, 12 * epoch, 1.0, max_step, weights, sums, wrong)
+        results.append((weights, sums, wrong))
+    assert results[0][0].any()
+    for one, two in zip(*results, strict=True):
+        assert (one == two).all()
+
+
+def test_what_separates_is_learned_and_a_rare_feature_is_none():
+    generator = np.random.default_rng(1)
+    read = templates(1)
+    table = TagTable.of_counts({("x",): 1, ("y",): 1}, attributes=False)
+    values = {f: generator.integers(1, 4, 500, dtype=np.uint32) * 4 for f in FIELDS}
+    places = np.arange(100, 400)
+    sequences = Sequences.open(read.features(values, places), np.arange(0, 301, 10))
+    gold = (values["a"][places] == 8).astype(np.int32)
+    model = learn_sequences(
+        sequences, gold, read, table, epochs=5, rows=1 << 12, min_count=1, seed=1
+    )
+    assert model.weights.dtype == np.int16
+    assert (model.find(sequences) == gold).all()
+    filtered = learn_sequences(
+        sequences, gold, read, table, epochs=5, rows=1 << 12, min_count=301, seed=1
+    )
+    assert not filtered.known.any()
+
+
+def test_features_are_hashes_of_fields_around_a_position():
+    read = templates(0)
+    values = {
+        "a": np.array([BEFORE] * 4 + [4, 8, 0] + [AFTER] * 4, np.uint32),
+        "b": np.array([BEFORE] * 4 + [4, 4, 8] + [AFTER] * 4, np.uint32),
+    }
+    found = read.features(values, np.arange(4, 7))
+    assert (found[:, 0] == found[0, 0]).all()
+    assert found[0, 0]
+    assert found[0, 1] != found[1, 1]
+    assert not found[2, 1]
+    assert found[0, 2] == found[1, 2] != found[2, 2]
+    assert found[0, 3]
+    assert found[1, 3]
+    assert not found[2, 3]
+
+
+def test_a_model_is_packed_and_a_damaged_one_refused():
+    model, sequences, _ = drawn(2, 3)
+    facts, arrays = model.packed()
+    again = unpacked(facts, arrays, lambda name: name in FIELDS)
+    assert (again.find(sequences) == model.find(sequences)).all()
+    for damage in (
+        {"tags": facts["tags"][::2] + facts["tags"][1::2]}, {"tags": []}, {"beam": [1, 0, 3]},
+        {"scale": 0.0}, {"attributes": 1}, {"tags": [["a"], ["b", "c"]]},
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            unpacked(facts | damage, arrays, lambda name: name in FIELDS)
+    for name, array in (
+        ("weights", arrays["weights"][:-1]), ("weights", arrays["weights"].astype(np.float32)),
+        ("known", arrays["known"][1:]),
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            unpacked(facts, arrays | {name: array}, lambda name: name in FIELDS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "templates: [w.a]", "name: t\ntemplates: []", "name: t\ntemplates: [w.c]",
+        "name: t\ntemplates: [w-9.a]", "name: t\ntemplates: [w.a, w.a]",
+        "name: t\ntemplates: [w.a]\ncontexts: [w.a]",
+        "name: t\ntemplates: [w.a]\ncontexts: [t-3.tag]",
+        "name: t\ntemplates: [w.a]\ncontexts: [t-1.tag w.b]", "name: t\nother: 1",
+    ],
+)  # fmt: skip
+def test_wrong_templates_are_said(text):
+    with pytest.raises(ConfigError, match=r"set\.yaml"):
+        parse_sequence_templates(text, "set.yaml", lambda name: name in FIELDS)
+
+
+def test_wrong_arguments_never_reach_native_code():
+    model, sequences, _ = drawn(2, 3)
+    tags = np.empty(len(sequences.features), np.int32)
+    for change in (
+        {"weights": np.zeros(3, np.int16)}, {"known": np.zeros(1, np.uint32)},
+        {"tag_parts": model.table.tag_parts + 100}, {"beam": np.zeros(3, np.int64)},
+        {"fine_starts": model.table.fine_starts[:-1]}, {"contexts": np.full((1, 4), 7, np.int32)},
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            native.call("find_sequences", model.struct._replace(**change), sequences, tags)
+    for change in (
+        {"starts": sequences.starts + 1}, {"candidates": sequences.candidates + 99},
+        {"candidate_starts": sequences.candidate_starts[1:]},
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            native.call("find_sequences", model.struct, sequences._replace(**change), tags)
+    assert SimpleNamespace(**model.struct._asdict())

@@ -1,0 +1,177 @@
+"""The tagger and the lemmatiser on generated and hand-made treebanks."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuparse import array_file, native
+from gpuparse.config.schema import LemmatizerConfig, TaggerConfig
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import DataError, ModelError
+from gpuparse.tagging.fields import SeenTags, WordFields, is_field, seen_without_itself, value_of
+from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer, rule_of
+from gpuparse.tagging.tagger import Column, Tagger, Tags, learn_tagger
+
+TRAIN = treebank_from_bytes(generate(300, 1), "train")
+TEST = treebank_from_bytes(generate(60, 2), "test")
+TAGGING = TaggerConfig(rows=1 << 16, epochs=3, dictionary=5)
+LEMMAS = LemmatizerConfig(rows=1 << 16, epochs=3)
+
+
+def as_treebank(rows: str):
+    """A treebank of `form lemma upos xpos feats` lines."""
+    lines, number = [], 0
+    for line in rows.splitlines():
+        number = number + 1 if line else 0
+        fields = line.split()
+        lines.append("\t".join([str(number), *fields, "_", "_", "_", "_"]) if line else "")
+    return treebank_from_bytes(("\n".join(lines) + "\n\n").encode(), "rows")
+
+
+def texts(column: Column) -> list[str]:
+    return [column.names[i] for i in column.ids.tolist()]
+
+
+def gold_tags(treebank) -> Tags:
+    columns = (column_ids(treebank, c) for c in (3, 4, 5))
+    return Tags(*(Column(names, ids) for ids, names in columns))
+
+
+@pytest.fixture(scope="module")
+def tagger() -> Tagger:
+    return learn_tagger(TRAIN, TAGGING, seed=1)
+
+
+@pytest.fixture(scope="module")
+def lemmatizer() -> Lemmatizer:
+    return learn_lemmatizer(TRAIN, gold_tags(TRAIN), LEMMAS, seed=1)
+
+
+def test_new_sentences_are_tagged(tagger):
+    found, gold = tagger.tag(TEST), gold_tags(TEST)
+    for one, two in zip(found, gold, strict=True):
+        right = np.mean([a == b for a, b in zip(texts(one), texts(two), strict=True)])
+        assert right > 0.95
+
+
+def test_threads_pieces_and_the_plain_form_change_nothing(tagger, monkeypatch):
+    expected = [texts(column) for column in tagger.tag(TEST)]
+    monkeypatch.setattr("gpuparse.tagging.tagger._CHUNK", 7)
+    assert [texts(column) for column in tagger.tag(TEST, threads=3)] == expected
+    few = treebank_from_bytes(TEST.data[: TEST.spans[3, 1]].tobytes() + b"\n\n", "few")
+    monkeypatch.setattr(native, "is_available", lambda: False)
+    n = few.n_words
+    assert [texts(column) for column in tagger.tag(few)] == [each[:n] for each in expected]
+
+
+def test_the_same_bytes_come_back_and_learning_repeats(tagger, lemmatizer):
+    for kind, stage in ((Tagger, tagger), (Lemmatizer, lemmatizer)):
+        packed = stage.pack()
+        assert kind.unpack(io.BytesIO(packed), Path("x")).pack() == packed
+    assert learn_tagger(TRAIN, TAGGING, seed=1).pack() == tagger.pack()
+    again = learn_lemmatizer(TRAIN, gold_tags(TRAIN), LEMMAS, seed=1)
+    assert again.pack() == lemmatizer.pack()
+
+
+def test_damaged_files_are_refused(tagger, lemmatizer):
+    for kind, stage in ((Tagger, tagger), (Lemmatizer, lemmatizer)):
+        packed = stage.pack()
+        for damaged in (packed[:-9], packed[:200], b"", packed[:-1] + bytes([packed[-1] ^ 1])):
+            with pytest.raises(ModelError):
+                kind.unpack(io.BytesIO(damaged), Path("x"))
+        facts, arrays = array_file.read_open(io.BytesIO(packed), Path("x"), form=1, what="stage")
+        for name in arrays:
+            for change in (lambda a: a[:-1], lambda a: a + a.dtype.type(77)):
+                other = arrays | {name: change(arrays[name])}
+                if name.endswith("known"):
+                    continue
+                try:
+                    read = kind.unpack(io.BytesIO(array_file.pack(facts, other, form=1)), Path("x"))
+                except ModelError:
+                    continue
+                # Other weights or counts are another model, which must not crash.
+                assert isinstance(read, kind)
+                read.tag(TEST) if kind is Tagger else read.lemmatize(TEST, gold_tags(TEST))
+
+
+def test_a_frequent_word_gets_what_it_had_and_a_new_one_anything():
+    rows = "the the DET DT _\ndog dog NOUN NN Number=Sing\nruns run VERB VBZ Number=Sing\n\n" * 9
+    tagger = learn_tagger(as_treebank(rows), TAGGING, seed=1)
+    found = tagger.tag(as_treebank("dog _ _ _ _\nthe _ _ _ _\nzog _ _ _ _\n\n"))
+    assert texts(found.upos)[:2] == ["NOUN", "DET"]
+    assert texts(found.feats)[:2] == ["Number=Sing", "_"]
+    upos, xpos = texts(found.upos)[2], texts(found.xpos)[2]
+    assert (upos, xpos) in {("NOUN", "NN"), ("VERB", "VBZ"), ("DET", "DT")}
+
+
+def test_a_treebank_without_feats_or_tags():
+    tagger = learn_tagger(as_treebank("a a X _ _\nb b Y _ _\n\n" * 5), TAGGING, seed=1)
+    assert tagger.feats is None
+    again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
+    found = again.tag(as_treebank("b _ _ _ _\n\n"))
+    assert [texts(column) for column in found] == [["Y"], ["_"], ["_"]]
+    with pytest.raises(DataError, match="UPOS and XPOS"):
+        learn_tagger(as_treebank("a a _ _ _\n\n"), TAGGING, seed=1)
+    rows = as_treebank("a _ X _ _\n\n")
+    with pytest.raises(DataError, match="LEMMA"):
+        learn_lemmatizer(rows, gold_tags(rows), LEMMAS, seed=1)
+    empty = treebank_from_bytes(b"", "empty")
+    assert [len(column.ids) for column in again.tag(empty)] == [0, 0, 0]
+
+
+def test_lemmas_of_known_and_new_words(lemmatizer):
+    found = texts(lemmatizer.lemmatize(TEST, gold_tags(TEST)))
+    gold = [lemma for sentence in TEST for lemma in sentence.lemmas]
+    assert np.mean([a == b for a, b in zip(found, gold, strict=True)]) > 0.9
+    rows = "".join(
+        f"{stem}s {stem} NOUN NNS Number=Plur\n{stem} {stem} NOUN NN Number=Sing\n\n"
+        for stem in ("dog", "cat", "house", "tree", "stone", "river")
+    )
+    train = as_treebank(rows)
+    learned = learn_lemmatizer(train, gold_tags(train), LEMMAS, seed=1)
+    new = as_treebank("Lamps _ NOUN NNS Number=Plur\nlamp _ NOUN NN Number=Sing\n\n")
+    assert texts(learned.lemmatize(new, gold_tags(new))) == ["lamp", "lamp"]
+    strange = as_treebank("qq _ ZZ _ _\n\n")
+    assert texts(learned.lemmatize(strange, gold_tags(strange))) == ["qq"]
+
+
+@pytest.mark.parametrize(
+    ("form", "lemma"),
+    [
+        ("ponies", "pony"), ("Ponies", "pony"), ("NATO", "NATO"), ("went", "go"),
+        ("Paris", "Paris"),
+        ("geschlagen", "schlagen"), ("is", "be"), ("İstanbul", "istanbul"), ("x", "Xy"),
+    ],
+)  # fmt: skip
+def test_a_rule_makes_the_lemma_of_its_form(form, lemma):
+    rule = rule_of(form, lemma)
+    assert rule.case == "whole" or rule.fits(form)
+    assert rule.apply(form) == lemma
+
+
+def test_fields_are_what_they_are_said_to_be():
+    words = as_treebank("Well-known _ A B C\nÄrzte _ A B C\n7th _ A B C\n\n")
+    seen = SeenTags({"known": {"ADJ": 3, "VERB": 1}, "well-know": {"X": 9}})
+    expected = {
+        "form": ["Well-known", "Ärzte", "7th"], "lower": ["well-known", "ärzte", "7th"],
+        "lower[:4]": ["well", "ärzt", None], "lower[-2:]": ["wn", "te", "th"],
+        "shape": ["Xx-x", "Xx", "dx"], "shape[:3]": ["Xxx", "Xxx", "dxx"],
+        "case": ["-UM"[0:2], "U", "d"], "seen": [None] * 3, "seen[:-1]": ["X", None, None],
+        "seen.last": ["ADJ|VERB", None, None], "upos": ["A"] * 3, "feats": ["C"] * 3,
+    }  # fmt: skip
+    values, places = WordFields(expected, seen).read(words)
+    for field, texts_ in expected.items():
+        assert is_field(field)
+        assert values[field][places].tolist() == [value_of(text) for text in texts_], field
+    assert not is_field("lower[:0]")
+    assert not is_field("head")
+
+
+def test_a_training_word_does_not_see_itself():
+    counts = {"a": {"X": 1}, "b": {"X": 1, "Y": 9}}
+    found = seen_without_itself(["a", "b", "b"], ["X", "X", "Y"], counts)
+    assert found.tolist() == [0, value_of("Y"), value_of("Y|X")]
