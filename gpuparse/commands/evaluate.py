@@ -20,6 +20,7 @@ from gpuparse.evaluation.metrics import (
     punctuation_by_tag,
 )
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
+from gpuparse.evaluation.words import Hits, has_heads, has_same_tags, has_same_words, score_words
 
 # Title of a share, its key in JSON (and attribute), and its meaning.
 SHARES = (
@@ -49,30 +50,64 @@ GRAPH_ARC_SETS = (
     ("secondary arcs, whole relation", "secondary_labelled"),
 )
 
+# The same for measures over aligned words.
+WORD_MEASURES = (
+    ("Tokens", "tokens"),
+    ("Sentences", "sentences"),
+    ("Words", "words"),
+    ("UPOS", "upos"),
+    ("XPOS", "xpos"),
+    ("UFeats", "ufeats"),
+    ("AllTags", "alltags"),
+    ("Lemmas", "lemmas"),
+    ("UAS", "uas"),
+    ("LAS", "las"),
+    ("CLAS", "clas"),
+    ("MLAS", "mlas"),
+    ("BLEX", "blex"),
+)
+_OF_TAGS = ("upos", "xpos", "ufeats", "alltags", "lemmas", "clas", "mlas", "blex")
+
 
 def main(arguments: Sequence[str]) -> int:
     """Score one file against another and print the scores.
+
+    Files of the same words get the scores of trees, and with other tags or lemmas those too. Files
+    of the same text with other words or sentences, or without any heads, get the scores of the
+    CoNLL 2018 shared task.
 
     Args:
         arguments: `GOLD SYSTEM [--graphs {deps,heads}] [--json] [--ignore-punct |
             --punct-tags TAG...]`.
     Returns: 0.
     Raises:
-        ConfigError: both files are standard input.
-        DataError: a file cannot be used, or the two differ in more than heads and relations.
+        ConfigError: both files are standard input, or punctuation is to be left out of the scores
+            of the shared task.
+        DataError: a file cannot be used, or the two differ in their text.
     """
     options = _parser().parse_args(arguments)
     check_standard_input([options.gold, options.system])
     gold, system = read_treebank(options.gold), read_treebank(options.system)
-    if several := count_of_several_roots(gold):
-        say(f"{gold.source}: {several:,} of {len(gold):,} sentences have several roots")
-    ignored = ignored_words(gold, options)
     if options.graphs:
-        graphs = score_treebank_graphs(gold, system, options.graphs, ignored=ignored)
+        graphs = score_treebank_graphs(
+            gold, system, options.graphs, ignored=ignored_words(gold, options)
+        )
         as_json, as_text = graph_scores_as_json(graphs), graph_scores_as_text(graphs)
+    elif scores_words([gold, system]):
+        refuse_punctuation_options(options)
+        hits = score_words(gold, system)
+        as_json, as_text = {"conll18": hits_as_json(hits)}, hits_as_text(hits)
     else:
-        scores = score_treebanks(gold, system, ignored=ignored)
+        scores = score_treebanks(gold, system, ignored=ignored_words(gold, options))
         as_json, as_text = scores_as_json(scores), scores_as_text(scores)
+        if not has_same_tags(gold, system):
+            hits = score_words(gold, system, same_words=True)
+            hits = {name: hits[name] for name in _OF_TAGS}
+            as_json["conll18"] = hits_as_json(hits)
+            as_text += "\ntags and lemmas, all words\n" + hits_as_text(hits)
+    for treebank in [gold] if options.graphs else [gold, system]:
+        if several := count_of_several_roots(treebank):
+            say(f"{treebank.source}: {several:,} of {len(treebank):,} sentences have several roots")
     if options.json:
         print_json(as_json)
     else:
@@ -87,6 +122,21 @@ def count_of_several_roots(treebank: Treebank) -> int:
     return int((roots[np.diff(treebank.word_starts) > 0] > 1).sum())
 
 
+def scores_words(treebanks: Sequence[Treebank]) -> bool:
+    """Whether files are to be scored over aligned words, and not as trees of the same words."""
+    gold, *systems = treebanks
+    return not any(map(has_heads, treebanks)) or not all(has_same_words(gold, s) for s in systems)
+
+
+def refuse_punctuation_options(options: argparse.Namespace) -> None:
+    """ConfigError if an option leaves out words of files that are scored over aligned words."""
+    if options.ignore_punct or options.punct_tags:
+        raise ConfigError(
+            "the files differ in words or sentences, or have no heads: --ignore-punct and"
+            " --punct-tags leave out words of trees over the same words only; leave them away"
+        )
+
+
 def check_standard_input(files: Sequence[str]) -> None:
     """ConfigError if standard input (-) is named twice."""
     if files.count("-") > 1:
@@ -97,12 +147,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("evaluate"),
         description="Score a parsed file against the gold file: UAS, LAS, label accuracy, complete"
-        " sentences, root, non-projective arcs, all relations. All words are scored, punctuation"
-        " included, unless an option leaves it out. docs/conventions.md defines the measures.",
+        " sentences, root, non-projective arcs, all relations; where tags or lemmas differ, those"
+        " too. Files of the same text with other words or sentences, or without any heads, get the"
+        " measures of the CoNLL 2018 shared task. All words are scored, punctuation included,"
+        " unless an option leaves it out. docs/conventions.md defines the measures.",
         epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")
-    parser.add_argument("system", help="the same words, parsed, or -")
+    parser.add_argument("system", help="the same text, parsed, or -")
     parser.add_argument(
         "--graphs",
         choices=("deps", "heads"),
@@ -241,6 +293,40 @@ def graph_scores_as_json(scores: GraphScores) -> dict[str, Any]:
         result[name] = _arcs_as_json(getattr(scores, name))
     result["relations"] = {name: _arcs_as_json(arcs) for name, arcs in scores.relations.items()}
     return result
+
+
+def hits_as_text(hits: dict[str, Hits]) -> str:
+    """Measures over aligned words as a table, in percent with two decimals."""
+    lines = [f"{'':<20} precision  recall       F   aligned      gold    system"]
+    for title, name in WORD_MEASURES:
+        if name in hits:
+            of = hits[name]
+            counts = of.counts
+            lines.append(
+                f"{title:<20}    {percent_text(counts.precision)}  {percent_text(counts.recall)}"
+                f"  {percent_text(counts.f)}    {percent_text(of.aligned_accuracy)}"
+                f"  {counts.gold:>8}  {counts.system:>8}"
+            )
+    if {"words", "upos"} <= hits.keys():
+        lines.append("aligned: accuracy over the aligned words")
+    return "\n".join(lines) + "\n"
+
+
+def hits_as_json(hits: dict[str, Hits]) -> dict[str, Any]:
+    """Measures over aligned words as plain data.
+
+    Returns: For each measure `precision, recall, f, gold, system` as for sets of arcs; `correct`;
+        `aligned_accuracy` and `aligned`, null where nothing is aligned.
+    """
+    return {
+        name: {
+            **_arcs_as_json(of.counts),
+            "correct": of.counts.right,
+            "aligned_accuracy": of.aligned_accuracy,
+            "aligned": of.aligned,
+        }
+        for name, of in hits.items()
+    }
 
 
 @dataclass(frozen=True)

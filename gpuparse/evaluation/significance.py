@@ -110,6 +110,50 @@ def paired_bootstrap(
     return results
 
 
+def bootstrap_of_f(
+    gold: np.ndarray,
+    first: tuple[np.ndarray, np.ndarray],
+    second: tuple[np.ndarray, np.ndarray],
+    *,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Bootstrap:
+    """As `paired_bootstrap`, of F: systems may differ in how many items they have.
+
+    Args:
+        gold: (S,) int, gold items of each sentence.
+        first, second: of each system (S,) int right items and (S,) int items of each sentence.
+        resamples, seed: as for `paired_bootstrap`.
+    Returns: The result. Resamples without any items count as a difference of 0.
+    Raises: ValueError: arrays do not fit together, no sentence has items, or no resamples.
+    Cost: about 20 ns per sentence and resample, one thread.
+    """
+    columns = np.vstack([gold, *first, *second]).astype(np.int64)
+    columns = columns[:, columns.any(axis=0)]
+    if not columns.size or resamples < 1:
+        raise ValueError(f"no items to resample, or {resamples} resamples")
+
+    def differences(sums: np.ndarray) -> np.ndarray:
+        n, right, items, other_right, other_items = sums.T
+        # Exact for whole numbers below 2**26, so that ties are ties.
+        top = 2 * (other_right * (n + items) - right * (n + other_items))
+        return 100.0 * top / np.maximum(1, (n + items) * (n + other_items))
+
+    observed = float(differences(columns.sum(axis=1)[np.newaxis])[0])
+    drawn = differences(_resampled_sums(columns, resamples, np.random.default_rng(seed)))
+    towards = drawn if observed >= 0 else -drawn
+    turned = towards <= 0
+    doubled = towards >= 2 * abs(observed) * (1 - 1e-12)
+    low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
+    return Bootstrap(
+        difference=observed,
+        low=low,
+        high=high,
+        p=(1 + int(np.count_nonzero(turned | doubled))) / (1 + resamples),
+        turned=int(np.count_nonzero(turned)) / resamples,
+    )
+
+
 def _resampled_sums(columns: np.ndarray, resamples: int, draw: np.random.Generator) -> np.ndarray:
     """(resamples, C) int64: the sums of each row of columns (C, S) over the sentences drawn."""
     size = columns.shape[1]
@@ -200,7 +244,7 @@ def compare_trees(
         np.array(gains), _by_sentence(keep, word_starts), resamples=resamples, seed=seed
     )
     return Comparison(
-        disagreements={name: _disagreement(a, b) for name, (a, b) in right.items()},
+        disagreements={name: disagreement(a, b) for name, (a, b) in right.items()},
         bootstrap=dict(zip(right, results, strict=True)),
         lengths=_by_length(word_starts, gold_heads, right["uas"], keep),
     )
@@ -212,7 +256,8 @@ def _by_sentence(words: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
     return np.diff(before[word_starts])
 
 
-def _disagreement(first: np.ndarray, second: np.ndarray) -> Disagreement:
+def disagreement(first: np.ndarray, second: np.ndarray) -> Disagreement:
+    """The numbers of items that one of two systems alone has right; bool (G,) each."""
     return Disagreement(
         only_first=int(np.count_nonzero(first & ~second)),
         only_second=int(np.count_nonzero(second & ~first)),

@@ -48,7 +48,7 @@ def score_treebanks(
     """
     check_same_words(gold, system)
     for treebank in (gold, system):
-        _require_none(check_trees(treebank))
+        require_none(check_trees(treebank))
     (gold_labels, system_labels), names = relation_ids(gold, system)
     return score_trees(
         gold.word_starts,
@@ -86,7 +86,7 @@ def compare_treebanks(
     for system in (first, second):
         check_same_words(gold, system)
     for treebank in (gold, first, second):
-        _require_none(check_trees(treebank))
+        require_none(check_trees(treebank))
     if not gold.n_words or (ignored is not None and ignored.all()):
         raise DataError(f"{gold.source}: no word to compare the systems on; give a longer text")
     (gold_labels, *labels), names = relation_ids(gold, first, second)
@@ -133,7 +133,7 @@ def measure_reliability_of_treebanks(
     """
     check_same_words(gold, system)
     for treebank in (gold, system):
-        _require_none(check_trees(treebank))
+        require_none(check_trees(treebank))
     of_head, of_label = (misc_probabilities(system, key) for key in (HEAD, LABEL))
     counted = ~np.isnan(of_head) if ignored is None else ~np.isnan(of_head) & ~ignored
     if not counted.any():
@@ -183,7 +183,7 @@ def score_treebank_graphs(
     if system_graphs == "deps":
         found = deps_graphs(system)
     else:
-        _require_none(check_trees(system))
+        require_none(check_trees(system))
         found = tree_graphs(system)
     scored = None if ignored is None else ~ignored
     return score_graphs(graphs, found, gold.word_starts, gold.heads, system.heads, scored)
@@ -197,8 +197,8 @@ def deps_graphs(treebank: Treebank) -> Graphs:
 
     Raises: DataError: an item of DEPS cannot be read, every DEPS is `_`, or the heads have a cycle.
     """
-    _require_none(check_trees(treebank, partial=True))
-    _require_none(check_graphs(treebank))
+    require_none(check_trees(treebank, partial=True))
+    require_none(check_graphs(treebank))
     missing = missing_graphs(treebank)
     if treebank.n_words and missing.all():
         raise DataError(
@@ -208,7 +208,7 @@ def deps_graphs(treebank: Treebank) -> Graphs:
     return with_tree_arcs(read_graphs(treebank), treebank, missing)
 
 
-def _require_none(faults: list[DataError]) -> None:
+def require_none(faults: list[DataError]) -> None:
     """DataError for the first error; there is one per sentence."""
     if faults:
         more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
@@ -217,10 +217,15 @@ def _require_none(faults: list[DataError]) -> None:
 
 def relation_ids(*treebanks: Treebank) -> tuple[list[np.ndarray], list[str]]:
     """Of each treebank (W,) ids of its relations, the same ids for all; and the relations."""
+    return column_numbers(_LABEL, *treebanks)
+
+
+def column_numbers(column: int, *treebanks: Treebank) -> tuple[list[np.ndarray], list[str]]:
+    """Of each treebank (W,) ids of a column's strings, the same ids for all; and the strings."""
     interner = Interner()
     ids = []
     for treebank in treebanks:
-        starts, ends = treebank.columns[:, _LABEL], treebank.columns[:, _LABEL + 1] - 1
+        starts, ends = treebank.columns[:, column], treebank.columns[:, column + 1] - 1
         ids.append(interner.intern(treebank.data, starts, ends))
     names = [interner.string(i).decode("utf-8", "surrogateescape") for i in range(len(interner))]
     return ids, names

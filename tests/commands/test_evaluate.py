@@ -163,6 +163,66 @@ def test_as_a_process(files):
     assert done.stdout.startswith("4 words, 1 sentences\n")
 
 
+def words_table(text: str) -> dict[str, list[str]]:
+    return {line[:20].strip(): line[20:].split() for line in text.splitlines()}
+
+
+def test_other_words_get_the_table_of_the_shared_task(files, tmp_path, capsys):
+    other = tmp_path / "other.conllu"
+    merged = "3\tbarks.\tbark\tVERB\tVBZ\t_\t0\troot\t_\t_\n\n"
+    other.write_text(GOLD[: GOLD.index("3\tbarks")] + merged)
+    assert main([files[0], str(other)]) == 0
+    table = words_table(capsys.readouterr().out)
+    assert table["Tokens"] == ["66.67", "50.00", "57.14", "-", "4", "3"]
+    assert table["Sentences"] == ["100.00", "100.00", "100.00", "-", "1", "1"]
+    assert table["UPOS"] == ["66.67", "50.00", "57.14", "100.00", "4", "3"]
+    assert table["UAS"] == ["33.33", "25.00", "28.57", "50.00", "4", "3"]
+    assert table["CLAS"] == ["0.00", "0.00", "0.00", "0.00", "2", "2"]
+    assert main([files[0], str(other), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["conll18"]
+    assert len(scores) == 13
+    assert scores["tokens"]["aligned_accuracy"] is None
+    assert scores["upos"] == {
+        "precision": pytest.approx(200 / 3),
+        "recall": 50.0,
+        "f": pytest.approx(400 / 7),
+        "gold": 4,
+        "system": 3,
+        "correct": 2,
+        "aligned_accuracy": 100.0,
+        "aligned": 2,
+    }
+    assert run(main, [files[0], str(other), "--ignore-punct"]) == 2
+    assert "--ignore-punct and --punct-tags" in capsys.readouterr().err
+
+
+def test_other_tags_of_the_same_words_are_scored_too(files, tmp_path, capsys):
+    other = tmp_path / "other.conllu"
+    other.write_text(GOLD.replace("NOUN\tNN", "VERB\tNN").replace("\tbark\t", "\tbarks\t"))
+    assert main([files[0], str(other)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("4 words, 1 sentences")
+    table = words_table(printed[printed.index("tags and lemmas") :])
+    assert table["UPOS"][2] == table["Lemmas"][2] == "75.00"
+    assert (table["XPOS"][2], table["MLAS"][2], "Tokens" in table) == ("100.00", "50.00", False)
+    assert main([files[0], str(other), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["uas"]["correct"], result["conll18"]["lemmas"]["correct"]) == (4, 3)
+    assert main([files[0], files[0], "--json"]) == 0
+    assert "conll18" not in json.loads(capsys.readouterr().out)
+
+
+def test_files_without_trees_are_scored_by_their_tags(tmp_path, capsys):
+    lines = [line.split("\t") for line in GOLD.splitlines()]
+    bare = "\n".join("\t".join([*c[:6], "_", "_", *c[8:]]) if c[1:] else c[0] for c in lines) + "\n"
+    gold, system = tmp_path / "gold.conllu", tmp_path / "system.conllu"
+    gold.write_text(bare + "\n")
+    system.write_text(bare.replace("VBZ", "NN") + "\n")
+    assert main([str(gold), str(system)]) == 0
+    table = words_table(capsys.readouterr().out)
+    assert (table["XPOS"][2], table["Words"][2], "UAS" in table) == ("75.00", "100.00", False)
+
+
 def test_one_file_may_come_from_stdin(files):
     with open(files[1]) as system:
         done = gpuparse("evaluate", files[0], "-", "--json", stdin=system)
@@ -179,7 +239,7 @@ def test_files_that_differ_are_bad_input(files, tmp_path):
     other.write_text(GOLD.replace("dog\tdog", "cat\tdog"))
     done = gpuparse("evaluate", files[0], str(other))
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith(f"gpuparse: error: {other}:3: sent_id one: the word is 'cat'")
+    assert done.stderr.startswith(f"gpuparse: error: {other}:3: sent_id one: the text here is 'cat")
     assert len(done.stderr.splitlines()) == 1
 
 
