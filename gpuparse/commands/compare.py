@@ -9,12 +9,18 @@ from typing import Any
 from gpuparse.commands.console import exit_codes, print_json, program
 from gpuparse.commands.evaluate import (
     ARC_SETS,
+    OF_TAGS_TITLE,
     SHARES,
+    WORD_MEASURES,
     add_punctuation_options,
     check_standard_input,
+    hits_as_json,
     ignored_words,
     percent_text,
+    refuse_punctuation_options,
     scores_as_json,
+    scores_words,
+    tag_hits,
     whole_number,
 )
 from gpuparse.data.conll import read_treebank
@@ -22,6 +28,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.evaluation.metrics import ArcCounts, TreeScores
 from gpuparse.evaluation.significance import Comparison
 from gpuparse.evaluation.treebanks import compare_treebanks, score_treebanks
+from gpuparse.evaluation.words import Hits, compare_words, score_words
 
 # Titles of the tested measures, and their names in Comparison and in JSON.
 TESTED = (("UAS", "uas"), ("LAS", "las"), ("LAS, whole relation", "las_full"))
@@ -37,8 +44,9 @@ def main(arguments: Sequence[str]) -> int:
             [--resamples N] [--seed N]`.
     Returns: 0.
     Raises:
-        ConfigError: standard input is named twice, or there are more systems than letters.
-        DataError: a file cannot be used, or differs from gold in more than heads and relations.
+        ConfigError: standard input is named twice, there are more systems than letters, or
+            punctuation is to be left out of the scores of the shared task.
+        DataError: a file cannot be used, or differs from gold in its text.
     """
     options = _parser().parse_args(arguments)
     names = [options.first, options.second, *options.others]
@@ -46,34 +54,53 @@ def main(arguments: Sequence[str]) -> int:
     if len(names) > len(ascii_uppercase):
         raise ConfigError(f"{len(names)} systems; at most {len(ascii_uppercase)} can be compared")
     gold, *systems = (read_treebank(file) for file in (options.gold, *names))
-    ignored = ignored_words(gold, options)
-    scores = [score_treebanks(gold, system, ignored=ignored) for system in systems]
-    first, *rest = systems
-    comparisons = [
-        compare_treebanks(
-            gold, first, system, ignored=ignored, resamples=options.resamples, seed=options.seed
-        )
-        for system in rest
-    ]
+    resampling = {"resamples": options.resamples, "seed": options.seed}
+    drawn = f"{options.resamples:,} resamples of the sentences, seed {options.seed}"
+    result: dict[str, Any] = {
+        **resampling,
+        "systems": [{"file": name} for name in names],
+        "comparisons": [{"file": name, "against": names[0]} for name in names[1:]],
+    }
+    lines: list[str] = []
+    if scores_words([gold, *systems]):
+        refuse_punctuation_options(options)
+        hits = [score_words(gold, system) for system in systems]
+        lines = [f"{gold.n_words} gold words, {len(gold)} gold sentences", *_letters(names)]
+    else:
+        ignored = ignored_words(gold, options)
+        scores = [score_treebanks(gold, system, ignored=ignored) for system in systems]
+        first, *rest = systems
+        comparisons = [
+            compare_treebanks(gold, first, system, ignored=ignored, **resampling) for system in rest
+        ]
+        _add_trees(result, scores, comparisons)
+        lines = _as_text(names, scores, comparisons, drawn)
+        hits = tag_hits(gold, systems)
+        if hits:
+            lines += ["", OF_TAGS_TITLE]
+    if hits:
+        tests = [compare_words(gold, hits[0], other, **resampling) for other in hits[1:]]
+        _add_words(result, hits, tests)
+        lines += ["", *_words_as_text(hits, tests, drawn)]
     if options.json:
-        result = _as_json(names, scores, comparisons, options.resamples, options.seed)
         print_json(result)
     else:
-        drawn = f"{options.resamples:,} resamples of the sentences, seed {options.seed}"
-        print("\n".join(_as_text(names, scores, comparisons, drawn)))
+        print("\n".join(lines))
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("compare"),
-        description="Score parsed files of the same words, and test each against the first:"
+        description="Score parsed files of the same text, and test each against the first:"
         " McNemar's test on the words that only one of the two has right, and a paired bootstrap"
-        " over sentences. docs/comparing.md describes the measures and tests.",
+        " over sentences. The measures are those of evaluate: of trees where all files have the"
+        " same words, else those of the CoNLL 2018 shared task. docs/comparing.md describes the"
+        " measures and tests.",
         epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")
-    parser.add_argument("first", metavar="A", help="the same words, parsed, or -")
+    parser.add_argument("first", metavar="A", help="the same text, parsed, or -")
     parser.add_argument("second", metavar="B", help="the same, by another system, or -")
     parser.add_argument("others", metavar="C", nargs="*", help="further systems")
     parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
@@ -91,77 +118,96 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _as_json(
-    names: list[str],
-    scores: list[TreeScores],
-    comparisons: list[Comparison],
-    resamples: int,
-    seed: int,
-) -> dict[str, Any]:
-    tested = [
-        {
-            "file": name,
-            "against": names[0],
-            "mcnemar": {
-                measure: {**asdict(counts), "p": counts.p}
-                for measure, counts in comparison.disagreements.items()
-            },
-            "bootstrap": {
-                measure: asdict(result) for measure, result in comparison.bootstrap.items()
-            },
-            "lengths": {
-                length: {"first": first.percent, "second": second.percent, "total": first.total}
-                for length, (first, second) in comparison.lengths.items()
-            },
+def _add_trees(
+    result: dict[str, Any], scores: list[TreeScores], comparisons: list[Comparison]
+) -> None:
+    """Write scores of trees and their tests into the result."""
+    for of_system, found in zip(result["systems"], scores, strict=True):
+        of_system |= scores_as_json(found)
+    for tested, comparison in zip(result["comparisons"], comparisons, strict=True):
+        tested |= _tests_as_json(comparison)
+        tested["lengths"] = {
+            length: {"first": first.percent, "second": second.percent, "total": first.total}
+            for length, (first, second) in comparison.lengths.items()
         }
-        for name, comparison in zip(names[1:], comparisons, strict=True)
-    ]
+
+
+def _add_words(
+    result: dict[str, Any], hits: list[dict[str, Hits]], comparisons: list[Comparison]
+) -> None:
+    """Write measures over aligned words and their tests into the result, under `conll18`."""
+    for of_system, found in zip(result["systems"], hits, strict=True):
+        of_system["conll18"] = hits_as_json(found)
+    for tested, comparison in zip(result["comparisons"], comparisons, strict=True):
+        tested["conll18"] = _tests_as_json(comparison)
+
+
+def _tests_as_json(comparison: Comparison) -> dict[str, Any]:
     return {
-        "resamples": resamples,
-        "seed": seed,
-        "systems": [
-            {"file": name, **scores_as_json(found)}
-            for name, found in zip(names, scores, strict=True)
-        ],
-        "comparisons": tested,
+        "mcnemar": {
+            measure: {**asdict(counts), "p": counts.p}
+            for measure, counts in comparison.disagreements.items()
+        },
+        "bootstrap": {measure: asdict(result) for measure, result in comparison.bootstrap.items()},
     }
+
+
+def _letters(names: list[str]) -> list[str]:
+    return [f"{letter}  {name}" for letter, name in zip(ascii_uppercase, names, strict=False)]
+
+
+def _words_as_text(
+    hits: list[dict[str, Hits]], comparisons: list[Comparison], drawn: str
+) -> list[str]:
+    """F of the measures over aligned words, one column per system, and their tests."""
+    shown = [(title, name) for title, name in WORD_MEASURES if name in hits[0]]
+    rows = [(f"{title}, F", [of[name].counts.f for of in hits]) for title, name in shown]
+    lines = _columns(rows, len(hits))
+    for k, comparison in enumerate(comparisons, 1):
+        letter = ascii_uppercase[k]
+        lines += ["", f"{letter} against A", "", *_tests(comparison, shown, letter, drawn)]
+    return lines
 
 
 def _as_text(
     names: list[str], scores: list[TreeScores], comparisons: list[Comparison], drawn: str
 ) -> list[str]:
     lines = [f"{scores[0].uas.total} words, {scores[0].complete.total} sentences"]
-    lines += [f"{letter}  {name}" for letter, name in zip(ascii_uppercase, names, strict=False)]
-    lines += ["", *_side_by_side(scores)]
+    lines += [*_letters(names), "", *_side_by_side(scores)]
     for k, comparison in enumerate(comparisons, 1):
         letter = ascii_uppercase[k]
-        lines += ["", f"{letter} against A", "", *_tests(comparison, letter, drawn)]
+        lines += ["", f"{letter} against A", "", *_tests(comparison, TESTED, letter, drawn)]
         lines += ["", *_by_length(comparison, letter)]
         lines += ["", *_by_relation(scores[0].relations, scores[k].relations, letter)]
     return lines
 
 
 def _side_by_side(scores: list[TreeScores]) -> list[str]:
-    """One column per system, and one per change from the first system."""
-    letters = ascii_uppercase[: len(scores)]
-    changes = [f"{letter} - A" for letter in letters[1:]]
-    lines = [_row("", [*letters, *changes])]
     rows = [(title, [getattr(s, name).percent for s in scores]) for title, name, _ in SHARES]
     rows += [(f"{title}, F", [getattr(s, name).f for s in scores]) for title, name in ARC_SETS]
+    return _columns(rows, len(scores))
+
+
+def _columns(rows: list[tuple[str, list[float | None]]], n_systems: int) -> list[str]:
+    """One column per system, and one per change from the first system."""
+    letters = ascii_uppercase[:n_systems]
+    lines = [_row("", [*letters, *(f"{letter} - A" for letter in letters[1:])])]
     for title, values in rows:
         changed = [_change(values[0], value) for value in values[1:]]
         lines.append(_row(title, [*map(percent_text, values), *changed]))
     return lines
 
 
-def _tests(comparison: Comparison, letter: str, drawn: str) -> list[str]:
+def _tests(
+    comparison: Comparison, shown: Sequence[tuple[str, str]], letter: str, drawn: str
+) -> list[str]:
     lines = [_row("McNemar's test", ["only A", f"only {letter}", "p"])]
-    for title, name in TESTED:
+    for title, name in shown:
         counts = comparison.disagreements[name]
         only = [str(counts.only_first), str(counts.only_second)]
         lines.append(_row(f"right for {title}", [*only, p_value(counts.p)]))
     lines += ["", _row("paired bootstrap", [f"{letter} - A", "from", "to", "p"])]
-    for title, name in TESTED:
+    for title, name in shown:
         result = comparison.bootstrap[name]
         points = [f"{x:+z.2f}" for x in (result.difference, result.low, result.high)]
         lines.append(_row(title, [*points, p_value(result.p)]))

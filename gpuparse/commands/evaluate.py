@@ -66,6 +66,7 @@ WORD_MEASURES = (
     ("MLAS", "mlas"),
     ("BLEX", "blex"),
 )
+OF_TAGS_TITLE = "tags and lemmas, all words"
 _OF_TAGS = ("upos", "xpos", "ufeats", "alltags", "lemmas", "clas", "mlas", "blex")
 
 
@@ -100,11 +101,9 @@ def main(arguments: Sequence[str]) -> int:
     else:
         scores = score_treebanks(gold, system, ignored=ignored_words(gold, options))
         as_json, as_text = scores_as_json(scores), scores_as_text(scores)
-        if not has_same_tags(gold, system):
-            hits = score_words(gold, system, same_words=True)
-            hits = {name: hits[name] for name in _OF_TAGS}
+        for hits in tag_hits(gold, [system]):
             as_json["conll18"] = hits_as_json(hits)
-            as_text += "\ntags and lemmas, all words\n" + hits_as_text(hits)
+            as_text += f"\n{OF_TAGS_TITLE}\n" + hits_as_text(hits)
     for treebank in [gold] if options.graphs else [gold, system]:
         if several := count_of_several_roots(treebank):
             say(f"{treebank.source}: {several:,} of {len(treebank):,} sentences have several roots")
@@ -126,6 +125,14 @@ def scores_words(treebanks: Sequence[Treebank]) -> bool:
     """Whether files are to be scored over aligned words, and not as trees of the same words."""
     gold, *systems = treebanks
     return not any(map(has_heads, treebanks)) or not all(has_same_words(gold, s) for s in systems)
+
+
+def tag_hits(gold: Treebank, systems: Sequence[Treebank]) -> list[dict[str, Hits]]:
+    """The measures of tags and lemmas of files with the same words; none if these are gold."""
+    if all(has_same_tags(gold, system) for system in systems):
+        return []
+    found = [score_words(gold, system, same_words=True) for system in systems]
+    return [{name: hits[name] for name in _OF_TAGS} for hits in found]
 
 
 def refuse_punctuation_options(options: argparse.Namespace) -> None:

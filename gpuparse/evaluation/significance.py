@@ -111,47 +111,53 @@ def paired_bootstrap(
 
 
 def bootstrap_of_f(
-    gold: np.ndarray,
-    first: tuple[np.ndarray, np.ndarray],
-    second: tuple[np.ndarray, np.ndarray],
-    *,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Bootstrap:
-    """As `paired_bootstrap`, of F: systems may differ in how many items they have.
+    counts: np.ndarray, *, resamples: int = 10_000, seed: int = 0
+) -> list[Bootstrap]:
+    """As `paired_bootstrap`, of F: the systems may differ in how many items they have.
 
     Args:
-        gold: (S,) int, gold items of each sentence.
-        first, second: of each system (S,) int right items and (S,) int items of each sentence.
+        counts: (K, 5, S) int, for each of K measures and each sentence: the gold items; the right
+            items and the items of the first system; those two of the second system. Sentences
+            without any are not drawn.
         resamples, seed: as for `paired_bootstrap`.
-    Returns: The result. Resamples without any items count as a difference of 0.
-    Raises: ValueError: arrays do not fit together, no sentence has items, or no resamples.
-    Cost: about 20 ns per sentence and resample, one thread.
+    Returns: K results. Resamples without items of a measure have a difference of 0.
+    Raises: ValueError: no sentence has items, or the shape is another one, or no resamples.
+    Cost: about 10 ns per sentence and resample, and 1 ns for each measure; one thread.
     """
-    columns = np.vstack([gold, *first, *second]).astype(np.int64)
+    if counts.ndim != 3 or counts.shape[1] != 5 or not counts.any() or resamples < 1:
+        raise ValueError(
+            f"counts {counts.shape} must be (K, 5, S), of which some count, and resamples 1 or"
+            f" more, but are {resamples}"
+        )
+    columns = counts.reshape(-1, counts.shape[2]).astype(np.int64)
     columns = columns[:, columns.any(axis=0)]
-    if not columns.size or resamples < 1:
-        raise ValueError(f"no items to resample, or {resamples} resamples")
+    sums = _resampled_sums(columns, resamples, np.random.default_rng(seed))
+    all_drawn = _differences_of_f(sums.reshape(resamples, -1, 5))
+    all_observed = _differences_of_f(columns.sum(axis=1).reshape(1, -1, 5))[0]
+    results = []
+    for observed, drawn in zip(all_observed.tolist(), all_drawn.T, strict=True):
+        towards = drawn if observed >= 0 else -drawn
+        turned = towards <= 0
+        doubled = towards >= 2 * abs(observed) * (1 - 1e-12)  # rounding must not break ties
+        low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
+        results.append(
+            Bootstrap(
+                difference=observed,
+                low=low,
+                high=high,
+                p=(1 + int(np.count_nonzero(turned | doubled))) / (1 + resamples),
+                turned=int(np.count_nonzero(turned)) / resamples,
+            )
+        )
+    return results
 
-    def differences(sums: np.ndarray) -> np.ndarray:
-        n, right, items, other_right, other_items = sums.T
-        # Exact for whole numbers below 2**26, so that ties are ties.
-        top = 2 * (other_right * (n + items) - right * (n + other_items))
-        return 100.0 * top / np.maximum(1, (n + items) * (n + other_items))
 
-    observed = float(differences(columns.sum(axis=1)[np.newaxis])[0])
-    drawn = differences(_resampled_sums(columns, resamples, np.random.default_rng(seed)))
-    towards = drawn if observed >= 0 else -drawn
-    turned = towards <= 0
-    doubled = towards >= 2 * abs(observed) * (1 - 1e-12)
-    low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
-    return Bootstrap(
-        difference=observed,
-        low=low,
-        high=high,
-        p=(1 + int(np.count_nonzero(turned | doubled))) / (1 + resamples),
-        turned=int(np.count_nonzero(turned)) / resamples,
-    )
+def _differences_of_f(sums: np.ndarray) -> np.ndarray:
+    """F of the second system minus F of the first, in points; int64 (..., 5) as in `counts`."""
+    gold, right, items, other_right, other_items = np.moveaxis(sums, -1, 0)
+    top = 2 * (other_right * (gold + items) - right * (gold + other_items))  # 0 where F is equal
+    bottom = (gold + items).astype(np.float64) * (gold + other_items)
+    return 100.0 * top / np.maximum(bottom, 1)
 
 
 def _resampled_sums(columns: np.ndarray, resamples: int, draw: np.random.Generator) -> np.ndarray:

@@ -214,33 +214,32 @@ def compare_words(
         resamples, seed: of the bootstrap.
     Returns: The comparison, by measure; without `lengths`.
     Raises: DataError: the gold file has no word.
-    Cost: the bootstrap, about 10 ns for each measure, sentence and resample.
+    Cost: the bootstrap, about 25 ns for each sentence and resample.
     """
     if not gold.n_words:
         raise DataError(f"{gold.source}: no word to compare the systems on; give a longer text")
-    n = len(gold)
 
-    def per_sentence(hits: Hits) -> tuple[np.ndarray, np.ndarray]:
-        return (
-            np.bincount(hits.gold[hits.right], minlength=n),
-            np.bincount(hits.system, minlength=n),
-        )
+    def per_sentence(sentences: np.ndarray) -> np.ndarray:
+        return np.bincount(sentences, minlength=len(gold))
 
+    counts = np.array(
+        [
+            [
+                per_sentence(hits.gold),
+                per_sentence(hits.gold[hits.right]),
+                per_sentence(hits.system),
+                per_sentence(second[name].gold[second[name].right]),
+                per_sentence(second[name].system),
+            ]
+            for name, hits in first.items()
+        ]
+    )
+    results = bootstrap_of_f(counts, resamples=resamples, seed=seed)
     return Comparison(
         disagreements={
             name: disagreement(hits.right, second[name].right) for name, hits in first.items()
         },
-        bootstrap={
-            name: bootstrap_of_f(
-                np.bincount(hits.gold, minlength=n),
-                per_sentence(hits),
-                per_sentence(second[name]),
-                resamples=resamples,
-                seed=seed,
-            )
-            for name, hits in first.items()
-            if len(hits.gold) + len(hits.system) + len(second[name].system)
-        },
+        bootstrap=dict(zip(first, results, strict=True)),
         lengths={},
     )
 

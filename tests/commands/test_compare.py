@@ -185,6 +185,66 @@ def test_the_seed_alone_decides(files, capsys):
     assert other["comparisons"][0]["mcnemar"] == once["comparisons"][0]["mcnemar"]
 
 
+def merged_at_the_end(text: str) -> str:
+    """The text with the last two words of some sentences as one."""
+    blocks = []
+    for block in text.rstrip("\n").split("\n\n"):
+        lines = block.split("\n")
+        last = lines[-1].split("\t")
+        heads = [line.split("\t")[6] for line in lines]
+        if len(lines) > 1 and last[0] not in heads and last[6] != "0":
+            before = lines[-2].split("\t")
+            before[1] += last[1]
+            lines[-2:] = ["\t".join(before)]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n\n"
+
+
+def test_files_of_other_words_are_compared_by_aligned_words(files, tmp_path, capsys):
+    other = tmp_path / "other.conllu"
+    other.write_text(merged_at_the_end(Path(files[2]).read_text()))
+    names = [files[1], str(other)]
+    result = result_of(capsys, main, files[0], *names, "--json", "--resamples", "200")
+    for system in result["systems"]:
+        file = system["file"]
+        evaluated = result_of(capsys, evaluate, files[0], file, "--json")
+        if file == str(other):
+            assert system["conll18"] == evaluated["conll18"]
+        else:  # the same words as gold, of which `evaluate` shows the trees
+            assert system["conll18"]["uas"]["correct"] == evaluated["uas"]["correct"]
+    [comparison] = result["comparisons"]
+    tests = comparison["conll18"]
+    words, other_words = (system["conll18"] for system in result["systems"])
+    assert words["words"]["f"] == 100 > other_words["words"]["f"]
+    for name, counts in tests["mcnemar"].items():
+        more = counts["only_second"] - counts["only_first"]
+        assert more == other_words[name]["correct"] - words[name]["correct"]
+        drawn = tests["bootstrap"][name]
+        if words[name]["f"] is not None:
+            change = other_words[name]["f"] - words[name]["f"]
+            assert drawn["difference"] == pytest.approx(change)
+            assert drawn["low"] <= drawn["difference"] <= drawn["high"]
+    assert main([files[0], *names, "--resamples", "200"]) == 0
+    printed = capsys.readouterr().out
+    assert "gold words" in printed.splitlines()[0]
+    assert "right for MLAS" in printed
+    assert run(main, [files[0], *names, "--ignore-punct"]) == 2
+
+
+def test_other_tags_of_the_same_words_are_compared_too(files, tmp_path, capsys):
+    other = tmp_path / "other.conllu"
+    other.write_text(Path(files[2]).read_text().replace("\tX\t", "\tY\t", 3))
+    result = result_of(capsys, main, *files[:2], str(other), "--json", "--resamples", "100")
+    tests = result["comparisons"][0]["conll18"]
+    assert tests["mcnemar"]["upos"] == {"only_first": 3, "only_second": 0, "p": 0.25}
+    assert result["comparisons"][0]["mcnemar"].keys() == {"uas", "las", "las_full"}
+    assert main([*files[:2], str(other), "--resamples", "100"]) == 0
+    printed = capsys.readouterr().out
+    assert "tags and lemmas, all words" in printed
+    assert "right for UPOS" in printed
+    assert "right heads by length" in printed
+
+
 def test_files_that_differ_are_bad_input(files, tmp_path, capsys):
     other = tmp_path / "other.conllu"
     other.write_text(Path(files[2]).read_text().replace("Hund", "Hest", 1))
@@ -192,12 +252,13 @@ def test_files_that_differ_are_bad_input(files, tmp_path, capsys):
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1
     assert told[0].startswith(f"gpuparse: error: {other}:")
-    assert "the word is 'Hest'" in told[0]
+    assert "the text here is 'Hest" in told[0]
 
 
 def test_a_gold_word_without_a_head_is_bad_input_as_for_evaluate(files, tmp_path, capsys):
     partial = tmp_path / "partial.conllu"
-    partial.write_text("1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
+    rows = "1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n2\tb\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+    partial.write_text(rows)
     errors = []
     for command, words in ((evaluate, [partial] * 2), (main, [partial] * 3)):
         assert run(command, [str(word) for word in words]) == 3

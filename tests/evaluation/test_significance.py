@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpuparse.evaluation import significance
-from gpuparse.evaluation.significance import EXACT_UP_TO, mcnemar, paired_bootstrap
+from gpuparse.evaluation.significance import EXACT_UP_TO, bootstrap_of_f, mcnemar, paired_bootstrap
 
 
 def by_enumeration(only_a: int, only_b: int) -> Fraction:
@@ -165,3 +165,48 @@ def test_inputs_are_unchanged():
 def test_what_cannot_be_resampled_is_refused(gains, words, resamples):
     with pytest.raises(ValueError, match="resamples 1 or more"):
         paired_bootstrap(gains, words, resamples=resamples)
+
+
+def test_the_bootstrap_of_f_is_that_of_words_where_all_have_the_same_words():
+    draw = np.random.default_rng(5)
+    words = draw.integers(1, 20, 60)
+    right = draw.integers(0, words + 1, (2, 2, 60))  # measures, systems, sentences
+    counts = np.array([[words, a, words, b, words] for a, b in right])
+    expected = paired_bootstrap(right[:, 1] - right[:, 0], words, resamples=400, seed=7)
+    for found, wanted in zip(bootstrap_of_f(counts, resamples=400, seed=7), expected, strict=True):
+        assert vars(found) == pytest.approx(vars(wanted))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bootstrap_of_f_equals_a_literal_loop(seed):
+    draw = np.random.default_rng(seed)
+    n = 30
+    gold, items, others = draw.integers(1, 9, (3, n))
+    right = draw.integers(0, np.minimum(gold, items) + 1)
+    other_right = draw.integers(0, np.minimum(gold, others) + 1)
+    counts = np.array([[gold, right, items, other_right, others]])
+    [found] = bootstrap_of_f(counts, resamples=199, seed=seed)
+
+    def change(drawn) -> float:
+        n_gold = gold[drawn].sum()
+        first = 2 * right[drawn].sum() / (n_gold + items[drawn].sum())
+        second = 2 * other_right[drawn].sum() / (n_gold + others[drawn].sum())
+        return 100 * (second - first)
+
+    observed = change(np.arange(n))
+    sampler = np.random.default_rng(seed)
+    changes = [change(row) for row in sampler.integers(n, size=(199, n))]
+    sign = 1 if observed >= 0 else -1
+    far = [c for c in changes if sign * c <= 1e-9 or sign * c >= 2 * abs(observed) - 1e-9]
+    assert found.difference == pytest.approx(observed)
+    assert found.p == pytest.approx((1 + len(far)) / 200)
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(changes, [0.025, 0.975])))
+
+
+@pytest.mark.parametrize(
+    ("counts", "resamples"),
+    [(np.zeros((1, 5, 3), int), 10), (np.ones((5, 3), int), 10), (np.ones((1, 5, 3), int), 0)],
+)
+def test_the_bootstrap_of_f_refuses_what_it_cannot_draw_from(counts, resamples):
+    with pytest.raises(ValueError, match="must be"):
+        bootstrap_of_f(counts, resamples=resamples)
