@@ -38,7 +38,7 @@ SPACES = re.compile(
     rb" |\xc2\xa0|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xaf]|\xe2\x81\x9f|\xe3\x80\x80", re.DOTALL
 )
 _RANGE = re.compile(rb"^([0-9]+)-([0-9]+)\t([^\t\n]*)\t", re.MULTILINE)
-_MOST_CELLS = 1 << 26  # of the table that aligns the words of multiword tokens
+_MOST_CELLS = 1 << 24  # 64 MiB, of the table that aligns the words of multiword tokens
 _SHOWN = 20  # characters of the text that a message quotes
 
 

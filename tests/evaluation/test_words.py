@@ -186,6 +186,18 @@ def test_equals_the_shared_task_script(tmp_path, seed, rate):
         assert 0 < expected["MLAS"].correct < expected["CLAS"].correct
 
 
+@pytest.mark.parametrize("seed", range(150))
+def test_equals_the_script_where_multiword_tokens_overlap(tmp_path, monkeypatch, seed):
+    """Texts of few letters, in which words of other tokens have equal forms."""
+    monkeypatch.setattr(sys.modules[__name__], "FORMS", ["a", "b", "ab", "Ab", "aab", "bba"])
+    draw = random.Random(seed)
+    gold, system = tmp_path / "gold.conllu", tmp_path / "system.conllu"
+    sentences = random_gold(draw, 40)
+    gold.write_text(as_text(draw, corrupted(draw, sentences, 0.3)), encoding="utf-8")
+    system.write_text(as_text(draw, corrupted(draw, sentences, 0.5)), encoding="utf-8")
+    assert_equal_to_the_script(gold, system)
+
+
 def test_the_script_agrees_with_itself(tmp_path):
     """Files of the same words: everything is right, and the same without tokens."""
     path = tmp_path / "gold.conllu"
