@@ -51,6 +51,44 @@ GPUPARSE(int64_t) replace_columns(u8_1 data, i64_2 columns, i64_2 dropped,
     return ConllWriter(data, columns, dropped, *replacing, text).write(arena);
 }
 
+GPUPARSE(int64_t) set_columns(u8_1 data, i64_2 columns, int64_t first, u8_1 names, i64_1 ends,
+                              i32_2 ids, out_u8_1 text) {
+    const int64_t n_words = columns.n0, count = ids.n0;
+    if (!columns_fit(columns, data.n0) || first < 0 || count < 1 || first + count > 10 || ids.n1 != n_words ||
+        !are_starts(ends, names.n0))
+        return BAD_SHAPE;
+    // The size first: nothing is written where it does not fit.
+    int64_t size = data.n0, read = 0;
+    for (int64_t w = 0; w < n_words; ++w) {
+        if (columns.data[11 * w + first] < read) return BAD_SHAPE;  // words in order
+        read = columns.data[11 * w + first + count] - 1;
+        size -= columns.data[11 * w + first + count] - columns.data[11 * w + first] - count;
+        for (int64_t c = 0; c < count; ++c) {
+            const int32_t id = ids.data[c * n_words + w];
+            if (!is_between(0, id, ends.n0 - 1)) return BAD_SHAPE;
+            size += ends.data[id + 1] - ends.data[id];
+        }
+    }
+    if (size != text.n0) return BAD_SHAPE;
+    read = 0;
+    uint8_t* to = text.data;
+    const auto copy = [&](const uint8_t* from, int64_t bytes) {
+        if (bytes) memcpy(to, from, (size_t)bytes);
+        to += bytes;
+    };
+    for (int64_t w = 0; w < n_words; ++w) {
+        copy(data.data + read, columns.data[11 * w + first] - read);
+        for (int64_t c = 0; c < count; ++c) {
+            const int32_t id = ids.data[c * n_words + w];
+            if (c) *to++ = '\t';
+            copy(names.data + ends.data[id], ends.data[id + 1] - ends.data[id]);
+        }
+        read = columns.data[11 * w + first + count] - 1;
+    }
+    copy(data.data + read, data.n0 - read);
+    return OK;
+}
+
 GPUPARSE(int64_t) scan_misc_numbers(u8_1 data, i64_2 columns, u8_1 key, out_i32_1 numbers) {
     if (!columns_fit(columns, data.n0) || numbers.n0 != columns.n0) return BAD_SHAPE;
     for (int64_t w = 0; w < columns.n0; ++w)

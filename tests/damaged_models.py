@@ -308,6 +308,13 @@ def of_text(name: str, random: np.random.Generator) -> dict[str, Any]:
         atoms=np.zeros((0, 2), np.int64), only_last=False,
     )  # fmt: skip
     tree, labels = np.array([-1, 0, 1, 1, 3]), np.zeros(5, np.int64)
+    if name == "set_columns":
+        old = columns[:, 3:5] - columns[:, 2:4] - 1
+        return {
+            "data": data, "columns": columns, "first": 2, "names": names.bytes, "ends": names.ends,
+            "ids": np.ones((2, n_words), np.int32),
+            "text": np.zeros(len(data) + 6 * n_words - int(old.sum()), np.uint8),
+        }  # fmt: skip
     return {
         "data": data, "columns": columns, "other": data, "other_columns": columns, "column": 3,
         "max_line": 1000, "stop_at_fault": False, "counts": np.zeros(4, np.int64),

@@ -34,6 +34,7 @@ MADE = {
 }  # fmt: skip
 ALSO_MADE = {
     "count_deps",
+    "set_columns",
     "scan_deps",
     "scan_misc_numbers",
     "first_difference",

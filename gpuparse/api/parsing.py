@@ -42,6 +42,7 @@ from gpuparse.files import replace_file, unchanged
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser
+from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 
 BATCH = 1000  # sentences of an iterable that `stream` parses at a time
@@ -59,7 +60,9 @@ def load(
     allow_missing: bool = False,
     single_root: bool = False,
 ) -> SentenceParser:
-    """Load a trained parser. Nothing in its folder is executed, whoever made it.
+    """Load a trained parser, with its tagger and lemmatiser if it has them.
+
+    Nothing in its folder is executed, whoever made it.
 
     Args:
         folder: the folder that training wrote.
@@ -83,8 +86,8 @@ def load(
     model = load_parser(Path(folder))
     model = model.with_single_root() if single_root else model
     return SentenceParser(
-        model, name=os.fspath(folder), threads=threads, device=device, backend=backend,
-        allow_missing=allow_missing,
+        model, name=os.fspath(folder), stages=load_stages(Path(folder)), threads=threads,
+        device=device, backend=backend, allow_missing=allow_missing,
     )  # fmt: skip
 
 
@@ -100,12 +103,14 @@ class SentenceParser:
         model: Parser,
         *,
         name: str,
+        stages: Pipeline = NO_STAGES,
         threads: int = 0,
         device: str = "cpu",
         backend: str = "auto",
         allow_missing: bool = False,
     ) -> None:
         """`load` is the way to make one; name: of the model in messages."""
+        self._stages = stages
         self._model, self._name, self._allow_missing = model, name, allow_missing
         self._asked = {"threads": threads, "device": device, "backend": backend}
         self._threads = thread_count(threads)
@@ -141,7 +146,8 @@ class SentenceParser:
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = self._asked | {"allow_missing": self._allow_missing}
-        return _unpickled, (pack_parser(self._model), self._model.single_root, self._name, options)
+        files = pack_parser(self._model), self._stages.pack()
+        return _unpickled, (*files, self._model.single_root, self._name, options)
 
     def parse(
         self,
@@ -164,7 +170,8 @@ class SentenceParser:
                 - an Arrow table, a pandas frame or a dict of columns: one row per sentence, each
                   column (form, lemma, upos, xpos, feats, ...) with a list per row.
 
-                A tag of a pair is the coarse or fine one, whichever the model knows.
+                A tag of a pair is the coarse or fine one, whichever the model knows. A model
+                with a tagger or a lemmatiser fills in the tags and lemmas that are missing.
             probabilities: whether to compute the probabilities of heads and relations.
             mbr: whether to find minimum Bayes risk trees instead of the best ones.
             kbest: how many trees to find for each sentence; see `ParsedSentence.trees`.
@@ -324,6 +331,7 @@ class SentenceParser:
             treebank = treebank_from_bytes(text, _SENTENCES)
         if len(treebank) != 1:
             raise DataError(f"explain() takes one sentence with words, and not {len(treebank)}")
+        treebank = self._stages.annotate(treebank, keep=True)
         self._check_columns(treebank)
         if guide is not None and not guide.startswith("misc:"):
             raise ConfigError(f"guide: expected misc:KEY, not {guide!r}")
@@ -397,6 +405,8 @@ class SentenceParser:
             )
         return Job(
             model=self._model,
+            stages=self._stages,
+            keep_tags=False,
             guide=guide,
             probabilities=probabilities,
             least_risk=mbr,
@@ -440,6 +450,7 @@ class SentenceParser:
         self, job: Job, treebank: Treebank, counts: np.ndarray, *,
         table: Any = None, guides: Guides | None = None, is_checked: bool = False,
     ) -> Parsed:  # fmt: skip
+        treebank = self._stages.annotate(treebank, keep=True, threads=self._threads)
         if not is_checked:
             self._check_columns(treebank)
         kept = None
@@ -492,13 +503,17 @@ class SentenceParser:
 
 
 def _unpickled(
-    files: dict[str, bytes], single_root: bool, name: str, options: dict[str, Any]
+    files: dict[str, bytes],
+    stages: dict[str, bytes],
+    single_root: bool,
+    name: str,
+    options: dict[str, Any],
 ) -> SentenceParser:
     """The parser of a pickle."""
     model = unpack_parser(files, Path(name))
     if single_root and not model.single_root:
         model = model.with_single_root()
-    return SentenceParser(model, name=name, **options)
+    return SentenceParser(model, name=name, stages=unpack_stages(stages, Path(name)), **options)
 
 
 def _engine(model: Parser, device: str, backend: str) -> tuple[str, bool]:

@@ -13,6 +13,7 @@ from gpuparse.commands.records import EVENTS, METRICS
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.files import is_temporary, replace_file
 from gpuparse.model_folder import WEIGHTS
+from gpuparse.pipeline import FILES
 from gpuparse.plain_yaml import parse_yaml
 
 FOLDER, STATE = "last", "state.safetensors"
@@ -57,7 +58,8 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
     Raises: ConfigError: the run may not write there, or there is nothing to resume.
     """
     unfinished = (folder / FOLDER / STATE).exists()
-    finished = (folder / WEIGHTS).exists() and not unfinished
+    files = (WEIGHTS, *FILES.values())
+    finished = any((folder / name).exists() for name in files) and not unfinished
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder}: is not a folder; name another output")
     if (folder / FOLDER).is_symlink():

@@ -9,8 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from gpuparse.commands.console import Progress, exit_codes, program, say, silent
-from gpuparse.commands.parse_job import STANDARD, Job, Share
+from gpuparse.commands.parse_job import STANDARD, Job, Share, read_chunks
 from gpuparse.commands.parse_tables import ShardedTable, TableJob
 from gpuparse.commands.resources import (
     choose_device,
@@ -20,17 +22,20 @@ from gpuparse.commands.resources import (
 )
 from gpuparse.commands.shards import Recipe, Sharded, check_regular, wanted_shards
 from gpuparse.data.columns import is_guide_file
-from gpuparse.data.conll import MAX_LINE
+from gpuparse.data.conll import MAX_LINE, write_predictions
+from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.table_files import CONLLU, FORMATS, TableFile, check_arrow, format_of
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
 from gpuparse.files import replace_file, standard_input, unchanged
 from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
-from gpuparse.model_folder import load_parser, sum_of_folder
+from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
+from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.self_test import device_difference
 
+TEXT, VERTICAL = "text", "vertical"
 AUTO = "auto"  # the format of an input is the one of its suffix
 
 
@@ -53,7 +58,11 @@ def main(arguments: Sequence[str]) -> int:
     outputs = output_paths(files, options.output, force=options.force or options.shard is not None)
     check_shard(options)
     tell = silent if options.quiet else say
-    threads, model = thread_count(options.threads), _model(options, tell)
+    threads, stages = thread_count(options.threads), load_stages(Path(options.model))
+    _check_stages(options, stages)
+    if not has_parser(Path(options.model)):
+        return _annotate(options, outputs, stages, threads, tell)
+    model = _model(options, tell)
     device = working_device(
         _device(options, model.search_decoder, tell),
         options.device,
@@ -64,6 +73,8 @@ def main(arguments: Sequence[str]) -> int:
     limit_torch_threads(threads, is_native=is_native)
     job = Job(
         model=model,
+        stages=stages,
+        keep_tags=options.keep == "tags",
         guide=options.guide,
         probabilities=options.probabilities,
         least_risk=options.mbr,
@@ -91,8 +102,9 @@ def main(arguments: Sequence[str]) -> int:
             for file, output in zip(files, outputs, strict=True):
                 kind = format_of_input(options, file)
                 with _writer(output, options.force) as target, _opened(file) as source:
-                    if kind == CONLLU:
-                        failed += job.parse(source, file, target, progress, share).faults
+                    if kind in (CONLLU, TEXT, VERTICAL):
+                        found = job.parse(source, file, target, progress, share, kind=kind)
+                        failed += found.faults
                         continue
                     table = TableFile(source, named(file), kind, threads=threads > 1)
                     work = TableJob(job, table)
@@ -101,6 +113,75 @@ def main(arguments: Sequence[str]) -> int:
         # Not silenced by --quiet: it explains the exit code.
         kept = ", or their heads cannot be kept," if options.keep_heads else ""
         say(f"{failed:,} sentences are malformed{kept} and were {_FATE[options.on_error]}")
+    return 1 if failed else 0
+
+
+def _check_stages(options: argparse.Namespace, stages: Pipeline) -> None:
+    """ConfigError where the model lacks stages that the options or the inputs need."""
+    kinds = {file: format_of_input(options, file) for file in options.files}
+    annotates = stages.tagger is not None or stages.lemmatizer is not None
+    for file, kind in kinds.items():
+        if kind == TEXT and stages.tokenizer is None:
+            raise ConfigError(
+                f"{named(file)}: text, but {options.model} has no tokeniser: train a model with"
+                " tokenizer.learn=true, or give words: --input vertical or conllu"
+            )
+        if kind not in (TEXT, VERTICAL, CONLLU) and annotates:
+            raise ConfigError(
+                f"{named(file)}: a table, but {options.model} has a tagger or a lemmatiser, whose"
+                " tags a table cannot get: give CoNLL-U, or a model with a parser alone"
+            )
+        if kind in (TEXT, VERTICAL) and (options.guide is not None or options.keep_heads):
+            raise ConfigError(
+                f"{named(file)}: {kind} has no columns: --guide and --keep-heads need CoNLL-U"
+            )
+        if kind in (TEXT, VERTICAL) and options.shard:
+            raise ConfigError(
+                f"{named(file)}: --shard cuts CoNLL-U and tables; split a {kind} file at an empty"
+                " line instead"
+            )
+    if options.keep and not annotates:
+        raise ConfigError(f"--keep {options.keep}: {options.model} has no tagger and no lemmatiser")
+
+
+def _annotate(
+    options: argparse.Namespace,
+    outputs: Sequence[Path | None],
+    stages: Pipeline,
+    threads: int,
+    tell: Callable[[str], None],
+) -> int:
+    """Run a model without a parser."""
+    asked = {
+        "--probabilities": options.probabilities, "--mbr": options.mbr, "--kbest": options.kbest,
+        "--keep-heads": options.keep_heads, "--guide": options.guide, "--decoder": options.decoder,
+        "--single-root": options.single_root, "--at-most-one": options.at_most_one,
+        "--shard": options.shard,
+    }  # fmt: skip
+    for option in (option for option, is_asked in asked.items() if is_asked):
+        raise ConfigError(f"{option}: {options.model} has no parser")
+    if options.output:
+        os.makedirs(options.output, exist_ok=True)
+    failed, share = 0, Share(_total(options.files))
+    with Progress("annotating", quiet=options.quiet) as progress:
+        for file, output in zip(options.files, outputs, strict=True):
+            kind = format_of_input(options, file)
+            with _writer(output, options.force) as target, _opened(file) as source:
+                chunks = read_chunks(
+                    source, named(file), kind, stages.tokenizer, on_error=options.on_error,
+                    max_line=options.max_line, threads=threads,
+                )  # fmt: skip
+                for chunk in chunks:
+                    for line in (*chunk.warnings, *map(str, chunk.faults)):
+                        tell(line)
+                    failed += len(chunk.faults)
+                    keep = options.keep == "tags"
+                    found = stages.annotate(chunk, keep=keep, threads=threads)
+                    heads = np.full(found.n_words, BAD_HEAD, np.int32)  # as they are
+                    target.write(write_predictions(found, heads))
+                    progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
+    if failed:
+        say(f"{failed:,} sentences are malformed and were {_FATE[options.on_error]}")
     return 1 if failed else 0
 
 
@@ -174,7 +255,7 @@ def _sharded(
     """The inputs to parse in shards, checked before the work begins; tables stay open."""
     model = job.model
     recipe = Recipe(
-        sum_of_folder(Path(options.model)),
+        sum_of_stages(Path(options.model)),
         {"decoder": model.search_decoder, "single_root": model.single_root}
         | {name: getattr(options, name) for name in _OF_BYTES},
     )
@@ -196,7 +277,7 @@ def _sharded(
 # Options besides the decoder that change bytes of the output.
 _OF_BYTES = (
     "probabilities", "mbr", "kbest", "keep_heads", "guide", "on_error", "max_line", "max_cells",
-    "at_most_one",
+    "at_most_one", "keep",
 )  # fmt: skip
 
 
@@ -288,7 +369,8 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _check_tables(options: argparse.Namespace) -> None:
     """ConfigError for options that do not fit tables, where the input has some."""
-    tables = [file for file in options.files if format_of_input(options, file) != CONLLU]
+    in_lines = (CONLLU, TEXT, VERTICAL)
+    tables = [file for file in options.files if format_of_input(options, file) not in in_lines]
     if not tables:
         return
     check_arrow(named(tables[0]))
@@ -309,7 +391,9 @@ def _check_tables(options: argparse.Namespace) -> None:
 
 def format_of_input(options: argparse.Namespace, file: str) -> str:
     """The format of an input: the one asked for, or what its suffix says."""
-    return format_of(file) if options.input_format == AUTO else options.input_format
+    if options.input_format != AUTO:
+        return str(options.input_format)
+    return TEXT if file.endswith(".txt") else format_of(file)
 
 
 def named(file: str) -> str:
@@ -338,11 +422,21 @@ def _parser() -> argparse.ArgumentParser:
         "--output", metavar="DIR", help="write each file into DIR under its own name, not to stdout"
     )
     parser.add_argument(
+        "--input",
         "--input-format",
-        choices=(AUTO, *FORMATS),
+        dest="input_format",
+        choices=(AUTO, TEXT, VERTICAL, *FORMATS),
         default=AUTO,
-        help="conllu; or a table with a row per sentence in Parquet or Arrow IPC, which the output"
-        " is then too; auto, the default: by the suffix (.parquet, .arrow, ...), conllu for others",
+        help="text, for models with a tokeniser; vertical: a word per line, an empty line after"
+        " each sentence; conllu; or a table with a row per sentence in Parquet or Arrow IPC, which"
+        " the output is then too; auto, the default: by the suffix (.txt, .parquet, .arrow, ...),"
+        " conllu for others",
+    )
+    parser.add_argument(
+        "--keep",
+        choices=("tags",),
+        help="tags: keep UPOS, XPOS, FEATS and lemmas of the input; models with a tagger or a"
+        " lemmatiser predict those that are _; without this option they predict all",
     )
     parser.add_argument(
         "--threads", type=_count, default=0, metavar="N", help="0, the default: all processors"

@@ -23,9 +23,10 @@ from gpuparse.commands.predictions import (
 from gpuparse.commands.shards import Counts, Place, Sharded
 from gpuparse.confidence import KBest, find_k_best_trees, parse_with_confidence
 from gpuparse.data.batch import Batch
-from gpuparse.data.conll import OnError, check_trees, stream_treebanks
+from gpuparse.data.conll import OnError, check_trees, stream_treebanks, treebank_from_bytes
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.guides import Guides
+from gpuparse.data.table_files import CONLLU
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
@@ -33,6 +34,8 @@ from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
+from gpuparse.pipeline import Pipeline
+from gpuparse.text.vertical import stream_vertical
 
 if TYPE_CHECKING:
     from gpuparse.scoring.device import Sent  # imports torch
@@ -106,6 +109,8 @@ class Job:
     """How to parse a stream."""
 
     model: Parser
+    stages: Pipeline  # before the parser
+    keep_tags: bool
     guide: str | None
     probabilities: bool
     least_risk: bool
@@ -143,6 +148,7 @@ class Job:
         progress: Progress,
         share: Share,
         place: Place | None = None,
+        kind: str = CONLLU,
     ) -> Counts:
         """Parse a stream chunk by chunk; its columns are checked unless it is a shard (`place`)."""
         failed, n_sentences = 0, 0
@@ -150,7 +156,7 @@ class Job:
         checked, place = place is not None, place or Place(1, 0)
         guides = None if self.guide is None else Guides(self.guide)
         orders, certified, searched = np.zeros(3, np.int64), 0, 0
-        for chunk, heads, batch, sent in self._read(source, name, guides, place):
+        for chunk, heads, batch, sent in self._read(source, name, guides, place, kind):
             if not checked and chunk.n_words:
                 self._check_first(chunk, guides, heads)
                 checked = True
@@ -190,7 +196,8 @@ class Job:
         """Check the columns of the first piece of a file, for all its shards."""
         with open(file, "rb") as source:
             # Malformed sentences are reported when they are parsed.
-            for chunk in stream_treebanks(source, file, on_error="skip", max_line=self.max_line):
+            for read in stream_treebanks(source, file, on_error="skip", max_line=self.max_line):
+                chunk = self.stages.annotate(read, keep=self.keep_tags, threads=self.threads)
                 if chunk.n_words:
                     guides = None if self.guide is None else Guides(self.guide)
                     heads = None if guides is None else guides.of(chunk)
@@ -205,22 +212,19 @@ class Job:
             self.miss([guides.missing_in(chunk)], "add them")
 
     def _read(
-        self, source: BinaryIO, name: str, guides: Guides | None, place: Place
+        self, source: BinaryIO, name: str, guides: Guides | None, place: Place, kind: str
     ) -> Iterator[tuple[Treebank, np.ndarray | None, Batch | None, Sent | None]]:
         """A stream in chunks with their guides; for a GPU, encoded and being transferred to it.
 
         For a GPU, the next chunk is read while one is parsed.
         """
-        stream = stream_treebanks
-        if not self.is_native:
-            stream = partial(stream, chunk_bytes=GPU_CHUNK)
-        chunks = stream(
-            source,
-            name,
-            on_error=self.on_error,
-            max_line=self.max_line,
-            first_line=place.line,
-            first_byte=place.byte,
+        read = read_chunks(
+            source, name, kind, self.stages.tokenizer, on_error=self.on_error,
+            max_line=self.max_line, threads=self.threads, place=place,
+            chunk_bytes=None if self.is_native else GPU_CHUNK,
+        )  # fmt: skip
+        chunks = (
+            self.stages.annotate(chunk, keep=self.keep_tags, threads=self.threads) for chunk in read
         )
         if self.is_native:
             for chunk in chunks:
@@ -341,6 +345,39 @@ class Job:
             batch=batch,
             sent=sent,
         )
+
+
+def read_chunks(
+    source: BinaryIO,
+    name: str,
+    kind: str,
+    tokenizer: None,
+    *,
+    on_error: OnError,
+    max_line: int,
+    threads: int,
+    place: Place | None = None,
+    chunk_bytes: int | None = None,
+) -> Iterator[Treebank]:
+    """A stream of `text`, `vertical` or `conllu` as treebanks, some sentences at a time.
+
+    Args:
+        tokenizer: for text. place: where a stream of CoNLL-U begins in its file.
+        chunk_bytes: bytes of CoNLL-U read at a time; None: the default.
+    Raises: DataError: as the readers say.
+    """
+    if kind == "vertical":
+        for text in stream_vertical(source, name):
+            yield treebank_from_bytes(text, name)
+        return
+    place = place or Place(1, 0)
+    stream = stream_treebanks
+    if chunk_bytes is not None:
+        stream = partial(stream, chunk_bytes=chunk_bytes)
+    yield from stream(
+        source, name, on_error=on_error, max_line=max_line, first_line=place.line,
+        first_byte=place.byte,
+    )  # fmt: skip
 
 
 def missing_columns(chunk: Treebank, model: Parser) -> dict[int, str]:

@@ -54,6 +54,16 @@ from gpuparse.commands.resources import (
     thread_count,
     working_device,
 )
+from gpuparse.commands.stages import (
+    WITHOUT_STAGES,
+    Stages,
+    accuracies,
+    accuracies_as_text,
+    check_stages,
+    has_stages,
+    learn_stages,
+    write_stages,
+)
 from gpuparse.config import SYNTHETIC, RunConfig, load_config
 from gpuparse.data.columns import IN_MISC, is_guide_file
 from gpuparse.data.draw import draw_tree
@@ -114,6 +124,9 @@ def main(arguments: Sequence[str]) -> int:
             processes=processes,
             tensorboard=options.tensorboard,
         )
+        if not config.parser:
+            run.train_stages(force=options.force)
+            return 0
         run.train(resume=options.resume, force=options.force)
         if (tested := run.test()) is not None:
             _print_tested(run, tested)
@@ -197,7 +210,10 @@ class Run:
         self.dev_scores: tuple[float, float] | None = None
         self._parsed_devs: dict[int, Treebank] = {}  # by the model with weights of so many bits
         self._about: dict[str, Any] = {}  # what scores.json says
+        self._tag_scores: dict[str, dict[str, float]] = {}
         self.arcs, self.labels = templates_of(config)
+        check_stages(config)
+        self.stages: Stages | None = None
         self._start = None if config.init_from is None else load_parser(Path(config.init_from))
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
@@ -235,17 +251,21 @@ class Run:
         scored = data if self.processes.is_first else replace(data, dev=None, test=None)
         self.dev = self._read("dev").treebank if scored.dev else None
         self.tested = self._read("test").treebank if scored.test else None
+        treebank, origin = gold.treebank, self.origin(gold.sha256)
+        if has_stages(self.config):
+            treebank = self._learn_stages(gold)
+            assert self.stages
+            origin = self.origin(gold.sha256 + self.stages.sum)
         self.guides = {
             part: None if treebank is None else guides_of(self.config, part, treebank)
             for part, treebank in (
-                ("train", gold.treebank), ("dev", self.dev), ("test", self.tested),
+                ("train", treebank), ("dev", self.dev), ("test", self.tested),
             )
         }  # fmt: skip
-        trainer = self._trainer(gold.treebank)
+        trainer = self._trainer(treebank)
         read = self.arcs.only(DECODERS[self.config.decoder].parts)
-        for line in expectations(gold.treebank, read, self.labels, data.pos):
+        for line in expectations(treebank, read, self.labels, data.pos):
             self.tell(line)
-        origin = self.origin(gold.sha256)
         if not self.processes.is_first:
             self._learn_along(trainer, origin, resume=resume)
             return
@@ -267,12 +287,57 @@ class Run:
             ) as metrics:  # fmt: skip
                 self._learn(trainer, origin, metrics)
             bits = self._bits(trainer)
-            model = self._calibrated(trainer.model(bits, origin.config), gold.treebank)
+            model = self._calibrated(trainer.model(bits, origin.config), treebank)
+            write_stages(self.stages or WITHOUT_STAGES, self.output)
             save_parser(model, self.output)
             seconds = time.monotonic() - started
             self._write_scores(trainer, bits, seconds)
             remove_checkpoint(self.output)
         self.tell(f"{self.output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
+
+    def train_stages(self, *, force: bool) -> None:
+        """Learn the stages before the parser alone, and write them; nothing is resumed."""
+        check_output(self.output, resume=False, force=force)
+        check_treebanks(self.config)
+        started = time.monotonic()
+        gold = self._read("train", partial=True)
+        self.dev = self._read("dev", partial=True).treebank if self.config.data.dev else None
+        self.tested = self._read("test", partial=True).treebank if self.config.data.test else None
+        self._learn_stages(gold)
+        assert self.stages
+        with lock_folder(self.output):
+            check_output(self.output, resume=False, force=force)
+            write_stages(self.stages, self.output)
+            about: dict[str, Any] = {
+                "seed": self.config.seed, "threads": self.threads,
+                "seconds": time.monotonic() - started,
+            }  # fmt: skip
+            about |= {("test" if k == "tested" else k): v for k, v in self._tag_scores.items()}
+            write_scores(self.output, about)
+        self.tell(f"{self.output}: stages written, {time.monotonic() - started:.1f} s in all")
+
+    def _learn_stages(self, gold: Gold) -> Treebank:
+        """Learn the stages before the parser; returns what the parser learns from.
+
+        Afterwards data.dev and data.test have predicted tags, too.
+        """
+        if not self.processes.is_first or self.processes.count > 1:
+            raise ConfigError(
+                "tagger and lemmatiser are learned by one process: start a single one, or learn"
+                " them in a run of their own with parser=false"
+            )
+        self.stages, treebank = learn_stages(
+            self.config, gold.treebank, threads=self.threads, tell=self.tell, quiet=self.quiet
+        )
+        pipeline = self.stages.pipeline
+        for name in ("dev", "tested"):
+            part = getattr(self, name)
+            if part is not None:
+                predicted = pipeline.annotate(part, threads=self.threads)
+                found = self._tag_scores[name] = accuracies(part, predicted)
+                self.tell(f"{'test' if name == 'tested' else name}: {accuracies_as_text(found)}")
+                setattr(self, name, predicted)
+        return treebank
 
     def _write_scores(self, trainer: Trainer, bits: int, seconds: float) -> None:
         """Write scores.json, without scores on data.test so far."""
@@ -299,6 +364,7 @@ class Run:
         if self.dev is not None:
             system = self._parsed_dev(trainer, bits)
             self._about["dev"] = treebank_scores(self.dev, system, self._measures)
+            self._about["dev"] |= self._tag_scores.get("dev", {})
         write_scores(self.output, self._about)
 
     @property
@@ -573,6 +639,7 @@ class Run:
         seconds = time.monotonic() - began
         graphs = score_treebank_graphs(self.tested, system, "deps") if self.graphs else None
         found = {"seconds": seconds} | treebank_scores(self.tested, system, self._measures)
+        found |= self._tag_scores.get("tested", {})
         write_scores(self.output, self._about | {"test": found})
         return Tested(system, score_treebanks(self.tested, system), graphs)
 

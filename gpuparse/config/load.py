@@ -15,10 +15,12 @@ from gpuparse.data.columns import IN_MISC, is_key
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import SETS
 from gpuparse.plain_yaml import PlainYaml, parse_yaml, read_yaml
+from gpuparse.sequences import templates as sequences
 
 SYNTHETIC = "synthetic:"
 BASE = "base"  # the key that names the file whose keys a file takes over
 MAX_BASES = 8
+SETS_OF = {"template set": SETS, "sequence templates": sequences.SETS}  # by the kind of a key
 
 
 def load_config(
@@ -180,7 +182,7 @@ class Settings:
         except ConfigError:
             value = text
         # Text needs no quotes here: `output=2024` and `data.train=[1].conllu` are text.
-        texts = ("text", "path", "template set", "guides")
+        texts = ("text", "path", "guides", *SETS_OF)
         if key is not None and key.kind in texts and value is not None:
             value = text
         self.set(name, value, place, folder="")
@@ -211,10 +213,10 @@ class Settings:
                 f"{place}: {name}: expected {key.expected()}, the key without blanks, '=' and '|',"
                 f" not {_shown(value)}"
             )
-        elif key.kind == "template set" and _wrong_set(value):
+        elif key.kind in SETS_OF and _wrong_set(key.kind, value):
+            names = " or ".join(_shipped_sets(key.kind))
             self.errors.append(
-                f"{place}: {name}: expected {' or '.join(_shipped_sets())} or a YAML file's path,"
-                f" not {_shown(value)}"
+                f"{place}: {name}: expected {names} or a YAML file's path, not {_shown(value)}"
             )
         else:
             self.values[name] = _resolved(key, value, folder)
@@ -296,12 +298,13 @@ def _wrong_guides(value: object) -> bool:
     )
 
 
-def _shipped_sets() -> list[str]:
-    return sorted(file.stem for file in SETS.glob("*.yaml"))
+def _shipped_sets(kind: str) -> list[str]:
+    return sorted(file.stem for file in SETS_OF[kind].glob("*.yaml"))
 
 
-def _wrong_set(value: object) -> bool:
-    return isinstance(value, str) and not is_template_file(value) and value not in _shipped_sets()
+def _wrong_set(kind: str, value: object) -> bool:
+    is_name = isinstance(value, str) and not is_template_file(value)
+    return is_name and value not in _shipped_sets(kind)
 
 
 def _resolved(key: Key, value: object, folder: str) -> object:
@@ -309,7 +312,7 @@ def _resolved(key: Key, value: object, folder: str) -> object:
     if key.kind == "number" and isinstance(value, int):
         return float(value)
     is_path = key.kind in ("path", "guides") or (
-        key.kind == "template set" and isinstance(value, str) and is_template_file(value)
+        key.kind in SETS_OF and isinstance(value, str) and is_template_file(value)
     )
     if not is_path or not isinstance(value, str) or not folder:
         return value

@@ -39,8 +39,9 @@ class Key:
     """What one key of the config accepts.
 
     Attributes:
-        kind: "text", "path" (relative paths are resolved), "template set" (a path if it looks like
-            one), "guides" (a path or a key of MISC), "integer", "number", or "choice".
+        kind: "text", "path" (relative paths are resolved), "template set" and "sequence templates"
+            (a path if it looks like one), "guides" (a path or a key of MISC), "integer", "number",
+            or "choice".
         meaning: one sentence for the table in docs/configuration.md.
         choices: the values of a choice.
         low, high: range of a number, both ends included.
@@ -441,13 +442,32 @@ class WeightsConfig:
 class TaggerConfig:
     """How UPOS, XPOS and FEATS are learned."""
 
+    learn: bool = _choice(
+        False,
+        (True, False),
+        "Whether a tagger is learned from `data.train`.",
+    )
+    model: str | None = _key(
+        None,
+        "path",
+        "Model folder to take the tagger from; the parser learns from the gold tags then.",
+        optional=True,
+    )
+    folds: int = _key(
+        5,
+        "integer",
+        "Folds of `data.train`; each is tagged by a tagger learned from the others, and the parser"
+        " learns from these tags; 1: the parser learns from the gold tags.",
+        low=1,
+        high=100,
+    )
     features: str = _key(
         "tags",
-        "template set",
+        "sequence templates",
         "Template set of UPOS with XPOS: `tags` or your own file.",
     )
     feats_features: str = _key(
-        "feats", "template set", "Template set of FEATS: `feats` or your own file."
+        "feats", "sequence templates", "Template set of FEATS: `feats` or your own file."
     )
     epochs: int = _key(8, "integer", "Passes over the training treebank.", low=1, high=10_000)
     dictionary: int = _key(
@@ -482,8 +502,19 @@ class TaggerConfig:
 class LemmatizerConfig:
     """How lemmas are learned."""
 
+    learn: bool = _choice(
+        False,
+        (True, False),
+        "Whether a lemmatiser is learned from `data.train`.",
+    )
+    model: str | None = _key(
+        None,
+        "path",
+        "Model folder to take the lemmatiser from.",
+        optional=True,
+    )
     features: str = _key(
-        "lemmas", "template set", "Template set of lemmas: `lemmas` or your own file."
+        "lemmas", "sequence templates", "Template set of lemmas: `lemmas` or your own file."
     )
     epochs: int = _key(8, "integer", "Passes over the training treebank.", low=1, high=10_000)
     min_count: int = _key(
@@ -565,6 +596,9 @@ class RunConfig:
         low=0,
         high=1000,
     )
+    parser: bool = _choice(
+        True, (True, False), "Whether a parser is learned; false: only the stages before it."
+    )
     data: DataConfig
     feature_map: FeatureMapConfig = field(default_factory=FeatureMapConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
@@ -572,6 +606,8 @@ class RunConfig:
     word_vectors: WordVectorsConfig = field(default_factory=WordVectorsConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)
     weights: WeightsConfig = field(default_factory=WeightsConfig)
+    tagger: TaggerConfig = field(default_factory=TaggerConfig)
+    lemmatizer: LemmatizerConfig = field(default_factory=LemmatizerConfig)
 
     @property
     def backend(self) -> str:
@@ -607,9 +643,14 @@ class RunConfig:
         lexicon = None if self.lexicon is None else os.path.basename(self.lexicon)
         start = self.init_from
         start = None if start is None else os.path.basename(os.path.abspath(start))
+        stages: dict[str, Any] = {
+            name: dataclasses.replace(stage, model=os.path.basename(os.path.abspath(stage.model)))
+            for name in ("tagger", "lemmatizer")
+            if (stage := getattr(self, name)).model is not None
+        }
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,
-            lexicon=lexicon, init_from=start,
+            lexicon=lexicon, init_from=start, **stages,
         )  # fmt: skip
 
 
@@ -621,6 +662,8 @@ SECTIONS: dict[str, type] = {
     "word_vectors": WordVectorsConfig,
     "labels": LabelsConfig,
     "weights": WeightsConfig,
+    "tagger": TaggerConfig,
+    "lemmatizer": LemmatizerConfig,
 }
 
 

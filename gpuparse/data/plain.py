@@ -264,6 +264,20 @@ def replace_columns(
     return len(joined)
 
 
+def set_columns(
+    data: np.ndarray, columns: np.ndarray, first: int, names: np.ndarray, ends: np.ndarray,
+    ids: np.ndarray, text: np.ndarray,
+) -> int:  # fmt: skip
+    """Copy the bytes with successive columns replaced; see native/api/conll.h."""
+    source, strings, read = data.tobytes(), _slices(names, ends[:-1], ends[1:]), 0
+    known, parts = list(strings), []
+    for offsets, row in zip(columns.tolist(), ids.T.tolist(), strict=True):
+        parts += [source[read : offsets[first]], b"\t".join(known[i] for i in row)]
+        read = offsets[first + len(ids)] - 1
+    text[:] = np.frombuffer(b"".join([*parts, source[read:]]), np.uint8)
+    return 0
+
+
 def _new_columns(
     source: bytes, offsets: list[int], w: int, replacing: Any, names: tuple[list[bytes], ...]
 ) -> Iterator[tuple[int, bytes]]:
@@ -405,7 +419,7 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
     function.__name__: function
     for function in (
         check_tree, mark_nonprojective, check_sentences, choose_acyclic_arcs, count_deps, scan_deps,
-        scan_misc_numbers, first_difference, replaced_size, replace_columns, find_text, add_strings,
-        find_strings, fill_slots,
+        scan_misc_numbers, first_difference, replaced_size, replace_columns, set_columns, find_text,
+        add_strings, find_strings, fill_slots,
     )
 }  # fmt: skip

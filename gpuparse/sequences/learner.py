@@ -69,9 +69,10 @@ def learn_sequences(
 
 def known_features(features: np.ndarray, min_count: int) -> np.ndarray:
     """The filter of the features that occur often enough: (2^24 / 32,) uint32."""
-    counts = np.zeros(1 << FILTER_BITS, np.int32)
-    for column in features.T:
-        counts += np.bincount(column >> np.uint32(32 - FILTER_BITS), minlength=len(counts)).astype(
-            np.int32
-        )
-    return np.packbits(counts >= min_count, bitorder="little").view(np.uint32)
+    buckets = features[features != 0] >> np.uint32(32 - FILTER_BITS)
+    buckets.sort()
+    firsts = np.flatnonzero(np.diff(buckets, prepend=~buckets[:1]))  # of each run of equal ones
+    often = buckets[firsts[np.diff(firsts, append=len(buckets)) >= min_count]]
+    is_known = np.zeros(1 << FILTER_BITS, np.bool_)
+    is_known[often] = True
+    return np.packbits(is_known, bitorder="little").view(np.uint32)

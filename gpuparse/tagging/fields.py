@@ -22,11 +22,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from gpuparse.data.tag_columns import FEATS, FORM, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Interner, column_ids
 from gpuparse.sequences.templates import AFTER, BEFORE, MARGIN
 
-FORM, LEMMA, UPOS, XPOS, FEATS = 1, 2, 3, 4, 5
 COLUMNS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS}
 _OF_SENTENCE = ("place", "capitals")
 _OF_FORM = re.compile(

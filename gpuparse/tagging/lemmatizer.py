@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuparse import array_file
 from gpuparse.config.schema import LemmatizerConfig
+from gpuparse.data.tag_columns import FORM, LEMMA, Column
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
@@ -25,8 +26,8 @@ from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging import dictionary
 from gpuparse.tagging.dictionary import Dictionary, combined, counted
-from gpuparse.tagging.fields import FORM, LEMMA, SeenTags, WordFields, is_field, value_of
-from gpuparse.tagging.tagger import Column, Tags, Watch
+from gpuparse.tagging.fields import SeenTags, WordFields, is_field, value_of
+from gpuparse.tagging.tagger import Tags, Watch
 
 FORMAT = 1
 _AS_MODEL: Any = {"form": FORMAT, "what": "lemmatiser", "hint": "; train it again"}

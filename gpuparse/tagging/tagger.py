@@ -18,6 +18,13 @@ import numpy as np
 
 from gpuparse import array_file
 from gpuparse.config.schema import TaggerConfig
+from gpuparse.data.tag_columns import (
+    FEATS,
+    FORM,
+    UPOS,
+    XPOS,
+    Column,
+)
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
@@ -28,10 +35,6 @@ from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging import dictionary
 from gpuparse.tagging.dictionary import Dictionary, combined, counted, joined_candidates
 from gpuparse.tagging.fields import (
-    FEATS,
-    FORM,
-    UPOS,
-    XPOS,
     SeenTags,
     WordFields,
     counts_by_word,
@@ -46,13 +49,6 @@ _BEAM = (3, 6, 8)
 _CHUNK = 20_000  # words that are tagged at once
 
 Watch = Callable[[float, str], None]
-
-
-class Column(NamedTuple):
-    """A column of all words: distinct texts, and (W,) int32 numbers of them."""
-
-    names: Sequence[str]
-    ids: np.ndarray
 
 
 class Tags(NamedTuple):
@@ -95,9 +91,9 @@ class Tagger:
         pair_ids = np.concatenate([pair for pair, _ in found] or [np.empty(0, np.int32)])
         feat_ids = np.concatenate([feat for _, feat in found] or [np.empty(0, np.int32)])
         return Tags(
-            _column([tag[0] for tag in self.pairs.table.tags], pair_ids),
-            _column([tag[1] for tag in self.pairs.table.tags], pair_ids),
-            _column([tag[1] for tag in self.feats.table.tags], feat_ids)
+            Column.of_texts([tag[0] for tag in self.pairs.table.tags], pair_ids),
+            Column.of_texts([tag[1] for tag in self.pairs.table.tags], pair_ids),
+            Column.of_texts([tag[1] for tag in self.feats.table.tags], feat_ids)
             if self.feats
             else Column(["_"], np.zeros(treebank.n_words, np.int32)),
         )
@@ -309,13 +305,6 @@ def _texts(treebank: Treebank, column: int) -> list[str]:
 def _below(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     """The arrays of one model."""
     return {key: arrays[f"{name}_{key}"] for key in ("weights", "known")}
-
-
-def _column(texts: Sequence[str], ids: np.ndarray) -> Column:
-    """A column with each text once."""
-    names = list(dict.fromkeys(texts))
-    places = {name: place for place, name in enumerate(names)}
-    return Column(names, np.array([places[text] for text in texts], np.int32)[ids])
 
 
 def pieces_of(word_starts: np.ndarray) -> list[tuple[int, int]]:

@@ -63,6 +63,11 @@ GPUPARSE(int64_t) replaced_size(u8_1 data, const ConllColumns* replacing);
 GPUPARSE(int64_t) replace_columns(u8_1 data, i64_2 columns, i64_2 dropped,
                                   const ConllColumns* replacing, out_u8_1 text);
 
+// Copy the bytes with C columns from `first` on replaced in each word: by string ids (C, W) of the
+// strings names[ends[i] : ends[i + 1]]. `text` has exactly as many bytes as the result.
+GPUPARSE(int64_t) set_columns(u8_1 data, i64_2 columns, int64_t first, u8_1 names, i64_1 ends,
+                              i32_2 ids, out_u8_1 text);
+
 // The numbers (W,) under a key of MISC; -1 where there is none, -2 for anything that is no number.
 GPUPARSE(int64_t) scan_misc_numbers(u8_1 data, i64_2 columns, u8_1 key, out_i32_1 numbers);
 

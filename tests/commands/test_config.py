@@ -216,6 +216,9 @@ def good_and_bad_values(key):
     elif key.kind == "template set":
         good = ["mcdonald-2005", "no.yaml", "5.yml", "æ/set"]
         bad += [5, True, 1.5, "", "no", "extendet"]
+    elif key.kind == "sequence templates":
+        good = ["tags", "no.yaml", "5.yml", "æ/set"]
+        bad += [5, True, 1.5, "", "extended", "tag"]
     else:
         good = ["name", "no", "5", "æ"]
         bad += [5, True, 1.5, ""]

@@ -161,6 +161,14 @@ def test_what_separates_is_learned_and_a_rare_feature_is_none():
     assert not filtered.known.any()
 
 
+def test_known_features_are_counted():
+    features = np.array([[0, 1 << 8], [3 << 8, 1 << 8], [0, 3 << 8], [0, 7]], np.uint32)
+    for least, expected in ((1, {0, 1, 3}), (2, {1, 3}), (3, set())):
+        bits = np.unpackbits(known_features(features, least).view(np.uint8), bitorder="little")
+        assert set(np.flatnonzero(bits).tolist()) == expected
+    assert not known_features(np.zeros((0, 2), np.uint32), 1).any()
+
+
 def test_features_are_hashes_of_fields_around_a_position():
     read = templates(0)
     values = {

@@ -10,11 +10,12 @@ from gpuparse import array_file, native
 from gpuparse.config.schema import LemmatizerConfig, TaggerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
+from gpuparse.data.tag_columns import Column
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, ModelError
 from gpuparse.tagging.fields import SeenTags, WordFields, is_field, seen_without_itself, value_of
 from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer, rule_of
-from gpuparse.tagging.tagger import Column, Tagger, Tags, learn_tagger
+from gpuparse.tagging.tagger import Tagger, Tags, learn_tagger
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
 TEST = treebank_from_bytes(generate(60, 2), "test")

@@ -1,0 +1,163 @@
+"""The stages before the parser in a training run: learned or taken from a model, and written."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuparse.array_file import sha256
+from gpuparse.commands.console import Progress
+from gpuparse.config import RunConfig
+from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS, read_column
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError
+from gpuparse.files import replace_file
+from gpuparse.learning.tag_folds import gold_tags, jackknifed
+from gpuparse.pipeline import (
+    FILES,
+    LEMMATIZER,
+    NO_STAGES,
+    TAGGER,
+    Pipeline,
+    load_lemmatizer,
+    load_tagger,
+)
+from gpuparse.tagging.lemmatizer import learn_lemmatizer
+from gpuparse.tagging.tagger import learn_tagger
+
+_MEASURES = {"UPOS": UPOS, "XPOS": XPOS, "UFeats": FEATS, "Lemmas": LEMMA}
+
+
+class Stages(NamedTuple):
+    """The stages of a run, without a parser, and their files by name."""
+
+    pipeline: Pipeline
+    files: dict[str, bytes]
+
+    @property
+    def sum(self) -> str:
+        """One SHA-256 for all files; "" without any."""
+        return sha256(b"".join(self.files.values())) if self.files else ""
+
+
+WITHOUT_STAGES = Stages(NO_STAGES, {})
+
+
+def check_stages(config: RunConfig) -> None:
+    """Make sure that the keys of the stages fit together.
+
+    Raises: ConfigError: they do not.
+    """
+    for name in (TAGGER, LEMMATIZER):
+        stage = getattr(config, name)
+        if stage.learn and stage.model is not None:
+            raise ConfigError(
+                f"{name}.model: given with {name}.learn=true; a stage is learned or taken from a"
+                " model: leave one out"
+            )
+    if not config.parser and not any(map(_is_there, (config.tagger, config.lemmatizer))):
+        raise ConfigError(
+            "parser: false, and no other stage: nothing is learned; give tagger.learn=true or"
+            " lemmatizer.learn=true"
+        )
+
+
+def has_stages(config: RunConfig) -> bool:
+    """Whether there is any stage before the parser."""
+    return _is_there(config.tagger) or _is_there(config.lemmatizer)
+
+
+def learn_stages(
+    config: RunConfig, treebank: Treebank, *, threads: int, tell: Callable[[str], None], quiet: bool
+) -> tuple[Stages, Treebank]:
+    """The stages of a run, and the training treebank as the parser is to learn from it.
+
+    Raises: ConfigError: templates that cannot be used. ModelError: a model to take a stage from
+        cannot be read. DataError: the treebank lacks what a stage learns from.
+    """
+    seed = config.seed
+    tagger = lemmatizer = None
+    if config.tagger.model is not None:
+        tagger = load_tagger(Path(config.tagger.model))
+    elif config.tagger.learn:
+        with _progress("tagger", quiet) as progress:
+            tagger = learn_tagger(treebank, config.tagger, seed=seed, watch=_shown(progress))
+        tell(f"tagger: {len(tagger.pairs.table):,} pairs of UPOS and XPOS")
+    if config.lemmatizer.model is not None:
+        lemmatizer = load_lemmatizer(Path(config.lemmatizer.model))
+    elif config.lemmatizer.learn:
+        with _progress("lemmatiser", quiet) as progress:
+            lemmatizer = learn_lemmatizer(
+                treebank, gold_tags(treebank), config.lemmatizer, seed=seed, watch=_shown(progress)
+            )
+        tell(f"lemmatiser: {len(lemmatizer.rules):,} rules")
+    pipeline = Pipeline(None, tagger, lemmatizer)
+    stages = Stages(pipeline, pipeline.pack())
+    if not config.parser or not config.tagger.learn or config.tagger.folds == 1:
+        return stages, treebank
+    with _progress("tags of data.train", quiet) as progress:
+        predicted = jackknifed(
+            treebank,
+            config.tagger,
+            config.lemmatizer if config.lemmatizer.learn else None,
+            seed=seed,
+            threads=threads,
+            watch=_shown(progress),
+        )
+    tell(
+        f"tags of data.train, by jackknifing in {config.tagger.folds} folds:"
+        f" {accuracies_as_text(accuracies(treebank, predicted))}"
+    )
+    return stages, predicted
+
+
+def write_stages(stages: Stages, folder: Path) -> None:
+    """Write the files of the stages; those that the run lacks are removed.
+
+    Raises: OSError: the folder cannot be written to.
+    """
+    for name, file_name in FILES.items():
+        if name not in stages.files:
+            (folder / file_name).unlink(missing_ok=True)
+            continue
+        with replace_file(folder / file_name, force=True) as file:
+            file.write(stages.files[name])
+
+
+def accuracies(gold: Treebank, system: Treebank) -> dict[str, float]:
+    """Percent of the words with the right tags and lemmas, of columns that gold has."""
+    found = {}
+    for name, number in _MEASURES.items():
+        one, two = read_column(gold, number), read_column(system, number)
+        if set(one.names) <= {"_"}:
+            continue
+        places = {text: place for place, text in enumerate(two.names)}
+        numbers = np.array([places.get(text, -1) for text in one.names])
+        found[name] = 100 * float((numbers[one.ids] == two.ids).mean())
+    return found
+
+
+def accuracies_as_text(found: dict[str, float]) -> str:
+    """As `UPOS 95.30, XPOS 94.60`."""
+    return ", ".join(f"{name} {percent:.2f}" for name, percent in found.items())
+
+
+def _is_there(stage: Any) -> bool:
+    return stage.learn or stage.model is not None
+
+
+def _progress(what: str, quiet: bool) -> Progress:
+    return Progress(what, total=100, unit="%", quiet=quiet)
+
+
+def _shown(progress: Progress) -> Callable[[float, str], None]:
+    shown = 0
+
+    def watch(done: float, note: str) -> None:
+        nonlocal shown
+        percent = max(shown, int(100 * done))
+        progress.advance(percent - shown, note=note)
+        shown = percent
+
+    return watch

@@ -1,0 +1,84 @@
+"""Columns of all words as distinct texts and numbers, and treebanks with other such columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuparse import native
+from gpuparse.data.columns import joined_names
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import column_ids
+
+FORM, LEMMA, UPOS, XPOS, FEATS = 1, 2, 3, 4, 5
+_ENDS = 1  # byte behind a column: its tab or line end
+
+
+class Column(NamedTuple):
+    """A column of all words: distinct texts, and (W,) int32 numbers of them."""
+
+    names: Sequence[str]
+    ids: np.ndarray
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[str], ids: np.ndarray) -> "Column":
+        """A column of texts that may come twice, by (W,) numbers of them."""
+        names = list(dict.fromkeys(texts))
+        places = {name: place for place, name in enumerate(names)}
+        return cls(names, np.array([places[text] for text in texts], np.int32)[ids])
+
+    def texts(self) -> list[str]:
+        """The text of every word."""
+        return [self.names[i] for i in self.ids.tolist()]
+
+
+def read_column(treebank: Treebank, column: int) -> Column:
+    """One column, 0 to 9, of a treebank's words."""
+    ids, names = column_ids(treebank, column)
+    return Column(names, ids)
+
+
+def filled(given: Column, found: Column) -> Column:
+    """The texts of `given`, and where it has `_`, those of `found`."""
+    is_given = np.array([name != "_" for name in given.names], np.bool_)[given.ids]
+    ids = np.where(is_given, given.ids, len(given.names) + found.ids)
+    return Column.of_texts([*given.names, *found.names], ids)
+
+
+def with_columns(treebank: Treebank, columns: Mapping[int, Column]) -> Treebank:
+    """The treebank with other texts in successive columns; all other bytes are kept.
+
+    Args: columns: by number, 0 to 9, without gaps; texts without tabs and line ends.
+    Raises: ValueError: columns with a gap, or that do not fit the words.
+    Cost: one copy of the bytes; some nanoseconds a word.
+    """
+    numbers = sorted(columns)
+    first, last = numbers[0], numbers[-1] + 1
+    if numbers != list(range(first, last)):
+        raise ValueError(f"the columns {numbers} do not follow each other")
+    names: list[bytes] = []
+    ids = np.empty((last - first, treebank.n_words), np.int32)
+    for row, number in enumerate(numbers):
+        ids[row] = columns[number].ids
+        ids[row] += len(names)
+        names += [name.encode() for name in columns[number].names]
+    table = joined_names(names)
+    lengths = np.diff(table.ends)[ids].astype(np.int64)
+    old = treebank.columns
+    grown = lengths + _ENDS - (old[:, first + 1 : last + 1] - old[:, first:last]).T
+    change = np.concatenate([[0], np.cumsum(grown.sum(0))])  # of offsets, by words passed
+    data = np.empty(len(treebank.data) + int(change[-1]), np.uint8)
+    native.call("set_columns", treebank.data, old, first, table.bytes, table.ends, ids, data)
+    moved = old + change[:-1, None]
+    moved[:, first + 1 : last + 1] += np.cumsum(grown, 0).T
+    moved[:, last + 1 :] += (change[1:] - change[:-1])[:, None]
+
+    def shifted(spans: np.ndarray) -> np.ndarray:
+        # A span begins and ends outside of the columns: words whose columns are passed count.
+        return spans + change[np.searchsorted(old[:, last], spans, side="right")]
+
+    return replace(
+        treebank, data=data, columns=moved, spans=shifted(treebank.spans),
+        dropped=shifted(treebank.dropped),
+    )  # fmt: skip

@@ -1,0 +1,161 @@
+"""Training runs and parsing with a tagger and a lemmatiser, as users run them."""
+
+import json
+import pickle
+
+import pytest
+
+import gpuparse
+from gpuparse.commands import parse, train
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.errors import ConfigError, ModelError
+
+KEYS = [
+    "quickstart", "data.train=synthetic:200:1", "data.dev=synthetic:30:2",
+    "data.test=synthetic:30:3", "draw=0", "feature_map.rows=65536", "labels.rows=65536",
+    "tagger.learn=true", "tagger.rows=65536", "tagger.epochs=3", "lemmatizer.learn=true",
+    "lemmatizer.rows=65536", "lemmatizer.epochs=3", "tagger.folds=3",
+]  # fmt: skip
+FILES = ("tagger.safetensors", "lemmatizer.safetensors", "weights.safetensors")
+
+
+def bare(n: int, seed: int) -> bytes:
+    """Generated sentences without tags and trees."""
+    lines = []
+    for line in generate(n, seed).decode().split("\n"):
+        fields = line.split("\t")
+        lines.append("\t".join([*fields[:2], *"_" * 7, fields[9]]) if len(fields) == 10 else line)
+    return "\n".join(lines).encode()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stages") / "model"
+    assert train.main([*KEYS, f"output={folder}", "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(capfdbinary):
+    def run(*arguments):
+        code = parse.main([*map(str, arguments), "--quiet"])
+        return code, capfdbinary.readouterr().out
+
+    return run
+
+
+def test_the_folder_has_all_stages_and_their_scores(model):
+    assert all((model / name).exists() for name in FILES)
+    scores = json.loads((model / "scores.json").read_text())
+    for part in ("dev", "test"):
+        assert scores[part]["UPOS"] > 95
+        assert scores[part]["Lemmas"] > 90
+
+
+def test_a_run_repeats_to_the_byte_for_any_number_of_threads(model, tmp_path):
+    train.main([*KEYS, f"output={tmp_path / 'again'}", "--quiet", "threads=1"])
+    for name in FILES:
+        assert (tmp_path / "again" / name).read_bytes() == (model / name).read_bytes(), name
+
+
+def test_words_without_tags_are_tagged_and_parsed(model, run, tmp_path):
+    (tmp_path / "in.conllu").write_bytes(bare(40, 9))
+    code, found = run(model, tmp_path / "in.conllu")
+    assert code == 0
+    system = treebank_from_bytes(found, "system")
+    gold = treebank_from_bytes(generate(40, 9), "gold")
+    words = [(a, b) for one, two in zip(gold, system, strict=True)
+             for a, b in zip(one.cpos, two.cpos, strict=True)]  # fmt: skip
+    assert sum(a == b for a, b in words) > 0.95 * len(words)
+    assert (system.heads >= 0).all()
+    for options in (["--threads", "1"], ["--threads", "3"], ["--batch-size", "2"]):
+        assert run(model, tmp_path / "in.conllu", *options) == (0, found)
+    for shards in ("1/3", "2/3", "3/3", "join/3"):
+        out = tmp_path / "out"
+        assert run(model, tmp_path / "in.conllu", "--shard", shards, "--output", out)[0] == 0
+    assert (tmp_path / "out" / "in.conllu").read_bytes() == found
+
+
+def test_tags_of_the_input_are_kept_only_if_asked_for(model, run, tmp_path):
+    rows = "1\tShe\tSHE\tX\tXX\t_\t_\t_\t_\t_\n2\tsings\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+    (tmp_path / "in.conllu").write_text(rows)
+    kept = treebank_from_bytes(run(model, tmp_path / "in.conllu", "--keep", "tags")[1], "kept")[0]
+    new = treebank_from_bytes(run(model, tmp_path / "in.conllu")[1], "new")[0]
+    assert kept.cpos[0] == "X"
+    assert kept.feats[0] == "_"
+    assert kept.lemmas[0] == "SHE"
+    assert new.cpos[0] != "X"
+    assert kept.cpos[1] == new.cpos[1] != "_"
+    assert kept.lemmas[1] == new.lemmas[1] != "_"
+
+
+def test_vertical_input(model, run, tmp_path):
+    (tmp_path / "in").write_text("The\nmen\nsang\n.\n\nShe\nsings\n")
+    code, found = run(model, tmp_path / "in", "--input", "vertical")
+    assert code == 0
+    assert [each.forms for each in treebank_from_bytes(found, "found")] == [
+        ["The", "men", "sang", "."], ["She", "sings"],
+    ]  # fmt: skip
+
+
+def test_python_fills_in_tags(model, run, tmp_path):
+    (tmp_path / "in.conllu").write_bytes(bare(20, 8))
+    expected = run(model, tmp_path / "in.conllu")[1]
+    parser = gpuparse.load(model)
+    treebank = treebank_from_bytes(bare(20, 8), "bare")
+    found = parser.parse([sentence.forms for sentence in treebank])
+    copy = pickle.loads(pickle.dumps(parser))  # noqa: S301 - its own bytes
+    again = copy.parse([sentence.forms for sentence in treebank])
+    heads = [sentence.heads for sentence in treebank_from_bytes(expected, "expected")]
+    assert [list(each.heads) for each in found] == heads
+    assert [list(each.heads) for each in again] == heads
+    parser.parse_file(tmp_path / "in.conllu", tmp_path / "out.conllu")
+    assert (tmp_path / "out.conllu").read_bytes() == expected
+    pairs = [[("She", "X"), ("sings", "VERB")]]
+    assert parser.parse(pairs)[0].heads
+
+
+def test_stages_alone_and_stages_of_another_model(model, run, tmp_path):
+    folder = tmp_path / "tagger"
+    keys = [key for key in KEYS if not key.startswith("lemmatizer")]
+    train.main([*keys, f"lemmatizer.model={model}", "parser=false", f"output={folder}", "--quiet"])
+    assert not (folder / "weights.safetensors").exists()
+    for name in FILES[:2]:
+        assert (folder / name).read_bytes() == (model / name).read_bytes()
+    (tmp_path / "in.conllu").write_bytes(bare(10, 7))
+    code, found = run(folder, tmp_path / "in.conllu")
+    assert code == 0
+    parsed = treebank_from_bytes(run(model, tmp_path / "in.conllu")[1], "parsed")
+    tagged = treebank_from_bytes(found, "tagged")
+    assert [each.pos for each in tagged] == [each.pos for each in parsed]
+    assert [each.lemmas for each in tagged] == [each.lemmas for each in parsed]
+    assert (tagged.heads == -1).all()
+    with pytest.raises(ConfigError, match="has no parser"):
+        run(folder, tmp_path / "in.conllu", "--kbest", "2")
+    with pytest.raises(ConfigError, match="holds a finished model"):
+        train.main([*keys, "parser=false", f"output={folder}", "--quiet"])
+    parser_alone = tmp_path / "parser"
+    train.main([KEYS[0], *KEYS[1:7], f"output={parser_alone}", "--quiet"])
+    train.main([KEYS[0], *KEYS[1:7], f"output={folder}", "--force", "--quiet"])
+    assert not (folder / "tagger.safetensors").exists()
+
+
+def test_what_does_not_fit_is_said(model, run, tmp_path):
+    (tmp_path / "in.txt").write_text("The men sang.")
+    with pytest.raises(ConfigError, match="no tokeniser"):
+        run(model, tmp_path / "in.txt")
+    with pytest.raises(ConfigError, match=r"tagger\.model"):
+        train.main([*KEYS, f"tagger.model={model}", f"output={tmp_path / 'x'}", "--quiet"])
+    with pytest.raises(ConfigError, match="nothing is learned"):
+        train.main([*KEYS[:4], "parser=false", f"output={tmp_path / 'x'}", "--quiet"])
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    for file in model.iterdir():
+        (damaged / file.name).write_bytes(file.read_bytes())
+    content = bytearray((damaged / FILES[0]).read_bytes())
+    content[-5] ^= 1
+    (damaged / FILES[0]).write_bytes(content)
+    (tmp_path / "in.conllu").write_bytes(bare(2, 7))
+    with pytest.raises(ModelError, match="changed or damaged"):
+        run(damaged, tmp_path / "in.conllu")
