@@ -24,25 +24,21 @@ inline uint32_t mixed_context(uint32_t key, uint32_t value) {
 // A model with its tags' classes written out.
 struct SequenceTables {
     const SequenceModel& model;
-    int64_t n_tags, n_parts, n_fine, n_coarse, order;
-    const int32_t* class_of[4];  // by what a context reads; [0] is NULL
+    int64_t n_tags, n_parts, n_coarse, order;
+    const int32_t* class_of[3];  // by what a context reads; [0] is NULL
 
     bool make(Arena& arena) {
-        int32_t* fine = arena.take<int32_t>(n_tags);
         int32_t* coarse = arena.take<int32_t>(n_tags);
         int32_t* own = arena.take<int32_t>(n_tags);
         if (arena.failed()) return false;
         for (int64_t c = 0; c < n_coarse; ++c)
-            for (int64_t f = model.coarse_starts.data[c]; f < model.coarse_starts.data[c + 1]; ++f)
-                for (int64_t k = model.fine_starts.data[f]; k < model.fine_starts.data[f + 1]; ++k) {
-                    coarse[k] = (int32_t)c;
-                    fine[k] = (int32_t)f;
-                    own[k] = (int32_t)k;
-                }
+            for (int64_t k = model.coarse_starts.data[c]; k < model.coarse_starts.data[c + 1]; ++k) {
+                coarse[k] = (int32_t)c;
+                own[k] = (int32_t)k;
+            }
         class_of[0] = nullptr;
         class_of[1] = coarse;
-        class_of[2] = fine;
-        class_of[3] = own;
+        class_of[2] = own;
         order = 0;
         for (int64_t c = 0; c < model.contexts.n0; ++c) {
             const int32_t* context = model.contexts.data + 4 * c;
@@ -85,7 +81,7 @@ public:
         const int64_t* bounds = batch.candidate_starts.data + start;
         for (int64_t t = 0; t < n_; ++t) {
             const int64_t given = bounds[t + 1] - bounds[t];
-            room += (given ? given : model_.beam.data[2]) + 1;
+            room += (given ? given : model_.beam.data[1]) + 1;
         }
         tags_ = arena.take<int32_t>(room);
         scores_ = arena.take<S>(room);
@@ -105,7 +101,7 @@ public:
             if (count) {
                 for (int64_t j = 0; j < count; ++j) tags[j] = batch.candidates.data[bounds[t] + j];
                 for (int64_t j = 0; j < count; ++j) scores_[first_[t] + j] = tag_score(tags[j]);
-                count = keep(scores_ + first_[t], tags, count, model_.beam.data[2]);
+                count = keep(scores_ + first_[t], tags, count, model_.beam.data[1]);
             } else {
                 count = rank(tags);
             }
@@ -330,30 +326,20 @@ private:
         int32_t* numbers = arena_.take<int32_t>(room);
         int32_t* kept = arena_.take<int32_t>(room);
         if (arena_.failed()) return 0;
-        const int64_t *fine = model_.fine_starts.data, *coarse = model_.coarse_starts.data;
+        const int64_t* coarse = model_.coarse_starts.data;
         for (int64_t c = 0; c < tables_.n_coarse; ++c) {
-            scores[c] = part_score(tables_.parts_of((int32_t)fine[coarse[c]])[0]);
+            scores[c] = part_score(tables_.parts_of((int32_t)coarse[c])[0]);
             numbers[c] = (int32_t)c;
         }
         int64_t n_kept = keep(scores, numbers, tables_.n_coarse, model_.beam.data[0]);
         for (int64_t i = 0; i < n_kept; ++i) kept[i] = numbers[i];
         int64_t count = 0;
         for (int64_t i = 0; i < n_kept; ++i)
-            for (int64_t f = coarse[kept[i]]; f < coarse[kept[i] + 1]; ++f) {
-                const int32_t* parts = tables_.parts_of((int32_t)fine[f]);
-                scores[count] = part_score(parts[0]);
-                if (tables_.n_parts_of((int32_t)fine[f]) > 1) scores[count] += part_score(parts[1]);
-                numbers[count++] = (int32_t)f;
-            }
-        n_kept = keep(scores, numbers, count, model_.beam.data[1]);
-        for (int64_t i = 0; i < n_kept; ++i) kept[i] = numbers[i];
-        count = 0;
-        for (int64_t i = 0; i < n_kept; ++i)
-            for (int64_t k = fine[kept[i]]; k < fine[kept[i] + 1]; ++k) {
+            for (int64_t k = coarse[kept[i]]; k < coarse[kept[i] + 1]; ++k) {
                 scores[count] = tag_score((int32_t)k);
                 numbers[count++] = (int32_t)k;
             }
-        n_kept = keep(scores, numbers, count, model_.beam.data[2]);
+        n_kept = keep(scores, numbers, count, model_.beam.data[1]);
         for (int64_t i = 0; i < n_kept; ++i) tags[i] = numbers[i];
         return n_kept;
     }

@@ -271,12 +271,12 @@ def of_vector_steps(name: str, random: np.random.Generator) -> dict[str, Any]:
 def of_sequences(name: str, random: np.random.Generator) -> dict[str, Any]:
     """Values of arguments by name: a small model of sequences, and sequences with gold tags."""
     table = TagTable.of_counts({("N", "a"): 3, ("N", "b"): 2, ("V", "_"): 1}, attributes=True)
-    text = "name: t\ntemplates: [w.a, w.b]\ncontexts: [t-1.tag, t-1.coarse t-2.fine w.a]"
+    text = "name: t\ntemplates: [w.a, w.b]\ncontexts: [t-1.tag, t-1.coarse t-2.tag w.a]"
     templates = parse_sequence_templates(text, "t", lambda name: True)
     features = random.integers(0, 3, (7, 2), dtype=np.uint32) << np.uint32(8)
     weights = random.integers(-9, 9, 64).astype(np.float32)
     known = np.full(1 << 19, 0xFFFFFFFF, np.uint32)
-    model = SequenceModel(templates, table, weights, known, 1.0, np.array([1, 2, 2]))
+    model = SequenceModel(templates, table, weights, known, 1.0, np.array([1, 2]))
     return {
         "model": model.struct,
         "batch": Sequences(

@@ -29,7 +29,7 @@ def learn_sequences(
     min_count: int,
     cost: float = 1.0,
     max_step: float = 0.05,
-    beam: tuple[int, int, int] = (3, 6, 8),
+    beam: tuple[int, int] = (3, 8),
     seed: int = 1,
     watch: Callable[[float, str], None] = lambda done, note: None,
 ) -> SequenceModel:

@@ -62,7 +62,7 @@ class SequenceModel:
         weights: (2^b,) int16, or float32 while it is learned.
         known: (2^24 / 32,) uint32, a bit for each hash of a known feature.
         scale: of the whole numbers: a score of the learned weights is this times their sum.
-        beam: int64 (3,), most coarse classes, fine classes and tags where no candidates are given.
+        beam: int64 (2,), most coarse classes and tags where no candidates are given.
     """
 
     templates: SequenceTemplates
@@ -77,7 +77,7 @@ class SequenceModel:
         """The model as the native library takes it."""
         return _Struct(
             self.weights, self.known, self.table.parts, self.table.tag_starts,
-            self.table.tag_parts, self.table.fine_starts, self.table.coarse_starts,
+            self.table.tag_parts, self.table.coarse_starts,
             self.templates.contexts, self.beam,
         )  # fmt: skip
 
@@ -126,7 +126,6 @@ class _Struct(NamedTuple):
     parts: np.ndarray
     tag_starts: np.ndarray
     tag_parts: np.ndarray
-    fine_starts: np.ndarray
     coarse_starts: np.ndarray
     contexts: np.ndarray
     beam: np.ndarray
@@ -141,7 +140,7 @@ def unpacked(
     """
     tags = facts["tags"]
     if not isinstance(tags, list) or not 0 < len(tags) <= MAX_TAGS or not all(map(_is_tag, tags)):
-        raise ValueError("tags: a list of lists of one to three texts is expected")
+        raise ValueError("tags: a list of lists of one or two texts is expected")
     if len(set(map(len, tags))) > 1 or not isinstance(facts["attributes"], bool):
         raise ValueError("tags of different kinds")
     table = TagTable(tuple(map(tuple, tags)), facts["attributes"])
@@ -159,8 +158,8 @@ def unpacked(
     if known.dtype != np.int32 or known.shape != (1 << (FILTER_BITS - 5),):
         raise ValueError("known: of another size")
     beam, scale = facts["beam"], facts["scale"]
-    if not isinstance(beam, list) or len(beam) != 3 or not all(_is_beam(each) for each in beam):
-        raise ValueError("beam: three numbers are expected")
+    if not isinstance(beam, list) or len(beam) != 2 or not all(_is_beam(each) for each in beam):
+        raise ValueError("beam: two numbers are expected")
     if type(scale) is not float or not 0 < scale < np.inf:
         raise ValueError("scale: a number above 0 is expected")
     templates = parse_sequence_templates(facts["templates"], "templates", is_field)
@@ -172,7 +171,7 @@ def unpacked(
 def _is_tag(tag: object) -> bool:
     return (
         isinstance(tag, list)
-        and 1 <= len(tag) <= 3
+        and 1 <= len(tag) <= 2
         and all(isinstance(text, str) and len(text) <= MAX_TEXT for text in tag)
     )
 

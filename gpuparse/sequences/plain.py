@@ -26,10 +26,9 @@ class _Model:
         self.parts = model.parts.tolist()
         starts, parts = model.tag_starts.tolist(), model.tag_parts.tolist()
         self.of_tags = [parts[a:b] for a, b in itertools.pairwise(starts)]
-        self.fine, self.coarse = model.fine_starts.tolist(), model.coarse_starts.tolist()
-        fine = np.repeat(np.arange(len(self.fine) - 1), np.diff(self.fine))
+        self.coarse = model.coarse_starts.tolist()
         coarse = np.repeat(np.arange(len(self.coarse) - 1), np.diff(self.coarse))
-        self.class_of = [[], coarse[fine].tolist(), fine.tolist(), list(range(len(self.of_tags)))]
+        self.class_of = [[], coarse.tolist(), list(range(len(self.of_tags)))]
         self.contexts = model.contexts.tolist()
         self.beam = model.beam.tolist()
 
@@ -69,7 +68,7 @@ class _Lattice:
                 self.scores.append([0])
                 continue
             if given:
-                tags = _best(given, partial(self.tag_score, t), model.beam[2])
+                tags = _best(given, partial(self.tag_score, t), model.beam[1])
             else:
                 tags = self._ranked(t)
             if right is not None and right not in tags:
@@ -87,19 +86,11 @@ class _Lattice:
         return sum(self.model.weight(feature ^ key) for feature in self.present[t])
 
     def _ranked(self, t: int) -> list[int]:
-        model, fine, coarse = self.model, self.model.fine, self.model.coarse
-        firsts = [model.of_tags[tag] for tag in fine[:-1]]
-        classes = _best(
-            range(len(coarse) - 1),
-            lambda c: self._part_score(t, firsts[coarse[c]][0]),
-            model.beam[0],
-        )
-        among = [f for c in classes for f in range(coarse[c], coarse[c + 1])]
-        among = _best(
-            among, lambda f: sum(self._part_score(t, part) for part in firsts[f][:2]), model.beam[1]
-        )
-        tags = [k for f in among for k in range(fine[f], fine[f + 1])]
-        return _best(tags, lambda k: self.tag_score(t, k), model.beam[2])
+        model, coarse = self.model, self.model.coarse
+        firsts = [model.of_tags[tag][0] for tag in coarse[:-1]]
+        classes = _best(range(len(firsts)), lambda c: self._part_score(t, firsts[c]), model.beam[0])
+        tags = [k for c in classes for k in range(coarse[c], coarse[c + 1])]
+        return _best(tags, partial(self.tag_score, t), model.beam[1])
 
     def context_keys(self, t: int, previous: int, second: int) -> list[int]:
         """The keys of all contexts; -1 for no tag."""

@@ -1,15 +1,16 @@
 """Tags of sequences: their classes and their parts."""
 
-import itertools
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-Tag = tuple[str, ...]  # from coarse to fine, such as (UPOS, XPOS); one to three texts
+Tag = tuple[str, ...]  # one text, or a coarse one and a fine one such as (UPOS, XPOS)
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,8 @@ class TagTable:
     """All tags of a model, sorted by class.
 
     The parts of a tag are its beginnings, (UPOS) and (UPOS, XPOS), and with `attributes` also each
-    attribute of its last text, such as `Number=Sing`, with its first one.
+    attribute of its last text, such as `Number=Sing`, with its first one; attributes are separated
+    by `|` or a tab.
 
     Attributes:
         tags: in order: those of a class follow each other. attributes: see above.
@@ -56,7 +58,9 @@ class TagTable:
         for tag in self.tags:
             names = ["\t".join(tag[: size + 1]) for size in range(len(tag))]
             if self.attributes:
-                names += [f"{tag[0]}\n{each}" for each in tag[-1].split("|") if each != "_"]
+                names += [
+                    f"{tag[0]}\n{each}" for each in re.split(r"[|\t]", tag[-1]) if each != "_"
+                ]
             of_tags.append([numbers.setdefault(name, len(numbers)) for name in names])
         return numbers, of_tags
 
@@ -80,27 +84,17 @@ class TagTable:
         return np.array([part for parts in self._names[1] for part in parts], np.int32)
 
     @cached_property
-    def fine_starts(self) -> np.ndarray:
-        """(fine classes + 1,) int64: the first tag of each class of equal first two texts."""
-        return self._class_starts(2, np.arange(len(self.tags) + 1))
-
-    @cached_property
     def coarse_starts(self) -> np.ndarray:
-        """(coarse classes + 1,) int64: the first fine class of each class of equal first texts."""
-        return self._class_starts(1, self.fine_starts)
-
-    def _class_starts(self, size: int, starts: np.ndarray) -> np.ndarray:
-        firsts = [self.tags[start][:size] for start in starts[:-1].tolist()]
+        """(classes + 1,) int64: the first tag of each class of equal first texts."""
+        firsts = [tag[0] for tag in self.tags]
         new = [i for i, first in enumerate(firsts) if not i or first != firsts[i - 1]]
         return np.array([*new, len(firsts)], np.int64)
 
     def is_sorted(self) -> bool:
         """Whether tags of a class follow each other, and no tag is there twice."""
-        for size in (1, 2):
-            firsts = [tag[:size] for tag in self.tags]
-            changes = sum(a != b for a, b in itertools.pairwise(firsts))
-            if changes + 1 != len(set(firsts)):
-                return False
+        changes = sum(a[0] != b[0] for a, b in pairwise(self.tags))
+        if changes + 1 != len({tag[0] for tag in self.tags}):
+            return False
         return len(set(self.tags)) == len(self.tags)
 
 

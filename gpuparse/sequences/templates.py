@@ -2,10 +2,10 @@
 
     w.form w-1.lower     a feature: the form of a word with the form before it in lower case
     t-1.tag              a context: the tag of the word before
-    t-1.coarse w.form    the coarse class of that tag with the form
+    t-1.coarse w.form    the first text of that tag, such as UPOS, with the form
 
 A feature is a hash of its template and of the values of its fields. It is absent (0) where one of
-them has no value. A context reads `coarse`, `fine` or `tag` of `t-1`, of `t-2`, or of both, and
+them has no value. A context reads `coarse` or `tag` of `t-1`, of `t-2`, or of both, and
 perhaps one template of the features.
 """
 
@@ -26,8 +26,8 @@ MARGIN = 4  # most positions that a template looks to either side
 MAX_TEMPLATES, MAX_CONTEXTS = 256, 64
 BEFORE, AFTER = 1, 2  # values of all fields before the first and behind the last position
 _WORD = re.compile(rf"w(?P<offset>[+-][1-{MARGIN}])?\.(?P<field>[a-z0-9_.:\[\]-]+)\Z")
-_TAG = re.compile(r"t-(?P<distance>[12])\.(?P<level>coarse|fine|tag)\Z")
-_LEVELS = {"coarse": 1, "fine": 2, "tag": 3}
+_TAG = re.compile(r"t-(?P<distance>[12])\.(?P<level>coarse|tag)\Z")
+_LEVELS = {"coarse": 1, "tag": 2}
 _KEYS = ("name", "templates", "contexts")
 
 

@@ -306,7 +306,7 @@ def learn_lemmatizer(
     )
     templates = load_sequence_templates(config.features, is_field)
     untrained = SequenceModel(
-        templates, table, np.zeros(2, np.int16), np.zeros(1, np.uint32), 1.0, np.ones(3, np.int64)
+        templates, table, np.zeros(2, np.int16), np.zeros(1, np.uint32), 1.0, np.ones(2, np.int64)
     )
     lemmatizer = Lemmatizer(untrained, known, classes)
     # Words whose lemma no rule makes are in the dictionary alone.
@@ -317,6 +317,6 @@ def learn_lemmatizer(
         _sequences(untrained, lemmatizer._fields, treebank, tags, chosen, candidates),
         np.array([gold[place] for place in places], np.int32), templates, table,
         epochs=config.epochs, rows=config.rows, min_count=config.min_count,
-        beam=(_MOST_RULES, _MOST_RULES, _MOST_RULES), seed=seed, watch=watch,
+        beam=(_MOST_RULES, _MOST_RULES), seed=seed, watch=watch,
     )  # fmt: skip
     return Lemmatizer(model, known, classes)

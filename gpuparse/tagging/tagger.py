@@ -1,6 +1,7 @@
 """The tagger: UPOS with XPOS by one model of sequences, then FEATS by a second one.
 
-The first model finds the pairs of UPOS and XPOS of a sentence. The second finds the FEATS of each
+The first model finds the pairs of UPOS and XPOS of a sentence; or UPOS alone, where the treebank has
+many pairs, and the second finds XPOS with FEATS. The second finds the FEATS of each
 word, and reads the pairs of all words around. A frequent word of the training treebank gets only
 what it was seen with; for others the first model looks at all pairs, and the second at all FEATS
 that the word's pair was seen with.
@@ -45,7 +46,8 @@ from gpuparse.tagging.fields import (
 
 FORMAT = 1
 _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
-_BEAM = (3, 6, 8)
+_BEAM = (3, 8)  # coarse classes, tags
+_MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
 _CHUNK = 20_000  # words that are tagged at once
 
 Watch = Callable[[float, str], None]
@@ -63,9 +65,11 @@ class Tagger:
     """A tagger, frozen; many threads may use it at once.
 
     Args:
-        pairs: the model of (UPOS, XPOS). words: what frequent words were seen with.
-        feats: the model of (UPOS, FEATS), None where the treebank has no FEATS. words_of_feats: the
-            FEATS of frequent words with their pair; classes: those of the pairs.
+        pairs: the model of (UPOS, XPOS); XPOS is `_` where the treebank has many pairs.
+            words: what frequent words were seen with.
+        feats: the model of (UPOS, FEATS), or of (UPOS, XPOS and FEATS with a tab between) where
+            there are many pairs; None where nothing is left to find. words_of_feats: the FEATS of
+            frequent words with their pair; classes: those of the pairs.
     """
 
     def __init__(
@@ -90,13 +94,14 @@ class Tagger:
             found = list(pool.map(lambda piece: self._tag(part_of(treebank, *piece)), pieces))
         pair_ids = np.concatenate([pair for pair, _ in found] or [np.empty(0, np.int32)])
         feat_ids = np.concatenate([feat for _, feat in found] or [np.empty(0, np.int32)])
-        return Tags(
-            Column.of_texts([tag[0] for tag in self.pairs.table.tags], pair_ids),
-            Column.of_texts([tag[1] for tag in self.pairs.table.tags], pair_ids),
-            Column.of_texts([tag[1] for tag in self.feats.table.tags], feat_ids)
-            if self.feats
-            else Column(["_"], np.zeros(treebank.n_words, np.int32)),
-        )
+        upos = Column.of_texts([tag[0] for tag in self.pairs.table.tags], pair_ids)
+        xpos = Column.of_texts([tag[1] for tag in self.pairs.table.tags], pair_ids)
+        if not self.feats:
+            return Tags(upos, xpos, Column(["_"], np.zeros(treebank.n_words, np.int32)))
+        texts = [tag[1].split("\t") for tag in self.feats.table.tags]
+        if len(texts[0]) == 2:
+            xpos = Column.of_texts([text[0] for text in texts], feat_ids)
+        return Tags(upos, xpos, Column.of_texts([text[-1] for text in texts], feat_ids))
 
     def _tag(self, treebank: Treebank) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the pairs and of the tags of `feats` of all words."""
@@ -221,6 +226,9 @@ def learn_tagger(
         raise DataError(f"{treebank.source}: UPOS and XPOS are _ in all words; nothing to learn")
     words = [forms[i] for i in ids.tolist()]
     pairs: list[Tag] = list(zip(upos, xpos, strict=True))
+    if len(set(pairs)) > _MANY:
+        feats = [f"{fine}\t{text}" for fine, text in zip(xpos, feats, strict=True)]
+        pairs = [(coarse, "_") for coarse in upos]
     table = TagTable.of_counts(Counter(pairs), attributes=False)
     gold = np.array([table.numbers[pair] for pair in pairs], np.int32)
     known = Dictionary(counted(words, gold.tolist()), config.dictionary)

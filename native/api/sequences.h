@@ -10,14 +10,13 @@
 
 #include "types.h"
 
-// Tags are sorted by class: tags fine_starts[f] : fine_starts[f + 1] are of the fine class f, fine
-// classes coarse_starts[c] : coarse_starts[c + 1] of the coarse class c. All tags of a coarse class have
-// the same first part, all of a fine class the same second part.
+// Tags are sorted by class: tags coarse_starts[c] : coarse_starts[c + 1] are of the coarse class c and
+// have the same first part.
 // contexts: (C, 4) each a number that tells it apart from others; what it reads of the tag one before and
-// of the tag two before: 0 nothing, 1 the coarse class, 2 the fine class, 3 the tag; and the column of
-// features that it is combined with, -1 for none.
-// beam: at a position without candidates, the most coarse classes, fine classes and tags that are kept,
-// by the scores of their first, first two, and all parts. Of more candidates than tags of the beam, the
+// of the tag two before: 0 nothing, 1 the coarse class, 2 the tag; and the column of features that it is
+// combined with, -1 for none.
+// beam: at a position without candidates, the most coarse classes and tags that are kept, by the scores of
+// their first part and of all parts. Of more candidates than tags of the beam, the
 // best ones by the scores of all parts are kept.
 struct SequenceModel {
     any_1 weights;
@@ -25,7 +24,6 @@ struct SequenceModel {
     u32_1 parts;
     i64_1 tag_starts;
     i32_1 tag_parts;
-    i64_1 fine_starts;
     i64_1 coarse_starts;
     i32_2 contexts;
     i64_1 beam;

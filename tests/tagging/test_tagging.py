@@ -124,6 +124,15 @@ def test_a_treebank_without_feats_or_tags():
     assert [len(column.ids) for column in again.tag(empty)] == [0, 0, 0]
 
 
+def test_many_pairs_are_found_by_the_second_model(monkeypatch):
+    monkeypatch.setattr("gpuparse.tagging.tagger._MANY", 3)
+    tagger = learn_tagger(TRAIN, TAGGING, seed=1)
+    assert {tag[1] for tag in tagger.pairs.table.tags} == {"_"}
+    again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
+    for one, two in zip(again.tag(TEST), gold_tags(TEST), strict=True):
+        assert np.mean([a == b for a, b in zip(texts(one), texts(two), strict=True)]) > 0.9
+
+
 def test_lemmas_of_known_and_new_words(lemmatizer):
     found = texts(lemmatizer.lemmatize(TEST, gold_tags(TEST)))
     gold = [lemma for sentence in TEST for lemma in sentence.lemmas]
