@@ -1,10 +1,9 @@
 """The tagger: UPOS with XPOS by one model of sequences, then FEATS by a second one.
 
-The first model finds the pairs of UPOS and XPOS of a sentence; or UPOS alone, where the treebank has
-many pairs, and the second finds XPOS with FEATS. The second finds the FEATS of each
-word, and reads the pairs of all words around. A frequent word of the training treebank gets only
-what it was seen with; for others the first model looks at all pairs, and the second at all FEATS
-that the word's pair was seen with.
+The first model finds the pairs of UPOS and XPOS of a sentence; or UPOS alone, where the treebank
+has many pairs, and the second finds XPOS with FEATS. The second reads the pairs of all words
+around. A frequent word of the training treebank gets only what it was seen with; for others the
+first model looks at all pairs, and the second at all FEATS that the word's pair was seen with.
 """
 
 from collections import Counter
