@@ -26,6 +26,7 @@ from gpuparse.data.tag_columns import (
     with_columns,
 )
 from gpuparse.data.treebank import Treebank
+from gpuparse.files import replace_file
 from gpuparse.limits import MAX_ARRAYS_BYTES
 from gpuparse.model_folder import WEIGHTS, sum_of_folder
 from gpuparse.tagging.lemmatizer import Lemmatizer
@@ -82,6 +83,20 @@ def unpack_stages(files: Mapping[str, bytes], folder: Path) -> Pipeline:
         return kind.unpack(io.BytesIO(files[name]), folder / FILES[name]) if name in files else None
 
     return Pipeline(None, unpacked(TAGGER, Tagger), unpacked(LEMMATIZER, Lemmatizer))
+
+
+def write_stages(stages: Pipeline, folder: Path) -> None:
+    """Write the files of the stages into a model folder; files of other stages are removed.
+
+    Raises: OSError: the folder cannot be written to.
+    """
+    packed = stages.pack()
+    for name, file_name in FILES.items():
+        if name not in packed:
+            (folder / file_name).unlink(missing_ok=True)
+            continue
+        with replace_file(folder / file_name, force=True) as file:
+            file.write(packed[name])
 
 
 def kept_tags(given: Tags, found: Tags) -> Tags:

@@ -13,6 +13,7 @@ from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import load_parser, save_parser, sum_of_folder
 from gpuparse.parser import Parser
+from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, write_stages
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,9 +44,11 @@ def main(arguments: Sequence[str]) -> int:
         what = f"weight {weight:g}, of labels {label_weight:g}"
         tell(f"{name}: {what}, {_content(shares[-1].parser)}")
         record.append(f"# blended: {what}, of the model {sum_of_folder(Path(name))}\n")
+    stages = _stages(options.models)
     parser = blend(shares)
     parser = replace(parser, config="".join(record) + parser.config)
     with lock_folder(target):
+        write_stages(stages, target)
         save_parser(parser, target)
     tell(f"{target}: one model of {len(shares)}, {_content(parser)}")
     if DECODERS[parser.decoder].has("marginals", "native"):
@@ -54,6 +57,24 @@ def main(arguments: Sequence[str]) -> int:
             " GOLD --force, with gold trees that no model was trained on"
         )
     return 0
+
+
+def _stages(models: list[str]) -> Pipeline:
+    """The tagger and other stages of those models that have any.
+
+    Raises: ConfigError: they differ, so that the models do not read the same tags.
+    """
+    found: dict[str, Pipeline] = {}
+    for name in models:
+        stages = load_stages(Path(name))
+        if stages.pack():
+            found[name] = stages
+    if len({tuple(stages.pack().items()) for stages in found.values()}) > 1:
+        raise ConfigError(
+            f"{', '.join(found)}: have different taggers or lemmatisers; train all models with"
+            " those of one: tagger.model=DIR and lemmatizer.model=DIR"
+        )
+    return next(iter(found.values()), NO_STAGES)
 
 
 def _weights(option: str, given: list[float] | None, models: list[str]) -> list[float]:

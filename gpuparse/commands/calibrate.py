@@ -14,6 +14,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder
 from gpuparse.learning.temperatures import Fit, fit_temperatures
 from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
+from gpuparse.pipeline import load_stages, write_stages
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -35,13 +36,15 @@ def main(arguments: Sequence[str]) -> int:
     tell = silent if options.quiet else say
     threads = thread_count(options.threads)
     limit_torch_threads(threads, is_native=True)
-    model = load_parser(Path(options.model))
+    model, stages = load_parser(Path(options.model)), load_stages(Path(options.model))
     gold = read_gold(
         options.gold, on_error=options.on_error, single_root=False, graphs=False, tell=tell
     ).treebank
     guides = None if options.guide is None else read_guides(gold, options.guide)
+    gold = stages.annotate(gold, threads=threads)  # as it is parsed later
     fitted, before, after = fit_temperatures(model, gold, guides=guides, threads=threads)
     with lock_folder(target):
+        write_stages(stages, target)
         save_parser(fitted, target)
     tell(f"{target}: {fits_as_text(before, after)}")
     return 0

@@ -14,6 +14,7 @@ from gpuparse.data.draw import display_width, printable
 from gpuparse.data.guides import read_guides
 from gpuparse.files import replace_file
 from gpuparse.model_folder import load_parser
+from gpuparse.pipeline import load_stages
 
 if TYPE_CHECKING:
     from gpuparse.explaining import Choice, Explanation, Line  # imports torch
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
 
     Args:
         arguments: `MODEL FILE --sentence K --word M [--instead H] [--all] [--json]
-            [--html FILE [--force]] [--guides SOURCE]`.
+            [--html FILE [--force]] [--guides SOURCE] [--keep tags]`.
     Returns: 0.
     Raises:
         ConfigError: no such sentence, word or head; the HTML file exists.
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str]) -> int:
 
     model, treebank = load_parser(Path(options.model)), read_treebank(options.file)
     guides = read_guides(treebank, options.guides) if options.guides else None
+    treebank = load_stages(Path(options.model)).annotate(treebank, keep=options.keep == "tags")
     found = explain(
         model, treebank, options.sentence, options.word, instead=options.instead, guides=guides
     )
@@ -78,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--guides", metavar="SOURCE", help="heads that another parser proposes, as for parse"
     )
+    parser.add_argument("--keep", choices=("tags",), help="tags: keep those of FILE, as for parse")
     parser.add_argument("--all", action="store_true", help="list templates of weight 0 too")
     parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
     parser.add_argument("--html", metavar="FILE", help="write a page instead of tables")

@@ -38,6 +38,7 @@ from gpuparse.files import lock_file, replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning import events
 from gpuparse.model_folder import load_parser
+from gpuparse.pipeline import load_stages
 
 SCORES, PREDICTED = "scores.json", "predicted"
 _TRAIN, _MODEL = "train.conllu", "model"  # in the folder of an unfinished fold
@@ -313,7 +314,8 @@ class Folds:
             )  # fmt: skip
             resume = (run.output / FOLDER / STATE).exists()
             run.train(resume=resume, force=not resume)
-            held_out = self.split.gold(fold)
+            gold = self.split.gold(fold)
+            held_out = load_stages(run.output).annotate(gold, threads=threads)
             part = "train" if self.split.dev is None else "dev"
             system = parsed(
                 load_parser(run.output), held_out,

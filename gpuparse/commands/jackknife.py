@@ -88,6 +88,11 @@ def _training_alone(config: RunConfig) -> RunConfig:
         raise ConfigError(
             "init_from: guides of unseen trees are learned from nothing: leave it out"
         )
+    if config.tagger.learn or config.tagger.model or config.lemmatizer.learn:
+        raise ConfigError(
+            "tagger, lemmatizer: guides are predicted from the tags of data.train; leave them out,"
+            " or learn them in a run of their own"
+        )
     data = dataclasses.replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
     # Folds are learned at the same time, one thread each, in native code.
     learning = dataclasses.replace(config.learning, backend="cpu")

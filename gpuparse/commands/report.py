@@ -35,6 +35,7 @@ from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
+from gpuparse.pipeline import load_stages
 
 PAGE = "report.html"
 _DEPREL = 7
@@ -150,7 +151,8 @@ def _system(
     if _is_folder(run):
         record, metrics = read_scores(Path(run)), read_metrics(Path(run))
         model = load_parser(Path(run))
-        parsed, has_probabilities = _parsed(model, gold, record, part, threads)
+        tagged = load_stages(Path(run)).annotate(gold, threads=threads)
+        parsed, has_probabilities = _parsed(model, tagged, record, part, threads)
         is_calibrated = model.is_calibrated if has_probabilities else None
         labelled = bool(model.labels)
         graphs = _graph_scores(model, gold, parsed, ignored)

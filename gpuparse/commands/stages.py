@@ -12,12 +12,9 @@ from gpuparse.config import RunConfig
 from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS, read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
-from gpuparse.files import replace_file
 from gpuparse.learning.tag_folds import gold_tags, jackknifed
 from gpuparse.pipeline import (
-    FILES,
     LEMMATIZER,
-    NO_STAGES,
     TAGGER,
     Pipeline,
     load_lemmatizer,
@@ -39,9 +36,6 @@ class Stages(NamedTuple):
     def sum(self) -> str:
         """One SHA-256 for all files; "" without any."""
         return sha256(b"".join(self.files.values())) if self.files else ""
-
-
-WITHOUT_STAGES = Stages(NO_STAGES, {})
 
 
 def check_stages(config: RunConfig) -> None:
@@ -110,19 +104,6 @@ def learn_stages(
         f" {accuracies_as_text(accuracies(treebank, predicted))}"
     )
     return stages, predicted
-
-
-def write_stages(stages: Stages, folder: Path) -> None:
-    """Write the files of the stages; those that the run lacks are removed.
-
-    Raises: OSError: the folder cannot be written to.
-    """
-    for name, file_name in FILES.items():
-        if name not in stages.files:
-            (folder / file_name).unlink(missing_ok=True)
-            continue
-        with replace_file(folder / file_name, force=True) as file:
-            file.write(stages.files[name])
 
 
 def accuracies(gold: Treebank, system: Treebank) -> dict[str, float]:

@@ -41,6 +41,7 @@ from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.updates import check_learning
 from gpuparse.model_folder import WEIGHTS, load_parser
+from gpuparse.pipeline import load_stages
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -258,8 +259,9 @@ class Work:
         found: dict[str, dict[str, Result]] = {name: {} for name in self.paper.tables}
         for name, run in self._runs.items():
             guides = guides_of(run.config, "test", self.test)
+            test = load_stages(run.output).annotate(self.test, threads=run.threads)
             system = parsed(
-                load_parser(run.output), self.test, guides=guides, threads=run.threads,
+                load_parser(run.output), test, guides=guides, threads=run.threads,
                 device=run.device,
             )  # fmt: skip
             for of_table, table in self.paper.tables.items():

@@ -55,14 +55,12 @@ from gpuparse.commands.resources import (
     working_device,
 )
 from gpuparse.commands.stages import (
-    WITHOUT_STAGES,
     Stages,
     accuracies,
     accuracies_as_text,
     check_stages,
     has_stages,
     learn_stages,
-    write_stages,
 )
 from gpuparse.config import SYNTHETIC, RunConfig, load_config
 from gpuparse.data.columns import IN_MISC, is_guide_file
@@ -90,6 +88,7 @@ from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.learning.updates import check_learning
 from gpuparse.model_folder import load_parser, save_parser, sum_of_folder
 from gpuparse.parser import Parser
+from gpuparse.pipeline import NO_STAGES, write_stages
 from gpuparse.self_test import device_difference, with_random_weights
 
 VECTOR_SECONDS = 30  # of learning word vectors between two states, which are large
@@ -288,7 +287,7 @@ class Run:
                 self._learn(trainer, origin, metrics)
             bits = self._bits(trainer)
             model = self._calibrated(trainer.model(bits, origin.config), treebank)
-            write_stages(self.stages or WITHOUT_STAGES, self.output)
+            write_stages(self.stages.pipeline if self.stages else NO_STAGES, self.output)
             save_parser(model, self.output)
             seconds = time.monotonic() - started
             self._write_scores(trainer, bits, seconds)
@@ -307,7 +306,7 @@ class Run:
         assert self.stages
         with lock_folder(self.output):
             check_output(self.output, resume=False, force=force)
-            write_stages(self.stages, self.output)
+            write_stages(self.stages.pipeline, self.output)
             about: dict[str, Any] = {
                 "seed": self.config.seed, "threads": self.threads,
                 "seconds": time.monotonic() - started,

@@ -213,8 +213,9 @@ def test_vertical():
     wanted = "1\tOne", "2\tword", "", "1\tNew York", "", "1\t.", ""
     expected = "".join(line + ("\t_" * 8 if line else "") + "\n" for line in wanted).encode()
     for size in (1, 3, 100):
-        stream = stream_vertical(io.BytesIO(text), "t", chunk_bytes=size)
-        assert b"".join(stream) == expected
+        pieces = list(stream_vertical(io.BytesIO(text), "t", chunk_bytes=size))
+        assert b"".join(pieces) == expected
+        assert all(piece.endswith(b"\n\n") for piece in pieces), "a sentence is cut"
     assert treebank_from_bytes(expected, "t").n_words == 4
     assert list(stream_vertical(io.BytesIO(b""), "t")) == []
 

@@ -1,0 +1,360 @@
+"""Models with a tagger and a lemmatiser: training, parsing and the commands that read them."""
+
+import json
+import pickle
+import shutil
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import gpuparse
+from gpuparse.commands import (
+    blend,
+    calibrate,
+    crossval,
+    explain,
+    jackknife,
+    parse,
+    report,
+    train,
+)
+from gpuparse.commands.console import run
+from gpuparse.data.conll import read_treebank, treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.data.tag_columns import read_column
+from gpuparse.model_folder import WEIGHTS
+from gpuparse.pipeline import FILES, load_stages, stages_of
+from tests.commands.conftest import ROOT, program
+
+CONFIG = """
+output: {folder}/model
+features: mcdonald-2005
+decoder: chu_liu_edmonds
+threads: 1
+device: cpu
+data: {{train: {folder}/train.conllu, dev: "synthetic:60:2", test: {folder}/test.conllu}}
+feature_map: {{rows: 65537}}
+tagger: {{learn: true, epochs: 3, rows: 65536, folds: 3, dictionary: 5}}
+lemmatizer: {{learn: true, epochs: 3, rows: 65536}}
+learning: {{epochs: 3, cost_augmented: true}}
+labels: {{rows: 16384, epochs: 2}}
+"""
+_TAGS = (2, 3, 4, 5)  # LEMMA, UPOS, XPOS, FEATS
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> SimpleNamespace:
+    """A model with all stages, trained by the command; what training said."""
+    folder = tmp_path_factory.mktemp("pipeline")
+    config = folder / "run.yaml"
+    config.write_text(CONFIG.format(folder=folder))
+    (folder / "train.conllu").write_bytes(generate(300, 1))
+    (folder / "test.conllu").write_bytes(generate(60, 3))
+    done = program("train.py", config)
+    assert done.returncode == 0, done.stderr.decode()
+    test = folder / "test.conllu"
+    return SimpleNamespace(
+        folder=folder, config=config, model=folder / "model", test=test, err=done.stderr.decode(),
+        words=without(test.read_bytes(), (2, 3, 4, 5, 6, 7, 8)),
+    )  # fmt: skip
+
+
+def without(text: bytes, columns: tuple[int, ...]) -> bytes:
+    """CoNLL-U with `_` in some columns of its rows."""
+    lines = []
+    for line in text.decode().split("\n"):
+        row = line.split("\t")
+        if len(row) == 10:
+            row = ["_" if c in columns else value for c, value in enumerate(row)]
+        lines.append("\t".join(row))
+    return "\n".join(lines).encode()
+
+
+def vertical(text: bytes) -> bytes:
+    """The words of CoNLL-U, one a line."""
+    rows = (line.split("\t") for line in text.decode().split("\n") if not line.startswith("#"))
+    words = (row[1] if len(row) > 1 else "" for row in rows if row[0].isdigit() or len(row) < 2)
+    return "\n".join(words).encode()
+
+
+def column(text: bytes, number: int) -> list[str]:
+    return read_column(treebank_from_bytes(text, "-"), number).texts()
+
+
+@pytest.fixture
+def command(capfdbinary, monkeypatch):
+    """Run a command in this process; (exit code, stdout, stderr)."""
+    monkeypatch.chdir(ROOT)
+
+    def call(main, *words):
+        code = run(main, [str(word) for word in words])
+        sys.stdout.flush()
+        captured = capfdbinary.readouterr()
+        return code, captured.out, captured.err.decode()
+
+    return call
+
+
+@pytest.fixture
+def parsed(command, made):
+    """What parse writes for a file; no error is expected."""
+
+    def call(file, *words):
+        code, out, err = command(parse.main, made.model, file, "--quiet", *words)
+        assert (code, err) == (0, "")
+        return out
+
+    return call
+
+
+def test_words_alone_are_tagged_and_parsed(made, parsed, tmp_path):
+    (tmp_path / "words.conllu").write_bytes(made.words)
+    out = parsed(tmp_path / "words.conllu")
+    gold = made.test.read_bytes()
+    # Nothing but the columns of the stages is other than in the input.
+    assert without(out, (*_TAGS, 6, 7)) == made.words
+    for number in _TAGS:
+        mine, right = column(out, number), column(gold, number)
+        assert sum(map(str.__eq__, mine, right)) > 0.9 * len(right), number
+    heads = treebank_from_bytes(out, "-").heads
+    assert (heads == treebank_from_bytes(gold, "-").heads).mean() > 0.8
+    # The tags of the input have no influence, and so have none that are missing.
+    assert without(parsed(made.test), (8,)) == out
+
+
+def test_the_scores_of_training_are_those_of_words_alone(made, parsed, tmp_path):
+    (tmp_path / "words.conllu").write_bytes(made.words)
+    (tmp_path / "out.conllu").write_bytes(parsed(tmp_path / "words.conllu"))
+    gold, system = read_treebank(str(made.test)), read_treebank(str(tmp_path / "out.conllu"))
+    recorded = json.loads((made.model / "scores.json").read_text())["test"]
+    assert recorded["uas"]["correct"] == (gold.heads == system.heads).sum()
+    for number, name in enumerate(("Lemmas", "UPOS", "XPOS", "UFeats"), 2):
+        pairs = zip(*(read_column(each, number).texts() for each in (gold, system)), strict=True)
+        right = [mine == theirs for mine, theirs in pairs]
+        assert recorded[name] == pytest.approx(100 * sum(right) / len(right)), name
+
+
+def test_vertical_text_gives_the_same_trees(made, parsed, tmp_path):
+    (tmp_path / "words.txt").write_bytes(vertical(made.test.read_bytes()))
+    out = parsed(tmp_path / "words.txt", "--input", "vertical")
+    of_rows = parsed(made.test)
+    for number in (1, *_TAGS, 6, 7):
+        assert column(out, number) == column(of_rows, number), number
+
+
+def test_standard_input(made, parsed):
+    words = vertical(made.test.read_bytes())
+    done = program("parse.py", made.model, "--input", "vertical", "--quiet", input=words)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert column(done.stdout, 7) == column(parsed(made.test), 7)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--threads", "3"], ["--batch-size", "1"], ["--backend", "torch"]],
+    ids=" ".join,
+)
+def test_no_option_of_speed_changes_a_byte(made, parsed, options):
+    assert parsed(made.test, *options) == parsed(made.test)
+
+
+@pytest.mark.parametrize("shards", [["all/3"], ["2/2", "1/2", "join/2"]], ids=" ".join)
+def test_shards_have_the_same_bytes(made, parsed, tmp_path, shards):
+    for shard in shards:
+        assert parsed(made.test, "--shard", shard, "--output", tmp_path) == b""
+    assert (tmp_path / made.test.name).read_bytes() == parsed(made.test)
+
+
+def test_tags_that_are_annotated_are_kept(made, parsed, tmp_path):
+    gold = made.test.read_bytes()
+    kept = parsed(made.test, "--keep", "tags")
+    for number in _TAGS:
+        assert column(kept, number) == column(gold, number)
+    # Without XPOS and lemmas, these alone are predicted.
+    (tmp_path / "some.conllu").write_bytes(without(gold, (2, 4)))
+    some = parsed(tmp_path / "some.conllu", "--keep", "tags")
+    assert column(some, 3) == column(gold, 3)
+    assert column(some, 5) == column(gold, 5)
+    assert "_" not in {*column(some, 2), *column(some, 4)}
+    with_wrong_tags = gold.replace(b"\tNOUN\t", b"\tPART\t")
+    (tmp_path / "wrong.conllu").write_bytes(with_wrong_tags)
+    assert "PART" in column(parsed(tmp_path / "wrong.conllu", "--keep", "tags"), 3)
+    assert parsed(tmp_path / "wrong.conllu") == parsed(made.test)
+
+
+def test_multiword_tokens_comments_and_empty_nodes_come_back(parsed, tmp_path):
+    text = (
+        "# newdoc id = é\n# text = Vi ses.\n1-2\tVises\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"
+        "1\tVi\t_\t_\t_\t_\t_\t_\t_\t_\n2\tses\t_\t_\t_\t_\t_\t_\t_\tA=b\n"
+        "2.1\tda\tda\tX\t_\t_\t_\t_\t_\t_\n3\t.\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+    )
+    (tmp_path / "a.conllu").write_text(text)
+    out = parsed(tmp_path / "a.conllu").decode().split("\n")
+    for mine, given in zip(out, text.split("\n"), strict=True):
+        row = mine.split("\t")
+        if row[0] in ("1", "2", "3"):
+            assert [row[i] for i in (0, 1, 8, 9)] == [given.split("\t")[i] for i in (0, 1, 8, 9)]
+            assert "_" not in (row[2], row[3], row[6], row[7])
+        else:
+            assert mine == given
+
+
+@pytest.mark.parametrize("text", ["", "\n\n\n"], ids=["empty", "line ends"])
+def test_files_without_words(parsed, tmp_path, text):
+    (tmp_path / "a.vert").write_text(text)
+    assert parsed(tmp_path / "a.vert", "--input", "vertical") == b""
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a\nb\xff\n", "a.vert:2: the line is not UTF-8"),
+        (b"a\n\nb\0\n", "a.vert:3: the line has NUL"),
+        (b"1\ta\tb\n", "a.vert:1: the line has a tab"),
+    ],
+    ids=["encoding", "NUL", "columns"],
+)
+def test_faults_of_vertical_text_are_told_with_their_line(made, command, tmp_path, content, said):
+    (tmp_path / "a.vert").write_bytes(content)
+    code, out, err = command(
+        parse.main, made.model, tmp_path / "a.vert", "--input", "vertical", "--quiet",
+        "--output", tmp_path / "out",
+    )  # fmt: skip
+    assert code == 3
+    assert said in err
+    assert out == b""
+    assert not (tmp_path / "out" / "a.vert").exists()
+
+
+def test_a_long_and_strange_word_is_parsed(parsed, tmp_path):
+    (tmp_path / "a.vert").write_text("x" * 10_000 + "\n漢字\n🙂\n\n")
+    out = parsed(tmp_path / "a.vert", "--input", "vertical")
+    assert column(out, 1) == ["x" * 10_000, "漢字", "🙂"]
+    assert "_" not in column(out, 3)
+
+
+def test_malformed_sentences_are_skipped_or_kept(made, command, tmp_path):
+    bad = b"1\tonly three\tcolumns\n\n"
+    (tmp_path / "a.conllu").write_bytes(bad + made.words)
+    code, out, err = command(parse.main, made.model, tmp_path / "a.conllu", "--on-error", "skip")
+    assert code == 1
+    assert "1 sentences are malformed" in err
+    assert bad not in out
+    assert column(out, 6) == column(command(parse.main, made.model, made.test)[1], 6)
+    code, out, _ = command(parse.main, made.model, tmp_path / "a.conllu", "--on-error", "keep")
+    assert code == 1
+    assert out.startswith(bad)
+
+
+def test_a_parser_alone_says_what_text_needs(trained, command, tmp_path):
+    (tmp_path / "a.txt").write_text("The officer sings.\n")
+    code, _, err = command(parse.main, trained.model, tmp_path / "a.txt")
+    assert code == 2
+    assert "has no tokeniser: train a model with" in err
+    code, _, err = command(parse.main, trained.model, trained.test, "--keep", "tags")
+    assert code == 2
+    assert "--keep tags" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tagger.model=DIR"], "tagger.model: given with tagger.learn=true"),
+        (
+            ["parser=false", "tagger.learn=false", "lemmatizer.learn=false"],
+            "parser: false, and no other stage",
+        ),
+        (
+            ["tagger.learn=false", "tagger.model=/nowhere"],
+            "/nowhere/tagger.safetensors",
+        ),
+    ],
+    ids=["twice", "nothing", "absent"],
+)
+def test_stages_that_do_not_fit_are_refused(made, command, tmp_path, words, said):
+    out = tmp_path / "model"
+    code, _, err = command(train.main, made.config, *words, f"output={out}")
+    assert code in (2, 4)
+    assert said in err
+    assert not (out / WEIGHTS).exists()
+
+
+def test_damaged_stages_are_told(made, command, tmp_path):
+    for name in ("tagger", "lemmatizer"):
+        model = tmp_path / name
+        shutil.copytree(made.model, model)
+        content = bytearray((model / FILES[name]).read_bytes())
+        content[-100] ^= 1
+        (model / FILES[name]).write_bytes(content)
+        code, _, err = command(parse.main, model, made.test)
+        assert code == 4
+        assert FILES[name] in err
+
+
+def test_a_parser_in_python_tags_what_has_no_tags(made, parsed, tmp_path):
+    words = [["The", "officer", "sings"]]
+    parser = gpuparse.load(made.model)
+    text = parser.parse(words).to_conllu()
+    (tmp_path / "a.vert").write_text("The\nofficer\nsings\n")
+    of_command = parsed(tmp_path / "a.vert", "--input", "vertical").decode()
+    assert text == of_command
+    again = pickle.loads(pickle.dumps(parser))  # noqa: S301 - our own bytes
+    assert again.parse(words).to_conllu() == text
+    # Tags that are given are kept.
+    [row, *_] = parser.parse([[("The", "NOUN"), ("officer", "NOUN")]]).to_conllu().split("\n")
+    assert row.split("\t")[1:5:2] + row.split("\t")[3:4] == ["The", "NOUN", "NOUN"]
+
+
+def test_crossval_scores_with_predicted_tags(made, command, tmp_path):
+    code, _, err = command(
+        crossval.main, made.config, "--folds", "2", "--output", tmp_path / "cv", "--quiet",
+        "data.dev=null", "data.test=null",
+    )  # fmt: skip
+    assert code == 0, err
+    [predicted] = (tmp_path / "cv").glob("predicted*")
+    gold = (made.folder / "train.conllu").read_bytes()
+    assert column(predicted.read_bytes(), 3) != column(gold, 3), "tags were not predicted"
+    assert column(predicted.read_bytes(), 1) == column(gold, 1)
+
+
+def test_calibrate_and_blend_keep_the_stages(made, command, tmp_path):
+    code, _, err = command(
+        calibrate.main, made.model, made.test, "--output", tmp_path / "fitted", "--quiet"
+    )
+    assert code == 0, err
+    code, _, err = command(
+        blend.main, tmp_path / "both", made.model, tmp_path / "fitted", "--quiet"
+    )
+    assert code == 0, err
+    for name in ("fitted", "both"):
+        assert stages_of(tmp_path / name) == ["tagger", "lemmatizer", "parser"]
+        assert load_stages(tmp_path / name).pack() == load_stages(made.model).pack()
+    other = tmp_path / "other"
+    code, _, err = command(train.main, made.config, "seed=2", f"output={other}", "--quiet")
+    assert code == 0, err
+    code, _, err = command(blend.main, tmp_path / "mixed", made.model, other)
+    assert code == 2
+    assert "different taggers or lemmatisers" in err
+
+
+def test_explain_reads_the_tags_that_parse_predicts(made, command, tmp_path):
+    (tmp_path / "words.conllu").write_bytes(made.words)
+    asked = ("--sentence", "1", "--word", "2", "--json")
+    of_words = command(explain.main, made.model, tmp_path / "words.conllu", *asked)
+    of_gold = command(explain.main, made.model, made.test, *asked)
+    assert of_words[0] == 0, of_words[2]
+    assert of_words[1] == of_gold[1]
+
+
+def test_report_has_the_scores_of_training(made, command, tmp_path):
+    code, _, err = command(report.main, made.model, "--output", tmp_path / "report.html")
+    assert code == 0, err
+    uas = json.loads((made.model / "scores.json").read_text())["test"]["uas"]["percent"]
+    assert f"{uas:.2f}" in (tmp_path / "report.html").read_text()
+
+
+def test_jackknife_of_guides_refuses_stages(made, command, tmp_path):
+    code, _, err = command(jackknife.main, made.config, "--output", tmp_path / "a.conllu")
+    assert code == 2
+    assert "guides are predicted from the tags of data.train" in err
