@@ -276,6 +276,7 @@ def struct(name: str, value: Any) -> Any:
 _PLAIN_FORMS = (
     "data.plain",
     "inference.plain",
+    "inference.textbook.chains",
     "scoring.plain",
     "sequences.plain",
     "text.plain",

@@ -30,7 +30,7 @@ SECONDS = 20
 # with valid arguments, whole and damaged.
 MADE = {
     "Sentences", "ConllTable", "ConllColumns", "StringTable", "HigherPlan", "HigherOrderScores",
-    "VectorStep", "SequenceModel",
+    "VectorStep", "SequenceModel", "Chains",
 }  # fmt: skip
 ALSO_MADE = {
     "count_deps",

@@ -16,17 +16,17 @@ from gpuparse.data import plain as plain_data
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import NativeError
 from gpuparse.inference import plain as plain_inference
+from gpuparse.inference.textbook import chains as plain_chains
 from gpuparse.learning import plain as plain_learning
 from gpuparse.scoring import plain as plain_scoring
 from gpuparse.sequences import plain as plain_sequences
 from tests.inference.decoders import decode_parts, draw_parts
 
 LENGTHS = [5, 3, 0, 1, 2]
-PLAIN = {
-    name: function
-    for room in (plain_data, plain_inference, plain_scoring, plain_learning, plain_sequences)
-    for name, function in room.FUNCTIONS.items()
-}
+ROOMS = (
+    plain_data, plain_inference, plain_chains, plain_scoring, plain_learning, plain_sequences,
+)  # fmt: skip
+PLAIN = {name: function for room in ROOMS for name, function in room.FUNCTIONS.items()}
 
 
 @pytest.fixture
