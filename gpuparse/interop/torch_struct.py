@@ -1,7 +1,8 @@
 """Distributions over trees and sequences with the interface of torch-struct, on our algorithms.
 
 `LinearChainCRF` is a distribution over sequences of tags. `DependencyCRF` (projective trees) and
-`NonProjectiveDependencyCRF` (all trees) have the arguments and the layout of the classes of torch-struct 0.5, so only the import changes:
+`NonProjectiveDependencyCRF` (all trees) have the arguments and the layout of the classes of
+torch-struct 0.5, so only the import changes:
 
     from gpuparse.interop.torch_struct import DependencyCRF, NonProjectiveDependencyCRF
 
