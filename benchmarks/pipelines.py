@@ -1,0 +1,133 @@
+"""Whole pipelines, those of UDPipe 1 among them: the measures of CoNLL 2018, and words a second."""
+
+import argparse
+import io
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import partial
+from pathlib import Path
+
+from benchmarks.models import can_run_udpipe
+from benchmarks.registry import Report, median_times
+from gpuparse.commands import parse
+from gpuparse.commands.evaluate import WORD_MEASURES
+from gpuparse.data.conll import read_treebank, stream_treebanks
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError, DataError, ModelError
+from gpuparse.evaluation.words import score_words
+from gpuparse.text.conllu import text_pieces
+
+GATE = ("tests/commands/test_stages.py", "tests/evaluation/test_words.py")
+TEXT, WORDS = "text", "words"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "models",
+        nargs="+",
+        type=Path,
+        metavar="MODEL",
+        help="a model folder with a tagger and a parser, or a file of UDPipe 1",
+    )
+    parser.add_argument("--treebank", type=Path, required=True, help="gold annotation")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        choices=(TEXT, WORDS),
+        default=TEXT,
+        help="start from the treebank's raw text, or from its words (%(default)s)",
+    )
+    parser.add_argument("--copies", type=int, default=5, help="of the input in the timed file")
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise ConfigError for options that cannot be followed to the end."""
+    files = [str(model) for model in options.models if model.is_file()]
+    if files and not can_run_udpipe():
+        raise ConfigError(f"{files[0]}: a model of UDPipe 1 needs ufal.udpipe, not installed here")
+    if options.threads != 1:
+        raise ConfigError("UDPipe 1 runs with one thread, so --threads must be 1")
+
+
+def run(options: argparse.Namespace) -> Report:
+    """One column a model; they take turns. CPU time from file to file, loading included."""
+    gold = read_treebank(options.treebank)
+    names = [model.stem if model.is_file() else model.name for model in options.models]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        suffix = ".txt" if options.start == TEXT else ".conllu"
+        once, many = folder / f"once{suffix}", folder / f"many{suffix}"
+        content = _input(options.treebank, gold, options.start)
+        once.write_bytes(content)
+        many.write_bytes(b"\n\n".join([content.rstrip()] * options.copies) + b"\n\n")
+        runs = {
+            name: partial(_udpipe if model.is_file() else _gpuparse, model, start=options.start)
+            for name, model in zip(names, options.models, strict=True)
+        }
+        calls: dict[str, Callable[[], object]] = {
+            name: partial(run, text=many, output=folder / name) for name, run in runs.items()
+        }
+        seconds = median_times(calls, options, clock=time.process_time)
+        scores = {}
+        for name, run in runs.items():
+            run(text=once, output=folder / name)
+            found = folder / name / once.name
+            system = read_treebank(found.with_suffix(".conllu") if not found.exists() else found)
+            scores[name] = score_words(gold, system)
+    rows: list[list[object]] = []
+    for label, measure in WORD_MEASURES:
+        if measure not in scores[names[0]]:
+            continue
+        values = [scores[name][measure].counts.f or 0.0 for name in names]
+        rows.append([label, *(f"{value:.2f}" for value in values)])
+    speeds = [gold.n_words * options.copies / seconds[name] for name in names]
+    rows.append(["words/s", *speeds])
+    rows.append(["speed, of the last", *(speed / speeds[-1] for speed in speeds)])
+    notes = [
+        f"{options.treebank.name}, from {options.start}; F of the measures of CoNLL 2018.",
+        f"{options.copies} times over, one thread; median of {options.repeats} rounds of CPU time,"
+        " models read included.",
+    ]
+    return Report("Pipelines", ["measure", *names], rows, notes)
+
+
+def _input(path: Path, gold: Treebank, start: str) -> bytes:
+    """The raw text of a treebank, or its words without annotation."""
+    if start == TEXT:
+        with path.open("rb") as file:
+            return "".join(text_pieces(stream_treebanks(file, str(path)))).encode()
+    lines = []
+    for line in gold.data.tobytes().decode().split("\n"):
+        fields = line.split("\t")
+        is_row = len(fields) == 10
+        lines.append("\t".join([*fields[:2], *"_" * 7, fields[9]]) if is_row else line)
+    return "\n".join(lines).encode()
+
+
+def _gpuparse(model: Path, text: Path, output: Path, start: str) -> None:
+    with redirect_stdout(io.StringIO()):
+        words = [str(model), str(text), "--output", str(output), "--force", "--quiet"]
+        parse.main([*words, "--threads", "1"])
+
+
+def _udpipe(model: Path, text: Path, output: Path, start: str) -> None:
+    """Run UDPipe 1 with its defaults.
+
+    Raises: ModelError: the file is no such model. DataError: UDPipe does not take the text.
+    """
+    from ufal import udpipe
+
+    loaded = udpipe.Model.load(str(model))
+    if loaded is None:
+        raise ModelError(f"{model}: not a model of UDPipe 1")
+    default = udpipe.Pipeline.DEFAULT
+    kind = "tokenize" if start == TEXT else "conllu"
+    steps = udpipe.Pipeline(loaded, kind, default, default, "conllu")
+    error = udpipe.ProcessingError()
+    parsed = steps.process(text.read_text("utf-8"), error)
+    if error.occurred():
+        raise DataError(f"{text}:1: UDPipe 1: {error.message}")
+    output.mkdir(exist_ok=True)
+    (output / text.name).with_suffix(".conllu").write_text(parsed, "utf-8")
