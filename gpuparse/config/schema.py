@@ -439,6 +439,54 @@ class WeightsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TokenizerConfig:
+    """How tokens, sentences and multiword tokens are learned."""
+
+    learn: bool = _choice(
+        False,
+        (True, False),
+        "Whether a tokeniser is learned from `data.train`, so that the model reads raw text.",
+    )
+    model: str | None = _key(
+        None, "path", "Model folder to take the tokeniser from.", optional=True
+    )
+    token_features: str = _key(
+        "tokens", "sequence templates", "Template set of token ends: `tokens` or your own file."
+    )
+    sentence_features: str = _key(
+        "sentences",
+        "sequence templates",
+        "Template set of sentence ends: `sentences` or your own file.",
+    )
+    word_features: str = _key(
+        "words", "sequence templates", "Template set of multiword tokens: `words` or your own file."
+    )
+    epochs: int = _key(10, "integer", "Passes over the training treebank.", low=1, high=10_000)
+    min_count: int = _key(
+        1,
+        "integer",
+        "Times that a feature must occur in the training treebank.",
+        low=1,
+        high=MAX_INT32,
+    )
+    rows: int = _choice(
+        1 << 20,
+        tuple(1 << bits for bits in range(16, 29)),
+        "Rows of each table of weights, a power of two.",
+    )
+    cost: float = _key(
+        0.0, "number", "Cost of a wrong tag in the search while learning.", low=0, high=1000
+    )
+    max_step: float = _key(
+        0.0,
+        "number",
+        "Largest step of the passive-aggressive rule; 0: the perceptron, whose step is 1.",
+        low=0,
+        high=1000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaggerConfig:
     """How UPOS, XPOS and FEATS are learned."""
 
@@ -606,6 +654,7 @@ class RunConfig:
     word_vectors: WordVectorsConfig = field(default_factory=WordVectorsConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)
     weights: WeightsConfig = field(default_factory=WeightsConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     tagger: TaggerConfig = field(default_factory=TaggerConfig)
     lemmatizer: LemmatizerConfig = field(default_factory=LemmatizerConfig)
 
@@ -645,7 +694,7 @@ class RunConfig:
         start = None if start is None else os.path.basename(os.path.abspath(start))
         stages: dict[str, Any] = {
             name: dataclasses.replace(stage, model=os.path.basename(os.path.abspath(stage.model)))
-            for name in ("tagger", "lemmatizer")
+            for name in ("tokenizer", "tagger", "lemmatizer")
             if (stage := getattr(self, name)).model is not None
         }
         return dataclasses.replace(
@@ -662,6 +711,7 @@ SECTIONS: dict[str, type] = {
     "word_vectors": WordVectorsConfig,
     "labels": LabelsConfig,
     "weights": WeightsConfig,
+    "tokenizer": TokenizerConfig,
     "tagger": TaggerConfig,
     "lemmatizer": LemmatizerConfig,
 }

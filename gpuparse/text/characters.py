@@ -1,7 +1,9 @@
-"""Characters of text: spaces, ends of lines and paragraphs, and cuts of text at fixed places."""
+"""Characters of text: their classes, spaces, paragraphs, and cuts of text at fixed places."""
 
 import functools
 import re
+import unicodedata
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +18,21 @@ MAX_SPACES = 100_000  # characters of a run of white space
 LINE_FEED, RETURN, NEXT_LINE, LINE_SEPARATOR, PARAGRAPH = 0x0A, 0x0D, 0x85, 0x2028, 0x2029
 _SENTENCE_FINAL = ".!?\u2026\u3002\uff01\uff1f\uff61\u0964\u061f\u06d4"
 _CLOSING = "\"')]}\u00bb\u201d\u2019\u203a\u300d\u300f\uff09"
+_CODES = 0x110000
+_NO_CLASS = ("Cn", "Co", "Cs", "Cc")
+SPACE_CLASS = 1
+_CATEGORIES = (
+    "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Mn",
+    "Mc", "Me", "Cf", "Zs", "Zl", "Zp",
+)  # fmt: skip
+_FIRST_LETTER = 30
+UPPER_CASE, LOWER_CASE = (_FIRST_LETTER, _FIRST_LETTER + 1), (_FIRST_LETTER + 2, _FIRST_LETTER + 3)
+_SCRIPTS = (
+    "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "ARABIC", "HEBREW", "THAI", "DEVANAGARI",
+    "KATAKANA-HIRAGANA",
+)  # fmt: skip
+_FIRST_OWN = 60  # up to 127
+_OWN_CLASS = ".,!?'\"()[]:;-_/&%$#@*+=~`<>|\\\u2019\u201c\u201d\u2026\u3002\uff0c\u3001"
 _LINE_ENDS = re.compile("\r\n|[\n\r\x85\u2028]")
 
 
@@ -135,3 +152,87 @@ def _space_table() -> np.ndarray:
     table = np.zeros(0x10000, np.bool_)
     table[list(SPACES)] = True
     return table
+
+
+@dataclass(frozen=True)
+class CharacterTable:
+    """Classes and lower case of all characters, as the Unicode data of training had them.
+
+    Attributes:
+        classes: (0x110000,) uint8. Marks of ASCII and some others have one each, letters one for
+            each case or script, the others one for each category; 0 is none.
+        lower: (0x110000,) uint32, the lower-case letter; `0` for a digit.
+    """
+
+    classes: np.ndarray
+    lower: np.ndarray
+
+    @classmethod
+    def of_unicode(cls) -> "CharacterTable":
+        """The table by the Unicode data of this Python. Cost: half a second."""
+        classes = np.zeros(_CODES, np.uint8)
+        lower = np.arange(_CODES, dtype=np.uint32)
+        for code in range(_CODES):
+            character = chr(code)
+            category = unicodedata.category(character)
+            if category in _NO_CLASS:
+                continue
+            classes[code] = _class_of(character, category)
+            small = character.lower()
+            if category == "Nd":
+                lower[code] = ord("0")
+            elif len(small) == 1:
+                lower[code] = ord(small)
+        classes[list(SPACES)] = SPACE_CLASS
+        for number, character in enumerate(_OWN_CLASS):
+            classes[ord(character)] = _FIRST_OWN + number
+        return cls(classes, lower)
+
+    def packed(self) -> dict[str, np.ndarray]:
+        """Arrays from which `unpacked` makes the table again: runs of equal values."""
+        codes = np.arange(_CODES, dtype=np.int64)
+        found: dict[str, np.ndarray] = {}
+        for name, of_codes in (("classes", self.classes), ("lower", self.lower - codes)):
+            values: np.ndarray = of_codes.astype(np.int32)
+            starts = np.flatnonzero(np.diff(values, prepend=values[0] - 1))
+            found[f"{name}_starts"] = starts.astype(np.int32)
+            found[f"{name}_values"] = values[starts]
+        return found
+
+    @classmethod
+    def unpacked(cls, arrays: dict[str, np.ndarray]) -> "CharacterTable":
+        """The table of `packed`, checked.
+
+        Raises: ValueError, KeyError: it is none.
+        """
+        classes = _runs(arrays, "classes")
+        if classes.min() < 0 or classes.max() > 127:
+            raise ValueError("classes: numbers from 0 to 127 are expected")
+        lower = _runs(arrays, "lower") + np.arange(_CODES, dtype=np.int64)
+        if lower.min() < 0 or lower.max() >= _CODES:
+            raise ValueError("lower: code points are expected")
+        return cls(classes.astype(np.uint8), lower.astype(np.uint32))
+
+
+def _class_of(character: str, category: str) -> int:
+    if category[0] != "L":
+        return _CATEGORIES.index(category) + 2
+    is_latin = character < "\u0250" or "\u1e00" <= character < "\u1f00"
+    if category in ("Lu", "Lt"):
+        return _FIRST_LETTER if is_latin else _FIRST_LETTER + 1
+    if category == "Ll":
+        return _FIRST_LETTER + (2 if is_latin else 3)
+    script = unicodedata.name(character, "").partition(" ")[0]
+    return _FIRST_LETTER + 4 + (_SCRIPTS.index(script) if script in _SCRIPTS else len(_SCRIPTS))
+
+
+def _runs(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:
+    starts, values = arrays[f"{name}_starts"], arrays[f"{name}_values"]
+    if starts.dtype != np.int32 or values.dtype != np.int32 or starts.shape != values.shape:
+        raise ValueError(f"{name}: runs of whole numbers are expected")
+    if starts.ndim != 1 or not len(starts) or starts[0] != 0:
+        raise ValueError(f"{name}: runs from 0 on are expected")
+    sizes: np.ndarray = np.diff(starts.astype(np.int64), append=_CODES)
+    if sizes.min() <= 0:
+        raise ValueError(f"{name}: ascending runs are expected")
+    return np.repeat(values.astype(np.int64), sizes)

@@ -140,7 +140,7 @@ def text_pieces(treebanks: Iterable[Treebank]) -> Iterator[str]:
     for treebank in treebanks:
         for sentence in surface_sentences(treebank):
             if not is_first:
-                yield _between(after, sentence.begins != NO_PARAGRAPH)
+                yield spaces_between(after, sentence.begins != NO_PARAGRAPH)
             is_first = False
             for token in sentence.tokens[:-1]:
                 yield token.before + token.text + (" " if token.after is None else token.after)
@@ -151,7 +151,7 @@ def text_pieces(treebanks: Iterable[Treebank]) -> Iterator[str]:
         yield "\n" if after is None else after
 
 
-def _between(after: str | None, is_new_paragraph: bool) -> str:
+def spaces_between(after: str | None, is_new_paragraph: bool) -> str:
     """The white space between two sentences."""
     if not is_new_paragraph:
         return " " if after is None else after

@@ -1,0 +1,516 @@
+"""The tokeniser: text to tokens, sentences and words, by three models of sequences.
+
+The first decides the open gaps between characters, the second after which tokens a sentence ends,
+the third which rule splits a multiword token. Each is a linear model over hashed features
+(`gpuparse/sequences`); its templates are in `gpuparse/sequences/sets/`.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from gpuparse import array_file
+from gpuparse.config.schema import TokenizerConfig
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError, DataError, ModelError, one_line
+from gpuparse.sequences.learner import learn_sequences
+from gpuparse.sequences.model import SequenceModel, Sequences, unpacked
+from gpuparse.sequences.tags import TagTable
+from gpuparse.sequences.templates import SequenceTemplates, load_sequence_templates
+from gpuparse.text import boundaries, sentences
+from gpuparse.text.boundaries import (
+    CLASSES,
+    CUT,
+    LONGEST,
+    gap_fields,
+    learn_open_gaps,
+    open_places,
+    sequence_starts,
+)  # fmt: skip
+from gpuparse.text.characters import (
+    CharacterTable,
+    are_spaces,
+    byte_offsets,
+    code_points,
+    segments,
+)  # fmt: skip
+from gpuparse.text.conllu import (
+    NEW_DOCUMENT,
+    NEW_PARAGRAPH,
+    NO_PARAGRAPH,
+    TokenTable,
+    write_tokens,
+)  # fmt: skip
+from gpuparse.text.examples import TextExamples, text_examples
+from gpuparse.text.multiword import SplitRules, learn_rules, lower
+from gpuparse.text.reader import TextChunk
+from gpuparse.text.sentences import END, KnownCases, Tokens
+from gpuparse.text.views import TextView, wide_hashes
+
+FORMAT = 1
+_AS_MODEL: Any = {"form": FORMAT, "what": "tokeniser", "hint": "; train it again"}
+_GROUP = 1 << 15  # characters that are looked at together; no result depends on it
+_CACHED = 1 << 16  # forms whose rules are kept in memory
+_GAPS = 40  # of a training sequence
+_TOKENS = 60  # of a training sequence, at least
+_UNSPACED = 0.15  # open gaps per character of text whose words are looked up
+_FOLDS = 8  # of the treebank, for words that are known from its other parts
+_TAGS = TagTable((("no",), ("yes",)), False)  # JOIN and CUT, GO_ON and END
+
+Watch = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizer:
+    """A tokeniser, frozen; many threads may use it at once.
+
+    Attributes:
+        characters: classes and lower case.
+        is_open: (2, CLASSES²) bool, gaps that `gaps` decides. gaps: None where there are none.
+        lexicon: uint64, hashes of the words of open gaps, ascending.
+        ends: the model of sentence ends. cases: how words are written, which it reads.
+        rules: of multiword tokens. words: the model that chooses them; None where there are none.
+    """
+
+    characters: CharacterTable
+    is_open: np.ndarray
+    gaps: SequenceModel | None
+    lexicon: np.ndarray
+    ends: SequenceModel
+    cases: KnownCases
+    rules: SplitRules
+    words: SequenceModel | None
+
+    def split(self, chunk: TextChunk, *, threads: int = 1, token_range: bool = False) -> bytes:
+        """The tokens of a text as CoNLL-U, with `# newdoc`, `# newpar`, `# sent_id` and `# text`.
+
+        Args:
+            chunk: the text, as `stream_text` or `text_chunk` reads it.
+            token_range: whether MISC says which characters of the text a token is.
+        Cost: some microseconds a word.
+        """
+        codes = code_points(chunk.data)
+        spaces = are_spaces(codes)
+        starts, begins = segments(codes, spaces)
+        groups = list(_groups(starts, begins, len(codes), chunk))
+        offsets = byte_offsets(codes) if groups else np.zeros(1, np.int64)
+        data = np.frombuffer(chunk.data, np.uint8)
+
+        def split(group: _Group) -> bytes:
+            here = slice(group.first, group.last)
+            bounds = offsets[group.first : group.last + 1]
+            return self._split(
+                data[bounds[0] : bounds[-1]], codes[here], spaces[here], bounds - bounds[0], group,
+                token_range,
+            )  # fmt: skip
+
+        if threads < 2 or len(groups) < 2:
+            return b"".join(map(split, groups))
+        with ThreadPoolExecutor(threads) as pool:
+            return b"".join(pool.map(split, groups))
+
+    def _split(
+        self,
+        data: np.ndarray,
+        codes: np.ndarray,
+        spaces: np.ndarray,
+        offsets: np.ndarray,
+        group: "_Group",
+        token_range: bool,
+    ) -> bytes:
+        view = TextView.of_text(codes, spaces, group.starts, self.characters)
+        tokens = Tokens(view, self._token_ends(view))
+        if not len(tokens):
+            return b""
+        is_end = self._sentence_ends(tokens)
+        first, last = view.source[tokens.first], view.source[tokens.last - 1] + 1
+        splits = self._splits(tokens, first, last, codes)
+        return write_tokens(
+            data,
+            _table(tokens, is_end, offsets[first], offsets[last], splits, group)._replace(
+                characters=np.stack([first, last], axis=1) + group.character
+                if token_range
+                else np.empty((0, 2), np.int64)
+            ),
+        )
+
+    def _token_ends(self, view: TextView) -> np.ndarray:
+        """(P,) bool: whether a token ends with the place."""
+        places, ends = open_places(view, self.is_open)
+        if self.gaps is not None and len(places):
+            fields = gap_fields(view, places, self.gaps.templates.fields, self.lexicon)
+            features = self.gaps.templates.features(fields, places)
+            cuts = self.gaps.find(Sequences.open(features, sequence_starts(view, places)))
+            ends[places] = cuts == CUT
+        return ends
+
+    def _sentence_ends(self, tokens: Tokens) -> np.ndarray:
+        """(T,) bool: whether a sentence ends with the token."""
+        templates = self.ends.templates
+        tokens.cases = self.cases.of_tokens(tokens)
+        features = templates.features(tokens.fields(templates.fields), tokens.rows)
+        is_end = self.ends.find(Sequences.open(features, _without_empty(tokens.starts))) == END
+        is_end[tokens.to_end == 0] = True
+        return is_end
+
+    def _splits(
+        self, tokens: Tokens, first: np.ndarray, last: np.ndarray, codes: np.ndarray
+    ) -> dict[int, list[str]]:
+        """The words of multiword tokens, by the number of the token."""
+        if self.words is None:
+            return {}
+        may = np.flatnonzero(self._may_split(tokens)).tolist()
+        forms = {t: codes[first[t] : last[t]].tobytes().decode("utf-32-le") for t in may}
+        rules = [(t, fitting) for t, form in forms.items() if (fitting := self._fitting(form))]
+        if not rules:
+            return {}
+        at = np.array([t for t, _ in rules], np.int64)
+        templates = self.words.templates
+        features = templates.features(tokens.fields_around(at, templates.fields), tokens.rows[at])
+        chosen = self.words.find(_choices(features, [fitting for _, fitting in rules]))
+        return {
+            t: self.rules.words(forms[t], tag - 1)
+            for (t, _), tag in zip(rules, chosen.tolist(), strict=True)
+            if tag
+        }
+
+    @functools.cached_property
+    def _fitting(self) -> Callable[[str], list[int]]:
+        return functools.lru_cache(_CACHED)(self.rules.fitting)
+
+    @functools.cached_property
+    def _may_split(self) -> Callable[[Tokens], np.ndarray]:
+        last, first = self.rules.endings()
+        lower = self.characters.lower
+        return functools.partial(
+            _may_split, _pair_table(last, lower), _pair_table(first, lower, first=True)
+        )
+
+    def pack(self) -> bytes:
+        """One file of facts and arrays, from which `unpack` makes the tokeniser again."""
+        facts: dict[str, Any] = {"rules": self.rules.packed(), "models": {}}
+        arrays = {f"characters.{name}": a for name, a in self.characters.packed().items()}
+        arrays["is_open"] = self.is_open.astype(np.uint8)
+        arrays["lexicon"] = self.lexicon.view(np.int64)
+        arrays["cases.hashes"] = self.cases.hashes.view(np.int64)
+        arrays["cases.kinds"] = self.cases.kinds
+        for name in _MODELS:
+            model: SequenceModel | None = getattr(self, name)
+            if model is not None:
+                facts["models"][name], of_model = model.packed()
+                arrays |= {f"{name}.{key}": array for key, array in of_model.items()}
+        return array_file.pack(facts, arrays, form=FORMAT)
+
+    @classmethod
+    def unpack(cls, file: BinaryIO, path: Path) -> "Tokenizer":
+        """The tokeniser of a file; `path` is its name in messages.
+
+        Raises: ModelError: the file is damaged, of another program or not a tokeniser's.
+        """
+        facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
+        try:
+            return _unpacked(facts, arrays)
+        except (ValueError, TypeError, KeyError, ConfigError) as error:
+            raise ModelError(f"{path}: not a tokeniser: {one_line(error)}") from error
+
+
+_MODELS = {
+    "gaps": boundaries.FIELDS.__contains__,
+    "ends": sentences.FIELDS.__contains__,
+    "words": sentences.OWN_FIELDS.__contains__,
+}
+
+
+def _unpacked(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tokenizer:
+    def under(name: str) -> dict[str, np.ndarray]:
+        return {
+            key.removeprefix(f"{name}."): array
+            for key, array in arrays.items()
+            if key.startswith(f"{name}.")
+        }
+
+    is_open, lexicon = arrays["is_open"], arrays["lexicon"]
+    if is_open.dtype != np.uint8 or is_open.shape != (2, CLASSES**2) or is_open.max() > 1:
+        raise ValueError(f"is_open: 2 rows of {CLASSES**2} flags are expected")
+    if lexicon.dtype != np.int64 or lexicon.ndim != 1:
+        raise ValueError("lexicon: hashes are expected")
+    models = facts["models"]
+    if not isinstance(models, dict) or not {"ends"} <= set(models) <= set(_MODELS):
+        raise ValueError("models: other ones are expected")
+    made = {
+        name: unpacked(models[name], under(name), is_field) if name in models else None
+        for name, is_field in _MODELS.items()
+    }
+    rules = SplitRules.unpacked(facts["rules"])
+    if made["gaps"] is None:
+        is_open = np.zeros_like(is_open)
+    n_tags = {"gaps": 2, "ends": 2, "words": len(rules.rules) + 1}
+    if any(model is not None and len(model.table) != n_tags[name] for name, model in made.items()):
+        raise ValueError("models: other numbers of tags are expected")
+    ends = made["ends"]
+    assert ends is not None
+    return Tokenizer(
+        CharacterTable.unpacked(under("characters")), is_open.astype(np.bool_), made["gaps"],
+        np.sort(lexicon.view(np.uint64)), ends, _cases(under("cases")), rules, made["words"],
+    )  # fmt: skip
+
+
+def _cases(arrays: dict[str, np.ndarray]) -> KnownCases:
+    hashes, kinds = arrays["hashes"], arrays["kinds"]
+    if hashes.dtype != np.int64 or kinds.dtype != np.uint8 or hashes.ndim != 1:
+        raise ValueError("cases: hashes and kinds are expected")
+    if hashes.shape != kinds.shape or kinds.max(initial=0) > 3:
+        raise ValueError("cases: a kind from 0 to 3 for each hash is expected")
+    return KnownCases(hashes.view(np.uint64), kinds)
+
+
+class _Group(NamedTuple):
+    """Segments that are looked at together."""
+
+    first: int  # characters of the chunk
+    last: int
+    starts: np.ndarray  # of the segments, counted from `first`
+    begins: np.ndarray  # uint8, NO_PARAGRAPH, NEW_PARAGRAPH or NEW_DOCUMENT
+    ends_paragraph: bool
+    segment: int  # number of the first one
+    character: int  # of `first` in the file
+
+
+def _groups(
+    starts: np.ndarray, begins: np.ndarray, size: int, chunk: TextChunk
+) -> Iterator[_Group]:
+    """Successive segments of at least _GROUP characters together, but the last ones."""
+    if not len(starts):
+        return
+    kinds = np.where(begins, NEW_PARAGRAPH, NO_PARAGRAPH).astype(np.uint8)
+    kinds[0] = (
+        NEW_DOCUMENT if chunk.begins_document
+        else NEW_PARAGRAPH if chunk.begins_paragraph else NO_PARAGRAPH
+    )  # fmt: skip
+    s = 0
+    while s < len(starts):
+        after = int(np.searchsorted(starts, starts[s] + _GROUP))
+        after = max(after, s + 1)
+        is_last = after == len(starts)
+        end = size if is_last else int(starts[after])
+        yield _Group(
+            int(starts[s]), end, starts[s:after] - starts[s], kinds[s:after],
+            chunk.ends_paragraph if is_last else bool(kinds[after]),
+            chunk.segment + s, chunk.character + int(starts[s]),
+        )  # fmt: skip
+        s = after
+
+
+def _table(
+    tokens: Tokens,
+    is_end: np.ndarray,
+    first: np.ndarray,
+    last: np.ndarray,
+    splits: dict[int, list[str]],
+    group: _Group,
+) -> TokenTable:
+    """The tokens as they are written; `first` and `last` are byte offsets."""
+    ends = np.flatnonzero(is_end)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    of_segment = tokens.segments[starts]
+    is_first = np.ones(len(starts), np.bool_)
+    is_first[1:] = of_segment[1:] != of_segment[:-1]
+    numbers = np.arange(len(starts))
+    sizes = np.zeros(len(tokens) + 1, np.int64)
+    words = [b""]
+    for token, found in sorted(splits.items()):
+        sizes[token + 1] = len(found)
+        words += [word.encode() for word in found]
+    return TokenTable(
+        first, last,
+        np.append(starts, len(tokens)),
+        np.where(is_first, group.begins[of_segment], NO_PARAGRAPH).astype(np.uint8),
+        of_segment + group.segment,
+        numbers - np.maximum.accumulate(np.where(is_first, numbers, 0)) + 1,
+        np.cumsum(sizes),
+        np.frombuffer(b"".join(words), np.uint8),
+        np.cumsum([len(word) for word in words]).astype(np.int64),
+        np.empty((0, 2), np.int64),
+        group.ends_paragraph,
+    )  # fmt: skip
+
+
+def _without_empty(starts: np.ndarray) -> np.ndarray:
+    """Starts of sequences without those that are empty."""
+    return np.unique(starts)
+
+
+def _choices(features: np.ndarray, fitting: list[list[int]]) -> Sequences:
+    """Sequences of one token each, with the tags of the rules that fit, and 0 for none."""
+    lists = [[0, *(number + 1 for number in numbers)] for numbers in fitting]
+    candidates = [tag for tags in lists for tag in tags]
+    return Sequences(
+        features,
+        np.arange(len(lists) + 1),
+        np.cumsum([0, *map(len, lists)]).astype(np.int64),
+        np.array(candidates, np.int32),
+    )
+
+
+def _pair_table(pairs: set[str], lower: np.ndarray, *, first: bool = False) -> np.ndarray:
+    """Which pairs of characters, hashed to 16 bits, begin with a text or (not `first`) end so."""
+    table = np.zeros((256, 256), np.bool_)
+    for pair in pairs:
+        low = [int(lower[ord(character)]) & 0xFF for character in pair]
+        if len(low) == 2:
+            table[low[0], low[1]] = True
+        elif first:
+            table[low[0], :] = True
+        else:
+            table[:, low[0]] = True
+    return table.reshape(-1)
+
+
+def _may_split(last: np.ndarray, first: np.ndarray, tokens: Tokens) -> np.ndarray:
+    """(T,) bool: whether some rule may fit a token, by its last or first two characters."""
+    low = tokens.view.lower & np.uint32(0xFF)
+    end, start = tokens.last - 1, tokens.first
+    may = last[low[end - 1] * np.uint32(256) + low[end]]
+    may |= first[low[start] * np.uint32(256) + low[start + 1]]
+    return may
+
+
+def learn_tokenizer(
+    treebank: Treebank,
+    config: TokenizerConfig,
+    *,
+    seed: int = 1,
+    watch: Watch = lambda done, note: None,
+) -> Tokenizer:
+    """Learn the tokens, sentences and multiword tokens of a treebank.
+
+    Args:
+        treebank: with SpaceAfter=No, or `# text`; `# newpar` where it has paragraphs.
+        watch: is told the share that is done, and what is being learned.
+    Raises: DataError: the treebank has no words.
+    Cost: about 50 microseconds a word.
+    """
+    if not treebank.n_words:
+        raise DataError(f"{treebank.source}: has no words; a tokeniser needs a treebank")
+    examples = text_examples(treebank)
+    characters = CharacterTable.of_unicode()
+    spaces = are_spaces(examples.codes)
+    starts, _ = segments(examples.codes, spaces)
+    view = TextView.of_text(examples.codes, spaces, starts, characters)
+    cut = np.zeros(len(view.codes), np.bool_)
+    cut[view.places[examples.last - 1]] = True
+    tokens = Tokens(view, cut)
+
+    def part(first: float, share: float, what: str) -> Watch:
+        return lambda done, note: watch(first + share * done, f"{what}: {note}")
+
+    is_open = learn_open_gaps(view, cut)
+    gaps, lexicon = _learn_gaps(view, cut, is_open, config, seed, part(0, 0.4, "tokens"))
+    cases = KnownCases.learn(tokens, examples.is_end, _FOLDS)
+    ends = _learn_ends(tokens, examples, config, seed, part(0.4, 0.4, "sentences"))
+    rules = learn_rules(examples.words)
+    words = _learn_words(tokens, examples, rules, config, seed, part(0.8, 0.2, "words"))
+    return Tokenizer(characters, is_open, gaps, lexicon, ends, cases, rules, words)
+
+
+def _learn(
+    sequences: Sequences,
+    gold: np.ndarray,
+    templates: SequenceTemplates,
+    table: TagTable,
+    config: TokenizerConfig,
+    seed: int,
+    watch: Watch,
+) -> SequenceModel:
+    return learn_sequences(
+        sequences, gold.astype(np.int32), templates, table, epochs=config.epochs, rows=config.rows,
+        min_count=config.min_count, cost=config.cost, max_step=config.max_step, seed=seed,
+        watch=watch,
+    )  # fmt: skip
+
+
+def _learn_gaps(
+    view: TextView, cut: np.ndarray, is_open: np.ndarray, config: TokenizerConfig, seed: int,
+    watch: Watch,
+) -> tuple[SequenceModel | None, np.ndarray]:  # fmt: skip
+    """The model of open gaps, and the hashes of words that it knows."""
+    places, _ = open_places(view, is_open)
+    if not len(places):
+        return None, np.empty(0, np.uint64)
+    templates = load_sequence_templates(config.token_features, _MODELS["gaps"])
+    tokens = Tokens(view, cut)
+    short = tokens.last - tokens.first <= LONGEST
+    if len(places) < _UNSPACED * np.count_nonzero(view.is_visible):
+        short[:] = False
+    hashes = wide_hashes(view.lower_sums, tokens.first[short], tokens.last[short])
+    # A word is known from other parts of the treebank, as words of new text are.
+    edges = np.linspace(0, len(view.codes), _FOLDS + 1).astype(np.int64)
+    fold_of = np.searchsorted(edges, np.arange(len(view.codes)), side="right") - 1
+    features = np.empty((len(places), len(templates.templates)), np.uint32)
+    of_word = fold_of[tokens.first[short]]
+    for fold in range(_FOLDS):
+        here = places[fold_of[places] == fold]
+        if not len(here):
+            continue
+        known = np.unique(hashes[of_word != fold])
+        fields = gap_fields(view, here, templates.fields, known)
+        features[fold_of[places] == fold] = templates.features(fields, here)
+    of_segment = sequence_starts(view, places)
+    starts = np.unique(np.concatenate([of_segment, np.arange(0, len(places), _GAPS)]))
+    model = _learn(
+        Sequences.open(features, starts), cut[places], templates, _TAGS, config, seed, watch
+    )
+    return model, np.unique(hashes)
+
+
+def _learn_ends(
+    tokens: Tokens, examples: TextExamples, config: TokenizerConfig, seed: int, watch: Watch
+) -> SequenceModel:
+    """The model of sentence ends."""
+    templates = load_sequence_templates(config.sentence_features, _MODELS["ends"])
+    features = templates.features(tokens.fields(templates.fields), tokens.rows)
+    # A sequence begins where a sentence does, as a segment does.
+    starts = [0]
+    is_start = np.zeros(len(tokens) + 1, np.bool_)
+    is_start[tokens.starts] = True
+    for end in (np.flatnonzero(examples.is_end) + 1).tolist():
+        if is_start[end] or end - starts[-1] >= _TOKENS:
+            starts.append(end)
+    return _learn(
+        Sequences.open(features, np.unique([*starts, len(tokens)])), examples.is_end, templates,
+        _TAGS, config, seed, watch,
+    )  # fmt: skip
+
+
+def _learn_words(
+    tokens: Tokens, examples: TextExamples, rules: SplitRules, config: TokenizerConfig, seed: int,
+    watch: Watch,
+) -> SequenceModel | None:  # fmt: skip
+    """The model that chooses the rule of a multiword token."""
+    at, fitting, gold = [], [], []
+    for t, (text, words) in enumerate(examples.words):
+        numbers = rules.fitting(text)
+        if not numbers:
+            continue
+        low = tuple(map(lower, words))
+        right = [n for n in numbers if tuple(map(lower, rules.words(text, n))) == low]
+        if len(words) > 1 and not right:
+            continue
+        at.append(t)
+        fitting.append(numbers)
+        gold.append(right[0] + 1 if len(words) > 1 else 0)
+    if not at:
+        return None
+    templates = load_sequence_templates(config.word_features, _MODELS["words"])
+    features = templates.features(
+        tokens.fields(templates.fields), tokens.rows[np.array(at, np.int64)]
+    )
+    table = TagTable((("no", "no"), *(("yes", str(n)) for n in range(len(rules.rules)))), False)
+    return _learn(
+        _choices(features, fitting), np.array(gold), templates, table, config, seed, watch
+    )
