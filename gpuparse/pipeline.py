@@ -31,6 +31,7 @@ from gpuparse.limits import MAX_ARRAYS_BYTES
 from gpuparse.model_folder import WEIGHTS, sum_of_folder
 from gpuparse.tagging.lemmatizer import Lemmatizer
 from gpuparse.tagging.tagger import Tagger, Tags
+from gpuparse.text.tokenizer import Tokenizer
 
 TOKENIZER, TAGGER, LEMMATIZER = "tokenizer", "tagger", "lemmatizer"
 FILES = {name: f"{name}.safetensors" for name in (TOKENIZER, TAGGER, LEMMATIZER)}
@@ -40,7 +41,7 @@ FILES = {name: f"{name}.safetensors" for name in (TOKENIZER, TAGGER, LEMMATIZER)
 class Pipeline:
     """The stages of a model before the parser; those that it lacks are None."""
 
-    tokenizer: None
+    tokenizer: Tokenizer | None
     tagger: Tagger | None
     lemmatizer: Lemmatizer | None
 
@@ -66,7 +67,9 @@ class Pipeline:
 
     def pack(self) -> dict[str, bytes]:
         """The files of the stages by the name of the stage; `unpack_stages` reads them."""
-        stages = {TAGGER: self.tagger, LEMMATIZER: self.lemmatizer}
+        stages: dict[str, Tokenizer | Tagger | Lemmatizer | None] = {
+            TOKENIZER: self.tokenizer, TAGGER: self.tagger, LEMMATIZER: self.lemmatizer,
+        }  # fmt: skip
         return {name: stage.pack() for name, stage in stages.items() if stage is not None}
 
 
@@ -82,7 +85,9 @@ def unpack_stages(files: Mapping[str, bytes], folder: Path) -> Pipeline:
     def unpacked(name: str, kind: Any) -> Any:
         return kind.unpack(io.BytesIO(files[name]), folder / FILES[name]) if name in files else None
 
-    return Pipeline(None, unpacked(TAGGER, Tagger), unpacked(LEMMATIZER, Lemmatizer))
+    return Pipeline(
+        unpacked(TOKENIZER, Tokenizer), unpacked(TAGGER, Tagger), unpacked(LEMMATIZER, Lemmatizer)
+    )
 
 
 def write_stages(stages: Pipeline, folder: Path) -> None:
@@ -133,10 +138,20 @@ def load_stages(folder: Path) -> Pipeline:
     """
     there = stages_of(folder)
     return Pipeline(
-        None,
+        load_tokenizer(folder) if TOKENIZER in there else None,
         load_tagger(folder) if TAGGER in there else None,
         load_lemmatizer(folder) if LEMMATIZER in there else None,
     )
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The tokeniser of a model folder.
+
+    Raises: ModelError: it has none, or a damaged one.
+    """
+    path = folder / FILES[TOKENIZER]
+    with open_file(path, MAX_ARRAYS_BYTES) as file:
+        return Tokenizer.unpack(file, path)
 
 
 def load_tagger(folder: Path) -> Tagger:

@@ -44,6 +44,7 @@ from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
+from gpuparse.text.reader import text_chunk
 
 BATCH = 1000  # sentences of an iterable that `stream` parses at a time
 _TEXT = "text"  # the name of CoNLL-U text in messages
@@ -60,7 +61,7 @@ def load(
     allow_missing: bool = False,
     single_root: bool = False,
 ) -> SentenceParser:
-    """Load a trained parser, with its tagger and lemmatiser if it has them.
+    """Load a trained parser, with its tokeniser, tagger and lemmatiser if it has them.
 
     Nothing in its folder is executed, whoever made it.
 
@@ -205,6 +206,38 @@ class SentenceParser:
         table = sentences if is_pandas(sentences) else None
         read = read_sentences(_iterable(sentences) if rows is None else rows, keep_heads=keep_heads)
         return self._parsed_columns(job, read, self._tag_field(read), table=table)
+
+    def parse_text(
+        self,
+        text: str,
+        *,
+        probabilities: bool = False,
+        mbr: bool = False,
+        kbest: int | None = None,
+    ) -> Parsed:
+        """Split raw text into sentences and words, and parse them.
+
+        Args:
+            text: paragraphs are separated by empty lines.
+            Other arguments: as of `parse`.
+        Raises:
+            ConfigError: the model has no tokeniser, or as `parse`.
+            DataError: NUL in the text, or too much white space.
+        Cost: that of the command `parse`.
+        """
+        if self._stages.tokenizer is None:
+            raise ConfigError(
+                f"{self._name}: has no tokeniser: train a model with tokenizer.learn=true, or give"
+                " words to parse()"
+            )
+        if not isinstance(text, str):
+            raise DataError(f"parse_text() takes a str, and not {type(text).__name__}")
+        try:
+            chunk = text_chunk(text.encode(), _TEXT)
+        except UnicodeEncodeError as error:
+            raise DataError(f"parse_text(): half a character at {error.start}") from error
+        tokens = self._stages.tokenizer.split(chunk, threads=self._threads)
+        return self.parse(tokens, probabilities=probabilities, mbr=mbr, kbest=kbest)
 
     def stream(
         self,
@@ -547,7 +580,7 @@ def _as_text(sentences: str | bytes) -> bytes:
         raise DataError(
             f"parse() takes a list of sentences, each {GIVEN}, as in {EXAMPLE}, or CoNLL-U text"
             f" with ten columns between tabs, and not {text[:40].decode(errors='replace')!r}."
-            " Plain text must be split into sentences and words first, by UDPipe, Stanza or spaCy;"
+            " Plain text is for parse_text(), of a model with a tokeniser;"
             " for a file there is stream(path)"
         )
     return text

@@ -35,6 +35,8 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline
+from gpuparse.text.reader import OnTextError, stream_text
+from gpuparse.text.tokenizer import Tokenizer
 from gpuparse.text.vertical import stream_vertical
 
 if TYPE_CHECKING:
@@ -351,7 +353,7 @@ def read_chunks(
     source: BinaryIO,
     name: str,
     kind: str,
-    tokenizer: None,
+    tokenizer: Tokenizer | None,
     *,
     on_error: OnError,
     max_line: int,
@@ -369,6 +371,14 @@ def read_chunks(
     if kind == "vertical":
         for text in stream_vertical(source, name):
             yield treebank_from_bytes(text, name)
+        return
+    if kind == "text":
+        assert tokenizer
+        # A paragraph with a fault is not passed through: its bytes are no lines of CoNLL-U.
+        skips: OnTextError = "fail" if on_error == "fail" else "skip"
+        for chunk in stream_text(source, name, on_error=skips):
+            treebank = treebank_from_bytes(tokenizer.split(chunk, threads=threads), name)
+            yield replace(treebank, faults=[*chunk.faults, *treebank.faults])
         return
     place = place or Place(1, 0)
     stream = stream_treebanks

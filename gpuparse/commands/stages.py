@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,17 @@ from gpuparse.learning.tag_folds import gold_tags, jackknifed
 from gpuparse.pipeline import (
     LEMMATIZER,
     TAGGER,
+    TOKENIZER,
     Pipeline,
     load_lemmatizer,
     load_tagger,
+    load_tokenizer,
 )
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger import learn_tagger
+from gpuparse.text.tokenizer import learn_tokenizer
 
+_NAMES = (TOKENIZER, TAGGER, LEMMATIZER)
 _MEASURES = {"UPOS": UPOS, "XPOS": XPOS, "UFeats": FEATS, "Lemmas": LEMMA}
 
 
@@ -43,23 +47,24 @@ def check_stages(config: RunConfig) -> None:
 
     Raises: ConfigError: they do not.
     """
-    for name in (TAGGER, LEMMATIZER):
+    for name in _NAMES:
         stage = getattr(config, name)
         if stage.learn and stage.model is not None:
             raise ConfigError(
                 f"{name}.model: given with {name}.learn=true; a stage is learned or taken from a"
                 " model: leave one out"
             )
-    if not config.parser and not any(map(_is_there, (config.tagger, config.lemmatizer))):
+    if not config.parser and not has_stages(config):
         raise ConfigError(
-            "parser: false, and no other stage: nothing is learned; give tagger.learn=true or"
-            " lemmatizer.learn=true"
+            "parser: false, and no other stage: nothing is learned; give tokenizer.learn=true,"
+            " tagger.learn=true or lemmatizer.learn=true"
         )
 
 
 def has_stages(config: RunConfig) -> bool:
     """Whether there is any stage before the parser."""
-    return _is_there(config.tagger) or _is_there(config.lemmatizer)
+    stages = (getattr(config, name) for name in _NAMES)
+    return any(stage.learn or stage.model is not None for stage in stages)
 
 
 def learn_stages(
@@ -71,7 +76,14 @@ def learn_stages(
         cannot be read. DataError: the treebank lacks what a stage learns from.
     """
     seed = config.seed
-    tagger = lemmatizer = None
+    tokenizer = tagger = lemmatizer = None
+    if config.tokenizer.model is not None:
+        tokenizer = load_tokenizer(Path(config.tokenizer.model))
+    elif config.tokenizer.learn:
+        with _progress("tokeniser", quiet) as progress:
+            tokenizer = learn_tokenizer(
+                treebank, config.tokenizer, seed=seed, watch=_shown(progress)
+            )
     if config.tagger.model is not None:
         tagger = load_tagger(Path(config.tagger.model))
     elif config.tagger.learn:
@@ -86,7 +98,7 @@ def learn_stages(
                 treebank, gold_tags(treebank), config.lemmatizer, seed=seed, watch=_shown(progress)
             )
         tell(f"lemmatiser: {len(lemmatizer.rules):,} rules")
-    pipeline = Pipeline(None, tagger, lemmatizer)
+    pipeline = Pipeline(tokenizer, tagger, lemmatizer)
     stages = Stages(pipeline, pipeline.pack())
     if not config.parser or not config.tagger.learn or config.tagger.folds == 1:
         return stages, treebank
@@ -122,10 +134,6 @@ def accuracies(gold: Treebank, system: Treebank) -> dict[str, float]:
 def accuracies_as_text(found: dict[str, float]) -> str:
     """As `UPOS 95.30, XPOS 94.60`."""
     return ", ".join(f"{name} {percent:.2f}" for name, percent in found.items())
-
-
-def _is_there(stage: Any) -> bool:
-    return stage.learn or stage.model is not None
 
 
 def _progress(what: str, quiet: bool) -> Progress:

@@ -150,7 +150,7 @@ def test_kept_heads_stay_with_their_relations(parser):
 @pytest.mark.parametrize(
     ("sentences", "said"),
     [
-        ("She sings", "split into sentences and words first"),
+        ("She sings", "Plain text is for parse_text"),
         ("runs/in.conllu", r"for a file there is stream\(path\)"),
         (Path("in.conllu"), r"stream\(path\)"),
         (None, "expected a list of sentences"),

@@ -1,5 +1,6 @@
-"""Models with a tagger and a lemmatiser: training, parsing and the commands that read them."""
+"""Models with stages before the parser: training, parsing and the commands that read them."""
 
+import functools
 import json
 import pickle
 import shutil
@@ -16,6 +17,7 @@ from gpuparse.commands import (
     explain,
     jackknife,
     parse,
+    parse_job,
     report,
     train,
 )
@@ -23,8 +25,11 @@ from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import read_column
+from gpuparse.errors import ConfigError, DataError
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, load_stages, stages_of
+from gpuparse.text import reader
+from gpuparse.text.conllu import text_pieces
 from tests.commands.conftest import ROOT, program
 
 CONFIG = """
@@ -35,6 +40,7 @@ threads: 1
 device: cpu
 data: {{train: {folder}/train.conllu, dev: "synthetic:60:2", test: {folder}/test.conllu}}
 feature_map: {{rows: 65537}}
+tokenizer: {{learn: true, epochs: 3, rows: 65536}}
 tagger: {{learn: true, epochs: 3, rows: 65536, folds: 3, dictionary: 5}}
 lemmatizer: {{learn: true, epochs: 3, rows: 65536}}
 learning: {{epochs: 3, cost_augmented: true}}
@@ -141,6 +147,86 @@ def test_vertical_text_gives_the_same_trees(made, parsed, tmp_path):
     of_rows = parsed(made.test)
     for number in (1, *_TAGS, 6, 7):
         assert column(out, number) == column(of_rows, number), number
+
+
+@pytest.fixture(scope="module")
+def raw(made):
+    """The test treebank as raw text, a sentence a paragraph."""
+    comments = (line for line in made.test.read_text().split("\n") if line.startswith("# text = "))
+    path = made.folder / "raw.txt"
+    path.write_text("\n\n".join(line.removeprefix("# text = ") for line in comments) + "\n")
+    return path
+
+
+def test_raw_text_gives_the_trees_of_its_words(made, parsed, raw):
+    assert stages_of(made.model) == ["tokenizer", "tagger", "lemmatizer", "parser"]
+    out, of_words = parsed(raw), parsed(made.test)
+    for number in (1, *_TAGS, 6, 7):
+        assert column(out, number) == column(of_words, number), number
+    assert parsed(raw, "--threads", "3") == out
+    assert parsed(raw, "--batch-size", "1") == out
+    done = program("parse.py", made.model, "--input", "text", "--quiet", input=raw.read_bytes())
+    assert (done.returncode, done.stderr, done.stdout) == (0, b"", out)
+    text = "".join(text_pieces([treebank_from_bytes(out, "-")]))
+    assert text == raw.read_text()
+
+
+def test_text_of_several_chunks(made, parsed, raw, tmp_path, monkeypatch):
+    expected = parsed(raw)
+    read = functools.partial(reader.stream_text, chunk_bytes=100)
+    monkeypatch.setattr(parse_job, "stream_text", read)
+    assert parsed(raw) == expected
+
+
+def test_raw_text_in_python(made, parsed, raw):
+    parser = gpuparse.load(made.model)
+    found = parser.parse_text(raw.read_text())
+    assert found.to_conllu().encode() == parsed(raw)
+    assert found[0].probabilities is None
+    assert parser.parse_text("She sings.", probabilities=True)[0].probabilities
+    assert len(parser.parse_text(" \n")) == 0
+    with pytest.raises(DataError, match="NUL"):
+        parser.parse_text("a\0b")
+    with pytest.raises(DataError, match="half a character at 1"):
+        parser.parse_text("a\ud800")
+    with pytest.raises(DataError, match="takes a str, and not list"):
+        parser.parse_text(["She", "sings"])
+
+
+def test_a_parser_of_python_without_a_tokeniser_takes_no_text(trained):
+    with pytest.raises(ConfigError, match="has no tokeniser"):
+        gpuparse.load(trained.model).parse_text("She sings.")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"Good.\n\nBad \xff.\n\nGood.\n", "not UTF-8"), (b"Good.\n\nB\0d.\n\nGood.\n", "NUL")],
+    ids=["encoding", "NUL"],
+)
+def test_faults_of_text(made, command, tmp_path, content, said):
+    (tmp_path / "a.txt").write_bytes(content)
+    code, out, err = command(parse.main, made.model, tmp_path / "a.txt", "--quiet")
+    assert code == 3
+    assert "a.txt:3: byte" in err
+    assert said in err
+    for how in ("skip", "keep"):
+        code, out, err = command(parse.main, made.model, tmp_path / "a.txt", "--on-error", how)
+        assert code == 1
+        assert column(out, 1) == ["Good", ".", "Good", "."]
+        assert "a.txt:3: byte" in err
+
+
+def test_a_text_without_words_gives_nothing(parsed, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf \n\n\t")
+    assert parsed(tmp_path / "a.txt") == b""
+
+
+def test_text_cannot_be_cut_into_shards(made, command, raw, tmp_path):
+    code, _, err = command(
+        parse.main, made.model, raw, "--shard", "all/2", "--output", tmp_path / "out"
+    )
+    assert code == 2
+    assert "--shard cuts CoNLL-U and tables" in err
 
 
 def test_standard_input(made, parsed):
@@ -262,7 +348,7 @@ def test_a_parser_alone_says_what_text_needs(trained, command, tmp_path):
     [
         (["tagger.model=DIR"], "tagger.model: given with tagger.learn=true"),
         (
-            ["parser=false", "tagger.learn=false", "lemmatizer.learn=false"],
+            ["parser=false", *(f"{name}.learn=false" for name in FILES)],
             "parser: false, and no other stage",
         ),
         (
@@ -281,7 +367,7 @@ def test_stages_that_do_not_fit_are_refused(made, command, tmp_path, words, said
 
 
 def test_damaged_stages_are_told(made, command, tmp_path):
-    for name in ("tagger", "lemmatizer"):
+    for name in FILES:
         model = tmp_path / name
         shutil.copytree(made.model, model)
         content = bytearray((model / FILES[name]).read_bytes())
@@ -328,7 +414,7 @@ def test_calibrate_and_blend_keep_the_stages(made, command, tmp_path):
     )
     assert code == 0, err
     for name in ("fitted", "both"):
-        assert stages_of(tmp_path / name) == ["tagger", "lemmatizer", "parser"]
+        assert stages_of(tmp_path / name) == stages_of(made.model)
         assert load_stages(tmp_path / name).pack() == load_stages(made.model).pack()
     other = tmp_path / "other"
     code, _, err = command(train.main, made.config, "seed=2", f"output={other}", "--quiet")
