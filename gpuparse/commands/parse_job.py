@@ -46,6 +46,7 @@ Item = TypeVar("Item")
 
 STANDARD = "-"
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
+TEXT_CHUNK = 1 << 20  # bytes of raw text that are split into words at a time
 SHOWN = 20  # malformed sentences that are reported one by one
 COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
 SHORT = 30  # words; a shorter text may have neither lemmas nor features
@@ -376,7 +377,7 @@ def read_chunks(
         assert tokenizer
         # A paragraph with a fault is not passed through: its bytes are no lines of CoNLL-U.
         skips: OnTextError = "fail" if on_error == "fail" else "skip"
-        for chunk in stream_text(source, name, on_error=skips):
+        for chunk in stream_text(source, name, on_error=skips, chunk_bytes=TEXT_CHUNK):
             treebank = treebank_from_bytes(tokenizer.split(chunk, threads=threads), name)
             yield replace(treebank, faults=[*chunk.faults, *treebank.faults])
         return

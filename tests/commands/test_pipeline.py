@@ -1,6 +1,5 @@
 """Models with stages before the parser: training, parsing and the commands that read them."""
 
-import functools
 import json
 import pickle
 import shutil
@@ -28,7 +27,6 @@ from gpuparse.data.tag_columns import read_column
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, load_stages, stages_of
-from gpuparse.text import reader
 from gpuparse.text.conllu import text_pieces
 from tests.commands.conftest import ROOT, program
 
@@ -173,8 +171,7 @@ def test_raw_text_gives_the_trees_of_its_words(made, parsed, raw):
 
 def test_text_of_several_chunks(made, parsed, raw, tmp_path, monkeypatch):
     expected = parsed(raw)
-    read = functools.partial(reader.stream_text, chunk_bytes=100)
-    monkeypatch.setattr(parse_job, "stream_text", read)
+    monkeypatch.setattr(parse_job, "TEXT_CHUNK", 100)
     assert parsed(raw) == expected
 
 
