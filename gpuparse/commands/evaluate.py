@@ -124,7 +124,7 @@ def count_of_several_roots(treebank: Treebank) -> int:
 def scores_words(treebanks: Sequence[Treebank]) -> bool:
     """Whether files are to be scored over aligned words, and not as trees of the same words."""
     gold, *systems = treebanks
-    return not any(map(has_heads, treebanks)) or not all(has_same_words(gold, s) for s in systems)
+    return not all(map(has_heads, treebanks)) or not all(has_same_words(gold, s) for s in systems)
 
 
 def tag_hits(gold: Treebank, systems: Sequence[Treebank]) -> list[dict[str, Hits]]:

@@ -109,7 +109,7 @@ def score_words(gold: Treebank, system: Treebank, *, same_words: bool = False) -
       ...) that are aligned with each other and have the same relation, `upos` and `ufeats`.
     - `blex`: as `clas`, with the right lemma.
 
-    Without any head in both files, the measures of arcs are left out.
+    Without any head in one of the files, the measures of arcs are left out.
 
     Args:
         gold, system: the files; white space in forms (Unicode's Zs) is no part of the text.
@@ -156,7 +156,7 @@ def score_words(gold: Treebank, system: Treebank, *, same_words: bool = False) -
     lemmas = equal(lemma_ids) | any_lemma[lemma_ids[0][g]]
     hits |= {"upos": of_words(upos), "xpos": of_words(xpos), "ufeats": of_words(ufeats)}
     hits |= {"alltags": of_words(upos & xpos & ufeats), "lemmas": of_words(lemmas)}
-    if not (has_heads(gold) or has_heads(system)):
+    if not (has_heads(gold) and has_heads(system)):
         return hits
 
     for treebank in (gold, system):

@@ -323,13 +323,15 @@ def test_heads_must_be_trees():
             with pytest.raises(DataError, match=what):
                 score_words(bank(gold), bank(system))
     with pytest.raises(DataError, match="no HEAD"):
-        score_words(bank(good), bank(rows("a", "bc", heads="_ _")))
+        score_words(bank(good), bank(rows("a", "bc", heads="_ 0")))
 
 
 def test_without_heads_tokens_and_tags_are_scored():
     gold, system = rows("a", "b", "c", heads="_ _ _"), rows("a", "bc", heads="_ _")
     hits = score_words(bank(gold), bank(system))
     assert list(hits) == [name.lower() for name in MEASURES[:8]]
+    parsed = bank(rows("a", "b", "c"))
+    assert list(score_words(parsed, bank(system))) == list(hits)  # a model without a parser
     assert hits["tokens"].counts.f == pytest.approx(40)
     assert (hits["words"].counts.gold, hits["words"].counts.system) == (3, 2)
 
