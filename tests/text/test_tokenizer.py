@@ -1,0 +1,179 @@
+"""The tokeniser: what it learns, that text comes back, and that nothing else changes its bytes."""
+
+import io
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuparse import array_file, native
+from gpuparse.config.schema import TokenizerConfig
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.errors import DataError, ModelError
+from gpuparse.evaluation.words import score_words
+from gpuparse.text.conllu import text_pieces
+from gpuparse.text.reader import stream_text, text_chunk
+from gpuparse.text.tokenizer import Tokenizer, learn_tokenizer
+from tests.text.raw_texts import random_text
+
+KEYS = TokenizerConfig(rows=1 << 16, epochs=5)
+N_STRINGS = 10_000
+DATA = Path(__file__).parents[3] / "shared" / "data"
+TREEBANKS = (
+    "english-ewt/en_ewt-ud-dev", "english-ewt/en_ewt-ud-test", "english-ewt/en_ewt-ud-train",
+    "french-sequoia/dev", "french-sequoia/test", "french-sequoia/train", "danish-ddt/train",
+    "danish-ddt/test", "chinese-small/train", "chinese-small/test",
+)  # fmt: skip
+
+
+def bank(text: bytes | str):
+    return treebank_from_bytes(text.encode() if isinstance(text, str) else text, "text")
+
+
+def raw(treebank) -> str:
+    return "".join(text_pieces([treebank]))
+
+
+def split(tokenizer: Tokenizer, text: str, **options) -> bytes:
+    return tokenizer.split(text_chunk(text.encode(), "text"), **options)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return learn_tokenizer(bank(generate(300, 1)), KEYS, seed=1)
+
+
+def rows(*sentences: str) -> str:
+    """CoNLL-U of sentences of `word word- ab=a+b`: `-` no space, `=` a multiword token."""
+    text = []
+    for sentence in sentences:
+        number = 0
+        for item in sentence.split():
+            misc = "SpaceAfter=No" if item.endswith("-") else "_"
+            token, _, words = item.removesuffix("-").partition("=")
+            parts = words.split("+") if words else [token]
+            if words:
+                span = f"{number + 1}-{number + len(parts)}"
+                text.append("\t".join([span, token, *"_" * 7, misc]))
+            for word in parts:
+                number += 1
+                text.append("\t".join([str(number), word, *"_" * 7, "_" if words else misc]))
+        text.append("")
+    return "\n".join(text) + "\n"
+
+
+def test_new_text_is_split(tokenizer):
+    gold = bank(generate(80, 2))
+    hits = score_words(gold, bank(split(tokenizer, raw(gold))))
+    assert hits["tokens"].counts.f > 99
+    assert hits["words"].counts.f > 99
+    assert hits["sentences"].counts.f > 90
+
+
+def test_multiword_tokens_of_new_stems():
+    stems = ["da", "fa", "porta", "mangia", "parla", "canta", "salta", "ama", "cerca", "trova"]
+    lines = [f"voglio {stem}rlo={stem}r+lo ora- ." for stem in stems]
+    lines += [f"io {stem} del=di+il pane ora- ." for stem in stems]
+    made = learn_tokenizer(bank(rows(*lines)), KEYS, seed=1)
+    forms = bank(split(made, "voglio guardarlo ora. io guarda del vino ora."))
+    words = [word for sentence in forms for word in sentence.forms]
+    assert words[:4] == ["voglio", "guardar", "lo", "ora"]
+    assert "di il" in " ".join(words)
+
+
+def test_text_without_spaces_between_words():
+    generator = random.Random(1)
+    words = ["我们", "喜欢", "的", "学生", "老师", "在", "学校", "里"]
+    lines = [" ".join(f"{generator.choice(words)}-" for _ in range(6)) + " 。-" for _ in range(200)]
+    made = learn_tokenizer(bank(rows(*lines)), KEYS, seed=1)
+    found = bank(split(made, "老师喜欢学生。我们在学校里。"))
+    assert [sentence.forms for sentence in found] == [
+        ["老师", "喜欢", "学生", "。"], ["我们", "在", "学校", "里", "。"],
+    ]  # fmt: skip
+
+
+def test_random_text_comes_back(tokenizer):
+    draw = random.Random(1)
+    alone = [random_text(draw) for _ in range(N_STRINGS // 10)]
+    others = [random_text(draw) for _ in range(N_STRINGS - len(alone))]
+    together = ["\n\n".join(others[k : k + 30]) for k in range(0, len(others), 30)]
+    for text in (*alone, *together):
+        found = split(tokenizer, text)
+        if found:
+            assert raw(bank(found)) == text
+        else:
+            assert not text.strip("\ufeff\u200b").strip()
+
+
+@pytest.mark.parametrize("name", TREEBANKS)
+def test_text_of_treebanks_comes_back(name, tokenizer):
+    path = DATA / f"{name}.conllu"
+    if not path.exists():
+        pytest.skip("the treebanks are not beside the repository")
+    text = raw(bank(path.read_bytes()))
+    found = b"".join(
+        tokenizer.split(chunk)
+        for chunk in stream_text(io.BytesIO(text.encode()), name, chunk_bytes=1 << 16)
+    )
+    assert raw(bank(found)) == text
+
+
+def test_chunks_threads_and_the_plain_form_change_nothing(tokenizer, monkeypatch):
+    draw = random.Random(2)
+    text = "".join(f"{random_text(draw)} Some words. And more!\n\n" for _ in range(60)).encode()
+    expected = tokenizer.split(text_chunk(text, "text"))
+    for size in (17, 100, 5000):
+        chunks = stream_text(io.BytesIO(text), "text", chunk_bytes=size)
+        assert b"".join(map(tokenizer.split, chunks)) == expected
+    monkeypatch.setattr("gpuparse.text.tokenizer._GROUP", 50)
+    assert tokenizer.split(text_chunk(text, "text"), threads=3) == expected
+    monkeypatch.setattr(native, "is_available", lambda: False)
+    few = text[:400].decode(errors="ignore").encode()
+    plain = tokenizer.split(text_chunk(few, "text"))
+    monkeypatch.undo()
+    assert tokenizer.split(text_chunk(few, "text")) == plain
+
+
+def test_places_of_tokens(tokenizer):
+    text = "The men sang. \U0001f642 Ärzte, too.\n"
+    lines = split(tokenizer, text, token_range=True).decode().split("\n")
+    fields = [line.split("\t") for line in lines if line[:1].isdigit()]
+    for each in fields:
+        place = next(item for item in each[9].split("|") if item.startswith("TokenRange="))
+        start, end = map(int, place.removeprefix("TokenRange=").split(":"))
+        assert text[start:end] == each[1]
+
+
+def test_odd_texts_give_words(tokenizer):
+    odd = ("漢字かな交じり文。", "a@b.example http://x.example/?q=1 :-)", "\U0001f1e9\U0001f1ea")
+    for text in ("x" * 10_000, *odd):
+        words = [word for sentence in bank(split(tokenizer, text)) for word in sentence.forms]
+        assert "".join(words) == text.replace(" ", "")
+
+
+def test_the_same_bytes_come_back_and_learning_repeats(tokenizer):
+    packed = tokenizer.pack()
+    assert Tokenizer.unpack(io.BytesIO(packed), Path("x")).pack() == packed
+    assert learn_tokenizer(bank(generate(300, 1)), KEYS, seed=1).pack() == packed
+    with pytest.raises(DataError):
+        learn_tokenizer(bank(""), KEYS, seed=1)
+
+
+def test_damaged_files_are_refused_or_are_other_models(tokenizer):
+    packed = tokenizer.pack()
+    for damaged in (packed[:-9], packed[:200], b""):
+        with pytest.raises(ModelError):
+            Tokenizer.unpack(io.BytesIO(damaged), Path("x"))
+    facts, arrays = array_file.read_open(io.BytesIO(packed), Path("x"), form=1, what="stage")
+    text = "".join(random_text(random.Random(k)) for k in range(20)) + " The men sang."
+    for name, array in arrays.items():
+        changes = [array[:-1], array + array.dtype.type(77), array[..., None], array[:0]]
+        for change in (*changes, array.astype(np.float64)):
+            other = array_file.pack(facts, arrays | {name: change}, form=1)
+            try:
+                made = Tokenizer.unpack(io.BytesIO(other), Path("x"))
+            except ModelError:
+                continue
+            split(made, text)
