@@ -44,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Raise ConfigError for options that cannot be followed to the end."""
+    for model in options.models:
+        if not model.exists():
+            raise ConfigError(f"{model}: no such model folder, and no such file of UDPipe 1")
     files = [str(model) for model in options.models if model.is_file()]
     if files and not can_run_udpipe():
         raise ConfigError(f"{files[0]}: a model of UDPipe 1 needs ufal.udpipe, not installed here")

@@ -72,6 +72,7 @@ NOT_RUN = {
     "python examples/ray_files.py ...": "run by tests/interop",
     "python examples/spark_files.py ...": "run by tests/interop",
     "python -m benchmarks clusters ...": "takes minutes; needs Ray and Spark",
+    "python -m benchmarks --threads 1 pipelines ...": "needs a model trained by UDPipe 1",
     "python -m benchmarks gpu --output ...": CUDA,
     "python -m benchmarks gpu --device cpu ...": "run by tests/benchmarks/test_on_device.py",
     "python -m benchmarks kernels --device cuda": CUDA,

@@ -28,3 +28,6 @@ def test_a_pipeline_is_scored_and_timed(tmp_path):
     options.threads = 2
     with pytest.raises(ConfigError, match="one thread"):
         pipelines.check(options)
+    options.threads, options.models = 1, [tmp_path / "none"]
+    with pytest.raises(ConfigError, match="no such model folder"):
+        pipelines.check(options)
