@@ -16,7 +16,8 @@ GO_ON, END = 0, 1  # tags: whether a sentence ends with the token
 AROUND = 4  # rows without a token around each segment
 _FINAL = [ord(c) for c in ".!?\u2026\u3002\uff01\uff1f\uff61\u0964\u061f\u06d4"]
 _OPENING = [ord(c) for c in "([{\u00ab\u201c\u201e\u300c\uff08"]
-_CLOSING = [ord(c) for c in ")]}\u00bb\u201d\u300d\uff09"]
+_CLOSING = [ord(c) for c in ")]}\u00bb\u201d\u203a\u300d\u300f\uff09"]
+_OPEN_OR_CLOSING = [ord(c) for c in "\"'\u2019"]
 _STEPS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22, 30, 40, 60])
 _FAR = 100
 
@@ -104,6 +105,28 @@ class Tokens:
     def is_final(self) -> np.ndarray:
         """Whether a short token ends with a mark that ends sentences."""
         return np.isin(self.view.codes[self.last - 1], _FINAL) & (self.lengths <= 4)
+
+    @cached_property
+    def is_closing(self) -> np.ndarray:
+        """Whether a token is a closing mark without a space before it.
+
+        Marks that also open, such as `"`, are closing ones if a space or nothing follows.
+        """
+        marks, follows = self.view.codes[self.first], self.spaces()
+        is_one = (self.lengths == 1) & (self.to_start > 0)
+        is_one[1:] &= follows[:-1] == 1
+        return is_one & (
+            np.isin(marks, _CLOSING) | (np.isin(marks, _OPEN_OR_CLOSING) & (follows > 1))
+        )
+
+    def ends_after_closing(self, is_end: np.ndarray) -> np.ndarray:
+        """(T,) bool: ends of sentences, those before closing marks moved to the last of these."""
+        numbers = np.arange(len(self))
+        starts = np.where(self.is_closing, len(self), numbers)
+        following = np.minimum.accumulate(np.append(starts[1:], len(self))[::-1])[::-1]
+        moved = np.zeros(len(self), np.bool_)
+        moved[following[is_end] - 1] = True
+        return moved
 
     def case(self) -> np.ndarray:
         """For tokens with a capital letter 2 and what is known of the word, else 1."""

@@ -74,6 +74,7 @@ class Tokenizer:
         is_open: (2, CLASSES²) bool, gaps that `gaps` decides. gaps: None where there are none.
         lexicon: uint64, hashes of the words of open gaps, ascending.
         ends: the model of sentence ends. cases: how words are written, which it reads.
+        keeps_closing: whether a closing mark belongs to the sentence before it.
         rules: of multiword tokens. words: the model that chooses them; None where there are none.
     """
 
@@ -83,6 +84,7 @@ class Tokenizer:
     lexicon: np.ndarray
     ends: SequenceModel
     cases: KnownCases
+    keeps_closing: bool
     rules: SplitRules
     words: SequenceModel | None
 
@@ -156,7 +158,7 @@ class Tokenizer:
         features = templates.features(tokens.fields(templates.fields), tokens.rows)
         is_end = self.ends.find(Sequences.open(features, _without_empty(tokens.starts))) == END
         is_end[tokens.to_end == 0] = True
-        return is_end
+        return tokens.ends_after_closing(is_end) if self.keeps_closing else is_end
 
     def _splits(
         self, tokens: Tokens, first: np.ndarray, last: np.ndarray, codes: np.ndarray
@@ -193,7 +195,9 @@ class Tokenizer:
 
     def pack(self) -> bytes:
         """One file of facts and arrays, from which `unpack` makes the tokeniser again."""
-        facts: dict[str, Any] = {"rules": self.rules.packed(), "models": {}}
+        facts: dict[str, Any] = {
+            "rules": self.rules.packed(), "keeps_closing": self.keeps_closing, "models": {},
+        }  # fmt: skip
         arrays = {f"characters.{name}": a for name, a in self.characters.packed().items()}
         arrays["is_open"] = self.is_open.astype(np.uint8)
         arrays["lexicon"] = self.lexicon.view(np.int64)
@@ -254,9 +258,12 @@ def _unpacked(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tokenizer
         raise ValueError("models: other numbers of tags are expected")
     ends = made["ends"]
     assert ends is not None
+    if type(facts["keeps_closing"]) is not bool:
+        raise ValueError("keeps_closing: true or false is expected")
     return Tokenizer(
         CharacterTable.unpacked(under("characters")), is_open.astype(np.bool_), made["gaps"],
-        np.sort(lexicon.view(np.uint64)), ends, _cases(under("cases")), rules, made["words"],
+        np.sort(lexicon.view(np.uint64)), ends, _cases(under("cases")),
+        facts["keeps_closing"], rules, made["words"],
     )  # fmt: skip
 
 
@@ -415,7 +422,10 @@ def learn_tokenizer(
     ends = _learn_ends(tokens, examples, config, seed, part(0.4, 0.4, "sentences"))
     rules = learn_rules(examples.words)
     words = _learn_words(tokens, examples, rules, config, seed, part(0.8, 0.2, "words"))
-    return Tokenizer(characters, is_open, gaps, lexicon, ends, cases, rules, words)
+    return Tokenizer(
+        characters, is_open, gaps, lexicon, ends, cases, _keeps_closing(tokens, examples.is_end),
+        rules, words,
+    )  # fmt: skip
 
 
 def _learn(
@@ -485,6 +495,12 @@ def _learn_ends(
         Sequences.open(features, np.unique([*starts, len(tokens)])), examples.is_end, templates,
         _TAGS, config, seed, watch,
     )  # fmt: skip
+
+
+def _keeps_closing(tokens: Tokens, is_end: np.ndarray) -> bool:
+    """Whether (nearly) no sentence of training ends before a closing mark."""
+    before = is_end[:-1] & tokens.is_closing[1:]
+    return bool(np.count_nonzero(before) <= 0.1 * np.count_nonzero(tokens.is_closing))
 
 
 def _learn_words(

@@ -1,6 +1,7 @@
 """The tokeniser: what it learns, that text comes back, and that nothing else changes its bytes."""
 
 import io
+import itertools
 import random
 from pathlib import Path
 
@@ -177,3 +178,27 @@ def test_damaged_files_are_refused_or_are_other_models(tokenizer):
             except ModelError:
                 continue
             split(made, text)
+
+
+def test_sentences_end_after_closing_marks():
+    plain = ["one two- .", "“- three four- .- ”", "(- five six- .- )", "seven- !"] * 20
+    text = "Aa bb. “Cc dd!” Ee. (Ff gg.) “Hh ii.”) Jj. ” Kk."
+    known = learn_tokenizer(bank(rows(*plain)), KEYS)
+    assert known.keeps_closing
+    ends = [sentence.split("\n")[-1].split("\t")[1] for sentence in sentences_of(known, text)]
+    assert "”" in ends
+    assert ")" in ends
+    for end, following in itertools.pairwise(sentences_of(known, text.replace(". ”", "."))):
+        assert following.split("\t")[1] not in {"”", ")"}, end
+    otherwise = learn_tokenizer(bank(rows(*["“- three four- .-", "” one two- ."] * 20)), KEYS)
+    assert not otherwise.keeps_closing
+    split_there = sentences_of(otherwise, "“Three four.” One two.")
+    assert [sentence.split("\t")[1] for sentence in split_there] == ["“", "”"]
+
+
+def sentences_of(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The rows of each sentence."""
+    return [
+        "\n".join(line for line in sentence.split("\n") if not line.startswith("#"))
+        for sentence in split(tokenizer, text).decode().strip().split("\n\n")
+    ]
