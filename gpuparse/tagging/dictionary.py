@@ -28,10 +28,14 @@ class Dictionary:
         found = self._candidates.get(name)
         if found is None:
             known = self.counts.get(name)
-            if not known or sum(known.values()) < self.least:
+            if not known or self.count(name) < self.least:
                 return _NOTHING
             found = self._candidates[name] = np.array(sorted(known), np.int32)
         return found
+
+    def count(self, name: str) -> int:
+        """How often a name occurred."""
+        return sum(self.counts.get(name, {}).values())
 
     def packed(self, prefix: str) -> dict[str, np.ndarray]:
         """Arrays, from which `unpacked` makes the dictionary again."""

@@ -3,7 +3,8 @@
 The first model finds the pairs of UPOS and XPOS of a sentence; or UPOS alone, where the treebank
 has many pairs, and the second finds XPOS with FEATS. The second reads the pairs of all words
 around. A frequent word of the training treebank gets only what it was seen with; for others the
-first model looks at all pairs, and the second at all FEATS that the word's pair was seen with.
+first model looks at all pairs, and the second at all FEATS that the word's pair was seen with; for
+words that are new or occurred once, also at FEATS that are composed of their attributes.
 """
 
 from collections import Counter
@@ -33,6 +34,7 @@ from gpuparse.sequences.model import SequenceModel, Sequences, unpacked
 from gpuparse.sequences.tags import Tag, TagTable
 from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging import dictionary
+from gpuparse.tagging.composition import composed
 from gpuparse.tagging.dictionary import Dictionary, combined, counted, joined_candidates
 from gpuparse.tagging.fields import (
     SeenTags,
@@ -47,6 +49,7 @@ FORMAT = 1
 _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
 _BEAM = (3, 8)  # coarse classes, tags
 _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
+_RARE = 2  # times with its pair; FEATS that were never seen are possible for rarer words
 _CHUNK = 20_000  # words that are tagged at once
 
 Watch = Callable[[float, str], None]
@@ -68,7 +71,8 @@ class Tagger:
             words: what frequent words were seen with.
         feats: the model of (UPOS, FEATS), or of (UPOS, XPOS and FEATS with a tab between) where
             there are many pairs; None where nothing is left to find. words_of_feats: the FEATS of
-            frequent words with their pair; classes: those of the pairs.
+            frequent words with their pair; classes: those of the pairs; composed: others that
+            are possible for the pairs.
     """
 
     def __init__(
@@ -78,9 +82,10 @@ class Tagger:
         feats: SequenceModel | None,
         words_of_feats: Dictionary,
         classes: Dictionary,
+        composed: Dictionary,
     ) -> None:
         self.pairs, self.words, self.feats = pairs, words, feats
-        self.words_of_feats, self.classes = words_of_feats, classes
+        self.words_of_feats, self.classes, self.composed = words_of_feats, classes, composed
         self._of_pairs = WordFields(pairs.templates.fields, SeenTags(_seen(words, pairs.table)))
 
     def tag(self, treebank: Treebank, *, threads: int = 1) -> Tags:
@@ -131,7 +136,11 @@ class Tagger:
         for key in key_names:
             _form, _, pair = key.partition("\t")
             found = self.words_of_feats.candidates(key)
-            lists.append(found if len(found) else self.classes.candidates(pair))
+            if not len(found):
+                found = self.classes.candidates(pair)
+                if self.words_of_feats.count(key) < _RARE:
+                    found = np.sort(np.append(found, self.composed.candidates(pair)))
+            lists.append(found)
         given = {
             "upos": np.array([value_of(tag[0]) for tag in table.tags], np.uint32)[pairs],
             "xpos": np.array([value_of(tag[1]) for tag in table.tags], np.uint32)[pairs],
@@ -193,7 +202,7 @@ class Tagger:
             if len(pairs.table.tags[0]) != 2 or (feats and len(feats.table.tags[0]) != 2):
                 raise ValueError("tags of two texts are expected")
             n_feats = len(feats.table) if feats else 1
-            sizes = {"words": len(pairs.table), "words_of_feats": n_feats, "classes": n_feats}
+            sizes = {"words": len(pairs.table)} | dict.fromkeys(_DICTIONARIES[1:], n_feats)
             known = {
                 name: dictionary.unpacked(arrays, name, facts[name], size)
                 for name, size in sizes.items()
@@ -205,7 +214,7 @@ class Tagger:
             raise ModelError(f"{path}: not a tagger of this version: {one_line(error)}") from error
 
 
-_DICTIONARIES = ("words", "words_of_feats", "classes")
+_DICTIONARIES = ("words", "words_of_feats", "classes", "composed")
 
 
 def learn_tagger(
@@ -252,11 +261,17 @@ def learn_tagger(
         watch=lambda done, note: watch(share * done, f"UPOS and XPOS, {note}"), **common,
     )  # fmt: skip
     if not has_feats:
-        return Tagger(model, known, None, Dictionary({}, 1), Dictionary({}, 1))
+        return Tagger(model, known, None, *[Dictionary({}, 1)] * 3)
     tags: list[Tag] = list(zip(upos, feats, strict=True))
-    feats_table = TagTable.of_counts(Counter(tags), attributes=True)
-    gold_feats = np.array([feats_table.numbers[tag] for tag in tags], np.int32)
     names = ["\t".join(pair) for pair in pairs]
+    new: dict[str, list[Tag]] = {
+        name: [(name.partition("\t")[0], text) for text in composed(of_pair)]
+        for name, of_pair in counts_by_word(names, feats).items()
+    }
+    counts_of_tags = Counter(tags)
+    counts_of_tags.update(dict.fromkeys((tag for found in new.values() for tag in found), 0))
+    feats_table = TagTable.of_counts(counts_of_tags, attributes=True)
+    gold_feats = np.array([feats_table.numbers[tag] for tag in tags], np.int32)
     keys = [f"{word}\t{name}" for word, name in zip(words, names, strict=True)]
     feats_templates = load_sequence_templates(config.feats_features, is_field)
     untrained = SequenceModel(
@@ -265,6 +280,14 @@ def learn_tagger(
     of_feats = (
         Dictionary(counted(keys, gold_feats.tolist()), config.dictionary),
         Dictionary(counted(names, gold_feats.tolist()), 1),
+        Dictionary(
+            {
+                name: dict.fromkeys(sorted(feats_table.numbers[tag] for tag in found), 1)
+                for name, found in new.items()
+                if found
+            },
+            1,
+        ),
     )
     words_and_upos = list(map(_word_and_upos, keys))
     seen = seen_without_itself(words_and_upos, feats, counts_by_word(words_and_upos, feats))

@@ -13,6 +13,7 @@ from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import Column
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, ModelError
+from gpuparse.tagging.composition import composed
 from gpuparse.tagging.fields import SeenTags, WordFields, is_field, seen_without_itself, value_of
 from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer, rule_of
 from gpuparse.tagging.tagger import Tagger, Tags, learn_tagger
@@ -107,6 +108,35 @@ def test_a_frequent_word_gets_what_it_had_and_a_new_one_anything():
     assert texts(found.feats)[:2] == ["Number=Sing", "_"]
     upos, xpos = texts(found.upos)[2], texts(found.xpos)[2]
     assert (upos, xpos) in {("NOUN", "NN"), ("VERB", "VBZ"), ("DET", "DT")}
+
+
+def test_feats_are_composed_of_attributes_seen_together():
+    seen = {"C=1|N=1": 5, "C=2|N=1": 3, "C=1|N=2": 4}
+    assert composed(seen) == []  # C=2 and N=2 do not occur together
+    seen |= {"C=2|N=2|P=1": 1}
+    assert composed(seen) == ["C=2|N=2"]
+    seen |= {"C=1|P=1": 1}
+    assert composed(seen) == ["C=2|N=2", "C=2|P=1", "C=1|N=2|P=1"]
+    assert composed({"x\tC=1|N=1": 1, "y\tC=2|N=1|P=1": 1, "z\tC=2|P=2": 1}) == [
+        "x\tC=2|N=1",
+        "z\tC=2|P=1",
+    ]
+    assert composed({"_": 2, "s|f": 1, "s|m": 1}) == []
+
+
+def test_feats_that_were_never_seen_are_possible_for_new_words_alone():
+    rows = "".join(
+        f"{prefix}s _ N n {feats}\n\n{prefix}s _ N n {feats}\n\n"
+        for prefix, feats in (("fo", "G=F|N=P"), ("mi", "G=M|N=S"), ("xx", "G=F|N=S|T=X"))
+    )
+    tagger = learn_tagger(as_treebank(rows), TAGGING, seed=1)
+    again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
+    words = as_treebank("fot _ N n _\nmis _ N n _\n\n")
+    found = again._feats_of(words, np.zeros(2, np.int32), *column_ids(words, 1))
+    tags = [again.feats.table.tags[k][1] for k in found.candidates.tolist()]
+    n = found.candidate_starts[1]
+    assert set(tags[:n]) == {"G=F|N=P", "G=M|N=S", "G=F|N=S|T=X", "G=F|N=S"}
+    assert set(tags[n:]) == {"G=F|N=P", "G=M|N=S", "G=F|N=S|T=X"}
 
 
 def test_a_treebank_without_feats_or_tags():
