@@ -24,7 +24,7 @@ from gpuparse.pipeline import (
 )
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger import learn_tagger
-from gpuparse.text.tokenizer import learn_tokenizer
+from gpuparse.text.training import learn_tokenizer
 
 _NAMES = (TOKENIZER, TAGGER, LEMMATIZER)
 _MEASURES = {"UPOS": UPOS, "XPOS": XPOS, "UFeats": FEATS, "Lemmas": LEMMA}

@@ -16,7 +16,8 @@ from gpuparse.errors import DataError, ModelError
 from gpuparse.evaluation.words import score_words
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.reader import stream_text, text_chunk
-from gpuparse.text.tokenizer import Tokenizer, learn_tokenizer
+from gpuparse.text.tokenizer import Tokenizer
+from gpuparse.text.training import learn_tokenizer
 from tests.text.raw_texts import random_text
 
 KEYS = TokenizerConfig(rows=1 << 16, epochs=5)

@@ -1,0 +1,177 @@
+"""Training of the tokeniser: what a treebank tells of tokens, sentences and multiword tokens."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpuparse.config.schema import TokenizerConfig
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import DataError
+from gpuparse.sequences.learner import learn_sequences
+from gpuparse.sequences.model import SequenceModel, Sequences
+from gpuparse.sequences.tags import TagTable
+from gpuparse.sequences.templates import SequenceTemplates, load_sequence_templates
+from gpuparse.text.boundaries import (
+    LONGEST,
+    gap_fields,
+    learn_open_gaps,
+    open_places,
+    sequence_starts,
+)  # fmt: skip
+from gpuparse.text.characters import CharacterTable, are_spaces, segments
+from gpuparse.text.examples import TextExamples, text_examples
+from gpuparse.text.multiword import SplitRules, learn_rules, lower
+from gpuparse.text.sentences import KnownCases, Tokens
+from gpuparse.text.tokenizer import MODELS, Tokenizer, choices
+from gpuparse.text.views import TextView, wide_hashes
+
+_GAPS = 40  # of a training sequence
+_TOKENS = 60  # of a training sequence, at least
+_UNSPACED = 0.15  # open gaps per character of text whose words are looked up
+_FOLDS = 8  # of the treebank, for words that are known from its other parts
+_TAGS = TagTable((("no",), ("yes",)), False)  # JOIN and CUT, GO_ON and END
+
+Watch = Callable[[float, str], None]
+
+
+def learn_tokenizer(
+    treebank: Treebank,
+    config: TokenizerConfig,
+    *,
+    seed: int = 1,
+    watch: Watch = lambda done, note: None,
+) -> Tokenizer:
+    """Learn the tokens, sentences and multiword tokens of a treebank.
+
+    Args:
+        treebank: with SpaceAfter=No, or `# text`; `# newpar` where it has paragraphs.
+        watch: is told the share that is done, and what is being learned.
+    Raises: DataError: the treebank has no words.
+    Cost: about 50 microseconds a word.
+    """
+    if not treebank.n_words:
+        raise DataError(f"{treebank.source}: has no words; a tokeniser needs a treebank")
+    examples = text_examples(treebank)
+    characters = CharacterTable.of_unicode()
+    spaces = are_spaces(examples.codes)
+    starts, _ = segments(examples.codes, spaces)
+    view = TextView.of_text(examples.codes, spaces, starts, characters)
+    cut = np.zeros(len(view.codes), np.bool_)
+    cut[view.places[examples.last - 1]] = True
+    tokens = Tokens(view, cut)
+
+    def part(first: float, share: float, what: str) -> Watch:
+        return lambda done, note: watch(first + share * done, f"{what}: {note}")
+
+    is_open = learn_open_gaps(view, cut)
+    gaps, lexicon = _learn_gaps(view, cut, is_open, config, seed, part(0, 0.4, "tokens"))
+    cases = KnownCases.learn(tokens, examples.is_end, _FOLDS)
+    ends = _learn_ends(tokens, examples, config, seed, part(0.4, 0.4, "sentences"))
+    rules = learn_rules(examples.words)
+    words = _learn_words(tokens, examples, rules, config, seed, part(0.8, 0.2, "words"))
+    return Tokenizer(
+        characters, is_open, gaps, lexicon, ends, cases, _keeps_closing(tokens, examples.is_end),
+        rules, words,
+    )  # fmt: skip
+
+
+def _learn(
+    sequences: Sequences,
+    gold: np.ndarray,
+    templates: SequenceTemplates,
+    table: TagTable,
+    config: TokenizerConfig,
+    seed: int,
+    watch: Watch,
+) -> SequenceModel:
+    return learn_sequences(
+        sequences, gold.astype(np.int32), templates, table, epochs=config.epochs, rows=config.rows,
+        min_count=config.min_count, cost=config.cost, max_step=config.max_step, seed=seed,
+        watch=watch,
+    )  # fmt: skip
+
+
+def _learn_gaps(
+    view: TextView, cut: np.ndarray, is_open: np.ndarray, config: TokenizerConfig, seed: int,
+    watch: Watch,
+) -> tuple[SequenceModel | None, np.ndarray]:  # fmt: skip
+    """The model of open gaps, and the hashes of words that it knows."""
+    places, _ = open_places(view, is_open)
+    if not len(places):
+        return None, np.empty(0, np.uint64)
+    templates = load_sequence_templates(config.token_features, MODELS["gaps"])
+    tokens = Tokens(view, cut)
+    short = tokens.last - tokens.first <= LONGEST
+    if len(places) < _UNSPACED * np.count_nonzero(view.is_visible):
+        short[:] = False
+    hashes = wide_hashes(view.lower_sums, tokens.first[short], tokens.last[short])
+    # A word is known from other parts of the treebank, as words of new text are.
+    edges = np.linspace(0, len(view.codes), _FOLDS + 1).astype(np.int64)
+    fold_of = np.searchsorted(edges, np.arange(len(view.codes)), side="right") - 1
+    features = np.empty((len(places), len(templates.templates)), np.uint32)
+    of_word = fold_of[tokens.first[short]]
+    for fold in range(_FOLDS):
+        here = places[fold_of[places] == fold]
+        if not len(here):
+            continue
+        known = np.unique(hashes[of_word != fold])
+        fields = gap_fields(view, here, templates.fields, known)
+        features[fold_of[places] == fold] = templates.features(fields, here)
+    of_segment = sequence_starts(view, places)
+    starts = np.unique(np.concatenate([of_segment, np.arange(0, len(places), _GAPS)]))
+    model = _learn(
+        Sequences.open(features, starts), cut[places], templates, _TAGS, config, seed, watch
+    )
+    return model, np.unique(hashes)
+
+
+def _learn_ends(
+    tokens: Tokens, examples: TextExamples, config: TokenizerConfig, seed: int, watch: Watch
+) -> SequenceModel:
+    """The model of sentence ends."""
+    templates = load_sequence_templates(config.sentence_features, MODELS["ends"])
+    features = templates.features(tokens.fields(templates.fields), tokens.rows)
+    # A sequence begins where a sentence does, as a segment does.
+    starts = [0]
+    is_start = np.zeros(len(tokens) + 1, np.bool_)
+    is_start[tokens.starts] = True
+    for end in (np.flatnonzero(examples.is_end) + 1).tolist():
+        if is_start[end] or end - starts[-1] >= _TOKENS:
+            starts.append(end)
+    return _learn(
+        Sequences.open(features, np.unique([*starts, len(tokens)])), examples.is_end, templates,
+        _TAGS, config, seed, watch,
+    )  # fmt: skip
+
+
+def _keeps_closing(tokens: Tokens, is_end: np.ndarray) -> bool:
+    """Whether (nearly) no sentence of training ends before a closing mark."""
+    before = is_end[:-1] & tokens.is_closing[1:]
+    return bool(np.count_nonzero(before) <= 0.1 * np.count_nonzero(tokens.is_closing))
+
+
+def _learn_words(
+    tokens: Tokens, examples: TextExamples, rules: SplitRules, config: TokenizerConfig, seed: int,
+    watch: Watch,
+) -> SequenceModel | None:  # fmt: skip
+    """The model that chooses the rule of a multiword token."""
+    at, fitting, gold = [], [], []
+    for t, (text, words) in enumerate(examples.words):
+        numbers = rules.fitting(text)
+        if not numbers:
+            continue
+        low = tuple(map(lower, words))
+        right = [n for n in numbers if tuple(map(lower, rules.words(text, n))) == low]
+        if len(words) > 1 and not right:
+            continue
+        at.append(t)
+        fitting.append(numbers)
+        gold.append(right[0] + 1 if len(words) > 1 else 0)
+    if not at:
+        return None
+    templates = load_sequence_templates(config.word_features, MODELS["words"])
+    features = templates.features(
+        tokens.fields(templates.fields), tokens.rows[np.array(at, np.int64)]
+    )
+    table = TagTable((("no", "no"), *(("yes", str(n)) for n in range(len(rules.rules)))), False)
+    return _learn(choices(features, fitting), np.array(gold), templates, table, config, seed, watch)
