@@ -8,16 +8,26 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from benchmarks.floors import Machine
 from benchmarks.models import can_run_udpipe
+from benchmarks.parse import this_machine
 from benchmarks.registry import Report, median_times
 from gpuparse.commands import parse
 from gpuparse.commands.evaluate import WORD_MEASURES
-from gpuparse.data.conll import read_treebank, stream_treebanks
+from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
+from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS, with_columns
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.words import score_words
+from gpuparse.model_folder import load_parser
+from gpuparse.pipeline import load_stages
+from gpuparse.sequences.model import FILTER_BITS, SequenceModel, Sequences
 from gpuparse.text.conllu import text_pieces
+from gpuparse.text.reader import TextChunk, text_chunk
 
 GATE = ("tests/commands/test_stages.py", "tests/evaluation/test_words.py")
 TEXT, WORDS = "text", "words"
@@ -40,6 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="start from the treebank's raw text, or from its words (%(default)s)",
     )
     parser.add_argument("--copies", type=int, default=5, help="of the input in the timed file")
+    parser.add_argument(
+        "--stages", action="store_true", help="where the time of model folders goes, and its floors"
+    )
 
 
 def check(options: argparse.Namespace) -> None:
@@ -50,12 +63,16 @@ def check(options: argparse.Namespace) -> None:
     files = [str(model) for model in options.models if model.is_file()]
     if files and not can_run_udpipe():
         raise ConfigError(f"{files[0]}: a model of UDPipe 1 needs ufal.udpipe, not installed here")
+    if files and options.stages:
+        raise ConfigError(f"{files[0]}: --stages needs model folders")
     if options.threads != 1:
         raise ConfigError("UDPipe 1 runs with one thread, so --threads must be 1")
 
 
 def run(options: argparse.Namespace) -> Report:
     """One column a model; they take turns. CPU time from file to file, loading included."""
+    if options.stages:
+        return _stages(options)
     gold = read_treebank(options.treebank)
     names = [model.stem if model.is_file() else model.name for model in options.models]
     with tempfile.TemporaryDirectory() as name:
@@ -94,6 +111,105 @@ def run(options: argparse.Namespace) -> Report:
         " models read included.",
     ]
     return Report("Pipelines", ["measure", *names], rows, notes)
+
+
+def _stages(options: argparse.Namespace) -> Report:
+    """Microseconds a word of each stage; of these, of searches for the best sequence."""
+    text = _input(options.treebank, read_treebank(options.treebank), TEXT) * options.copies
+    machine = this_machine()
+    rows: list[list[object]] = []
+    for folder in options.models:
+        stages = _stages_of(folder, text_chunk(text, "text"), _Searches(machine), options.repeats)
+        total = [sum(row[k] for row in stages) for k in (1, 2)]
+        rows += [[folder.name, name, *(each or None for each in row)] for name, *row in stages]
+        rows.append([folder.name, "all", *total, None])
+    notes = [
+        f"{options.treebank.name}, from text, {options.copies} times over; one thread; the least of"
+        f" {options.repeats} times. A model is read before.",
+        "Search: the best of all sequences of tags, a part of the stage. Floor: its weights, one"
+        f" after the other from the second-level cache ({machine.sectors / 1e9:.1f} billion a"
+        " second, measured here).",
+    ]
+    columns = ["model", "stage", "us a word", "search", "floor of search"]
+    return Report("Stages of a pipeline", columns, rows, notes)
+
+
+def _stages_of(
+    folder: Path, chunk: TextChunk, searches: "_Searches", repeats: int
+) -> list[tuple[str, float, float, float]]:
+    """Name of a stage, and microseconds a word: all, its search, the floor of that."""
+    stages, parser = load_stages(folder), load_parser(folder)
+    tokenizer, tagger, lemmatizer = stages.tokenizer, stages.tagger, stages.lemmatizer
+    if not (tokenizer and tagger and lemmatizer):
+        raise ConfigError(f"{folder}: --stages needs a tokeniser, a tagger and a lemmatiser")
+    found = []
+
+    def timed(stage: str, call: Callable[[], Any]) -> Any:
+        least = float("inf")
+        for _ in range(repeats):
+            with searches:
+                begin = time.process_time()
+                result = call()
+                seconds = time.process_time() - begin
+            if seconds < least:
+                least, of_search = seconds, searches.seconds
+        found.append((stage, least, of_search, searches.floor))
+        return result
+
+    words = timed("tokeniser", lambda: tokenizer.split(chunk))
+    bare = timed("reading of words", lambda: treebank_from_bytes(words, "text"))
+    tags = timed("tagger", lambda: tagger.tag(bare))
+    lemmas = timed("lemmatiser", lambda: lemmatizer.lemmatize(bare, tags))
+    columns = dict(zip((UPOS, XPOS, FEATS, LEMMA), (*tags, lemmas), strict=True))
+    tagged = timed("writing of columns", lambda: with_columns(bare, columns))
+    timed("parser", lambda: parser.parse(tagged))
+    return [(name, *(1e6 * each / bare.n_words for each in row)) for name, *row in found]
+
+
+class _Searches:
+    """CPU time of searches of sequences while it is entered, and the least for their weights."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.seconds = 0.0
+        self._find = SequenceModel.find
+        self._given: list[tuple[SequenceModel, Sequences]] = []
+
+    def __enter__(self) -> None:
+        self.seconds = 0.0
+        self._given.clear()
+        searches = self
+
+        def find(model: SequenceModel, sequences: Sequences) -> np.ndarray:
+            begin = time.process_time()
+            found = searches._find(model, sequences)
+            searches.seconds += time.process_time() - begin
+            searches._given.append((model, sequences))
+            return found
+
+        SequenceModel.find = find  # type: ignore[method-assign]
+
+    def __exit__(self, *_: object) -> None:
+        SequenceModel.find = self._find  # type: ignore[method-assign]
+
+    @property
+    def floor(self) -> float:
+        """The least seconds for the weights of the searches."""
+        return sum(weights_read(*each) for each in self._given) / self.machine.sectors
+
+
+def weights_read(model: SequenceModel, sequences: Sequences) -> int:
+    """The weights that no search can do without: those of classes, or of given candidates.
+
+    Contexts, and tags of the classes that are kept, are left out.
+    """
+    buckets = sequences.features >> np.uint32(32 - FILTER_BITS)
+    known = model.known[buckets >> np.uint32(5)] >> (buckets & np.uint32(31)) & np.uint32(1)
+    present = ((sequences.features != 0) & (known == 1)).sum(1)
+    given = np.diff(sequences.candidate_starts)
+    n_classes = len(model.table.coarse_starts) - 1
+    per_feature = np.where(given == 0, n_classes, np.where(given == 1, 0, given))
+    return int((present * per_feature).sum())
 
 
 def _input(path: Path, gold: Treebank, start: str) -> bytes:

@@ -17,10 +17,10 @@ int64_t check_model(const SequenceModel& model, const SequenceBatch& batch) {
     const int64_t n_tags = model.tag_starts.n0 - 1;
     const int64_t rows = model.weights.n0, n = batch.features.n0;
     if (model.weights.dtype != DT_I16 && model.weights.dtype != DT_F32) return BAD_TYPE;
-    if (rows < 1 || rows > (int64_t(1) << 31) || (rows & (rows - 1))) return BAD_SHAPE;
+    if (rows < PART_BLOCK || rows > (int64_t(1) << 31) || (rows & (rows - 1))) return BAD_SHAPE;
     if (model.known.n0 != (1 << 19)) return BAD_SHAPE;
     if (n_tags < 1 || n_tags >= INT32_MAX || !are_filled_starts(model.tag_starts, model.tag_parts.n0) ||
-        !are_between(0, model.tag_parts, model.parts.n0) || !are_filled_starts(model.coarse_starts, n_tags))
+        !are_between(0, model.tag_parts, PART_BLOCK * model.blocks.n0) || !are_filled_starts(model.coarse_starts, n_tags))
         return BAD_SHAPE;
     if (model.beam.n0 != 2 || !are_between(1, model.beam, INT32_MAX)) return BAD_SHAPE;
     if (model.contexts.n0 > SequenceLattice<float>::MOST_CONTEXTS || (model.contexts.n0 && model.contexts.n1 != 4))
@@ -38,7 +38,7 @@ int64_t check_model(const SequenceModel& model, const SequenceBatch& batch) {
 }
 
 SequenceTables tables_of(const SequenceModel& model) {
-    return {model, model.tag_starts.n0 - 1, model.parts.n0, model.coarse_starts.n0 - 1, 0, {}};
+    return {model, model.tag_starts.n0 - 1, PART_BLOCK * model.blocks.n0, model.coarse_starts.n0 - 1, 0, {}};
 }
 
 template <class W>

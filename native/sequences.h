@@ -11,9 +11,11 @@
 namespace gpuparse {
 
 constexpr int CONTEXT_PARTS = 3;  // parts of a tag that contexts are combined with
+constexpr int PART_BLOCK = 8;     // parts whose weights for a feature follow each other
 
-template <class W> struct SequenceSum { using type = int64_t; };
-template <> struct SequenceSum<float> { using type = double; };
+// Sums over sequences, and over the features of a position.
+template <class W> struct SequenceSum { using type = int64_t; using own = int32_t; };
+template <> struct SequenceSum<float> { using type = double; using own = double; };
 
 inline uint32_t mixed_context(uint32_t key, uint32_t value) {
     key ^= value + 0x9E3779B9u + (key << 6) + (key >> 2);
@@ -70,11 +72,11 @@ public:
     SequenceLattice(const SequenceTables& tables, const SequenceBatch& batch, int64_t start, int64_t end,
                     const int32_t* gold, S cost, Arena& arena)
         : tables_(tables), model_(tables.model), weights_((const W*)model_.weights.data),
-          mask_((uint32_t)(model_.weights.n0 - 1)), n_(end - start), width_(batch.features.n1),
+          mask_((uint32_t)(model_.weights.n0 - PART_BLOCK)), n_(end - start), width_(batch.features.n1),
           features_(batch.features.data + start * width_), arena_(arena) {
         first_ = arena.take<int64_t>(n_ + 1);
         part_scores_ = arena.take<S>(tables.n_parts);
-        part_seen_ = arena.take_filled<int64_t>(tables.n_parts, -1);
+        block_seen_ = arena.take_filled<int64_t>(tables.n_parts / PART_BLOCK, -1);
         present_ = arena.take<uint32_t>(width_ + 1);
         if (arena.failed()) return;
         int64_t room = 0;
@@ -182,7 +184,7 @@ public:
         S sum = 0;
         for (int64_t t = 0; t < n_; ++t) {
             find_present(t);
-            sum += tag_score(tags[t]) + context_score(t, before(tags, t, 1), before(tags, t, 2), tags[t], 3);
+            sum += tag_score(tags[t]) + context_score(t, before(tags, t, 1), before(tags, t, 2), tags[t]);
         }
         return sum;
     }
@@ -214,13 +216,12 @@ public:
         return room;
     }
 
-    // The part of a context's scores that reads the tag one before (which: 1), two before (2), or both (3);
-    // those that read no tag are features and do not exist.
-    S context_score(int64_t t, int32_t previous, int32_t second, int32_t tag, int which) const {
+    // The scores of all contexts.
+    S context_score(int64_t t, int32_t previous, int32_t second, int32_t tag) const {
         S sum = 0;
         for (int64_t c = 0; c < model_.contexts.n0; ++c) {
             uint32_t key;
-            if (!context_key(c, t, previous, second, which, key)) continue;
+            if (!context_key(c, t, previous, second, key)) continue;
             sum += sum_of_parts(key, tag);
         }
         return sum;
@@ -233,7 +234,7 @@ private:
     // What is added by place j at t after i at t - 1 and h at t - 2.
     double step_score(int64_t t, int64_t h, int64_t i, int64_t j) const {
         return (double)(score(t, j) + context_score(t, t ? tag(t - 1, i) : -1, t > 1 ? tag(t - 2, h) : -1,
-                                                    tag(t, j), 3));
+                                                    tag(t, j)));
     }
 
     static double added(double a, double b) {  // log(exp(a) + exp(b))
@@ -243,9 +244,8 @@ private:
 
     static int32_t before(const int32_t* tags, int64_t t, int64_t d) { return t >= d ? tags[t - d] : -1; }
 
-    bool context_key(int64_t c, int64_t t, int32_t previous, int32_t second, int which, uint32_t& key) const {
+    bool context_key(int64_t c, int64_t t, int32_t previous, int32_t second, uint32_t& key) const {
         const int32_t* context = model_.contexts.data + 4 * c;
-        if (which != 3 && which != (context[2] ? 2 : 1)) return false;
         key = mixed_context(0x51ED270Bu, (uint32_t)context[0]);
         if (context[1])
             key = mixed_context(key, previous < 0 ? 0 : 1 + (uint32_t)tables_.class_of[context[1]][previous]);
@@ -263,7 +263,7 @@ private:
         const int32_t* parts = tables_.parts_of(tag);
         const int64_t count = tables_.n_parts_of(tag) < CONTEXT_PARTS ? tables_.n_parts_of(tag) : CONTEXT_PARTS;
         S sum = 0;
-        for (int64_t p = 0; p < count; ++p) sum += weights_[(key ^ model_.parts.data[parts[p]]) & mask_];
+        for (int64_t p = 0; p < count; ++p) sum += weights_[index(key, parts[p])];
         return sum;
     }
 
@@ -282,14 +282,22 @@ private:
         ++stamp_;
     }
 
-    // The score of a part at the position of `find_present`, computed once.
+    uint32_t index(uint32_t key, int32_t part) const {
+        return ((key ^ model_.blocks.data[part / PART_BLOCK]) & mask_) + (uint32_t)part % PART_BLOCK;
+    }
+
+    // The score of a part at the position of `find_present`, computed once for all parts of its block.
     S part_score(int32_t part) {
-        if (part_seen_[part] != stamp_) {
-            part_seen_[part] = stamp_;
-            const uint32_t hash = model_.parts.data[part];
-            S sum = 0;
-            for (int64_t f = 0; f < n_present_; ++f) sum += weights_[(present_[f] ^ hash) & mask_];
-            part_scores_[part] = sum;
+        const int32_t block = part / PART_BLOCK;
+        if (block_seen_[block] != stamp_) {
+            block_seen_[block] = stamp_;
+            const uint32_t hash = model_.blocks.data[block];
+            typename SequenceSum<W>::own sums[PART_BLOCK] = {};
+            for (int64_t f = 0; f < n_present_; ++f) {
+                const W* weights = weights_ + ((present_[f] ^ hash) & mask_);
+                for (int j = 0; j < PART_BLOCK; ++j) sums[j] += weights[j];
+            }
+            for (int j = 0; j < PART_BLOCK; ++j) part_scores_[block * PART_BLOCK + j] = sums[j];
         }
         return part_scores_[part];
     }
@@ -359,25 +367,30 @@ private:
         S* total = arena_.take<S>(cells);
         int32_t* from = arena_.take<int32_t>(cells);
         if (arena_.failed()) return;
-        for (int64_t t = 0; t < n_; ++t)
-            for (int64_t j = 0; j < count(t); ++j) {
-                const int64_t cell = first_[t] + j;
-                if (!t) {
-                    total[cell] = scores_[cell] + context_score(t, -1, -1, tags_[cell], 1);
-                    continue;
-                }
-                S top = 0;
-                int32_t top_place = -1;
-                for (int64_t i = 0; i < count(t - 1); ++i) {
-                    const S sum = total[first_[t - 1] + i] + context_score(t, tag(t - 1, i), -1, tags_[cell], 1);
-                    if (top_place < 0 || sum > top) {
-                        top = sum;
-                        top_place = (int32_t)i;
+        for (int64_t t = 0; t < n_; ++t) {
+            if (count(t) * n_before(t, 1) == 1) {  // nothing to choose here
+                total[first_[t]] = t ? total[first_[t - 1]] : S(0);
+                from[first_[t]] = 0;
+                continue;
+            }
+            ArenaMark mark(arena_);
+            ContextSums sums(*this, t);
+            if (arena_.failed()) return;
+            S* row = total + first_[t];
+            int32_t* row_from = from + first_[t];
+            for (int64_t i = 0; i < n_before(t, 1); ++i) {
+                const S so_far = t ? total[first_[t - 1] + i] : S(0);
+                const S* own = sums.of(0, i);
+                for (int64_t j = 0; j < count(t); ++j) {
+                    const S sum = so_far + sums.of_tag(own, j);
+                    if (!i || sum > row[j]) {
+                        row[j] = sum;
+                        row_from[j] = (int32_t)i;
                     }
                 }
-                total[cell] = top + scores_[cell];
-                from[cell] = top_place;
             }
+            for (int64_t j = 0; j < count(t); ++j) row[j] += score(t, j);
+        }
         int64_t top = 0;
         for (int64_t j = 1; j < count(n_ - 1); ++j)
             if (total[first_[n_ - 1] + j] > total[first_[n_ - 1] + top]) top = j;
@@ -405,35 +418,24 @@ private:
                 from[offsets[t]] = 0;
                 continue;
             }
+            ArenaMark mark(arena_);
+            ContextSums sums(*this, t);
+            if (arena_.failed()) return;
             for (int64_t i = 0; i < n_previous; ++i) {
-                const int32_t previous = t ? tag(t - 1, i) : -1;
                 S* row = total + offsets[t] + i * n_tags;
                 int32_t* row_from = from + offsets[t] + i * n_tags;
-                // Keys of contexts depend on the tags before alone.
                 for (int64_t h = 0; h < n_second; ++h) {
-                    const int32_t second = t > 1 ? tag(t - 2, h) : -1;
                     const S so_far = t ? total[offsets[t - 1] + h * n_previous + i] : S(0);
-                    uint32_t keys[MOST_CONTEXTS];
-                    int64_t n_keys = 0;
-                    for (int64_t c = 0; c < model_.contexts.n0; ++c)
-                        n_keys += context_key(c, t, previous, second, 2, keys[n_keys]);
+                    const S* own = sums.of(h, i);
                     for (int64_t j = 0; j < n_tags; ++j) {
-                        S sum = so_far;
-                        for (int64_t c = 0; c < n_keys; ++c) sum += sum_of_parts(keys[c], tag(t, j));
+                        const S sum = so_far + sums.of_tag(own, j);
                         if (!h || sum > row[j]) {
                             row[j] = sum;
                             row_from[j] = (int32_t)h;
                         }
                     }
                 }
-                uint32_t keys[MOST_CONTEXTS];
-                int64_t n_keys = 0;
-                for (int64_t c = 0; c < model_.contexts.n0; ++c)
-                    n_keys += context_key(c, t, previous, -1, 1, keys[n_keys]);
-                for (int64_t j = 0; j < n_tags; ++j) {
-                    row[j] += score(t, j);
-                    for (int64_t c = 0; c < n_keys; ++c) row[j] += sum_of_parts(keys[c], tag(t, j));
-                }
+                for (int64_t j = 0; j < n_tags; ++j) row[j] += score(t, j);
             }
         }
         const int64_t last = n_ - 1, n_tags = count(last), n_previous = last ? count(last - 1) : 1;
@@ -453,6 +455,96 @@ private:
         }
     }
 
+    // Scores of contexts at a position, for all tags before. Tags share parts, and contexts that read
+    // classes have the same scores for all tags of a class: each is summed once.
+    class ContextSums {
+    public:
+        ContextSums(const SequenceLattice& lattice, int64_t t) : lattice_(lattice), t_(t) {
+            const int64_t n_tags = lattice.count(t);
+            places_ = lattice.arena_.template take<int32_t>(n_tags * CONTEXT_PARTS);
+            parts_ = lattice.arena_.template take<int32_t>(n_tags * CONTEXT_PARTS + 1);
+            previous_ = classes(1, n_previous_);
+            second_ = classes(2, n_second_);
+            if (lattice.arena_.failed()) return;
+            for (int64_t j = 0; j < n_tags; ++j) {
+                const int32_t* parts = lattice.tables_.parts_of(lattice.tag(t, j));
+                const int64_t count = lattice.tables_.n_parts_of(lattice.tag(t, j));
+                for (int64_t p = 0; p < CONTEXT_PARTS; ++p)
+                    places_[j * CONTEXT_PARTS + p] = p < count ? place_of(parts[p]) : -1;
+            }
+            // A part that a tag lacks has a sum of its own, which stays 0.
+            for (int64_t k = 0; k < n_tags * CONTEXT_PARTS; ++k)
+                if (places_[k] < 0) places_[k] = (int32_t)n_parts_;
+            const int64_t width = n_parts_ + 1;
+            of_classes_ = lattice.arena_.template take_zeros<S>(n_previous_ * n_second_ * width);
+            is_done_ = lattice.arena_.template take_zeros<bool>(n_previous_ * n_second_);
+            of_pair_ = lattice.arena_.template take_zeros<S>(width);
+        }
+
+        // The sums of all parts after place i at t - 1 and h at t - 2, until the next call.
+        const S* of(int64_t h, int64_t i) {
+            const int32_t previous = t_ ? lattice_.tag(t_ - 1, i) : -1, second = t_ > 1 ? lattice_.tag(t_ - 2, h) : -1;
+            const int64_t cell = second_[h] * n_previous_ + previous_[i];
+            S* of_classes = of_classes_ + cell * (n_parts_ + 1);
+            if (!is_done_[cell]) {
+                is_done_[cell] = true;
+                add(previous, second, true, of_classes);
+            }
+            for (int64_t d = 0; d < n_parts_; ++d) of_pair_[d] = of_classes[d];
+            add(previous, second, false, of_pair_);
+            return of_pair_;
+        }
+
+        S of_tag(const S* sums, int64_t j) const {
+            S sum = 0;
+            for (int64_t p = 0; p < CONTEXT_PARTS; ++p) sum += sums[places_[j * CONTEXT_PARTS + p]];
+            return sum;
+        }
+
+    private:
+        // The classes of the candidates d positions before, counted from 0; how many there are.
+        int32_t* classes(int64_t d, int64_t& count) {
+            const int64_t n = lattice_.n_before(t_, d);
+            int32_t* found = lattice_.arena_.template take_zeros<int32_t>(n);
+            count = 1;
+            if (lattice_.arena_.failed() || t_ < d) return found;
+            const int32_t* of_tags = lattice_.tables_.class_of[1];
+            count = 0;
+            for (int64_t i = 0; i < n; ++i) {
+                int64_t same = 0;
+                while (of_tags[lattice_.tag(t_ - d, same)] != of_tags[lattice_.tag(t_ - d, i)]) ++same;
+                found[i] = same < i ? found[same] : (int32_t)count++;
+            }
+            return found;
+        }
+
+        int32_t place_of(int32_t part) {
+            int64_t place = 0;
+            while (place < n_parts_ && parts_[place] != part) ++place;
+            if (place == n_parts_) parts_[n_parts_++] = part;
+            return (int32_t)place;
+        }
+
+        // Add the contexts that read classes alone, or the others.
+        void add(int32_t previous, int32_t second, bool of_classes, S* sums) const {
+            const i32_2& contexts = lattice_.model_.contexts;
+            for (int64_t c = 0; c < contexts.n0; ++c) {
+                const int32_t* context = contexts.data + 4 * c;
+                uint32_t key;
+                if ((context[1] < 2 && context[2] < 2) != of_classes) continue;
+                if (!lattice_.context_key(c, t_, previous, second, key)) continue;
+                for (int64_t d = 0; d < n_parts_; ++d) sums[d] += lattice_.weights_[lattice_.index(key, parts_[d])];
+            }
+        }
+
+        const SequenceLattice& lattice_;
+        const int64_t t_;
+        int64_t n_parts_ = 0, n_previous_ = 1, n_second_ = 1;
+        int32_t *places_, *parts_, *previous_, *second_;
+        S *of_classes_, *of_pair_;
+        bool* is_done_;
+    };
+
     int64_t add_tag(int32_t tag, int32_t other, float delta, WeightChange* changes) const {
         int64_t count = 0;
         const int32_t *parts = tables_.parts_of(tag), *others = tables_.parts_of(other);
@@ -460,8 +552,7 @@ private:
             bool is_shared = false;
             for (int64_t o = 0; o < tables_.n_parts_of(other); ++o) is_shared |= others[o] == parts[p];
             if (is_shared) continue;
-            const uint32_t hash = model_.parts.data[parts[p]];
-            for (int64_t f = 0; f < n_present_; ++f) changes[count++] = {(present_[f] ^ hash) & mask_, delta};
+            for (int64_t f = 0; f < n_present_; ++f) changes[count++] = {index(present_[f], parts[p]), delta};
         }
         return count;
     }
@@ -471,9 +562,9 @@ private:
         const int32_t* parts = tables_.parts_of(tags[t]);
         for (int64_t c = 0; c < model_.contexts.n0; ++c) {
             uint32_t key;
-            if (!context_key(c, t, before(tags, t, 1), before(tags, t, 2), 3, key)) continue;
+            if (!context_key(c, t, before(tags, t, 1), before(tags, t, 2), key)) continue;
             for (int64_t p = 0; p < CONTEXT_PARTS && p < tables_.n_parts_of(tags[t]); ++p)
-                changes[count++] = {(key ^ model_.parts.data[parts[p]]) & mask_, delta};
+                changes[count++] = {index(key, parts[p]), delta};
         }
         return count;
     }
@@ -493,7 +584,7 @@ private:
     int32_t* tags_ = nullptr;
     S* scores_ = nullptr;
     S* part_scores_;
-    int64_t* part_seen_;
+    int64_t* block_seen_;
     uint32_t* present_;
     int64_t n_present_ = 0, stamp_ = 0;
 };

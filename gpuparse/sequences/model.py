@@ -76,7 +76,7 @@ class SequenceModel:
     def struct(self) -> Any:
         """The model as the native library takes it."""
         return _Struct(
-            self.weights, self.known, self.table.parts, self.table.tag_starts,
+            self.weights, self.known, self.table.blocks, self.table.tag_starts,
             self.table.tag_parts, self.table.coarse_starts,
             self.templates.contexts, self.beam,
         )  # fmt: skip
@@ -123,7 +123,7 @@ class SequenceModel:
 class _Struct(NamedTuple):
     weights: np.ndarray
     known: np.ndarray
-    parts: np.ndarray
+    blocks: np.ndarray
     tag_starts: np.ndarray
     tag_parts: np.ndarray
     coarse_starts: np.ndarray
@@ -152,7 +152,7 @@ def unpacked(
         weights.dtype != np.int16
         or weights.ndim != 1
         or rows & (rows - 1)
-        or not 2 <= rows <= 1 << 31
+        or not 8 <= rows <= 1 << 31
     ):
         raise ValueError("weights: 2^b numbers of int16 are expected")
     if known.dtype != np.int32 or known.shape != (1 << (FILTER_BITS - 5),):

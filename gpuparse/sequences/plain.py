@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 _CONTEXT_PARTS = 3
+_BLOCK = 8  # parts whose weights for a feature follow each other
 _WORD = 0xFFFFFFFF
 
 
@@ -21,9 +22,9 @@ class _Model:
     def __init__(self, model: Any) -> None:
         self.weights = model.weights
         self.is_whole = model.weights.dtype == np.int16
-        self.mask = len(model.weights) - 1
+        self.mask = len(model.weights) - _BLOCK
         self.known = model.known
-        self.parts = model.parts.tolist()
+        self.blocks = model.blocks.tolist()
         starts, parts = model.tag_starts.tolist(), model.tag_parts.tolist()
         self.of_tags = [parts[a:b] for a, b in itertools.pairwise(starts)]
         self.coarse = model.coarse_starts.tolist()
@@ -32,8 +33,12 @@ class _Model:
         self.contexts = model.contexts.tolist()
         self.beam = model.beam.tolist()
 
-    def weight(self, index: int) -> float:
-        weight = self.weights[index & self.mask]
+    def index(self, key: int, part: int) -> int:
+        """Where the weight of a feature with a part of a tag is."""
+        return ((key ^ self.blocks[part // _BLOCK]) & self.mask) + part % _BLOCK
+
+    def weight(self, key: int, part: int) -> float:
+        weight = self.weights[self.index(key, part)]
         return int(weight) if self.is_whole else float(weight)
 
     def is_present(self, feature: int) -> bool:
@@ -82,8 +87,7 @@ class _Lattice:
         return sum(self._part_score(t, part) for part in self.model.of_tags[tag])
 
     def _part_score(self, t: int, part: int) -> float:
-        key = self.model.parts[part]
-        return sum(self.model.weight(feature ^ key) for feature in self.present[t])
+        return sum(self.model.weight(feature, part) for feature in self.present[t])
 
     def _ranked(self, t: int) -> list[int]:
         model, coarse = self.model, self.model.coarse
@@ -111,7 +115,7 @@ class _Lattice:
     def context_score(self, t: int, previous: int, second: int, tag: int) -> float:
         parts = self.model.of_tags[tag][:_CONTEXT_PARTS]
         return sum(
-            self.model.weight(key ^ self.model.parts[part])
+            self.model.weight(key, part)
             for key in self.context_keys(t, previous, second)
             for part in parts
         )
@@ -159,7 +163,7 @@ class _Lattice:
 
     def differences(self, gold: list[int], found: list[int]) -> list[tuple[int, float]]:
         """Rows of weights that one of two sequences has and the other lacks, by position."""
-        changes = []
+        changes: list[tuple[int, int, float]] = []
         order = max((2 if row[2] else 1 for row in self.model.contexts), default=0)
         for t in range(self.n):
             window = slice(max(0, t - order), t + 1)
@@ -169,14 +173,14 @@ class _Lattice:
             if gold[t] != found[t]:
                 for one, other, sign in pairs:
                     of_one, of_other = (self.model.of_tags[tags[t]] for tags in (one, other))
-                    keys = [self.model.parts[part] for part in of_one if part not in of_other]
-                    changes += [(f ^ key, sign) for key in keys for f in self.present[t]]
+                    own = [part for part in of_one if part not in of_other]
+                    changes += [(f, part, sign) for part in own for f in self.present[t]]
             for one, _, sign in pairs:
                 before = [-1, -1, *one]
                 parts = self.model.of_tags[one[t]][:_CONTEXT_PARTS]
                 for key in self.context_keys(t, before[t + 1], before[t]):
-                    changes += [(key ^ self.model.parts[part], sign) for part in parts]
-        return [(index & self.model.mask, sign) for index, sign in changes]
+                    changes += [(key, part, sign) for part in parts]
+        return [(self.model.index(key, part), sign) for key, part, sign in changes]
 
     def sums(self, scale: float) -> list[list[float]]:
         """The probabilities of all candidates."""

@@ -10,6 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
+_BLOCK = 8  # parts
+_LINE = 32  # weights of int16 in a line of the cache
 Tag = tuple[str, ...]  # one text, or a coarse one and a fine one such as (UPOS, XPOS)
 
 
@@ -52,8 +54,10 @@ class TagTable:
 
     @cached_property
     def _names(self) -> tuple[dict[str, int], list[list[int]]]:
-        """The parts by name, and those of each tag."""
+        """The parts by name, those of classes first, and those of each tag."""
         numbers: dict[str, int] = {}
+        for tag in self.tags:
+            numbers.setdefault(tag[0], len(numbers))
         of_tags = []
         for tag in self.tags:
             names = ["\t".join(tag[: size + 1]) for size in range(len(tag))]
@@ -65,13 +69,21 @@ class TagTable:
         return numbers, of_tags
 
     @cached_property
-    def parts(self) -> np.ndarray:
-        """(P,) uint32, the hash of each part."""
-        hashes = np.array([zlib.crc32(name.encode()) for name in self._names[0]], np.uint32)
+    def blocks(self) -> np.ndarray:
+        """(ceil(P / 8),) uint32, the hash of each 8 parts.
+
+        Weights of a feature with 8 parts follow each other, and those with the next 8 parts are in
+        the same line of the cache, up to _LINE.
+        """
+        blocks = np.arange(-(-len(self._names[0]) // _BLOCK), dtype=np.uint32)
+        per_line = _LINE // _BLOCK
+        lines = range(-(-len(blocks) // per_line))
+        hashes = np.array([zlib.crc32(b"%d" % line) for line in lines], np.uint32)
         for factor, shift in ((0x7FEB352D, 15), (0x846CA68B, 16)):
             hashes *= np.uint32(factor)
             hashes ^= hashes >> np.uint32(shift)
-        return hashes
+        of_lines = hashes[blocks // per_line] // np.uint32(_LINE) * np.uint32(_LINE)
+        return of_lines + blocks % per_line * np.uint32(_BLOCK)
 
     @cached_property
     def tag_starts(self) -> np.ndarray:

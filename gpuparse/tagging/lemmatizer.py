@@ -29,7 +29,7 @@ from gpuparse.tagging.dictionary import Dictionary, combined, counted
 from gpuparse.tagging.fields import SeenTags, WordFields, is_field, value_of
 from gpuparse.tagging.tagger import Tags, Watch
 
-FORMAT = 1
+FORMAT = 2
 _AS_MODEL: Any = {"form": FORMAT, "what": "lemmatiser", "hint": "; train it again"}
 _CACHE = 1 << 18  # words with tags whose lemmas are kept
 _MOST_RULES = 40  # candidates of a word

@@ -45,7 +45,7 @@ from gpuparse.tagging.fields import (
     value_of,
 )
 
-FORMAT = 1
+FORMAT = 2
 _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
 _BEAM = (3, 8)  # coarse classes, tags
 _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first

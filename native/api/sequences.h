@@ -1,9 +1,11 @@
 // Linear models of sequences: each position gets one of its candidate tags. Sequence s has the positions
 // starts[s] : starts[s + 1] of N.
 //
-// Tag k has the parts tag_parts[tag_starts[k] : tag_starts[k + 1]], at least one. The score of a part at
-// a position is the sum of the weights at (feature ^ parts[part]) & (weights - 1), over the features of
-// the position that are present; the score of a tag there is the sum over its parts. Contexts, which
+// Tag k has the parts tag_parts[tag_starts[k] : tag_starts[k + 1]], at least one. Parts of the same block
+// of 8 have weights one after the other: that of part p for a feature is at
+// ((feature ^ blocks[p / 8]) & (weights - 8)) + p % 8. The score of a part at a position is the sum of its
+// weights over the features of the position that are present; the score of a tag there is the sum over
+// its parts. Contexts, which
 // read the tags before, are features too, but only of the first three parts of a tag. A feature is
 // present if it is not 0 and bit feature >> 8 of `known` is set.
 #pragma once
@@ -21,7 +23,7 @@
 struct SequenceModel {
     any_1 weights;
     u32_1 known;
-    u32_1 parts;
+    u32_1 blocks;
     i64_1 tag_starts;
     i32_1 tag_parts;
     i64_1 coarse_starts;

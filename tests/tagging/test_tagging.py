@@ -16,7 +16,7 @@ from gpuparse.errors import DataError, ModelError
 from gpuparse.tagging.composition import composed
 from gpuparse.tagging.fields import SeenTags, WordFields, is_field, seen_without_itself, value_of
 from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer, rule_of
-from gpuparse.tagging.tagger import Tagger, Tags, learn_tagger
+from gpuparse.tagging.tagger import FORMAT, Tagger, Tags, learn_tagger
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
 TEST = treebank_from_bytes(generate(60, 2), "test")
@@ -85,14 +85,18 @@ def test_damaged_files_are_refused(tagger, lemmatizer):
         for damaged in (packed[:-9], packed[:200], b"", packed[:-1] + bytes([packed[-1] ^ 1])):
             with pytest.raises(ModelError):
                 kind.unpack(io.BytesIO(damaged), Path("x"))
-        facts, arrays = array_file.read_open(io.BytesIO(packed), Path("x"), form=1, what="stage")
+        facts, arrays = array_file.read_open(
+            io.BytesIO(packed), Path("x"), form=FORMAT, what="stage"
+        )
         for name in arrays:
             for change in (lambda a: a[:-1], lambda a: a + a.dtype.type(77)):
                 other = arrays | {name: change(arrays[name])}
                 if name.endswith("known"):
                     continue
                 try:
-                    read = kind.unpack(io.BytesIO(array_file.pack(facts, other, form=1)), Path("x"))
+                    read = kind.unpack(
+                        io.BytesIO(array_file.pack(facts, other, form=FORMAT)), Path("x")
+                    )
                 except ModelError:
                     continue
                 # Other weights or counts are another model, which must not crash.

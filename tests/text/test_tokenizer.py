@@ -16,7 +16,7 @@ from gpuparse.errors import DataError, ModelError
 from gpuparse.evaluation.words import score_words
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.reader import stream_text, text_chunk
-from gpuparse.text.tokenizer import Tokenizer
+from gpuparse.text.tokenizer import FORMAT, Tokenizer
 from gpuparse.text.training import learn_tokenizer
 from tests.text.raw_texts import random_text
 
@@ -168,12 +168,12 @@ def test_damaged_files_are_refused_or_are_other_models(tokenizer):
     for damaged in (packed[:-9], packed[:200], b""):
         with pytest.raises(ModelError):
             Tokenizer.unpack(io.BytesIO(damaged), Path("x"))
-    facts, arrays = array_file.read_open(io.BytesIO(packed), Path("x"), form=1, what="stage")
+    facts, arrays = array_file.read_open(io.BytesIO(packed), Path("x"), form=FORMAT, what="stage")
     text = "".join(random_text(random.Random(k)) for k in range(20)) + " The men sang."
     for name, array in arrays.items():
         changes = [array[:-1], array + array.dtype.type(77), array[..., None], array[:0]]
         for change in (*changes, array.astype(np.float64)):
-            other = array_file.pack(facts, arrays | {name: change}, form=1)
+            other = array_file.pack(facts, arrays | {name: change}, form=FORMAT)
             try:
                 made = Tokenizer.unpack(io.BytesIO(other), Path("x"))
             except ModelError:
