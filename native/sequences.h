@@ -140,31 +140,42 @@ public:
         offsets[0] = 0;
         for (int64_t t = 0; t < n_; ++t) offsets[t + 1] = offsets[t] + n_before(t, 1) * count(t);
         double* forward = arena_.take<double>(offsets[n_]);
-        double* backward = arena_.take_filled<double>(offsets[n_], -INFINITY);
-        if (arena_.failed()) return;
-        for (int64_t t = 0; t < n_; ++t)
-            for (int64_t i = 0; i < n_before(t, 1); ++i)
-                for (int64_t j = 0; j < count(t); ++j) {
-                    double sum = -INFINITY;
-                    for (int64_t h = 0; h < n_before(t, 2); ++h) {
-                        const double so_far = t ? forward[offsets[t - 1] + h * count(t - 1) + i] : 0;
-                        sum = added(sum, so_far + scale * step_score(t, h, i, j));
-                    }
-                    forward[offsets[t] + i * count(t) + j] = sum;
-                }
-        double all = -INFINITY;
-        for (int64_t cell = offsets[n_ - 1]; cell < offsets[n_]; ++cell) {
-            backward[cell] = 0;
-            all = added(all, forward[cell]);
+        double* backward = arena_.take<double>(offsets[n_]);
+        int64_t most = 1, most_ways = 1;
+        for (int64_t t = 0; t < n_; ++t) {
+            const int64_t ways = n_before(t, 2) * n_before(t, 1) * count(t);
+            most = count(t) > most ? count(t) : most;
+            most_ways = ways > most_ways ? ways : most_ways;
         }
-        for (int64_t t = n_ - 1; t > 0; --t)
-            for (int64_t i = 0; i < count(t - 1); ++i)
-                for (int64_t j = 0; j < count(t); ++j)
-                    for (int64_t h = 0; h < n_before(t, 2); ++h) {
-                        double& before = backward[offsets[t - 1] + h * count(t - 1) + i];
-                        before = added(before, backward[offsets[t] + i * count(t) + j] +
-                                                   scale * step_score(t, h, i, j));
-                    }
+        double* steps = arena_.take<double>(most_ways);
+        double* terms = arena_.take<double>(most);
+        if (arena_.failed()) return;
+        for (int64_t t = 0; t < n_; ++t) {
+            find_steps(t, scale, steps);
+            if (arena_.failed()) return;
+            const int64_t n_second = n_before(t, 2), n_previous = n_before(t, 1), n_tags = count(t);
+            for (int64_t i = 0; i < n_previous; ++i)
+                for (int64_t j = 0; j < n_tags; ++j) {
+                    for (int64_t h = 0; h < n_second; ++h)
+                        terms[h] = (t ? forward[offsets[t - 1] + h * n_previous + i] : 0) +
+                                   steps[(h * n_previous + i) * n_tags + j];
+                    forward[offsets[t] + i * n_tags + j] = log_sum(terms, n_second);
+                }
+        }
+        const int64_t n_last = offsets[n_] - offsets[n_ - 1];
+        for (int64_t cell = offsets[n_ - 1]; cell < offsets[n_]; ++cell) backward[cell] = 0;
+        const double all = log_sum(forward + offsets[n_ - 1], n_last);
+        for (int64_t t = n_ - 1; t > 0; --t) {
+            find_steps(t, scale, steps);  // again: those of all positions would take much memory
+            if (arena_.failed()) return;
+            const int64_t n_second = n_before(t, 2), n_previous = count(t - 1), n_tags = count(t);
+            for (int64_t h = 0; h < n_second; ++h)
+                for (int64_t i = 0; i < n_previous; ++i) {
+                    for (int64_t j = 0; j < n_tags; ++j)
+                        terms[j] = backward[offsets[t] + i * n_tags + j] + steps[(h * n_previous + i) * n_tags + j];
+                    backward[offsets[t - 1] + h * n_previous + i] = log_sum(terms, n_tags);
+                }
+        }
         for (int64_t t = 0; t < n_; ++t)
             for (int64_t j = 0; j < count(t); ++j) {
                 double sum = 0;
@@ -231,15 +242,31 @@ private:
     // Tags to choose from d positions before t; one, none, before the first position.
     int64_t n_before(int64_t t, int64_t d) const { return t >= d ? count(t - d) : 1; }
 
-    // What is added by place j at t after i at t - 1 and h at t - 2.
-    double step_score(int64_t t, int64_t h, int64_t i, int64_t j) const {
-        return (double)(score(t, j) + context_score(t, t ? tag(t - 1, i) : -1, t > 1 ? tag(t - 2, h) : -1,
-                                                    tag(t, j)));
+    // scale times what is added by place j at t after i at t - 1 and h at t - 2: steps[h][i][j]. 0 where
+    // there is nothing to choose.
+    void find_steps(int64_t t, double scale, double* steps) {
+        const int64_t n_tags = count(t), n_previous = n_before(t, 1), n_second = n_before(t, 2);
+        if (n_second * n_previous * n_tags == 1) {
+            steps[0] = 0;
+            return;
+        }
+        ArenaMark mark(arena_);
+        ContextSums sums(*this, t);
+        if (arena_.failed()) return;
+        for (int64_t h = 0; h < n_second; ++h)
+            for (int64_t i = 0; i < n_previous; ++i, steps += n_tags) {
+                const S* own = sums.of(h, i);
+                for (int64_t j = 0; j < n_tags; ++j) steps[j] = scale * (double)(score(t, j) + sums.of_tag(own, j));
+            }
     }
 
-    static double added(double a, double b) {  // log(exp(a) + exp(b))
-        const double high = a > b ? a : b, low = a > b ? b : a;
-        return low == -INFINITY ? high : high + log1p(exp(low - high));
+    // log of the sum of exp over `count` terms, at least one.
+    static double log_sum(const double* terms, int64_t count) {
+        if (count == 1) return terms[0];
+        double top = terms[0], sum = 0;
+        for (int64_t i = 1; i < count; ++i) top = terms[i] > top ? terms[i] : top;
+        for (int64_t i = 0; i < count; ++i) sum += exp(terms[i] - top);
+        return top + log(sum);
     }
 
     static int32_t before(const int32_t* tags, int64_t t, int64_t d) { return t >= d ? tags[t - d] : -1; }

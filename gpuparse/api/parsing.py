@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
 from gpuparse.commands.console import Progress, silent
-from gpuparse.commands.parse import is_native_on, parsing_difference
+from gpuparse.commands.parse import TAGS_NOT_CALIBRATED, is_native_on, parsing_difference
 from gpuparse.commands.parse_job import GPU_CHUNK, Job, Share, missing_columns
 from gpuparse.commands.parse_tables import TableJob
 from gpuparse.commands.predictions import Found, kept_of, written, written_k_best
@@ -116,7 +116,7 @@ class SentenceParser:
         self._asked = {"threads": threads, "device": device, "backend": backend}
         self._threads = thread_count(threads)
         self._device, self._is_native = _engine(model, device, backend)
-        self._warned = False
+        self._warned: set[str] = set()
 
     @property
     def labels(self) -> list[str]:
@@ -173,7 +173,8 @@ class SentenceParser:
 
                 A tag of a pair is the coarse or fine one, whichever the model knows. A model
                 with a tagger or a lemmatiser fills in the tags and lemmas that are missing.
-            probabilities: whether to compute the probabilities of heads and relations.
+            probabilities: whether to compute the probabilities of heads and relations, and of the
+                tags that the model fills in.
             mbr: whether to find minimum Bayes risk trees instead of the best ones.
             kbest: how many trees to find for each sentence; see `ParsedSentence.trees`.
             keep_heads: whether to keep the heads that the sentences have, and their relations.
@@ -429,13 +430,19 @@ class SentenceParser:
             raise ConfigError(f"kbest: expected a whole number of at least 1, not {kbest!r}")
         if guide is not None and not guide.startswith("misc:"):
             raise ConfigError(f"guide: expected misc:KEY, not {guide!r}")
-        if (probabilities or mbr) and not (self._model.is_calibrated or self._warned):
-            self._warned = True
-            warnings.warn(
-                f"{self._name}: its probabilities are not calibrated and may be far too high or"
-                " too low; `gpuparse calibrate MODEL GOLD` fits them to gold trees",
-                stacklevel=3,
+        said = []
+        if (probabilities or mbr) and not self._model.is_calibrated:
+            said.append(
+                "its probabilities are not calibrated and may be far too high or too low;"
+                " `gpuparse calibrate MODEL GOLD` fits them to gold trees"
             )
+        tagger = self._stages.tagger
+        if probabilities and tagger and not tagger.is_calibrated:
+            said.append(TAGS_NOT_CALIBRATED)
+        for text in said:
+            if text not in self._warned:
+                self._warned.add(text)
+                warnings.warn(f"{self._name}: {text}", stacklevel=3)
         return Job(
             model=self._model,
             stages=self._stages,
@@ -483,7 +490,7 @@ class SentenceParser:
         self, job: Job, treebank: Treebank, counts: np.ndarray, *,
         table: Any = None, guides: Guides | None = None, is_checked: bool = False,
     ) -> Parsed:  # fmt: skip
-        treebank = self._stages.annotate(treebank, keep=True, threads=self._threads)
+        treebank, of_tags = job.annotate(treebank, keep=True)
         if not is_checked:
             self._check_columns(treebank)
         kept = None
@@ -496,10 +503,10 @@ class SentenceParser:
             guides = Guides(job.guide)
         found = job.find(treebank, kept, None if guides is None else guides.of(treebank))
         if isinstance(found, KBest):
-            text = written_k_best(self._model, treebank, found, kept)
+            text = written_k_best(self._model, treebank, found, kept, of_tags)
         else:
-            text = written(self._model, treebank, found, kept)
-        as_arrays = Found.of(found, self._model.label_names, kept)
+            text = written(self._model, treebank, found, kept, of_tags)
+        as_arrays = Found.of(found, self._model.label_names, kept, of_tags)
         return Parsed(treebank, as_arrays, text, counts, table)
 
     def _check_columns(self, treebank: Treebank) -> None:

@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
+from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -103,7 +104,8 @@ class Parsed(Sequence["ParsedSentence"]):
         """An Arrow table with one row per sentence; needs pyarrow.
 
         It has the list columns form, lemma, upos, xpos and feats as far as the input has them, head
-        and deprel (of the best tree), prob and deprel_prob if probabilities were asked for, and
+        and deprel (of the best tree), prob, deprel_prob and, of models with a tagger, tag_prob if
+        probabilities were asked for (NaN of words whose tags were given), and
         deps (such as `2:nsubj|4:conj`) from a parser of graphs. If the input was an Arrow table,
         all its columns are kept, and these are added or replaced.
 
@@ -241,6 +243,19 @@ class ParsedSentence:
     def deprel_probabilities(self) -> list[float] | None:
         """The probability of each relation, given the head; None unless asked for."""
         return self._numbers(self._parsed._found.label_probabilities)
+
+    @property
+    def tag_probabilities(self) -> list[float | None] | None:
+        """The probability of UPOS and XPOS of each word, None of a word whose tags were given.
+
+        None for all unless asked for, and from a model without a tagger. Where the tagger has many
+        pairs of UPOS and XPOS, it is that of UPOS.
+        """
+        found = self._parsed._found.tag_probabilities
+        if found is None:
+            return None
+        numbers: list[float] = found[self._start : self._stop].tolist()
+        return [None if isnan(number) else number for number in numbers]
 
     @property
     def deps(self) -> list[list[tuple[int, str]]] | None:

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _stages(models: list[str]) -> Pipeline:
-    """The tagger and other stages of those models that have any.
+    """The tagger and other stages of those models that have any; calibrated as those of the first.
 
     Raises: ConfigError: they differ, so that the models do not read the same tags.
     """
@@ -69,12 +69,18 @@ def _stages(models: list[str]) -> Pipeline:
         stages = load_stages(Path(name))
         if stages.pack():
             found[name] = stages
-    if len({tuple(stages.pack().items()) for stages in found.values()}) > 1:
+    if len({tuple(_uncalibrated(stages).pack().items()) for stages in found.values()}) > 1:
         raise ConfigError(
             f"{', '.join(found)}: have different taggers or lemmatisers; train all models with"
             " those of one: tagger.model=DIR and lemmatizer.model=DIR"
         )
     return next(iter(found.values()), NO_STAGES)
+
+
+def _uncalibrated(stages: Pipeline) -> Pipeline:
+    """The stages with one scale of probabilities, which changes no tag."""
+    tagger = stages.tagger
+    return stages if tagger is None else replace(stages, tagger=tagger.with_scale(1.0))
 
 
 def _weights(option: str, given: list[float] | None, models: list[str]) -> list[float]:

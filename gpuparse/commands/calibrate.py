@@ -1,8 +1,9 @@
-"""`calibrate`: fit the temperatures of a model to gold trees that it was not trained on."""
+"""`calibrate`: fit the temperatures of a model to a treebank that it was not trained on."""
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpuparse.commands.console import exit_codes, program, say, silent
@@ -10,11 +11,12 @@ from gpuparse.commands.evaluate import whole_number
 from gpuparse.commands.gold import read_gold
 from gpuparse.commands.resources import limit_torch_threads, thread_count
 from gpuparse.data.guides import read_guides
-from gpuparse.errors import ConfigError
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import lock_folder
-from gpuparse.learning.temperatures import Fit, fit_temperatures
+from gpuparse.learning.temperatures import Fit, fit_tag_temperature, fit_temperatures
 from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
-from gpuparse.pipeline import load_stages, write_stages
+from gpuparse.pipeline import Pipeline, has_parser, load_stages, write_stages
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,8 +27,8 @@ def main(arguments: Sequence[str]) -> int:
             [--threads N] [--quiet]`.
     Returns: 0.
     Raises:
-        ConfigError: the output exists, or the model has no probabilities. ModelError: the model
-            cannot be used. DataError: GOLD cannot be used.
+        ConfigError: the output exists, the model has no probabilities, or an option is of parsers
+            and it has none. ModelError: the model cannot be used. DataError: GOLD cannot be used.
     Cost: about twenty parses of GOLD with --probabilities.
     """
     options = _parser().parse_args(arguments)
@@ -36,18 +38,55 @@ def main(arguments: Sequence[str]) -> int:
     tell = silent if options.quiet else say
     threads = thread_count(options.threads)
     limit_torch_threads(threads, is_native=True)
-    model, stages = load_parser(Path(options.model)), load_stages(Path(options.model))
+    stages, parses = load_stages(Path(options.model)), has_parser(Path(options.model))
+    model = load_parser(Path(options.model)) if parses else None
+    if model is None and (options.guide is not None or stages.tagger is None):
+        what = "--guide" if options.guide is not None else "calibrate"
+        raise ConfigError(f"{what}: {options.model} has no parser")
     gold = read_gold(
-        options.gold, on_error=options.on_error, single_root=False, graphs=False, tell=tell
-    ).treebank
-    guides = None if options.guide is None else read_guides(gold, options.guide)
-    gold = stages.annotate(gold, threads=threads)  # as it is parsed later
-    fitted, before, after = fit_temperatures(model, gold, guides=guides, threads=threads)
+        options.gold, on_error=options.on_error, single_root=False, graphs=False, tell=tell,
+        partial=True if model is None else None,
+    ).treebank  # fmt: skip
+    fits: list[str] = []
+    fitted_stages = with_fitted_tags(stages, gold, threads, fits.append, needed=model is None)
+    if model is not None:
+        guides = None if options.guide is None else read_guides(gold, options.guide)
+        gold = stages.annotate(gold, threads=threads)  # as it is parsed later
+        model, before, after = fit_temperatures(model, gold, guides=guides, threads=threads)
+        fits.append(fits_as_text(before, after))
     with lock_folder(target):
-        write_stages(stages, target)
-        save_parser(fitted, target)
-    tell(f"{target}: {fits_as_text(before, after)}")
+        write_stages(fitted_stages, target)
+        if model is not None:
+            save_parser(model, target)
+    for fit in fits:
+        tell(f"{target}: {fit}")
     return 0
+
+
+def with_fitted_tags(
+    stages: Pipeline,
+    gold: Treebank,
+    threads: int,
+    tell: Callable[[str], None],
+    *,
+    needed: bool = False,
+) -> Pipeline:
+    """The stages with the temperature of the tagger, if there is one, fitted to gold tags.
+
+    Args: tell: is told the log loss, or why nothing was fitted, which is an error if `needed`.
+    Raises: DataError: see above.
+    """
+    if stages.tagger is None:
+        return stages
+    try:
+        tagger, before, after = fit_tag_temperature(stages.tagger, gold, threads=threads)
+    except DataError as error:
+        if needed:
+            raise
+        tell(f"probabilities of tags stay as they are: {error}")
+        return stages
+    tell(f"log loss of tags {before:.4f} -> {after:.4f} nats per word")
+    return replace(stages, tagger=tagger)
 
 
 def fits_as_text(before: Fit, after: Fit) -> str:
@@ -81,9 +120,9 @@ def check_new_folder(target: Path, other: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("calibrate"),
-        description="Fit the temperatures of a model's probabilities to gold trees that it was not"
-        " trained on, and write the model with them. Its trees do not change. See"
-        " docs/confidence.md.",
+        description="Fit the temperatures of a model's probabilities to gold trees, and gold tags,"
+        " that it was not trained on, and write the model with them. Its trees and tags do not"
+        " change. See docs/confidence.md.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("model", metavar="MODEL", help="the folder that train wrote")

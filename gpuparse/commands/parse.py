@@ -14,6 +14,7 @@ import numpy as np
 from gpuparse.commands.console import Progress, exit_codes, program, say, silent
 from gpuparse.commands.parse_job import STANDARD, Job, Share, read_chunks
 from gpuparse.commands.parse_tables import ShardedTable, TableJob
+from gpuparse.commands.predictions import tag_items
 from gpuparse.commands.resources import (
     choose_device,
     limit_torch_threads,
@@ -36,6 +37,10 @@ from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.self_test import device_difference
 
 TEXT, VERTICAL = "text", "vertical"
+TAGS_NOT_CALIBRATED = (
+    "its probabilities of tags are not calibrated and may be far too high or too low; gpuparse"
+    " calibrate MODEL GOLD fits them to gold tags"
+)
 AUTO = "auto"  # the format of an input is the one of its suffix
 
 
@@ -60,6 +65,8 @@ def main(arguments: Sequence[str]) -> int:
     tell = silent if options.quiet else say
     threads, stages = thread_count(options.threads), load_stages(Path(options.model))
     _check_stages(options, stages)
+    if options.probabilities and stages.tagger and not stages.tagger.is_calibrated:
+        tell(f"{options.model}: {TAGS_NOT_CALIBRATED}")
     if not has_parser(Path(options.model)):
         return _annotate(options, outputs, stages, threads, tell)
     model = _model(options, tell)
@@ -152,9 +159,11 @@ def _annotate(
     tell: Callable[[str], None],
 ) -> int:
     """Run a model without a parser."""
+    if options.probabilities and not stages.tagger:
+        raise ConfigError(f"--probabilities: {options.model} has no parser and no tagger")
     asked = {
-        "--probabilities": options.probabilities, "--mbr": options.mbr, "--kbest": options.kbest,
-        "--keep-heads": options.keep_heads, "--guide": options.guide, "--decoder": options.decoder,
+        "--mbr": options.mbr, "--kbest": options.kbest, "--keep-heads": options.keep_heads,
+        "--guide": options.guide, "--decoder": options.decoder,
         "--single-root": options.single_root, "--at-most-one": options.at_most_one,
         "--shard": options.shard,
     }  # fmt: skip
@@ -175,10 +184,16 @@ def _annotate(
                     for line in (*chunk.warnings, *map(str, chunk.faults)):
                         tell(line)
                     failed += len(chunk.faults)
-                    keep = options.keep == "tags"
-                    found = stages.annotate(chunk, keep=keep, threads=threads)
+                    keep, of_tags = options.keep == "tags", None
+                    if options.probabilities:
+                        found, of_tags = stages.annotate_with_probabilities(
+                            chunk, keep=keep, threads=threads
+                        )
+                    else:
+                        found = stages.annotate(chunk, keep=keep, threads=threads)
                     heads = np.full(found.n_words, BAD_HEAD, np.int32)  # as they are
-                    target.write(write_predictions(found, heads))
+                    misc = tag_items(of_tags) or None
+                    target.write(write_predictions(found, heads, misc=misc))
                     progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
     if failed:
         say(f"{failed:,} sentences are malformed and were {_FATE[options.on_error]}")
@@ -525,8 +540,9 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--probabilities",
         action="store_true",
-        help="write HeadProb, the marginal probability of the head, and LabelProb, the probability"
-        " of the relation given the head, into MISC",
+        help="write into MISC: HeadProb, the marginal probability of the head; LabelProb, the"
+        " probability of the relation given the head; TagProb, of models with a tagger, the"
+        " marginal probability of UPOS and XPOS",
     )
     parser.add_argument(
         "--kbest",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -107,6 +107,28 @@ class Share:
         return self._done / self._total if self._total > 0 else None
 
 
+class _Chunk(NamedTuple):
+    """Sentences of a stream, ready to be parsed.
+
+    tag_probabilities: (W,), as of `Pipeline.annotate_with_probabilities`. guides: (W,) heads by
+    another parser. batch, sent: as of `Job.find`.
+    """
+
+    treebank: Treebank
+    tag_probabilities: np.ndarray | None
+    guides: np.ndarray | None
+    batch: Batch | None = None
+    sent: Sent | None = None
+
+    def only(self, some: Treebank, sound: np.ndarray) -> _Chunk:
+        """The chunk with some of its sentences, (S,) bool."""
+        words = np.repeat(sound, np.diff(self.treebank.word_starts))
+        of_tags, guides = (
+            None if each is None else each[words] for each in (self.tag_probabilities, self.guides)
+        )
+        return _Chunk(some, of_tags, guides)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """How to parse a stream."""
@@ -159,9 +181,10 @@ class Job:
         checked, place = place is not None, place or Place(1, 0)
         guides = None if self.guide is None else Guides(self.guide)
         orders, certified, searched = np.zeros(3, np.int64), 0, 0
-        for chunk, heads, batch, sent in self._read(source, name, guides, place, kind):
+        for read in self._read(source, name, guides, place, kind):
+            chunk = read.treebank
             if not checked and chunk.n_words:
-                self._check_first(chunk, guides, heads)
+                self._check_first(chunk, guides, read.guides)
                 checked = True
             for warning in chunk.warnings:
                 self.tell(warning)
@@ -177,11 +200,8 @@ class Job:
                 self.tell(str(fault))
             failed += len(faults)
             n_sentences += len(chunk)
-            some = chunk
-            if not sound.all():
-                some, heads = self._only(chunk, heads, sound)
-                batch = sent = None
-            parsed, of_chunk, proved = self._parsed(some, heads, batch, sent)
+            some = read if sound.all() else read.only(self._only(chunk, sound), sound)
+            parsed, of_chunk, proved = self._parsed(some)
             if proved is not None:
                 certified, searched = certified + int(proved.sum()), searched + len(proved)
             target.write(parsed)
@@ -216,7 +236,7 @@ class Job:
 
     def _read(
         self, source: BinaryIO, name: str, guides: Guides | None, place: Place, kind: str
-    ) -> Iterator[tuple[Treebank, np.ndarray | None, Batch | None, Sent | None]]:
+    ) -> Iterator[_Chunk]:
         """A stream in chunks with their guides; for a GPU, encoded and being transferred to it.
 
         For a GPU, the next chunk is read while one is parsed.
@@ -226,21 +246,29 @@ class Job:
             max_line=self.max_line, threads=self.threads, place=place,
             chunk_bytes=None if self.is_native else GPU_CHUNK,
         )  # fmt: skip
-        chunks = (
-            self.stages.annotate(chunk, keep=self.keep_tags, threads=self.threads) for chunk in read
-        )
+
+        def annotated() -> Iterator[_Chunk]:
+            for words in read:
+                chunk, of_tags = self.annotate(words, keep=self.keep_tags)
+                yield _Chunk(chunk, of_tags, None if guides is None else guides.of(chunk))
+
         if self.is_native:
-            for chunk in chunks:
-                yield chunk, None if guides is None else guides.of(chunk), None, None
+            yield from annotated()
             return
 
-        def encoded() -> Iterator[tuple[Treebank, np.ndarray | None, Batch | None, Sent | None]]:
-            for chunk in chunks:
-                heads = None if guides is None else guides.of(chunk)
-                batch = self.model.encode(chunk, heads)
-                yield chunk, heads, batch, self.model.send(batch, self.device, self.backend)
+        def encoded() -> Iterator[_Chunk]:
+            for chunk in annotated():
+                batch = self.model.encode(chunk.treebank, chunk.guides)
+                sent = self.model.send(batch, self.device, self.backend)
+                yield chunk._replace(batch=batch, sent=sent)
 
         yield from ahead(encoded())
+
+    def annotate(self, chunk: Treebank, *, keep: bool) -> tuple[Treebank, np.ndarray | None]:
+        """The words with tags and lemmas, and the probabilities of tags if they were asked for."""
+        if self.probabilities:
+            return self.stages.annotate_with_probabilities(chunk, keep=keep, threads=self.threads)
+        return self.stages.annotate(chunk, keep=keep, threads=self.threads), None
 
     def _check_columns(self, chunk: Treebank) -> None:
         """Refuse an input without a column that the model reads: its trees would be far worse."""
@@ -276,26 +304,20 @@ class Job:
                     faults[s] = _crossing(chunk, int(starts[s]), words, name)
         return [faults[s] for s in sorted(faults)], sound
 
-    def _only(
-        self, chunk: Treebank, guides: np.ndarray | None, sound: np.ndarray
-    ) -> tuple[Treebank, np.ndarray | None]:
-        """The sound sentences and their guides; other sentences are skipped or passed through."""
+    def _only(self, chunk: Treebank, sound: np.ndarray) -> Treebank:
+        """The sound sentences; other sentences are skipped or passed through."""
         some = replace(chunk.only(sound), dropped=chunk.dropped)
-        if self.on_error == "skip":
-            some = _without(some, chunk.spans[~sound])
-        words = np.repeat(sound, np.diff(chunk.word_starts))
-        return some, None if guides is None else guides[words]
+        return _without(some, chunk.spans[~sound]) if self.on_error == "skip" else some
 
-    def _parsed(
-        self, chunk: Treebank, guides: np.ndarray | None, batch: Batch | None, sent: Sent | None
-    ) -> tuple[bytes, np.ndarray, np.ndarray | None]:
+    def _parsed(self, read: _Chunk) -> tuple[bytes, np.ndarray, np.ndarray | None]:
         """The bytes of a parsed chunk, the orders of its sentences, and their certificates."""
+        chunk, of_tags = read.treebank, read.tag_probabilities
         kept: Kept | None = kept_of(chunk) if self.keep_heads else None
-        found = self.find(chunk, kept, guides, batch, sent)
+        found = self.find(chunk, kept, read.guides, read.batch, read.sent)
         assert found.orders is not None
         if isinstance(found, KBest):
-            return written_k_best(self.model, chunk, found, kept), found.orders, None
-        return written(self.model, chunk, found, kept), found.orders, found.certified
+            return written_k_best(self.model, chunk, found, kept, of_tags), found.orders, None
+        return written(self.model, chunk, found, kept, of_tags), found.orders, found.certified
 
     def find(
         self,

@@ -13,7 +13,7 @@ from gpuparse.data.conll import write_graph_predictions, write_predictions
 from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.evaluation.reliability import HEAD, LABEL
+from gpuparse.evaluation.reliability import HEAD, LABEL, TAG
 from gpuparse.parser import Parser, Predictions
 from gpuparse.scoring.admission import CHAIN, LOWER
 
@@ -56,6 +56,7 @@ class Found:
     heads, labels, head_probabilities, label_probabilities: (K, W), as of Predictions; the relations
     that were kept are among them. names: of the labels; the last is `_`, which -1 stands for.
     scores, probabilities: (K, S) of trees. graphs, certified: as of Predictions.
+    tag_probabilities: (W,) of the tags, NaN where they were given; None unless asked for.
     """
 
     heads: np.ndarray
@@ -67,12 +68,18 @@ class Found:
     probabilities: np.ndarray | None = None
     graphs: Graphs | None = None
     certified: np.ndarray | None = None
+    tag_probabilities: np.ndarray | None = None
 
     @classmethod
-    def of(cls, found: Predictions | KBest, names: list[bytes], kept: Kept | None) -> Found:
+    def of(
+        cls, found: Predictions | KBest, names: list[bytes], kept: Kept | None,
+        tag_probabilities: np.ndarray | None = None,
+    ) -> Found:  # fmt: skip
         """What a search has found.
 
-        Args: names: of the model's labels. kept: what was given to the search.
+        Args:
+            names: of the model's labels. kept: what was given to the search.
+            tag_probabilities: of the tags that the tagger found before.
         """
         labels, of_labels = found.labels, found.label_probabilities
         if kept is not None and labels is not None:
@@ -81,7 +88,7 @@ class Found:
         if isinstance(found, KBest):
             return cls(
                 found.heads, labels, texts, found.head_probabilities, of_labels, found.scores,
-                found.probabilities,
+                found.probabilities, tag_probabilities=tag_probabilities,
             )  # fmt: skip
         return cls(
             found.heads[None],
@@ -91,6 +98,7 @@ class Found:
             None if of_labels is None else of_labels[None],
             graphs=found.graphs,
             certified=found.certified,
+            tag_probabilities=tag_probabilities,
         )
 
     def columns(self) -> dict[str, tuple[np.ndarray, list[str] | None]]:
@@ -108,6 +116,8 @@ class Found:
             columns["prob"] = self.head_probabilities[0], None
         if self.label_probabilities is not None:
             columns["deprel_prob"] = self.label_probabilities[0], None
+        if self.tag_probabilities is not None:
+            columns["tag_prob"] = self.tag_probabilities, None
         return columns
 
 
@@ -132,15 +142,22 @@ def _with_kept(
 
 
 def written(
-    model: Parser, treebank: Treebank, found: Predictions, kept: Kept | None = None
+    model: Parser,
+    treebank: Treebank,
+    found: Predictions,
+    kept: Kept | None = None,
+    tag_probabilities: np.ndarray | None = None,
 ) -> bytes:
     """The bytes of a treebank with a model's predictions.
 
-    Args: kept: relations that replace the predicted ones; their heads were given to the model.
+    Args:
+        kept: relations that replace the predicted ones; their heads were given to the model.
+        tag_probabilities: (W,) of the tags, as of Found.
     """
     names = model.label_names if found.labels is not None else None
     search = _other_search(model, found.orders, treebank)
     search |= _uncertified(found.certified, treebank)
+    search |= tag_items(tag_probabilities)
     if found.graphs is not None:
         return write_graph_predictions(
             treebank, found.heads, names, found.labels, found.graphs, search or None
@@ -178,6 +195,11 @@ def _uncertified(certified: np.ndarray | None, treebank: Treebank) -> dict[str, 
         return {}
     marks = np.where(certified, b"", b"No")
     return {CERTIFIED: np.repeat(marks, np.diff(treebank.word_starts))}
+
+
+def tag_items(probabilities: np.ndarray | None) -> dict[str, np.ndarray]:
+    """The item of MISC of probabilities of tags; none in words whose tags were given."""
+    return {} if probabilities is None else {TAG: _as_text(probabilities)}
 
 
 def _has(treebank: Treebank, text: str) -> bool:
@@ -220,7 +242,11 @@ def long_sentences(model: Parser, orders: np.ndarray, *, in_misc: bool = True) -
 
 
 def written_k_best(
-    model: Parser, treebank: Treebank, found: KBest, kept: Kept | None = None
+    model: Parser,
+    treebank: Treebank,
+    found: KBest,
+    kept: Kept | None = None,
+    tag_probabilities: np.ndarray | None = None,
 ) -> bytes:
     """The bytes of a treebank with several trees per sentence, one after the other.
 
@@ -238,6 +264,7 @@ def written_k_best(
         np.repeat(np.arange(k), starts[s + 1] - starts[s]) for s, k in enumerate(copies)
     ]  # fmt: skip
     search = _other_search(model, found.orders, treebank) | _uncertified(None, treebank)
+    search |= tag_items(tag_probabilities)
     nothing = np.empty(0, np.int64)
     which = np.concatenate([*ranks, nothing]), np.concatenate([*words, nothing])
     return _trees_written(
@@ -278,7 +305,8 @@ def _trees_written(
 
 
 def _as_text(probabilities: np.ndarray) -> np.ndarray:
-    """Probabilities (W,) as bytes with four decimals."""
+    """Probabilities (W,) as bytes with four decimals; nothing for NaN."""
     steps = 10**_DECIMALS
-    texts = np.array([f"{step / steps:.{_DECIMALS}f}" for step in range(steps + 1)], np.bytes_)
-    return texts[np.rint(probabilities * steps).astype(np.int64)]
+    texts = [f"{step / steps:.{_DECIMALS}f}" for step in range(steps + 1)]
+    places = np.where(np.isnan(probabilities), steps + 1, np.rint(probabilities * steps))
+    return np.array([*texts, ""], np.bytes_)[places.astype(np.int64)]

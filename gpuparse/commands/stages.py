@@ -11,8 +11,9 @@ from gpuparse.commands.console import Progress
 from gpuparse.config import RunConfig
 from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS, read_column
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, DataError, one_line
 from gpuparse.learning.tag_folds import gold_tags, jackknifed
+from gpuparse.learning.temperatures import calibration_parts, fit_tag_temperature
 from gpuparse.pipeline import (
     LEMMATIZER,
     TAGGER,
@@ -23,9 +24,10 @@ from gpuparse.pipeline import (
     load_tokenizer,
 )
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
-from gpuparse.tagging.tagger import learn_tagger
+from gpuparse.tagging.tagger import Tagger, learn_tagger
 from gpuparse.text.training import learn_tokenizer
 
+_LOSS = "log loss of tags"
 _NAMES = (TOKENIZER, TAGGER, LEMMATIZER)
 _MEASURES = {"UPOS": UPOS, "XPOS": XPOS, "UFeats": FEATS, "Lemmas": LEMMA}
 
@@ -68,10 +70,17 @@ def has_stages(config: RunConfig) -> bool:
 
 
 def learn_stages(
-    config: RunConfig, treebank: Treebank, *, threads: int, tell: Callable[[str], None], quiet: bool
+    config: RunConfig,
+    treebank: Treebank,
+    dev: Treebank | None,
+    *,
+    threads: int,
+    tell: Callable[[str], None],
+    quiet: bool,
 ) -> tuple[Stages, Treebank]:
     """The stages of a run, and the training treebank as the parser is to learn from it.
 
+    Args: dev: what probabilities of tags are fitted to.
     Raises: ConfigError: templates that cannot be used. ModelError: a model to take a stage from
         cannot be read. DataError: the treebank lacks what a stage learns from.
     """
@@ -90,6 +99,7 @@ def learn_stages(
         with _progress("tagger", quiet) as progress:
             tagger = learn_tagger(treebank, config.tagger, seed=seed, watch=_shown(progress))
         tell(f"tagger: {len(tagger.pairs.table):,} pairs of UPOS and XPOS")
+        tagger = _calibrated(tagger, config, treebank, dev, threads, tell)
     if config.lemmatizer.model is not None:
         lemmatizer = load_lemmatizer(Path(config.lemmatizer.model))
     elif config.lemmatizer.learn:
@@ -116,6 +126,33 @@ def learn_stages(
         f" {accuracies_as_text(accuracies(treebank, predicted))}"
     )
     return stages, predicted
+
+
+def _calibrated(
+    tagger: Tagger,
+    config: RunConfig,
+    treebank: Treebank,
+    dev: Treebank | None,
+    threads: int,
+    tell: Callable[[str], None],
+) -> Tagger:
+    """The tagger with a temperature fitted to unseen tags; see `calibration` of the config."""
+    try:
+        if dev is not None:
+            fitted, before, after = fit_tag_temperature(tagger, dev, threads=threads)
+            tell(f"dev: {_LOSS} {before:.4f} -> {after:.4f} nats per word")
+            return fitted
+        parts = calibration_parts(len(treebank))
+        if config.calibration != "held-out" or parts is None:
+            return tagger
+        learned, held_out = (treebank.only(part) for part in parts)
+        other = learn_tagger(learned, config.tagger, seed=config.seed)
+        fitted, before, after = fit_tag_temperature(other, held_out, threads=threads)
+    except DataError as error:
+        tell(f"probabilities of tags are not calibrated: {one_line(error)}")
+        return tagger
+    tell(f"calibration: {_LOSS} {before:.4f} -> {after:.4f} nats per word")
+    return tagger.with_scale(tagger.pairs.scale * fitted.pairs.scale / other.pairs.scale)
 
 
 def accuracies(gold: Treebank, system: Treebank) -> dict[str, float]:

@@ -326,8 +326,9 @@ class Run:
                 " them in a run of their own with parser=false"
             )
         self.stages, treebank = learn_stages(
-            self.config, gold.treebank, threads=self.threads, tell=self.tell, quiet=self.quiet
-        )
+            self.config, gold.treebank, self.dev, threads=self.threads, tell=self.tell,
+            quiet=self.quiet,
+        )  # fmt: skip
         pipeline = self.stages.pipeline
         for name in ("dev", "tested"):
             part = getattr(self, name)

@@ -634,8 +634,8 @@ class RunConfig:
     calibration: str = _choice(
         "held-out",
         ("held-out", "none"),
-        "How probabilities are calibrated without `data.dev`: `held-out`, by a second parser,"
-        " learned from 30 % of `data.train`, on another 10 %; `none`: they are not.",
+        "How probabilities are calibrated without `data.dev`: `held-out`, by a second parser, and"
+        " tagger, learned from 30 % of `data.train`, on another 10 %; `none`: they are not.",
     )
     draw: int = _key(
         0,

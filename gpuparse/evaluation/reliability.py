@@ -11,7 +11,7 @@ import numpy as np
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.errors import DataError
 
-HEAD, LABEL = "HeadProb", "LabelProb"
+HEAD, LABEL, TAG = "HeadProb", "LabelProb", "TagProb"
 
 _MISC = 9
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE]-?[0-9]+)?")

@@ -102,6 +102,14 @@ class SequenceModel:
         native.call("sum_sequences", self.struct, sequences, self.scale, tags, probabilities)
         return tags, probabilities
 
+    def marginals(self, sequences: Sequences, tags: np.ndarray) -> np.ndarray:
+        """The probabilities of given tags, (N,); 0 of those that are no candidates.
+
+        Args: tags: (N,) numbers.
+        """
+        found, probabilities = self.sums(sequences, int(self.beam[1]))  # all candidates
+        return np.where(found == tags[:, None], probabilities, 0.0).sum(1)
+
     def rounded(self) -> "SequenceModel":
         """The model with weights of whole numbers."""
         largest = float(np.abs(self.weights).max(initial=0)) or 1.0

@@ -29,6 +29,7 @@ from gpuparse.data.tag_columns import (
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
+from gpuparse.evaluation.reliability import LEAST
 from gpuparse.sequences.learner import learn_sequences
 from gpuparse.sequences.model import SequenceModel, Sequences, unpacked
 from gpuparse.sequences.tags import Tag, TagTable
@@ -73,6 +74,7 @@ class Tagger:
             there are many pairs; None where nothing is left to find. words_of_feats: the FEATS of
             frequent words with their pair; classes: those of the pairs; composed: others that
             are possible for the pairs.
+        is_calibrated: whether the scale of `pairs` was fitted to tags that were not learned from.
     """
 
     def __init__(
@@ -83,7 +85,10 @@ class Tagger:
         words_of_feats: Dictionary,
         classes: Dictionary,
         composed: Dictionary,
+        *,
+        is_calibrated: bool = False,
     ) -> None:
+        self.is_calibrated = is_calibrated
         self.pairs, self.words, self.feats = pairs, words, feats
         self.words_of_feats, self.classes, self.composed = words_of_feats, classes, composed
         self._of_pairs = WordFields(pairs.templates.fields, SeenTags(_seen(words, pairs.table)))
@@ -93,11 +98,37 @@ class Tagger:
 
         Cost: about 10 microseconds a word, and some for each distinct form that is new.
         """
+        return self._tagged(treebank, threads, with_probabilities=False)[0]
+
+    def tag_with_probabilities(
+        self, treebank: Treebank, *, threads: int = 1
+    ) -> tuple[Tags, np.ndarray]:
+        """The tags of all words, and (W,) float64 how probable each pair of UPOS and XPOS is.
+
+        The probability of a sequence of pairs is proportional to exp(scale * score), over the
+        sequences that the search of `tag` considers; that of a pair is the sum over those that
+        have it at the word. Where the treebank of learning had many pairs, it is that of UPOS.
+        """
+        tags, probabilities = self._tagged(treebank, threads, with_probabilities=True)
+        return tags, probabilities
+
+    def _tagged(
+        self, treebank: Treebank, threads: int, *, with_probabilities: bool
+    ) -> tuple[Tags, np.ndarray]:
         pieces = pieces_of(treebank.word_starts)
+
+        def work(piece: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            return self._tag(part_of(treebank, *piece), with_probabilities=with_probabilities)
+
         with ThreadPoolExecutor(max(threads, 1)) as pool:
-            found = list(pool.map(lambda piece: self._tag(part_of(treebank, *piece)), pieces))
-        pair_ids = np.concatenate([pair for pair, _ in found] or [np.empty(0, np.int32)])
-        feat_ids = np.concatenate([feat for _, feat in found] or [np.empty(0, np.int32)])
+            found = list(pool.map(work, pieces))
+        nothing = np.empty(0, np.int32)
+        pair_ids, feat_ids, probabilities = (
+            np.concatenate([piece[i] for piece in found] or [nothing]) for i in range(3)
+        )
+        return self._columns(treebank, pair_ids, feat_ids), probabilities
+
+    def _columns(self, treebank: Treebank, pair_ids: np.ndarray, feat_ids: np.ndarray) -> Tags:
         upos = Column.of_texts([tag[0] for tag in self.pairs.table.tags], pair_ids)
         xpos = Column.of_texts([tag[1] for tag in self.pairs.table.tags], pair_ids)
         if not self.feats:
@@ -107,21 +138,78 @@ class Tagger:
             xpos = Column.of_texts([text[0] for text in texts], feat_ids)
         return Tags(upos, xpos, Column.of_texts([text[-1] for text in texts], feat_ids))
 
-    def _tag(self, treebank: Treebank) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the pairs and of the tags of `feats` of all words."""
+    def _tag(
+        self, treebank: Treebank, *, with_probabilities: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Numbers of the pairs and of the tags of `feats` of all words; probabilities of pairs."""
         ids, forms = column_ids(treebank, FORM)
-        values, places = self._of_pairs.read(treebank)
-        candidates = [self.words.candidates(form) for form in forms]
-        pairs = self.pairs.find(
-            Sequences(
-                self.pairs.templates.features(values, places),
-                treebank.word_starts,
-                *joined_candidates(ids, candidates),
-            )
-        )
+        sequences = self._pairs_of(treebank, ids, forms)
+        pairs, probabilities = self.pairs.find(sequences), np.empty(0)
+        if with_probabilities:
+            probabilities = self.pairs.marginals(sequences, pairs)
         if not self.feats:
-            return pairs, np.zeros(len(pairs), np.int32)
-        return pairs, self.feats.find(self._feats_of(treebank, pairs, ids, forms))
+            return pairs, np.zeros(len(pairs), np.int32), probabilities
+        feats = self.feats.find(self._feats_of(treebank, pairs, ids, forms))
+        return pairs, feats, probabilities
+
+    def _pairs_of(self, treebank: Treebank, ids: np.ndarray, forms: Sequence[str]) -> Sequences:
+        """The words for the model of pairs."""
+        values, places = self._of_pairs.read(treebank)
+        return Sequences(
+            self.pairs.templates.features(values, places),
+            treebank.word_starts,
+            *joined_candidates(ids, [self.words.candidates(form) for form in forms]),
+        )
+
+    def losses(self, treebank: Treebank, *, threads: int = 1) -> Callable[[float], float] | None:
+        """Of any scale, the mean -ln of the probability of a word's gold pair.
+
+        Not counted are words without tags, and with a pair that the tagger does not know. A
+        probability counts as at least LEAST, as in measures of reliability.
+
+        Returns: a function of the scale; None where no word counts.
+        Cost: of each call, the sums over all sequences.
+        """
+        numbers, counted = self._numbers(treebank)
+        if not counted.any():
+            return None
+        pieces = []
+        for piece in pieces_of(treebank.word_starts):
+            part = part_of(treebank, *piece)
+            start, end = treebank.word_starts[list(piece)]
+            pieces.append((self._pairs_of(part, *column_ids(part, FORM)), numbers[start:end]))
+
+        def loss(scale: float) -> float:
+            model = replace(self.pairs, scale=scale)
+            with ThreadPoolExecutor(max(threads, 1)) as pool:
+                found = np.concatenate(
+                    list(pool.map(lambda piece: model.marginals(*piece), pieces))
+                )
+            return float(-np.log(found[counted].clip(min=LEAST)).mean())
+
+        return loss
+
+    def _numbers(self, treebank: Treebank) -> tuple[np.ndarray, np.ndarray]:
+        """(W,) numbers of the pairs of a treebank, and (W,) bool whether they are known."""
+        upos, xpos = (_texts(treebank, column) for column in (UPOS, XPOS))
+        table = self.pairs.table
+        if all(tag[1] == "_" for tag in table.tags):
+            xpos = ["_"] * len(upos)
+        numbers = np.array(
+            [
+                -1 if pair == ("_", "_") else table.numbers.get(pair, -1)
+                for pair in zip(upos, xpos, strict=True)
+            ],
+            np.int32,
+        )
+        return numbers, numbers >= 0
+
+    def with_scale(self, scale: float) -> "Tagger":
+        """The tagger with another, fitted scale of probabilities; it finds the same tags."""
+        return Tagger(
+            replace(self.pairs, scale=scale), self.words, self.feats, self.words_of_feats,
+            self.classes, self.composed, is_calibrated=True,
+        )  # fmt: skip
 
     def _feats_of(
         self, treebank: Treebank, pairs: np.ndarray, ids: np.ndarray, forms: Sequence[str],
@@ -180,6 +268,8 @@ class Tagger:
             known: Dictionary = getattr(self, name)
             facts[name] = known.least
             arrays |= known.packed(name)
+        if self.is_calibrated:
+            facts[_CALIBRATED] = True
         return array_file.pack(facts, arrays, form=FORMAT)
 
     @classmethod
@@ -190,8 +280,8 @@ class Tagger:
         """
         facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
         try:
-            expected = {"pairs", *_DICTIONARIES} | ({"feats"} & set(facts))
-            if set(facts) != expected:
+            expected = {"pairs", *_DICTIONARIES} | ({"feats", _CALIBRATED} & set(facts))
+            if set(facts) != expected or facts.get(_CALIBRATED, True) is not True:
                 raise ValueError(f"other facts than {', '.join(sorted(expected))}")
             models = [
                 unpacked(facts[name], _below(arrays, name), is_field) if name in facts else None
@@ -207,13 +297,14 @@ class Tagger:
                 name: dictionary.unpacked(arrays, name, facts[name], size)
                 for name, size in sizes.items()
             }
-            return cls(pairs, feats=feats, **known)
+            return cls(pairs, feats=feats, **known, is_calibrated=_CALIBRATED in facts)
         except (
             KeyError, TypeError, ValueError, AttributeError, AssertionError, ConfigError,
         ) as error:  # fmt: skip
             raise ModelError(f"{path}: not a tagger of this version: {one_line(error)}") from error
 
 
+_CALIBRATED = "calibrated"
 _DICTIONARIES = ("words", "words_of_feats", "classes", "composed")
 
 

@@ -2,8 +2,10 @@
 
 import json
 import pickle
+import re
 import shutil
 import sys
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -249,6 +251,93 @@ def test_shards_have_the_same_bytes(made, parsed, tmp_path, shards):
     assert (tmp_path / made.test.name).read_bytes() == parsed(made.test)
 
 
+def items(out, key):
+    """The values of an item of MISC of every word, "" where there is none."""
+    found = (re.search(rf"(?:^|\|){key}=([^|]*)", misc) for misc in column(out, 9))
+    return [each[1] if each else "" for each in found]
+
+
+def test_probabilities_of_tags(made, parsed, raw, tmp_path):
+    out = parsed(made.test, "--probabilities")
+    expected = load_stages(made.model).tagger.tag_with_probabilities(read_treebank(made.test))[1]
+    assert items(out, "TagProb") == [f"{p:.4f}" for p in expected]
+    assert without(out, (9,)) == without(parsed(made.test), (9,))
+    assert all(items(out, "HeadProb"))
+    for options in (["--threads", "3"], ["--batch-size", "1"]):
+        assert parsed(made.test, "--probabilities", *options) == out
+    assert parsed(made.test, "--probabilities", "--shard", "all/3", "--output", tmp_path) == b""
+    assert (tmp_path / made.test.name).read_bytes() == out
+    assert items(parsed(raw, "--probabilities"), "TagProb") == items(out, "TagProb")
+    # Earlier values are replaced, also of words whose tags are kept.
+    (tmp_path / "again.conllu").write_bytes(out)
+    assert parsed(tmp_path / "again.conllu", "--probabilities") == out
+    kept = parsed(tmp_path / "again.conllu", "--probabilities", "--keep", "tags")
+    assert b"TagProb" not in kept
+    assert items(kept, "HeadProb") == items(out, "HeadProb")
+    some = parsed(made.test, "--probabilities", "--kbest", "2")
+    assert Counter(items(some, "TagProb")) > Counter(items(out, "TagProb"))
+    (tmp_path / "heads.conllu").write_bytes(out)
+    heads = parsed(tmp_path / "heads.conllu", "--probabilities", "--keep-heads")
+    assert items(heads, "TagProb") == items(out, "TagProb")
+
+
+def test_probabilities_of_some_words(made, parsed, tmp_path):
+    lines = made.words.decode().split("\n")
+    place = next(i for i, line in enumerate(lines) if line.startswith("2\t"))
+    fields = lines[place].split("\t")
+    lines[place] = "\t".join([*fields[:3], "NOUN", *fields[4:]])
+    (tmp_path / "some.conllu").write_text("\n".join(lines))
+    found = items(parsed(tmp_path / "some.conllu", "--keep", "tags", "--probabilities"), "TagProb")
+    assert found[1] == ""
+    others = items(parsed(made.test, "--probabilities"), "TagProb")
+    assert found[:1] + found[2:] == others[:1] + others[2:]
+
+
+def test_probabilities_of_tags_in_python(made, parsed):
+    parser = gpuparse.load(made.model)
+    treebank = read_treebank(made.test)
+    words = [[treebank.column(w, 1) for w in range(*treebank.word_starts[:2])]]
+    assert parser.parse(words)[0].tag_probabilities is None
+    found = parser.parse(words, probabilities=True)
+    _, expected = load_stages(made.model).tagger.tag_with_probabilities(treebank)
+    assert found[0].tag_probabilities == expected[: len(words[0])].tolist()
+    assert found.to_arrow().column("tag_prob").to_pylist() == [found[0].tag_probabilities]
+    given = [{"form": word, "upos": "NOUN" if i == 0 else "_"} for i, word in enumerate(words[0])]
+    [sentence] = parser.parse([given], probabilities=True)
+    assert sentence.tag_probabilities == [None, *found[0].tag_probabilities[1:]]
+    assert parser.parse(words, probabilities=True, kbest=2)[0].tag_probabilities
+
+
+def test_a_model_without_a_parser_has_probabilities_of_tags(made, parsed, command, tmp_path):
+    code, _, err = command(
+        train.main, made.config, "parser=false", f"output={tmp_path / 'tags'}", "data.dev=null",
+        "lemmatizer.learn=false", "tokenizer.learn=false",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "calibration: log loss of tags" in err
+    code, out, err = command(parse.main, tmp_path / "tags", made.test, "--probabilities")
+    assert (code, "not calibrated" in err) == (0, False)
+    assert all(items(out, "TagProb"))
+    assert column(out, 7) == column(made.test.read_bytes(), 7)
+    code, _, err = command(
+        train.main, made.config, "parser=false", f"output={tmp_path / 'raw'}", "data.dev=null",
+        "calibration=none",
+    )  # fmt: skip
+    assert code == 0, err
+    code, _, err = command(parse.main, tmp_path / "raw", made.test, "--probabilities")
+    assert (code, "its probabilities of tags are not calibrated" in err) == (0, True)
+    code, _, err = command(calibrate.main, tmp_path / "raw", made.test, "--force")
+    assert code == 0, err
+    assert "log loss of tags" in err
+    assert load_stages(tmp_path / "raw").tagger.is_calibrated
+    (tmp_path / "words.conllu").write_bytes(made.words)
+    code, _, err = command(calibrate.main, tmp_path / "raw", tmp_path / "words.conllu", "--force")
+    assert (code, "no word has tags" in err) == (3, True)
+    (tmp_path / "raw" / FILES["tagger"]).unlink()
+    code, _, err = command(parse.main, tmp_path / "raw", made.test, "--probabilities")
+    assert (code, "has no parser and no tagger" in err) == (2, True)
+
+
 def test_tags_that_are_annotated_are_kept(made, parsed, tmp_path):
     gold = made.test.read_bytes()
     kept = parsed(made.test, "--keep", "tags")
@@ -412,7 +501,14 @@ def test_calibrate_and_blend_keep_the_stages(made, command, tmp_path):
     assert code == 0, err
     for name in ("fitted", "both"):
         assert stages_of(tmp_path / name) == stages_of(made.model)
-        assert load_stages(tmp_path / name).pack() == load_stages(made.model).pack()
+        packed, expected = (load_stages(each).pack() for each in (tmp_path / name, made.model))
+        for stage in ("tokenizer", "lemmatizer"):
+            assert packed[stage] == expected[stage]
+    scales = [
+        load_stages(each).tagger.pairs.scale
+        for each in (made.model, tmp_path / "fitted", tmp_path / "both")
+    ]
+    assert scales[0] == scales[2] != scales[1]
     other = tmp_path / "other"
     code, _, err = command(train.main, made.config, "seed=2", f"output={other}", "--quiet")
     assert code == 0, err

@@ -1,6 +1,8 @@
 """The tagger and the lemmatiser on generated and hand-made treebanks."""
 
 import io
+from itertools import product
+from math import exp
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,11 @@ from gpuparse import array_file, native
 from gpuparse.config.schema import LemmatizerConfig, TaggerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
-from gpuparse.data.tag_columns import Column
+from gpuparse.data.tag_columns import Column, with_columns
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, ModelError
+from gpuparse.learning.temperatures import fit_tag_temperature
+from gpuparse.sequences import plain
 from gpuparse.tagging.composition import composed
 from gpuparse.tagging.fields import SeenTags, WordFields, is_field, seen_without_itself, value_of
 from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer, rule_of
@@ -77,6 +81,71 @@ def test_the_same_bytes_come_back_and_learning_repeats(tagger, lemmatizer):
     assert learn_tagger(TRAIN, TAGGING, seed=1).pack() == tagger.pack()
     again = learn_lemmatizer(TRAIN, gold_tags(TRAIN), LEMMAS, seed=1)
     assert again.pack() == lemmatizer.pack()
+
+
+def every_probability(tagger, treebank):
+    """Of each word, the share of the sequences that have its pair, by enumeration."""
+    sequences = tagger._pairs_of(treebank, *column_ids(treebank, 1))
+    read, found = plain._Model(tagger.pairs.struct), tagger.pairs.find(sequences)
+    shares = []
+    for s, start in enumerate(treebank.word_starts[:-1].tolist()):
+        lattice = plain._Lattice(read, sequences, s)
+        of_words, whole = np.zeros(lattice.n), 0.0
+        for path in product(*lattice.tags):
+            before = [-1, -1, *path]
+            score = sum(
+                lattice.scores[t][lattice.tags[t].index(tag)]
+                + lattice.context_score(t, before[t + 1], before[t], tag)
+                for t, tag in enumerate(path)
+            )
+            share = exp(tagger.pairs.scale * score)
+            whole += share
+            of_words += share * (np.array(path) == found[start : start + lattice.n])
+        shares.append(of_words / whole)
+    return np.concatenate(shares)
+
+
+def test_probabilities_of_tags_are_sums_over_all_sequences(tagger):
+    starts = TEST.word_starts[:12].tolist()
+    few = ("\n".join(f"{TEST.column(w, 1)} _ _ _ _" for w in range(s, s + 4)) for s in starts)
+    short = as_treebank("\n\n".join(few) + "\n\nzog _ _ _ _\n")
+    for each in (tagger, tagger.with_scale(tagger.pairs.scale / 8)):
+        tags, probabilities = each.tag_with_probabilities(short)
+        assert np.allclose(probabilities, every_probability(each, short), atol=1e-9)
+        assert [texts(column) for column in tags] == [texts(column) for column in tagger.tag(short)]
+    assert (probabilities < 0.99).any()
+
+
+def test_threads_and_pieces_change_no_bit_of_probabilities(tagger, monkeypatch):
+    _, expected = tagger.tag_with_probabilities(TEST)
+    monkeypatch.setattr("gpuparse.tagging.tagger._CHUNK", 7)
+    _, found = tagger.tag_with_probabilities(TEST, threads=3)
+    assert (found == expected).all()
+
+
+def test_a_scale_is_fitted_to_gold_tags(tagger):
+    # Some tags are those of other words, so that a finite scale is best.
+    generator, upos, xpos = np.random.default_rng(1), *gold_tags(TEST)[:2]
+    places = np.arange(TEST.n_words)
+    moved = generator.random(TEST.n_words) < 0.1
+    places[moved] = generator.permutation(places[moved])
+    columns = {c: Column(old.names, old.ids[places]) for c, old in ((3, upos), (4, xpos))}
+    gold = with_columns(TEST, columns)
+    blurred = tagger.with_scale(tagger.pairs.scale / 5)
+    fitted, before, after = fit_tag_temperature(blurred, gold, threads=2)
+    assert after < before
+    assert (tagger.is_calibrated, fitted.is_calibrated) == (False, True)
+    loss = fitted.losses(gold)
+    assert loss(fitted.pairs.scale) == after
+    assert after <= min(loss(fitted.pairs.scale * 1.3), loss(fitted.pairs.scale / 1.3))
+    again = Tagger.unpack(io.BytesIO(fitted.pack()), Path("x"))
+    assert (again.is_calibrated, again.pairs.scale) == (True, fitted.pairs.scale)
+    assert [texts(c) for c in fitted.tag(TEST)] == [texts(c) for c in tagger.tag(TEST)]
+    # Only words with a pair that the tagger knows are counted.
+    rows = as_treebank("she _ _ _ _\nsees _ NOPE NOPE _\n\n")
+    assert tagger.losses(rows) is None
+    with pytest.raises(DataError, match="no word has tags"):
+        fit_tag_temperature(tagger, rows)
 
 
 def test_damaged_files_are_refused(tagger, lemmatizer):
