@@ -35,6 +35,7 @@ from gpuparse.text.tokenizer import Tokenizer
 
 TOKENIZER, TAGGER, LEMMATIZER = "tokenizer", "tagger", "lemmatizer"
 FILES = {name: f"{name}.safetensors" for name in (TOKENIZER, TAGGER, LEMMATIZER)}
+_KINDS: dict[str, Any] = {TOKENIZER: Tokenizer, TAGGER: Tagger, LEMMATIZER: Lemmatizer}
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,16 @@ def unpack_stages(files: Mapping[str, bytes], folder: Path) -> Pipeline:
     Raises: ModelError: a file is damaged.
     """
 
-    def unpacked(name: str, kind: Any) -> Any:
-        return kind.unpack(io.BytesIO(files[name]), folder / FILES[name]) if name in files else None
+    return Pipeline(*(unpack_stage(files[name], folder, name) if name in files else None
+                      for name in FILES))  # fmt: skip
 
-    return Pipeline(
-        unpacked(TOKENIZER, Tokenizer), unpacked(TAGGER, Tagger), unpacked(LEMMATIZER, Lemmatizer)
-    )
+
+def unpack_stage(file: bytes, folder: Path, name: str) -> Any:
+    """One stage of `Pipeline.pack`; `folder` is for messages.
+
+    Raises: ModelError: the file is damaged.
+    """
+    return _KINDS[name].unpack(io.BytesIO(file), folder / FILES[name])
 
 
 def write_stages(stages: Pipeline, folder: Path) -> None:
@@ -165,41 +170,17 @@ def load_stages(folder: Path) -> Pipeline:
     Raises: ModelError: a file is damaged, of another format or of another program.
     """
     there = stages_of(folder)
-    return Pipeline(
-        load_tokenizer(folder) if TOKENIZER in there else None,
-        load_tagger(folder) if TAGGER in there else None,
-        load_lemmatizer(folder) if LEMMATIZER in there else None,
-    )
+    return Pipeline(*(load_stage(folder, name) if name in there else None for name in FILES))
 
 
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """The tokeniser of a model folder.
+def load_stage(folder: Path, name: str) -> Any:
+    """One stage of a model folder: TOKENIZER, TAGGER or LEMMATIZER.
 
     Raises: ModelError: it has none, or a damaged one.
     """
-    path = folder / FILES[TOKENIZER]
+    path = folder / FILES[name]
     with open_file(path, MAX_ARRAYS_BYTES) as file:
-        return Tokenizer.unpack(file, path)
-
-
-def load_tagger(folder: Path) -> Tagger:
-    """The tagger of a model folder.
-
-    Raises: ModelError: it has none, or a damaged one.
-    """
-    path = folder / FILES[TAGGER]
-    with open_file(path, MAX_ARRAYS_BYTES) as file:
-        return Tagger.unpack(file, path)
-
-
-def load_lemmatizer(folder: Path) -> Lemmatizer:
-    """The lemmatiser of a model folder.
-
-    Raises: ModelError: it has none, or a damaged one.
-    """
-    path = folder / FILES[LEMMATIZER]
-    with open_file(path, MAX_ARRAYS_BYTES) as file:
-        return Lemmatizer.unpack(file, path)
+        return _KINDS[name].unpack(file, path)
 
 
 def sum_of_stages(folder: Path) -> str:

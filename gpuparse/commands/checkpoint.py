@@ -3,8 +3,10 @@
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from gpuparse.pipeline import FILES
 from gpuparse.plain_yaml import parse_yaml
 
 FOLDER, STATE = "last", "state.safetensors"
+STAGES = "stages"  # the folder in FOLDER of what was learned before the parser
 FORMAT = 4
 _SHOWN = 20  # keys of another config that are named
 
@@ -26,7 +29,8 @@ class Origin:
     """What the model of a run depends on: runs of the same origin give the same bytes.
 
     config: the recorded config as YAML. treebank: SHA-256 of the training treebank, and of its
-    guides and the lexicon if they are files, and of the model that the run starts from. templates:
+    guides and the lexicon if they are files, and of models that the run takes stages from or
+    starts from. templates:
     SHA-256 of the arc and label templates.
     """
 
@@ -48,6 +52,11 @@ class Checkpoint:
     learning_seconds: float
 
 
+def is_unfinished(folder: Path) -> bool:
+    """Whether a folder has something of a run that can be resumed."""
+    return (folder / FOLDER / STATE).exists() or any((folder / FOLDER / STAGES).glob("*"))
+
+
 def check_output(folder: Path, *, resume: bool, force: bool) -> None:
     """Make sure that a run may write into a folder.
 
@@ -57,7 +66,7 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
         force: start again whatever the folder contains.
     Raises: ConfigError: the run may not write there, or there is nothing to resume.
     """
-    unfinished = (folder / FOLDER / STATE).exists()
+    unfinished = is_unfinished(folder)
     files = (WEIGHTS, *FILES.values())
     finished = any((folder / name).exists() for name in files) and not unfinished
     if folder.exists() and not folder.is_dir():
@@ -95,20 +104,56 @@ def write_checkpoint(output: Path, origin: Origin, checkpoint: Checkpoint) -> No
     Raises: OSError: the folder cannot be written to, or the disk is full.
     Cost: one copy of the weights to the disk.
     """
-    facts = asdict(origin) | {"learning_seconds": checkpoint.learning_seconds}
     (output / FOLDER).mkdir(exist_ok=True)
-    with replace_file(output / FOLDER / STATE, force=True) as file:
-        file.write(array_file.pack(facts, checkpoint.state, form=FORMAT))
+    _write(output / FOLDER / STATE, origin, checkpoint.learning_seconds, checkpoint.state)
 
 
-def read_checkpoint(output: Path, origin: Origin) -> Checkpoint:
-    """What `write_checkpoint` kept, if it is of the same origin.
+def read_checkpoint(output: Path, origin: Origin) -> Checkpoint | None:
+    """What `write_checkpoint` kept, if it is of the same origin; None if nothing was kept.
 
     Raises:
-        ModelError: the file is damaged, no file, or of another version.
+        ModelError: a file is damaged, no file, or of another version.
         ConfigError: it is the state of another run; says what differs.
     """
     path = output / FOLDER / STATE
+    if not path.exists():
+        for stage in sorted((output / FOLDER / STAGES).glob("*")):
+            _read(stage, output, origin)
+        return None
+    seconds, state = _read(path, output, origin)
+    return Checkpoint(state, seconds)
+
+
+class KeptStages(NamedTuple):
+    """What an unfinished run has learned before the parser, in a folder of its output."""
+
+    output: Path
+    origin: Origin
+
+    def arrays(
+        self, name: str, learn: Callable[[], dict[str, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        """What was kept under a name, else what is learned now, which is kept.
+
+        Raises: ModelError, ConfigError: as `read_checkpoint`. OSError: it cannot be written.
+        """
+        path = self.output / FOLDER / STAGES / f"{name}.safetensors"
+        if path.exists():
+            return _read(path, self.output, self.origin)[1]
+        learned = learn()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, self.origin, 0.0, learned)
+        return learned
+
+
+def _write(path: Path, origin: Origin, seconds: float, arrays: dict[str, np.ndarray]) -> None:
+    facts = asdict(origin) | {"learning_seconds": seconds}
+    with replace_file(path, force=True) as file:
+        file.write(array_file.pack(facts, arrays, form=FORMAT))
+
+
+def _read(path: Path, output: Path, origin: Origin) -> tuple[float, dict[str, np.ndarray]]:
+    """The seconds and arrays of `_write`, if they are of the same origin."""
     try:
         facts, state = array_file.read(path, form=FORMAT, what="state")
         seconds = facts.pop("learning_seconds", None)
@@ -124,7 +169,7 @@ def read_checkpoint(output: Path, origin: Origin) -> Checkpoint:
         lines = [f"cannot resume: {difference}" for difference in different]
         lines.append("give what the unfinished run had, or --force to start again")
         raise ConfigError("\n".join(f"{output}: {line}" for line in lines))
-    return Checkpoint(state, seconds)
+    return seconds, state
 
 
 def remove_checkpoint(output: Path) -> None:
@@ -149,7 +194,7 @@ def differences(before: Origin, now: Origin) -> list[str]:
     if before.treebank != now.treebank:
         lines.append(
             "the training treebank (data.train) has other content, or its guides or lexicon have,"
-            " or the model of init_from"
+            " or the model of init_from or of a stage"
         )
     if before.templates != now.templates:
         lines.append("the template sets (features, labels.features) have changed")

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from gpuparse import __version__
-from gpuparse.commands.checkpoint import FOLDER, STATE, Origin, differences
+from gpuparse.commands.checkpoint import Origin, differences, is_unfinished
 from gpuparse.commands.console import Progress
 from gpuparse.commands.crossval_scores import spread
 from gpuparse.commands.evaluate import Measures, treebank_scores
@@ -312,7 +312,7 @@ class Folds:
                 with_fitting_decoder(config), lambda line: self.tell(f"fold {fold}: {line}"),
                 quiet=True, watch=watch,
             )  # fmt: skip
-            resume = (run.output / FOLDER / STATE).exists()
+            resume = is_unfinished(run.output)
             run.train(resume=resume, force=not resume)
             gold = self.split.gold(fold)
             held_out = load_stages(run.output).annotate(gold, threads=threads)

@@ -2,46 +2,42 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gpuparse.array_file import sha256
+from gpuparse.array_file import facts_text, sha256
+from gpuparse.commands.checkpoint import KeptStages
 from gpuparse.commands.console import Progress
 from gpuparse.config import RunConfig
-from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS, read_column
+from gpuparse.data.tag_columns import (
+    FEATS,
+    LEMMA,
+    UPOS,
+    XPOS,
+    Column,
+    read_column,
+    with_columns,
+)
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, one_line
-from gpuparse.learning.tag_folds import gold_tags, jackknifed
+from gpuparse.learning.tag_folds import Watch, gold_tags, jackknifed
 from gpuparse.learning.temperatures import calibration_parts, fit_tag_temperature
 from gpuparse.pipeline import (
+    FILES,
     LEMMATIZER,
     TAGGER,
     TOKENIZER,
     Pipeline,
-    load_lemmatizer,
-    load_tagger,
-    load_tokenizer,
+    load_stage,
+    unpack_stage,
 )
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger import Tagger, learn_tagger
 from gpuparse.text.training import learn_tokenizer
 
 _LOSS = "log loss of tags"
-_NAMES = (TOKENIZER, TAGGER, LEMMATIZER)
 _MEASURES = {"UPOS": UPOS, "XPOS": XPOS, "UFeats": FEATS, "Lemmas": LEMMA}
-
-
-class Stages(NamedTuple):
-    """The stages of a run, without a parser, and their files by name."""
-
-    pipeline: Pipeline
-    files: dict[str, bytes]
-
-    @property
-    def sum(self) -> str:
-        """One SHA-256 for all files; "" without any."""
-        return sha256(b"".join(self.files.values())) if self.files else ""
 
 
 def check_stages(config: RunConfig) -> None:
@@ -49,7 +45,7 @@ def check_stages(config: RunConfig) -> None:
 
     Raises: ConfigError: they do not.
     """
-    for name in _NAMES:
+    for name in FILES:
         stage = getattr(config, name)
         if stage.learn and stage.model is not None:
             raise ConfigError(
@@ -65,67 +61,111 @@ def check_stages(config: RunConfig) -> None:
 
 def has_stages(config: RunConfig) -> bool:
     """Whether there is any stage before the parser."""
-    stages = (getattr(config, name) for name in _NAMES)
+    stages = (getattr(config, name) for name in FILES)
     return any(stage.learn or stage.model is not None for stage in stages)
+
+
+def sum_of_models(config: RunConfig) -> str:
+    """One SHA-256 for the stages that are taken from models; "" without any.
+
+    Raises: ModelError: a model lacks the stage.
+    """
+    models = {name: getattr(config, name).model for name in FILES}
+    sums = [facts_text(Path(each) / FILES[name]) for name, each in models.items() if each]
+    return sha256("\n".join(sums).encode()) if sums else ""
 
 
 def learn_stages(
     config: RunConfig,
     treebank: Treebank,
     dev: Treebank | None,
+    kept: KeptStages,
     *,
     threads: int,
     tell: Callable[[str], None],
     quiet: bool,
-) -> tuple[Stages, Treebank]:
+) -> tuple[Pipeline, Treebank]:
     """The stages of a run, and the training treebank as the parser is to learn from it.
 
-    Args: dev: what probabilities of tags are fitted to.
+    Args:
+        dev: what probabilities of tags are fitted to.
+        kept: where stages are kept as soon as they are learned, and taken from.
     Raises: ConfigError: templates that cannot be used. ModelError: a model to take a stage from
         cannot be read. DataError: the treebank lacks what a stage learns from.
     """
     seed = config.seed
-    tokenizer = tagger = lemmatizer = None
-    if config.tokenizer.model is not None:
-        tokenizer = load_tokenizer(Path(config.tokenizer.model))
-    elif config.tokenizer.learn:
-        with _progress("tokeniser", quiet) as progress:
-            tokenizer = learn_tokenizer(
-                treebank, config.tokenizer, seed=seed, watch=_shown(progress)
-            )
-    if config.tagger.model is not None:
-        tagger = load_tagger(Path(config.tagger.model))
-    elif config.tagger.learn:
-        with _progress("tagger", quiet) as progress:
-            tagger = learn_tagger(treebank, config.tagger, seed=seed, watch=_shown(progress))
+
+    def stage(name: str, title: str, learn: Callable[[Watch], Any]) -> Any:
+        given = getattr(config, name)
+        if given.model is not None:
+            return load_stage(Path(given.model), name)
+        if not given.learn:
+            return None
+
+        def learned() -> dict[str, np.ndarray]:
+            with _progress(title, quiet) as progress:
+                return {"file": np.frombuffer(learn(_shown(progress)).pack(), np.uint8)}
+
+        return unpack_stage(kept.arrays(name, learned)["file"].tobytes(), kept.output, name)
+
+    tokenizer = stage(
+        TOKENIZER, "tokeniser",
+        lambda watch: learn_tokenizer(treebank, config.tokenizer, seed=seed, watch=watch),
+    )  # fmt: skip
+    tagger = stage(
+        TAGGER, "tagger",
+        lambda watch: learn_tagger(treebank, config.tagger, seed=seed, watch=watch),
+    )  # fmt: skip
+    if config.tagger.learn:
         tell(f"tagger: {len(tagger.pairs.table):,} pairs of UPOS and XPOS")
         tagger = _calibrated(tagger, config, treebank, dev, threads, tell)
-    if config.lemmatizer.model is not None:
-        lemmatizer = load_lemmatizer(Path(config.lemmatizer.model))
-    elif config.lemmatizer.learn:
-        with _progress("lemmatiser", quiet) as progress:
-            lemmatizer = learn_lemmatizer(
-                treebank, gold_tags(treebank), config.lemmatizer, seed=seed, watch=_shown(progress)
-            )
+    lemmatizer = stage(
+        LEMMATIZER, "lemmatiser",
+        lambda watch: learn_lemmatizer(
+            treebank, gold_tags(treebank), config.lemmatizer, seed=seed, watch=watch
+        ),
+    )  # fmt: skip
+    if config.lemmatizer.learn:
         tell(f"lemmatiser: {len(lemmatizer.rules):,} rules")
     pipeline = Pipeline(tokenizer, tagger, lemmatizer)
-    stages = Stages(pipeline, pipeline.pack())
     if not config.parser or not config.tagger.learn or config.tagger.folds == 1:
-        return stages, treebank
-    with _progress("tags of data.train", quiet) as progress:
-        predicted = jackknifed(
-            treebank,
-            config.tagger,
-            config.lemmatizer if config.lemmatizer.learn else None,
-            seed=seed,
-            threads=threads,
-            watch=_shown(progress),
-        )
+        return pipeline, treebank
+    predicted = _jackknifed(config, treebank, kept, threads, quiet)
     tell(
         f"tags of data.train, by jackknifing in {config.tagger.folds} folds:"
         f" {accuracies_as_text(accuracies(treebank, predicted))}"
     )
-    return stages, predicted
+    return pipeline, predicted
+
+
+def _jackknifed(
+    config: RunConfig, treebank: Treebank, kept: KeptStages, threads: int, quiet: bool
+) -> Treebank:
+    """The training treebank with predicted tags, and lemmas if they are predicted."""
+
+    def tagged() -> dict[str, np.ndarray]:
+        with _progress("tags of data.train", quiet) as progress:
+            columns = jackknifed(
+                treebank,
+                config.tagger,
+                config.lemmatizer if config.lemmatizer.learn else None,
+                seed=config.seed,
+                threads=threads,
+                watch=_shown(progress),
+            )
+        arrays = {}
+        for number, column in columns.items():
+            arrays[f"{number}.ids"] = column.ids
+            arrays[f"{number}.names"] = np.frombuffer("\n".join(column.names).encode(), np.uint8)
+        return arrays
+
+    arrays = kept.arrays("tags", tagged)
+    columns = {
+        number: Column(arrays[f"{number}.names"].tobytes().decode().split("\n"), array)
+        for number in (LEMMA, UPOS, XPOS, FEATS)
+        if (array := arrays.get(f"{number}.ids")) is not None
+    }
+    return with_columns(treebank, columns)
 
 
 def _calibrated(

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from gpuparse.commands.checkpoint import (
-    FOLDER,
-    STATE,
     Origin,
     check_output,
     differences,
+    is_unfinished,
     read_checkpoint,
 )
 from gpuparse.commands.config import add_overrides
@@ -226,7 +225,7 @@ class Work:
 
     def _look_at_model(self, name: str, config: RunConfig, *, force: bool) -> None:
         folder = Path(config.output)
-        unfinished = (folder / FOLDER / STATE).exists()
+        unfinished = is_unfinished(folder)
         finished = (folder / WEIGHTS).exists() and not unfinished
         tell = silent if self._runs or finished else self._tell  # report the device only once
         run = self._runs[name] = Run(config, tell, quiet=self._quiet)
@@ -271,7 +270,7 @@ class Work:
 
     def _train(self, name: str, *, force: bool) -> None:
         run = self._runs[name]
-        resume = not force and (run.output / FOLDER / STATE).exists()
+        resume = not force and is_unfinished(run.output)
         run.train(resume=resume, force=force)
         origin, weights = run.origin(self._sha256[name]), _weights_sha256(run.output)
         self._ready[name] = Trained(origin, weights, run.learning_seconds)

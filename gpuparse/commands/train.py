@@ -17,6 +17,7 @@ from gpuparse.commands.checkpoint import (
     FOLDER,
     STATE,
     Checkpoint,
+    KeptStages,
     Origin,
     check_output,
     read_checkpoint,
@@ -55,12 +56,12 @@ from gpuparse.commands.resources import (
     working_device,
 )
 from gpuparse.commands.stages import (
-    Stages,
     accuracies,
     accuracies_as_text,
     check_stages,
     has_stages,
     learn_stages,
+    sum_of_models,
 )
 from gpuparse.config import SYNTHETIC, RunConfig, load_config
 from gpuparse.data.columns import IN_MISC, is_guide_file
@@ -88,7 +89,7 @@ from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.learning.updates import check_learning
 from gpuparse.model_folder import load_parser, save_parser, sum_of_folder
 from gpuparse.parser import Parser
-from gpuparse.pipeline import NO_STAGES, write_stages
+from gpuparse.pipeline import NO_STAGES, Pipeline, write_stages
 from gpuparse.self_test import device_difference, with_random_weights
 
 VECTOR_SECONDS = 30  # of learning word vectors between two states, which are large
@@ -124,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
             tensorboard=options.tensorboard,
         )
         if not config.parser:
-            run.train_stages(force=options.force)
+            run.train_stages(resume=options.resume, force=options.force)
             return 0
         run.train(resume=options.resume, force=options.force)
         if (tested := run.test()) is not None:
@@ -212,7 +213,7 @@ class Run:
         self._tag_scores: dict[str, dict[str, float]] = {}
         self.arcs, self.labels = templates_of(config)
         check_stages(config)
-        self.stages: Stages | None = None
+        self.stages: Pipeline | None = None
         self._start = None if config.init_from is None else load_parser(Path(config.init_from))
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
@@ -252,9 +253,7 @@ class Run:
         self.tested = self._read("test").treebank if scored.test else None
         treebank, origin = gold.treebank, self.origin(gold.sha256)
         if has_stages(self.config):
-            treebank = self._learn_stages(gold)
-            assert self.stages
-            origin = self.origin(gold.sha256 + self.stages.sum)
+            treebank = self._learn_stages(gold, origin, resume=resume, force=force)
         self.guides = {
             part: None if treebank is None else guides_of(self.config, part, treebank)
             for part, treebank in (
@@ -269,53 +268,55 @@ class Run:
             self._learn_along(trainer, origin, resume=resume)
             return
         with lock_folder(self.output):
-            check_output(self.output, resume=resume, force=force)
+            if self.stages is None:  # else it was done before they were learned
+                check_output(self.output, resume=resume, force=force)
             check_same(origin.sha256, self.processes)
-            if resume:
-                checkpoint = read_checkpoint(self.output, origin)
+            checkpoint = read_checkpoint(self.output, origin) if resume else None
+            if checkpoint:
                 self._restore(trainer, checkpoint)
                 self.learning_seconds = checkpoint.learning_seconds
                 self._share_state(trainer)
             else:
-                remove_checkpoint(self.output)
+                if self.stages is None:
+                    remove_checkpoint(self.output)
                 remove_records(self.output)
                 self.learning_seconds = 0.0
             with MetricsFile(
-                self.output, trainer.epochs_done if resume else None,
+                self.output, trainer.epochs_done if checkpoint else None,
                 keeps_pruning=trainer.pruned is not None, has_events=self._has_events,
             ) as metrics:  # fmt: skip
                 self._learn(trainer, origin, metrics)
             bits = self._bits(trainer)
             model = self._calibrated(trainer.model(bits, origin.config), treebank)
-            write_stages(self.stages.pipeline if self.stages else NO_STAGES, self.output)
+            write_stages(self.stages or NO_STAGES, self.output)
             save_parser(model, self.output)
             seconds = time.monotonic() - started
             self._write_scores(trainer, bits, seconds)
             remove_checkpoint(self.output)
         self.tell(f"{self.output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
 
-    def train_stages(self, *, force: bool) -> None:
-        """Learn the stages before the parser alone, and write them; nothing is resumed."""
-        check_output(self.output, resume=False, force=force)
+    def train_stages(self, *, resume: bool, force: bool) -> None:
+        """Learn the stages before the parser alone, and write them."""
+        check_output(self.output, resume=resume, force=force)
         check_treebanks(self.config)
         started = time.monotonic()
         gold = self._read("train", partial=True)
         self.dev = self._read("dev", partial=True).treebank if self.config.data.dev else None
         self.tested = self._read("test", partial=True).treebank if self.config.data.test else None
-        self._learn_stages(gold)
+        self._learn_stages(gold, self.origin(gold.sha256), resume=resume, force=force)
         assert self.stages
         with lock_folder(self.output):
-            check_output(self.output, resume=False, force=force)
-            write_stages(self.stages.pipeline, self.output)
+            write_stages(self.stages, self.output)
             about: dict[str, Any] = {
                 "seed": self.config.seed, "threads": self.threads,
                 "seconds": time.monotonic() - started,
             }  # fmt: skip
             about |= {("test" if k == "tested" else k): v for k, v in self._tag_scores.items()}
             write_scores(self.output, about)
+            remove_checkpoint(self.output)
         self.tell(f"{self.output}: stages written, {time.monotonic() - started:.1f} s in all")
 
-    def _learn_stages(self, gold: Gold) -> Treebank:
+    def _learn_stages(self, gold: Gold, origin: Origin, *, resume: bool, force: bool) -> Treebank:
         """Learn the stages before the parser; returns what the parser learns from.
 
         Afterwards data.dev and data.test have predicted tags, too.
@@ -325,11 +326,15 @@ class Run:
                 "tagger and lemmatiser are learned by one process: start a single one, or learn"
                 " them in a run of their own with parser=false"
             )
-        self.stages, treebank = learn_stages(
-            self.config, gold.treebank, self.dev, threads=self.threads, tell=self.tell,
-            quiet=self.quiet,
-        )  # fmt: skip
-        pipeline = self.stages.pipeline
+        with lock_folder(self.output):
+            check_output(self.output, resume=resume, force=force)
+            if not resume:
+                remove_checkpoint(self.output)
+            self.stages, treebank = learn_stages(
+                self.config, gold.treebank, self.dev, KeptStages(self.output, origin),
+                threads=self.threads, tell=self.tell, quiet=self.quiet,
+            )  # fmt: skip
+        pipeline = self.stages
         for name in ("dev", "tested"):
             part = getattr(self, name)
             if part is not None:
@@ -721,4 +726,5 @@ def origin_of(
         treebank += sha256(read_lexicon(config.lexicon).text.encode())
     if config.init_from is not None:
         treebank += sum_of_folder(Path(config.init_from))
+    treebank += sum_of_models(config)
     return Origin(config.recorded().to_yaml(), treebank, templates)

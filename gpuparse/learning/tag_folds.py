@@ -17,7 +17,6 @@ from gpuparse.data.tag_columns import (
     XPOS,
     Column,
     read_column,
-    with_columns,
 )
 from gpuparse.data.treebank import Treebank
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
@@ -39,8 +38,8 @@ def jackknifed(
     seed: int,
     threads: int,
     watch: Watch = lambda done, note: None,
-) -> Treebank:
-    """The treebank with tags, and lemmas, as predicted by stages of its other folds.
+) -> dict[int, Column]:
+    """The tags, and lemmas, of a treebank as predicted by stages of its other folds, by column.
 
     Args:
         lemmatizer: None where there is no lemmatiser; lemmas are gold then.
@@ -75,7 +74,7 @@ def jackknifed(
     }
     if lemmatizer is not None:
         columns[LEMMA] = _joined([lemmas for _, lemmas in found if lemmas is not None])
-    return with_columns(treebank, columns)
+    return columns
 
 
 def _joined(columns: list[Column]) -> Column:

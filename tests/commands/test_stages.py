@@ -141,6 +141,66 @@ def test_stages_alone_and_stages_of_another_model(model, run, tmp_path):
     assert not (folder / "tagger.safetensors").exists()
 
 
+class Killed(Exception):
+    """In place of a signal."""
+
+
+@pytest.mark.parametrize("parser", ["true", "false"])
+def test_a_killed_run_goes_on_after_its_last_stage(tmp_path, monkeypatch, capsys, parser):
+    keys = [*KEYS, f"parser={parser}", "tokenizer.learn=true", "tokenizer.rows=65536"]
+    keys += [f"output={tmp_path / 'model'}"]
+    kept = tmp_path / "model" / "last" / "stages"
+    names = ["lemmatizer", "tagger", "tags", "tokenizer"]
+    for place, name in enumerate(("tagger", "lemmatizer", "tokenizer")):
+        with monkeypatch.context() as context:
+
+            def killed(*_, **__):
+                raise Killed
+
+            stop = "learn_lemmatizer" if place == 0 else "jackknifed"
+            if parser == "false" and place:
+                context.setattr("gpuparse.commands.train.write_stages", killed)
+            elif place == 2:
+                context.setattr("gpuparse.commands.train.Run._trainer", killed)
+            else:
+                context.setattr(f"gpuparse.commands.stages.{stop}", killed)
+            with pytest.raises(Killed):
+                train.main([*keys, *(["--resume"] if place else [])])
+        assert (kept / f"{name}.safetensors").exists()
+    assert sorted(file.stem for file in kept.iterdir()) == (
+        names if parser == "true" else [name for name in names if name != "tags"]
+    )
+    with pytest.raises(ConfigError, match="holds an unfinished run"):
+        train.main(keys)
+    with pytest.raises(ConfigError, match="seed was 1 and is now 2"):
+        train.main([*keys, "seed=2", "--resume"])
+    capsys.readouterr()
+    assert train.main([*keys, "--resume"]) == 0
+    assert "100 %" not in capsys.readouterr().err
+    assert train.main([*keys, f"output={tmp_path / 'whole'}", "--quiet"]) == 0
+    for file in (tmp_path / "whole").glob("*.safetensors"):
+        assert (tmp_path / "model" / file.name).read_bytes() == file.read_bytes(), file.name
+    assert not kept.exists()
+    with pytest.raises(ConfigError, match="nothing to resume"):
+        train.main([*keys, "--resume"])
+
+
+def test_a_damaged_stage_of_an_unfinished_run_is_refused(tmp_path, monkeypatch):
+    def killed(*_, **__):
+        raise Killed
+
+    keys = [*KEYS, "parser=false", f"output={tmp_path}", "--quiet"]
+    monkeypatch.setattr("gpuparse.commands.train.write_stages", killed)
+    with pytest.raises(Killed):
+        train.main(keys)
+    file = tmp_path / "last" / "stages" / "tagger.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(ModelError, match="give --force to start again"):
+        train.main([*keys, "--resume"])
+
+
 def test_what_does_not_fit_is_said(model, run, tmp_path):
     (tmp_path / "in.txt").write_text("The men sang.")
     with pytest.raises(ConfigError, match="no tokeniser"):

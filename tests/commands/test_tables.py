@@ -236,6 +236,18 @@ def ticking(monkeypatch) -> None:
     monkeypatch.setattr(train, "time", clock)
 
 
+def test_systems_with_a_tagger_are_trained_once(printed, tmp_path):
+    keys = ["tagger.learn=true", "tagger.rows=65536", "tagger.epochs=1", "tagger.folds=2"]
+    words = [*printed.words[:3], *SMALL, *keys, f"output={tmp_path}", "--only", "1"]
+    first = call(*words)
+    assert first.code == 0, first.err
+    assert any("by jackknifing in 2 folds" in line for line in first.err)
+    again = call(*words)
+    assert (again.code, again.out) == (0, first.out)
+    assert not any("jackknifing" in line for line in again.err)
+    assert call(*words, "tagger.epochs=2").code == 2
+
+
 def test_an_interrupted_run_goes_on_and_so_does_its_time(printed, tmp_path, monkeypatch):
     words = copy_of(printed, tmp_path)
     timed = tmp_path / "timed.yaml"
