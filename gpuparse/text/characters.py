@@ -12,12 +12,18 @@ SPACES = (
     *range(0x09, 0x0E), *range(0x1C, 0x21), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C),
     0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF,
 )  # fmt: skip
+# Those that may be within a token, as in `10 000`.
+BLANKS = (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
 PIECE = 1 << 15  # characters; a longer paragraph is cut into pieces
 MAX_SPACES = 100_000  # characters of a run of white space
 
 LINE_FEED, RETURN, NEXT_LINE, LINE_SEPARATOR, PARAGRAPH = 0x0A, 0x0D, 0x85, 0x2028, 0x2029
 _SENTENCE_FINAL = ".!?\u2026\u3002\uff01\uff1f\uff61\u0964\u061f\u06d4"
 _CLOSING = "\"')]}\u00bb\u201d\u2019\u203a\u300d\u300f\uff09"
+_MARKS_AFTER = re.escape(_SENTENCE_FINAL + _CLOSING)
+_IDEOGRAPHIC_END = re.compile(
+    f"[\u3002\uff01\uff1f\uff61][{_MARKS_AFTER}]*(?=[^{_MARKS_AFTER}{''.join(map(chr, SPACES))}])"
+)
 _CODES = 0x110000
 _NO_CLASS = ("Cn", "Co", "Cs", "Cc")
 SPACE_CLASS = 1
@@ -31,6 +37,20 @@ _SCRIPTS = (
     "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "ARABIC", "HEBREW", "THAI", "DEVANAGARI",
     "KATAKANA-HIRAGANA",
 )  # fmt: skip
+_IDEOGRAPHIC = (_FIRST_LETTER + 4, _FIRST_LETTER + 5)
+# Letters of scripts whose words are more than one letter each.
+LETTERS = tuple(
+    c for c in range(_FIRST_LETTER, _FIRST_LETTER + 5 + len(_SCRIPTS)) if c not in _IDEOGRAPHIC
+)
+MARKS = tuple(_CATEGORIES.index(name) + 2 for name in ("Mn", "Mc", "Me"))
+FORMAT_SIGN = _CATEGORIES.index("Cf") + 2
+# Signs within words and emoji: joiners and the soft hyphen; letters of flags.
+JOINER, REGIONAL = 50, 51
+_OWN_CLASSES = {
+    **dict.fromkeys((0xAD, 0x200C, 0x200D, 0x2060), JOINER),
+    **dict.fromkeys(range(0x1F1E6, 0x1F200), REGIONAL),
+    **dict.fromkeys(range(0x1F3FB, 0x1F400), MARKS[0]),  # skin colours, after an emoji
+}
 _FIRST_OWN = 60  # up to 127
 _OWN_CLASS = ".,!?'\"()[]:;-_/&%$#@*+=~`<>|\\\u2019\u201c\u201d\u2026\u3002\uff0c\u3001"
 _LINE_ENDS = re.compile("\r\n|[\n\r\x85\u2028]")
@@ -67,9 +87,10 @@ def segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndar
     """The segments of a text, each a paragraph or a piece of a long one, with the spaces after it.
 
     A paragraph ends with an empty line or U+2029. One of more than PIECE characters is cut after
-    the last end of a sentence, or else the last space, in the second half of so many characters, or
-    else after them. Each cut depends only on characters from the beginning of its paragraph to
-    the cut, to the end of the spaces there, or PIECE characters further.
+    the last end of a sentence (before a space, or else after an ideographic mark), or else the last
+    space, in the second half of so many characters, or else after them. Each cut depends only on
+    characters from the beginning of its paragraph to the cut, to the end of the spaces there, or
+    PIECE characters further.
 
     Args:
         codes: (C,) uint32, text that begins where a segment does.
@@ -126,6 +147,8 @@ def _pieces(
         ]
         if sentences:
             cut = sentences[-1]
+        elif ideographic := _ideographic_ends(codes[middle : limit + 1]):
+            cut = middle + ideographic[-1]
         elif runs.start < runs.stop:
             cut = int(last[runs.stop - 1])
         else:
@@ -138,6 +161,12 @@ def _pieces(
         cuts.append(cut)
         start = cut
     return cuts
+
+
+def _ideographic_ends(codes: np.ndarray) -> list[int]:
+    """Where a sentence seems to begin without a space before it, as in Chinese."""
+    text = codes.tobytes().decode("utf-32-le")
+    return [found.end() for found in _IDEOGRAPHIC_END.finditer(text)]
 
 
 def _ends_sentence(codes: np.ndarray, end: int) -> bool:
@@ -161,7 +190,7 @@ class CharacterTable:
     Attributes:
         classes: (0x110000,) uint8. Marks of ASCII and some others have one each, letters one for
             each case or script, the others one for each category; 0 is none.
-        lower: (0x110000,) uint32, the lower-case letter; `0` for a digit.
+        lower: (0x110000,) uint32, the lower-case letter; `0` for a digit, one sigma for both.
     """
 
     classes: np.ndarray
@@ -186,6 +215,9 @@ class CharacterTable:
         classes[list(SPACES)] = SPACE_CLASS
         for number, character in enumerate(_OWN_CLASS):
             classes[ord(character)] = _FIRST_OWN + number
+        for code, number in _OWN_CLASSES.items():
+            classes[code] = number
+        lower[ord("\u03c2")] = ord("\u03c3")  # the final sigma; the capital one has no such form
         return cls(classes, lower)
 
     def packed(self) -> dict[str, np.ndarray]:

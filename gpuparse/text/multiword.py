@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 LEAST_STEMS = 2  # different stems that a rule needs; else there is a rule for each token
 LEAST_SHARE = 0.02  # of the tokens that a rule fits, those that it splits
-MAX_RULES, MAX_TEXT = 20_000, 1_000
+# What is learned: characters of a token or a word, and rules of one token each.
+LONGEST, MOST = 100, 8_000
+MAX_RULES, MAX_TEXT = 20_000, 1_000  # what is read
 
 
 class SplitRule(NamedTuple):
@@ -205,11 +207,12 @@ def _are_words(words: Any) -> bool:
 def learn_rules(tokens: Iterable[tuple[str, tuple[str, ...]]]) -> SplitRules:
     """The rules that split the tokens of a treebank as they are split there.
 
-    Each token gets the rule with a stem that most tokens share; those that share none get one each.
+    Each token gets the rule with a stem that most tokens share; those that share none get one each,
+    the most frequent ones if they are too many. Tokens of more than LONGEST characters get none.
 
     Args: tokens: each with its words; a word is its own only one.
     """
-    counts = Counter(tokens)
+    counts = Counter(each for each in tokens if len(each[1]) < 2 or _is_short(*each))
     splits = {each: count for each, count in counts.items() if len(each[1]) > 1}
     derived = {each: _derived(*each) for each in splits}
     stems: dict[SplitRule, set[str]] = {}
@@ -224,18 +227,27 @@ def learn_rules(tokens: Iterable[tuple[str, tuple[str, ...]]]) -> SplitRules:
             left = [rule for rule in rules if rule in shared]
             derived[each] = sorted(left, key=lambda rule: (-len(stems[rule]), rule))[:1]
     kept = [rule._replace(shortest=min(map(len, found))) for rule, found in stems.items()]
-    low = {(lower(token), tuple(map(lower, words))) for token, words in splits
-           if not derived[token, words]}  # fmt: skip
-    kept += [SplitRule(token, "", words, "", "", (), False, 0) for token, words in low]
+    low: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    for (token, words), count in splits.items():
+        if not derived[token, words]:
+            low[lower(token), tuple(map(lower, words))] += count
+    often = sorted(low, key=lambda each: (-low[each], each))[:MOST]
+    kept += [SplitRule(token, "", words, "", "", (), False, 0) for token, words in often]
     learned = SplitRules(sorted(kept), {})
-    exceptions = {}
+    exceptions: dict[str, list[str]] = {}
     for (token, words), _ in sorted(splits.items(), key=lambda item: (item[1], item[0])):
         exceptions[token] = list(words)  # the most frequent one is the last
-    needed = {
-        token: words for token, words in sorted(exceptions.items())
-        if not any(learned.words(token, number) == words for number in learned.fitting(token))
-    }  # fmt: skip
-    return SplitRules(learned.rules, needed)
+    needed: dict[str, list[str]] = {}
+    for token, wanted in sorted(exceptions.items()):
+        found = [learned.words(token, number) for number in learned.fitting(token)]
+        low_words = [word.lower() for word in wanted]
+        if wanted not in found and any([w.lower() for w in each] == low_words for each in found):
+            needed[token] = wanted
+    return SplitRules(learned.rules, dict(list(needed.items())[:MOST]))
+
+
+def _is_short(token: str, words: tuple[str, ...]) -> bool:
+    return len(token) <= LONGEST and all(len(word) <= LONGEST for word in words)
 
 
 def _stems(

@@ -12,7 +12,8 @@ from gpuparse.text.characters import MAX_SPACES, are_spaces, code_points, segmen
 
 OnTextError = Literal["fail", "skip"]
 CHUNK = 4 << 20  # bytes
-_BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
+_BLANK_LINE = re.compile(rb"(?:\r\n|\r(?!\n)|\n)[ \t]*[\r\n]")
+_SPACES = b" \t\r\n"
 
 
 class TextChunk(NamedTuple):
@@ -40,12 +41,9 @@ def text_chunk(text: bytes, source: str) -> TextChunk:
         white space.
     """
     reader = _Reader(source)
-    fault = _find_fault(text, at_end=True)
+    codes, spaces, fault = _characters(text, at_end=True)
     if fault is not None:
         raise reader.error(text, fault)
-    codes = code_points(text)
-    spaces = are_spaces(codes)
-    reader.check_spaces(text, codes, spaces)
     return reader.chunk(text, codes, len(segments(codes, spaces)[0]), ends_paragraph=True)
 
 
@@ -62,8 +60,9 @@ def stream_text(
         binary_file: opened for reading bytes.
         source: its name in messages.
         chunk_bytes: bytes read at a time. The segments do not depend on it.
-        on_error: what to do with NUL and bytes that are not UTF-8. "fail": raise. "skip": leave out
-            the segment, up to the next blank line, and record the error in `faults`.
+        on_error: what to do with NUL, bytes that are not UTF-8 and too much white space. "fail":
+            raise. "skip": leave out the segment, up to the next text after a blank line, and record
+            the error in `faults`.
     Yields: the chunks; an empty text has none. Faults after the last segment come in a chunk
         without text.
     Raises: DataError, whose text begins with file:line.
@@ -72,28 +71,30 @@ def stream_text(
     reader = _Reader(source)
     pending = b""
     faults: list[DataError] = []
-    is_skipping, enough = False, 0
+    is_skipping = is_after_blank = False
+    enough = 0
     while True:
         block = binary_file.read(chunk_bytes)
         pending += block
         if is_skipping:
-            found = _BLANK_LINE.search(pending)
-            if found is None and block:
-                keep = len(pending) - len(pending.rstrip(b" \t\r\n"))
-                reader.skip(pending[: len(pending) - keep])
-                pending = pending[len(pending) - keep :]
+            if not is_after_blank:
+                found = _BLANK_LINE.search(pending)
+                is_after_blank = found is not None
+                # Half a blank line may be at the end.
+                end = found.end() if found else len(pending.rstrip(_SPACES) if block else pending)
+                reader.skip(pending[:end])
+                pending = pending[end:]
+            if is_after_blank:
+                end = len(pending) - len(pending.lstrip(_SPACES))
+                reader.skip(pending[:end])
+                pending = pending[end:]
+            if block and not (is_after_blank and pending):
                 continue
-            end = found.end() if found else len(pending)
-            reader.skip(pending[:end])
-            pending, is_skipping, enough = pending[end:], False, 0
+            is_skipping, is_after_blank, enough = False, False, 0
         if block and len(pending) < enough:
             continue
-        fault = _find_fault(pending, at_end=not block)
-        whole = _whole_characters(pending) if block and fault is None else len(pending)
-        text = pending[: whole if fault is None else fault]
-        codes = code_points(text)
-        spaces = are_spaces(codes)
-        reader.check_spaces(text, codes, spaces)
+        codes, spaces, fault = _characters(pending, at_end=not block)
+        text = pending if fault is None else pending[: fault.offset]
         starts, begins = segments(codes, spaces)
         if not block and fault is None:
             if text or faults:
@@ -113,12 +114,13 @@ def stream_text(
         else:
             cut, enough = 0, 2 * len(pending)  # so that all looks together cost as much as two
         if fault is not None:
-            error = reader.error(pending, fault - cut)
+            fault = fault._replace(offset=fault.offset - cut)
+            error = reader.error(pending, fault)
             if on_error == "fail":
                 raise error
             faults.append(error)
-            reader.skip(pending[: fault - cut])
-            pending, is_skipping = pending[fault - cut :], True
+            reader.skip(pending[: fault.offset])
+            pending, is_skipping = pending[fault.offset :], True
 
 
 class _Reader:
@@ -157,51 +159,56 @@ class _Reader:
         self._pass(text)
         self.is_new_paragraph = True
 
-    def check_spaces(self, text: bytes, codes: np.ndarray, spaces: np.ndarray) -> None:
-        """Raises: DataError for a run of white space that no line of CoNLL-U could have."""
-        first, last = space_runs(spaces)
-        long = np.flatnonzero(last - first > MAX_SPACES)
-        if len(long):
-            k = int(long[0])
-            before = codes[: first[k]].tobytes().decode("utf-32-le").encode()
-            line = self.line + before.count(b"\n")
-            raise DataError(
-                f"{place(self.source, line, '')}more than {MAX_SPACES:,} spaces and line ends in"
-                f" a row, from byte {self.byte + len(before)} on; remove most of them"
-            )
-
-    def error(self, text: bytes, offset: int) -> DataError:
-        """The error for a byte that no text has."""
-        where = place(self.source, self.line + text.count(b"\n", 0, offset), "")
-        at = self.byte + offset
-        if text[offset] == 0:
-            return DataError(
-                f"{where}byte {at} of the file is NUL, which no text has; remove it, or convert the"
-                " file to UTF-8 if it is UTF-16 or UTF-32"
-            )
-        return DataError(f"{where}byte {at} of the file is not UTF-8; convert the file to UTF-8")
+    def error(self, text: bytes, fault: "_Fault") -> DataError:
+        """The error for a fault of a text that begins at the place reached."""
+        where = place(self.source, self.line + text.count(b"\n", 0, fault.offset), "")
+        return DataError(where + fault.message.format(byte=self.byte + fault.offset))
 
     def _pass(self, text: bytes) -> None:
         self.line += text.count(b"\n")
         self.byte += len(text)
 
 
-def _find_fault(text: bytes, *, at_end: bool) -> int | None:
-    """Offset of the first byte that is NUL or not UTF-8; the end may have half a character."""
-    null = text.find(b"\0")
+class _Fault(NamedTuple):
+    """What no text has, and its first byte."""
+
+    offset: int
+    message: str
+
+
+_NOT_UTF8 = "byte {byte} of the file is not UTF-8; convert the file to UTF-8"
+_NUL = (
+    "byte {byte} of the file is NUL, which no text has; remove it, or convert the file to UTF-8 if"
+    " it is UTF-16 or UTF-32"
+)
+_MANY_SPACES = (
+    f"more than {MAX_SPACES:,} spaces and line ends in a row, from byte {{byte}} on; remove most of"
+    " them"
+)
+
+
+def _characters(text: bytes, *, at_end: bool) -> tuple[np.ndarray, np.ndarray, _Fault | None]:
+    """The code points up to the first fault, which of them are spaces, and the fault.
+
+    Half a character at the end is left out, unless the text ends there.
+    """
+    fault, size = None, len(text)
     try:
         text.decode()
     except UnicodeDecodeError as error:
-        is_half = error.end == len(text) and error.reason == "unexpected end of data"
-        if at_end or not is_half:
-            return error.start if null < 0 else min(null, error.start)
-    return None if null < 0 else null
-
-
-def _whole_characters(text: bytes) -> int:
-    """Bytes of the text without half a character at its end."""
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        return error.start
-    return len(text)
+        size = error.start
+        if at_end or error.end < len(text) or error.reason != "unexpected end of data":
+            fault = _Fault(size, _NOT_UTF8)
+    null = text.find(b"\0", 0, size)
+    if null >= 0:
+        fault, size = _Fault(null, _NUL), null
+    codes = code_points(text[:size])
+    spaces = are_spaces(codes)
+    first, last = space_runs(spaces)
+    long = first[last - first > MAX_SPACES]
+    if len(long):  # no line of CoNLL-U could have them
+        before = codes[: long[0]].tobytes().decode("utf-32-le").encode()
+        fault = _Fault(len(before), _MANY_SPACES)
+        # With those that may have been seen without the fault: what is cut depends on them.
+        codes, spaces = codes[: long[0] + MAX_SPACES], spaces[: long[0] + MAX_SPACES]
+    return codes, spaces, fault

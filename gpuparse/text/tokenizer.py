@@ -42,6 +42,7 @@ FORMAT = 2
 _AS_MODEL: Any = {"form": FORMAT, "what": "tokeniser", "hint": "; train it again"}
 _GROUP = 1 << 15  # characters that are looked at together; no result depends on it
 _CACHED = 1 << 16  # forms whose rules are kept in memory
+_CACHED_LENGTH = 100  # characters of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,7 @@ class Tokenizer:
     Attributes:
         characters: classes and lower case.
         is_open: (2, CLASSES²) bool, gaps that `gaps` decides. gaps: None where there are none.
+        keeps_addresses: whether addresses of the web and of e-mail are tokens.
         lexicon: uint64, hashes of the words of open gaps, ascending.
         ends: the model of sentence ends. cases: how words are written, which it reads.
         keeps_closing: whether a closing mark belongs to the sentence before it.
@@ -59,6 +61,7 @@ class Tokenizer:
 
     characters: CharacterTable
     is_open: np.ndarray
+    keeps_addresses: bool
     gaps: SequenceModel | None
     lexicon: np.ndarray
     ends: SequenceModel
@@ -122,7 +125,7 @@ class Tokenizer:
 
     def _token_ends(self, view: TextView) -> np.ndarray:
         """(P,) bool: whether a token ends with the place."""
-        places, ends = open_places(view, self.is_open)
+        places, ends = open_places(view, self.is_open, keeps_addresses=self.keeps_addresses)
         if self.gaps is not None and len(places):
             fields = gap_fields(view, places, self.gaps.templates.fields, self.lexicon)
             features = self.gaps.templates.features(fields, places)
@@ -162,7 +165,8 @@ class Tokenizer:
 
     @functools.cached_property
     def _fitting(self) -> Callable[[str], list[int]]:
-        return functools.lru_cache(_CACHED)(self.rules.fitting)
+        fitting, cached = self.rules.fitting, functools.lru_cache(_CACHED)(self.rules.fitting)
+        return lambda form: cached(form) if len(form) <= _CACHED_LENGTH else fitting(form)
 
     @functools.cached_property
     def _may_split(self) -> Callable[[Tokens], np.ndarray]:
@@ -175,7 +179,8 @@ class Tokenizer:
     def pack(self) -> bytes:
         """One file of facts and arrays, from which `unpack` makes the tokeniser again."""
         facts: dict[str, Any] = {
-            "rules": self.rules.packed(), "keeps_closing": self.keeps_closing, "models": {},
+            "rules": self.rules.packed(), "keeps_closing": self.keeps_closing,
+            "keeps_addresses": self.keeps_addresses, "models": {},
         }  # fmt: skip
         arrays = {f"characters.{name}": a for name, a in self.characters.packed().items()}
         arrays["is_open"] = self.is_open.astype(np.uint8)
@@ -237,12 +242,14 @@ def _unpacked(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tokenizer
         raise ValueError("models: other numbers of tags are expected")
     ends = made["ends"]
     assert ends is not None
-    if type(facts["keeps_closing"]) is not bool:
-        raise ValueError("keeps_closing: true or false is expected")
+    keeps_addresses = facts.get("keeps_addresses", False)  # older models have none
+    for name, flag in ("closing", facts["keeps_closing"]), ("addresses", keeps_addresses):
+        if type(flag) is not bool:
+            raise ValueError(f"keeps_{name}: true or false is expected")
     return Tokenizer(
-        CharacterTable.unpacked(under("characters")), is_open.astype(np.bool_), made["gaps"],
-        np.sort(lexicon.view(np.uint64)), ends, _cases(under("cases")),
-        facts["keeps_closing"], rules, made["words"],
+        CharacterTable.unpacked(under("characters")), is_open.astype(np.bool_),
+        keeps_addresses, made["gaps"], np.sort(lexicon.view(np.uint64)), ends,
+        _cases(under("cases")), facts["keeps_closing"], rules, made["words"],
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from gpuparse.sequences.templates import SequenceTemplates, load_sequence_templa
 from gpuparse.text.boundaries import (
     LONGEST,
     gap_fields,
+    learn_addresses,
     learn_open_gaps,
     open_places,
     sequence_starts,
@@ -63,15 +64,16 @@ def learn_tokenizer(
     def part(first: float, share: float, what: str) -> Watch:
         return lambda done, note: watch(first + share * done, f"{what}: {note}")
 
-    is_open = learn_open_gaps(view, cut)
-    gaps, lexicon = _learn_gaps(view, cut, is_open, config, seed, part(0, 0.4, "tokens"))
+    is_open, keeps_addresses = learn_open_gaps(view, cut), learn_addresses(view, cut)
+    places, _ = open_places(view, is_open, keeps_addresses=keeps_addresses)
+    gaps, lexicon = _learn_gaps(view, cut, places, config, seed, part(0, 0.4, "tokens"))
     cases = KnownCases.learn(tokens, examples.is_end, _FOLDS)
     ends = _learn_ends(tokens, examples, config, seed, part(0.4, 0.4, "sentences"))
     rules = learn_rules(examples.words)
     words = _learn_words(tokens, examples, rules, config, seed, part(0.8, 0.2, "words"))
     return Tokenizer(
-        characters, is_open, gaps, lexicon, ends, cases, _keeps_closing(tokens, examples.is_end),
-        rules, words,
+        characters, is_open, keeps_addresses, gaps, lexicon, ends, cases,
+        _keeps_closing(tokens, examples.is_end), rules, words,
     )  # fmt: skip
 
 
@@ -92,11 +94,10 @@ def _learn(
 
 
 def _learn_gaps(
-    view: TextView, cut: np.ndarray, is_open: np.ndarray, config: TokenizerConfig, seed: int,
+    view: TextView, cut: np.ndarray, places: np.ndarray, config: TokenizerConfig, seed: int,
     watch: Watch,
 ) -> tuple[SequenceModel | None, np.ndarray]:  # fmt: skip
     """The model of open gaps, and the hashes of words that it knows."""
-    places, _ = open_places(view, is_open)
     if not len(places):
         return None, np.empty(0, np.uint64)
     templates = load_sequence_templates(config.token_features, MODELS["gaps"])

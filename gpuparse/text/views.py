@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpuparse.text.characters import CharacterTable
+from gpuparse.text.characters import BLANKS, CharacterTable
 
 MARGIN = 8  # places without a character around each segment
 SPACE = np.uint32(0x20)
@@ -23,6 +23,7 @@ class TextView:
     Attributes:
         codes: (P,) uint32. lower, classes: (P,) by the table of characters.
         is_visible: (P,) bool, a character that is no space.
+        is_blank: (P,) bool, a space that stands for one blank, no line end or tab.
         source: (P,) int64, the character in the text.
         places: (C,) int64, the place of each character that is no space; others are undefined.
         starts: (S,) int64, the first place of each segment.
@@ -32,6 +33,7 @@ class TextView:
     lower: np.ndarray
     classes: np.ndarray
     is_visible: np.ndarray
+    is_blank: np.ndarray
     source: np.ndarray
     places: np.ndarray
     starts: np.ndarray
@@ -62,7 +64,11 @@ class TextView:
         source[at] = of_kept
         lower, classes = table.lower[shown], table.classes[shown]
         is_visible = (shown != 0) & (shown != SPACE)
-        return cls(shown, lower, classes, is_visible, source, places, places[segments])
+        is_blank = np.zeros(size, np.bool_)
+        # The first character of a text is not kept if it is a space.
+        alone = spaces[of_kept] & np.isin(codes[of_kept], BLANKS) & ~spaces[of_kept - 1]
+        is_blank[at] = alone
+        return cls(shown, lower, classes, is_visible, is_blank, source, places, places[segments])
 
     @cached_property
     def lower_sums(self) -> np.ndarray:

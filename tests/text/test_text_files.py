@@ -1,7 +1,9 @@
 """Raw text: read in chunks, written as CoNLL-U and brought back."""
 
 import io
+import itertools
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from gpuparse.__main__ import main
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
 from gpuparse.errors import DataError
-from gpuparse.text import characters, plain
+from gpuparse.text import characters, plain, reader
 from gpuparse.text.characters import are_spaces, code_points, segments
 from gpuparse.text.conllu import (
     escaped,
@@ -163,16 +165,25 @@ def read_all(text: bytes, chunk_bytes: int, on_error="fail"):
     return found, faults
 
 
+MANY = f"[{''.join(map(chr, characters.SPACES))}]{{6,}}"
+FAULTS = b"\0", b"\xff", b"\xe2\x80", b" " * 7, b"\n" * 6, b"\r" * 8 + b"\xc2\xa0"
+
+
 @pytest.mark.parametrize("on_error", ["fail", "skip"])
 def test_segments_do_not_depend_on_chunks(on_error, monkeypatch):
     monkeypatch.setattr(characters, "PIECE", 16)
+    monkeypatch.setattr(reader, "MAX_SPACES", 5)
     draw = random.Random(4)
     for _ in range(300):
         text = random_text(draw, 200).encode()
         if on_error == "skip":
             for _ in range(draw.randrange(4)):
                 at = draw.randrange(len(text) + 1)
-                text = text[:at] + draw.choice([b"\0", b"\xff", b"\xe2\x80"]) + text[at:]
+                text = text[:at] + draw.choice(FAULTS) + text[at:]
+        else:
+            text = re.sub(
+                f"[{''.join(map(chr, characters.SPACES))}]{{6,}}", " ", text.decode()
+            ).encode()
         whole, faults = read_all(text, 1 << 20, on_error)
         for size in (1, 2, 7, 30):
             assert read_all(text, size, on_error) == (whole, faults)
@@ -202,6 +213,30 @@ def test_faults_of_text():
         list(stream_text(io.BytesIO(b"ab\xe2\x80"), "t", chunk_bytes=1))
     with pytest.raises(DataError, match=r"^t:2: more than 100,000 spaces .* from byte 5 "):
         list(stream_text(io.BytesIO(b"ab\nab" + b"\n" * 100_001 + b"c"), "t"))
+
+
+def test_a_long_paragraph_without_spaces_is_cut_after_a_sentence(monkeypatch):
+    monkeypatch.setattr(characters, "PIECE", 20)
+    expected = [
+        "我们。在学校里喜欢的学生老师。」",
+        "他说我喜欢学习我喜欢学习。",
+        "我" * 20,
+        "我" * 2,
+    ]
+    text = "".join(expected)
+    starts, _ = segments(codes := code_points(text.encode()), are_spaces(codes))
+    assert [text[a:b] for a, b in itertools.pairwise([*starts.tolist(), len(text)])] == expected
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_a_faulty_paragraph_is_left_out(line_end):
+    for fault in (b"\xff", b"\0", b" " * 100_001, line_end.encode() * 100_001):
+        text = f"One{line_end * 2}Two @ two{line_end} \t{line_end} {line_end}Three".encode()
+        found, faults = read_all(text.replace(b"@", fault), 64, "skip")
+        assert [segment[-1].split() for segment in found if segment[-1]][:1] == [[b"One"]]
+        assert [segment[-1] for segment in found][-1] == b"Three"
+        assert len(faults) == 1
+        assert len(found) == 2 + (b"\r" in fault or b"\n" in fault)  # `two` is a paragraph then
 
 
 def test_an_empty_text_has_no_chunks():

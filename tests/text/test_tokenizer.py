@@ -155,6 +155,53 @@ def test_odd_texts_give_words(tokenizer):
         assert "".join(words) == text.replace(" ", "")
 
 
+WHOLE = [
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\U0001f1e9\U0001f1ea",
+    "\u2764\ufe0f", "1\ufe0f\u20e3", "Cafe\u0301", "anti\u00adpode", "Привет", "שלום", "नमस्ते",
+    "ΣΤΟΥΣ", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u200f\u05e9\u05dc\u05d5",
+    "สวัสดีครับ",
+    "http://www.example.com/a?b=c&d=(e)#f", "www.example.org", "HTTPS://Example.org/É_",
+    "x@y.example", "first.last+x@sub-a.example.com", "ftp://u@host.example/p",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("string", WHOLE)
+def test_strings_without_example_that_stay_whole(string, tokenizer):
+    """Marks and joiners, letters of other scripts, addresses: none is in the generated treebank."""
+    for around in ("{}", "The men {} sang.", "The men sang {}."):
+        text = around.format(string)
+        found = split(tokenizer, text)
+        assert string in [word for sentence in bank(found) for word in sentence.forms]
+        assert raw(bank(found)) == text
+
+
+def test_addresses_that_the_treebank_separates_are_separated():
+    lines = ["see http- :- /- /- a- .- de now- .", "mail c- @- d- .- org now- ."]
+    for examples, expected in ((lines, "h t t p : / / a . d e"), (lines[:0], "http://a.de")):
+        made = learn_tokenizer(bank(rows(*(["one two three- ."] * 50 + examples * 20))), KEYS)
+        words = [w for s in bank(split(made, "see http://a.de now")) for w in s.forms]
+        assert made.keeps_addresses == (not examples)
+        assert "".join(words[1:-1]) == "".join(expected.split())
+        assert (len(words) > 3) == bool(examples)
+
+
+def test_tokens_with_spaces_have_no_line_ends():
+    """`10 000` of the treebank is one token; two lines never are."""
+    lines = [f"un homme a {k} 000 euros- ." for k in range(10, 99)]
+    one = rows(*lines).replace(" ", "")
+    for k in range(10, 99):
+        one = one.replace(
+            f"4\t{k}\t" + "_\t" * 7 + "_\n5\t000\t", f"4\t{k} 000\t"
+        ).replace("\n6\teuros", "\n5\teuros").replace("\n7\t.", "\n6\t.")  # fmt: skip
+    made = learn_tokenizer(bank(one), KEYS)
+    for between in (" ", "\u00a0", "\u202f", "\n", "\t", "\r\n", "  ", "\u2028", "\x0b", "\u200b"):
+        text = f"un homme a 55{between}000 euros."
+        found = bank(split(made, text))
+        assert raw(found) == text
+        is_one = f"55{between}000" in [w for sentence in found for w in sentence.forms]
+        assert is_one == (between in " \u00a0\u202f")
+
+
 def test_the_same_bytes_come_back_and_learning_repeats(tokenizer):
     packed = tokenizer.pack()
     assert Tokenizer.unpack(io.BytesIO(packed), Path("x")).pack() == packed
