@@ -447,6 +447,7 @@ class SentenceParser:
             model=self._model,
             stages=self._stages,
             keep_tags=False,
+            ranges=False,
             guide=guide,
             probabilities=probabilities,
             least_risk=mbr,

@@ -82,6 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         model=model,
         stages=stages,
         keep_tags=options.keep == "tags",
+        ranges=options.ranges,
         guide=options.guide,
         probabilities=options.probabilities,
         least_risk=options.mbr,
@@ -142,6 +143,8 @@ def _check_stages(options: argparse.Namespace, stages: Pipeline) -> None:
             raise ConfigError(
                 f"{named(file)}: {kind} has no columns: --guide and --keep-heads need CoNLL-U"
             )
+        if kind != TEXT and options.ranges:
+            raise ConfigError(f"{named(file)}: no text, and --ranges are places in a text")
         if kind in (TEXT, VERTICAL) and options.shard:
             raise ConfigError(
                 f"{named(file)}: --shard cuts CoNLL-U and tables; split a {kind} file at an empty"
@@ -178,7 +181,7 @@ def _annotate(
             with _writer(output, options.force) as target, _opened(file) as source:
                 chunks = read_chunks(
                     source, named(file), kind, stages.tokenizer, on_error=options.on_error,
-                    max_line=options.max_line, threads=threads,
+                    max_line=options.max_line, threads=threads, ranges=options.ranges,
                 )  # fmt: skip
                 for chunk in chunks:
                     for line in (*chunk.warnings, *map(str, chunk.faults)):
@@ -452,6 +455,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=("tags",),
         help="tags: keep UPOS, XPOS, FEATS and lemmas of the input; models with a tagger or a"
         " lemmatiser predict those that are _; without this option they predict all",
+    )
+    parser.add_argument(
+        "--ranges",
+        action="store_true",
+        help="write TokenRange=FIRST:END into MISC of tokens of text: their first character in the"
+        " file, from 0, and the one after the last",
     )
     parser.add_argument(
         "--threads", type=_count, default=0, metavar="N", help="0, the default: all processors"

@@ -136,6 +136,7 @@ class Job:
     model: Parser
     stages: Pipeline  # before the parser
     keep_tags: bool
+    ranges: bool  # of the tokens of a text, in MISC
     guide: str | None
     probabilities: bool
     least_risk: bool
@@ -244,7 +245,7 @@ class Job:
         read = read_chunks(
             source, name, kind, self.stages.tokenizer, on_error=self.on_error,
             max_line=self.max_line, threads=self.threads, place=place,
-            chunk_bytes=None if self.is_native else GPU_CHUNK,
+            chunk_bytes=None if self.is_native else GPU_CHUNK, ranges=self.ranges,
         )  # fmt: skip
 
         def annotated() -> Iterator[_Chunk]:
@@ -383,12 +384,14 @@ def read_chunks(
     threads: int,
     place: Place | None = None,
     chunk_bytes: int | None = None,
+    ranges: bool,
 ) -> Iterator[Treebank]:
     """A stream of `text`, `vertical` or `conllu` as treebanks, some sentences at a time.
 
     Args:
         tokenizer: for text. place: where a stream of CoNLL-U begins in its file.
         chunk_bytes: bytes of CoNLL-U read at a time; None: the default.
+        ranges: whether tokens of text get TokenRange.
     Raises: DataError: as the readers say.
     """
     if kind == "vertical":
@@ -400,7 +403,8 @@ def read_chunks(
         # A paragraph with a fault is not passed through: its bytes are no lines of CoNLL-U.
         skips: OnTextError = "fail" if on_error == "fail" else "skip"
         for chunk in stream_text(source, name, on_error=skips, chunk_bytes=TEXT_CHUNK):
-            treebank = treebank_from_bytes(tokenizer.split(chunk, threads=threads), name)
+            tokens = tokenizer.split(chunk, threads=threads, token_range=ranges)
+            treebank = treebank_from_bytes(tokens, name)
             yield replace(treebank, faults=[*chunk.faults, *treebank.faults])
         return
     place = place or Place(1, 0)

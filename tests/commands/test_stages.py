@@ -2,14 +2,18 @@
 
 import json
 import pickle
+import re
 
 import pytest
 
 import gpuparse
 from gpuparse.commands import parse, train
+from gpuparse.config.schema import TokenizerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, ModelError
+from gpuparse.text.reader import text_chunk
+from gpuparse.text.training import learn_tokenizer
 
 KEYS = [
     "quickstart", "data.train=synthetic:200:1", "data.dev=synthetic:30:2",
@@ -199,6 +203,67 @@ def test_a_damaged_stage_of_an_unfinished_run_is_refused(tmp_path, monkeypatch):
     file.write_bytes(content)
     with pytest.raises(ModelError, match="give --force to start again"):
         train.main([*keys, "--resume"])
+
+
+TEXT = "\ufeff\n The men sang.  \U0001f642 Ärzte\tsang.\r\n\r\nA e\u0301te sings .\n\n"
+
+
+@pytest.mark.parametrize("is_parsed", [False, True])
+def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, capfdbinary):
+    stages = ["tokenizer.learn=true", "tokenizer.epochs=3", f"parser={str(is_parsed).lower()}"]
+    keys = [*KEYS[:8], *stages, f"output={tmp_path / 'model'}", "--quiet"]
+    assert train.main(keys) == 0
+    capfdbinary.readouterr()
+    monkeypatch.setattr("gpuparse.commands.parse_job.TEXT_CHUNK", 1000)
+    text = TEXT * 300
+    (tmp_path / "in.txt").write_bytes(text.encode())
+    code, found = run(tmp_path / "model", tmp_path / "in.txt", "--ranges", "--allow-missing")
+    assert code == 0
+    words = 0
+    for fields in (line.split("\t") for line in found.decode().split("\n") if line[:1].isdigit()):
+        items = dict(item.split("=") for item in fields[9].split("|"))
+        first, end = map(int, items["TokenRange"].split(":"))
+        assert text[first:end] == fields[1]
+        words += 1
+    assert words >= 9 * 300
+    code, without = run(tmp_path / "model", tmp_path / "in.txt", "--allow-missing")
+    plain = re.sub(rb"[|]TokenRange=\d+:\d+", b"", found)
+    assert re.sub(rb"TokenRange=\d+:\d+", b"_", plain) == without
+    (tmp_path / "in.conllu").write_bytes(bare(2, 7))
+    with pytest.raises(ConfigError, match="--ranges"):
+        run(tmp_path / "model", tmp_path / "in.conllu", "--ranges")
+
+
+def test_ranges_are_those_of_udpipe(tmp_path):
+    udpipe = pytest.importorskip("ufal.udpipe")
+    reader, sentence = udpipe.InputFormat.newConlluInputFormat(), udpipe.Sentence()
+    reader.setText(generate(100, 1).decode())
+    sentences = udpipe.Sentences()
+    while reader.nextSentence(sentence, udpipe.ProcessingError()):
+        sentences.push_back(sentence)
+    learned = udpipe.Trainer.train(
+        "morphodita_parsito", sentences, udpipe.Sentences(), "epochs=2", "none", "none",
+        udpipe.ProcessingError(),
+    )  # fmt: skip
+    (tmp_path / "model.udpipe").write_bytes(learned)
+    model = udpipe.Model.load(str(tmp_path / "model.udpipe"))  # kept: the tokeniser reads it
+    theirs = model.newTokenizer("ranges")
+    text = TEXT.removeprefix("\ufeff") * 3
+    theirs.setText(text)
+    found = b""
+    writer = udpipe.OutputFormat.newOutputFormat("conllu")
+    while theirs.nextSentence(sentence, udpipe.ProcessingError()):
+        found += writer.writeSentence(sentence).encode()
+    ours = learn_tokenizer(treebank_from_bytes(generate(100, 1), "t"), TokenizerConfig())
+    split = ours.split(text_chunk(text.encode(), "t"), token_range=True)
+
+    def places(conllu):
+        rows = [row.split("\t") for row in conllu.decode().split("\n") if row[:1].isdigit()]
+        return {(row[1], row[9].rsplit("TokenRange=")[1]) for row in rows}
+
+    assert len(places(found) & places(split)) >= 0.7 * len(places(split))
+    for form, place in places(found):
+        assert text[slice(*map(int, place.split(":")))] == form
 
 
 def test_what_does_not_fit_is_said(model, run, tmp_path):
