@@ -1,0 +1,94 @@
+"""Rules of multiword tokens: what they learn, and that a treebank's own tokens come back."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from gpuparse.data.conll import read_treebank
+from gpuparse.text import multiword
+from gpuparse.text.examples import text_examples
+from gpuparse.text.multiword import SplitRule, SplitRules, learn_rules, lower, without_accents
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+def splits(rules, token):
+    return [rules.words(token, number) for number in rules.fitting(token)]
+
+
+@pytest.mark.parametrize("name", ["french-sequoia/train", "english-ewt/en_ewt-ud-train"])
+def test_multiword_tokens_of_treebanks_come_back(name):
+    path = DATA / f"{name}.conllu"
+    if not path.is_file():
+        pytest.skip("needs the treebank")
+    tokens = text_examples(read_treebank(path)).words
+    rules = SplitRules.unpacked(json.loads(json.dumps(learn_rules(tokens).packed())))
+    several = {each for each in tokens if len(each[1]) > 1}
+    assert len(several) > 10
+    lost = [each for each in several if list(each[1]) not in splits(rules, each[0])]
+    assert not lost
+
+
+def test_fitting_rules_are_those_of_the_definition():
+    draw = random.Random(1)
+    texts = ["", "a", "b", "ab", "ba", "abc", "c"]
+    for _ in range(200):
+        rules = []
+        for _ in range(draw.randrange(1, 12)):
+            front, back = draw.choice(texts), draw.choice(texts)
+            if not front and not back:
+                continue
+            shortest = draw.randrange(4)
+            if shortest:
+                rules.append(SplitRule(front, back, ("x",), "", "", ("y",), False, shortest))
+            else:
+                rules.append(SplitRule(front + back, "", ("x", "y"), "", "", (), False, 0))
+        made = SplitRules(rules, {})
+        for _ in range(50):
+            token = "".join(draw.choice("abcABC") for _ in range(draw.randrange(1, 8)))
+            wanted = [k for k, rule in enumerate(rules) if rule.words(token) is not None]
+            assert made.fitting(token) == wanted
+
+
+def test_case_and_accents():
+    assert lower("ÉTÉ İ") == "été İ"
+    assert lower("ΣΤΟΥΣ") == "στους"
+    assert without_accents("dándoñü") == "dandoñü"
+    tokens = [(f"{stem}rlo", (f"{stem}r", "lo")) for stem in ("da", "ve", "come")]
+    tokens += [("dárselo", ("dar", "se", "lo")), ("tomárselo", ("tomar", "se", "lo"))]
+    tokens += [("du", ("de", "le"))] * 3 + [("AU", ("À", "Le")), ("pelo", ("pelo",))]
+    rules = learn_rules(tokens)
+    assert ["llevar", "se", "lo"] in splits(rules, "llevárselo")
+    assert ["Mirar", "lo"] in splits(rules, "Mirarlo")
+    assert splits(rules, "Du") == [["De", "le"]]
+    assert splits(rules, "DU") == [["DE", "le"]]
+    assert splits(rules, "AU") == [["À", "Le"]]
+    assert splits(rules, "pero") == []
+
+
+def test_no_rule_is_too_long_for_a_model_and_there_are_not_too_many(monkeypatch):
+    long = "ab" * 5000
+    tokens = [(long, (long[:-1], "c")), ("du", ("de", "le" * 600)), ("des", ("de", "les"))]
+    assert [rule.front for rule in learn_rules(tokens).rules] == ["des"]
+    monkeypatch.setattr(multiword, "MOST", 3)
+    tokens = [(c * 3, ("x" + c, "yy" + c)) for c in "abcdef"] * 2 + [("fff", ("xf", "yyf"))]
+    rules = learn_rules(tokens)
+    assert len(rules.rules) == 3
+    assert splits(rules, "fff") == [["xf", "yyf"]], "the most frequent one is kept"
+    SplitRules.unpacked(rules.packed())
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [], ["a", "", [], "", "", [], False, 0], ["", "", ["a", "b"], "", "", [], False, 0],
+        ["a", "", ["b\n", "c"], "", "", [], False, 0], ["a", "", ["b", ""], "", "", [], False, 0],
+        ["a" * 1001, "", ["b", "c"], "", "", [], False, 0],
+        ["a", "", ["b", "c"], "", "", [], 0, 0], ["a", "", ["b", "c"], "", "", [], False, -1],
+    ],
+)  # fmt: skip
+def test_damaged_rules_are_refused(row):
+    with pytest.raises(ValueError, match="rule"):
+        SplitRules.unpacked({"rules": [row], "exceptions": {}})
