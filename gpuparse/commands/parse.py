@@ -21,7 +21,13 @@ from gpuparse.commands.resources import (
     thread_count,
     working_device,
 )
-from gpuparse.commands.shards import Recipe, Sharded, check_regular, wanted_shards
+from gpuparse.commands.shards import (
+    Recipe,
+    Sharded,
+    ShardedText,
+    check_regular,
+    wanted_shards,
+)
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE, write_predictions
 from gpuparse.data.scanner import BAD_HEAD
@@ -35,6 +41,7 @@ from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.self_test import device_difference
+from gpuparse.text.reader import OnTextError
 
 TEXT, VERTICAL = "text", "vertical"
 TAGS_NOT_CALIBRATED = (
@@ -145,11 +152,6 @@ def _check_stages(options: argparse.Namespace, stages: Pipeline) -> None:
             )
         if kind != TEXT and options.ranges:
             raise ConfigError(f"{named(file)}: no text, and --ranges are places in a text")
-        if kind in (TEXT, VERTICAL) and options.shard:
-            raise ConfigError(
-                f"{named(file)}: --shard cuts CoNLL-U and tables; split a {kind} file at an empty"
-                " line instead"
-            )
     if options.keep and not annotates:
         raise ConfigError(f"--keep {options.keep}: {options.model} has no tagger and no lemmatiser")
 
@@ -272,18 +274,26 @@ def _sharded(
 ) -> list[Sharded]:
     """The inputs to parse in shards, checked before the work begins; tables stay open."""
     model = job.model
-    recipe = Recipe(
-        sum_of_stages(Path(options.model)),
-        {"decoder": model.search_decoder, "single_root": model.single_root}
-        | {name: getattr(options, name) for name in _OF_BYTES},
-    )
+    model_sum = sum_of_stages(Path(options.model))
     common = {"force": options.force, "tell": job.tell}
     inputs: list[Sharded] = []
     for file, output in zip(options.files, outputs, strict=True):
         assert output is not None
         kind = format_of_input(options, file)
-        if kind == CONLLU:
-            inputs.append(Sharded(file, output, options.shard, recipe, **common))
+        recipe = Recipe(
+            model_sum,
+            {"decoder": model.search_decoder, "single_root": model.single_root}
+            | {name: getattr(options, name) for name in _OF_BYTES}
+            | ({"input": kind, "ranges": options.ranges} if kind in (TEXT, VERTICAL) else {}),
+        )
+        if kind == TEXT:
+            skips: OnTextError = "fail" if options.on_error == "fail" else "skip"
+            inputs.append(
+                ShardedText(file, kind, output, options.shard, recipe, on_error=skips, **common)
+            )
+            continue
+        if kind in (CONLLU, VERTICAL):
+            inputs.append(Sharded(file, kind, output, options.shard, recipe, **common))
             continue
         check_regular(file)
         source = stack.enter_context(_opened(file))

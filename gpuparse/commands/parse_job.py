@@ -35,7 +35,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline
-from gpuparse.text.reader import OnTextError, stream_text
+from gpuparse.text.reader import OnTextError, TextPlace, stream_text
 from gpuparse.text.tokenizer import Tokenizer
 from gpuparse.text.vertical import stream_vertical
 
@@ -157,12 +157,12 @@ class Job:
         """Parse an input in shards; returns the number of malformed sentences."""
         checked = False
 
-        def parse(source: BinaryIO, target: BinaryIO, place: Place) -> Counts:
+        def parse(source: BinaryIO, target: BinaryIO, place: Place | TextPlace) -> Counts:
             nonlocal checked
             if not checked:
-                self._check_beginning(sharded.file)
+                self._check_beginning(sharded.file, sharded.kind)
             checked = True
-            return self.parse(source, sharded.file, target, progress, share, place)
+            return self.parse(source, sharded.file, target, progress, share, place, sharded.kind)
 
         return sharded.run(parse, share.without)
 
@@ -173,13 +173,13 @@ class Job:
         target: BinaryIO,
         progress: Progress,
         share: Share,
-        place: Place | None = None,
+        place: Place | TextPlace | None = None,
         kind: str = CONLLU,
     ) -> Counts:
         """Parse a stream chunk by chunk; its columns are checked unless it is a shard (`place`)."""
         failed, n_sentences = 0, 0
         name = "<stdin>" if name == STANDARD else name
-        checked, place = place is not None, place or Place(1, 0)
+        checked = place is not None
         guides = None if self.guide is None else Guides(self.guide)
         orders, certified, searched = np.zeros(3, np.int64), 0, 0
         for read in self._read(source, name, guides, place, kind):
@@ -216,11 +216,14 @@ class Job:
             self.tell(f"{name}: {uncertified(certified, searched)}")
         return Counts(n_sentences, failed)
 
-    def _check_beginning(self, file: str) -> None:
+    def _check_beginning(self, file: str, kind: str) -> None:
         """Check the columns of the first piece of a file, for all its shards."""
         with open(file, "rb") as source:
             # Malformed sentences are reported when they are parsed.
-            for read in stream_treebanks(source, file, on_error="skip", max_line=self.max_line):
+            for read in read_chunks(
+                source, file, kind, self.stages.tokenizer, on_error="skip", max_line=self.max_line,
+                threads=self.threads, ranges=False,
+            ):  # fmt: skip
                 chunk = self.stages.annotate(read, keep=self.keep_tags, threads=self.threads)
                 if chunk.n_words:
                     guides = None if self.guide is None else Guides(self.guide)
@@ -236,7 +239,12 @@ class Job:
             self.miss([guides.missing_in(chunk)], "add them")
 
     def _read(
-        self, source: BinaryIO, name: str, guides: Guides | None, place: Place, kind: str
+        self,
+        source: BinaryIO,
+        name: str,
+        guides: Guides | None,
+        place: Place | TextPlace | None,
+        kind: str,
     ) -> Iterator[_Chunk]:
         """A stream in chunks with their guides; for a GPU, encoded and being transferred to it.
 
@@ -382,27 +390,28 @@ def read_chunks(
     on_error: OnError,
     max_line: int,
     threads: int,
-    place: Place | None = None,
+    place: Place | TextPlace | None = None,
     chunk_bytes: int | None = None,
     ranges: bool,
 ) -> Iterator[Treebank]:
     """A stream of `text`, `vertical` or `conllu` as treebanks, some sentences at a time.
 
     Args:
-        tokenizer: for text. place: where a stream of CoNLL-U begins in its file.
+        tokenizer: for text. place: where the stream begins in its file; for text a TextPlace.
         chunk_bytes: bytes of CoNLL-U read at a time; None: the default.
         ranges: whether tokens of text get TokenRange.
     Raises: DataError: as the readers say.
     """
     if kind == "vertical":
-        for text in stream_vertical(source, name):
+        for text in stream_vertical(source, name, first_line=place.line if place else 1):
             yield treebank_from_bytes(text, name)
         return
     if kind == "text":
         assert tokenizer
         # A paragraph with a fault is not passed through: its bytes are no lines of CoNLL-U.
         skips: OnTextError = "fail" if on_error == "fail" else "skip"
-        for chunk in stream_text(source, name, on_error=skips, chunk_bytes=TEXT_CHUNK):
+        assert not isinstance(place, Place)
+        for chunk in stream_text(source, name, on_error=skips, chunk_bytes=TEXT_CHUNK, start=place):
             tokens = tokenizer.split(chunk, threads=threads, token_range=ranges)
             treebank = treebank_from_bytes(tokens, name)
             yield replace(treebank, faults=[*chunk.faults, *treebank.faults])

@@ -173,7 +173,7 @@ class ShardedTable(Sharded):
                 " file, or parse it without --shard"
             )
         self.source, self._n_rows, self._digest = source, source.n_rows, ""
-        super().__init__(source.name, output, wanted, recipe, force=force, tell=tell)
+        super().__init__(source.name, "table", output, wanted, recipe, force=force, tell=tell)
 
     def _make_cuts(self) -> list[int]:
         """Numbers of rows: cut k is the first row of a run at or after rows * k / n."""

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from gpuparse import __version__
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import lock_file, replace_file
+from gpuparse.text.reader import OnTextError, TextPlace, paragraph_cuts, pass_text
 
 ALL, JOIN = "all", "join"
 MOST = 1_000_000
@@ -172,6 +173,7 @@ class Sharded:
 
     Args:
         file: the input.
+        kind: its format, one whose sentences end with a blank line.
         output: the joined file; shards are beside it, as NAME.shard-I-of-N.
         wanted: which shards.
         recipe: what the output depends on.
@@ -181,10 +183,11 @@ class Sharded:
     """
 
     def __init__(
-        self, file: str, output: Path, wanted: Wanted, recipe: Recipe,
+        self, file: str, kind: str, output: Path, wanted: Wanted, recipe: Recipe,
         *, force: bool, tell: Callable[[str], None],
     ) -> None:  # fmt: skip
         check_regular(file)
+        self.kind = kind
         self.file, self._output, self._wanted, self._recipe = file, output, wanted, recipe
         self._force, self._tell = force, tell
         self._stamp = self._stamp_now()
@@ -266,11 +269,11 @@ class Sharded:
         self, start: int, end: int, target: BinaryIO, parse: Parse
     ) -> tuple[Counts, dict[str, object]]:
         """Parse a run; returns the numbers of its sentences and what `_facts_of_run` does."""
-        place = Place(self._line_at(start), start)
+        place = self._place(start)
         with _Run(self.file, start, end) as source:
             counts = parse(cast(BinaryIO, source), target, place)
             source.rest()
-            self._known = Place(place.line + source.lines, end)
+            self._known = Place(self._line_at(start) + source.lines, end)
             return counts, {"from": start, "to": end, "sha256": source.sha256.hexdigest()}
 
     def _marker(self, i: int) -> dict[str, Any] | None:
@@ -384,6 +387,10 @@ class Sharded:
         """The ends of the runs, n + 1 of them from 0 on, in the unit of the input."""
         return cuts_of(self.file, self._wanted.n)
 
+    def _place(self, start: int) -> Any:
+        """Where a run begins, as `parse` takes it."""
+        return Place(self._line_at(start), start)
+
     def _facts_of_run(self, start: int, end: int) -> dict[str, object]:
         with _Run(self.file, start, end) as run:
             run.rest()
@@ -405,6 +412,28 @@ class Sharded:
     def _stamp_now(self) -> tuple[int, int]:
         status = os.stat(self.file)
         return status.st_size, status.st_mtime_ns
+
+
+class ShardedText(Sharded):
+    """Raw text that is parsed in shards of whole paragraphs."""
+
+    def __init__(self, *args: Any, on_error: OnTextError, **options: Any) -> None:
+        self._on_error = on_error
+        self._passed = TextPlace()
+        super().__init__(*args, **options)
+
+    def _make_cuts(self) -> list[int]:
+        return [*paragraph_cuts(self.file, super()._make_cuts()[:-1]), os.path.getsize(self.file)]
+
+    def _place(self, start: int) -> TextPlace:
+        if self._passed.byte > start:
+            self._passed = TextPlace()
+        if self._passed.byte < start:
+            with _Run(self.file, self._passed.byte, start) as run:
+                self._passed = pass_text(
+                    cast(BinaryIO, run), self.file, on_error=self._on_error, start=self._passed
+                )
+        return self._passed
 
 
 def _marker_of(path: Path) -> Path:

@@ -8,12 +8,34 @@ import numpy as np
 
 from gpuparse.data.treebank import place
 from gpuparse.errors import DataError
-from gpuparse.text.characters import MAX_SPACES, are_spaces, code_points, segments, space_runs
+from gpuparse.text.characters import (
+    MAX_SPACES,
+    SPACES,
+    are_spaces,
+    code_points,
+    segments,
+    space_runs,
+)
 
 OnTextError = Literal["fail", "skip"]
 CHUNK = 4 << 20  # bytes
 _BLANK_LINE = re.compile(rb"(?:\r\n|\r(?!\n)|\n)[ \t]*[\r\n]")
-_SPACES = b" \t\r\n"
+_SPACES = re.compile(b"(?:%s)*" % b"|".join(re.escape(chr(code).encode()) for code in SPACES))
+_LONGEST = 3  # bytes of a space
+
+
+class TextPlace(NamedTuple):
+    """Where a paragraph begins in a text.
+
+    line, segment: from 1. byte, character: from 0; what was left out is no character.
+    begins_document: whether no text is before it.
+    """
+
+    line: int = 1
+    byte: int = 0
+    character: int = 0
+    segment: int = 1
+    begins_document: bool = True
 
 
 class TextChunk(NamedTuple):
@@ -40,7 +62,7 @@ def text_chunk(text: bytes, source: str) -> TextChunk:
     Raises: DataError, whose text begins with file:line: NUL, bytes that are not UTF-8, or too much
         white space.
     """
-    reader = _Reader(source)
+    reader = _Reader(source, TextPlace())
     codes, spaces, fault = _characters(text, at_end=True)
     if fault is not None:
         raise reader.error(text, fault)
@@ -53,6 +75,7 @@ def stream_text(
     *,
     chunk_bytes: int = CHUNK,
     on_error: OnTextError = "fail",
+    start: TextPlace | None = None,
 ) -> Iterator[TextChunk]:
     """Reads a text of any size.
 
@@ -63,12 +86,59 @@ def stream_text(
         on_error: what to do with NUL, bytes that are not UTF-8 and too much white space. "fail":
             raise. "skip": leave out the segment, up to the next text after a blank line, and record
             the error in `faults`.
+        start: where the first byte is in the whole text; None: at its beginning.
     Yields: the chunks; an empty text has none. Faults after the last segment come in a chunk
         without text.
     Raises: DataError, whose text begins with file:line.
     Cost: 15 ns a character; memory for two chunks.
     """
-    reader = _Reader(source)
+    yield from _chunks(_Reader(source, start or TextPlace()), binary_file, chunk_bytes, on_error)
+
+
+def pass_text(
+    binary_file: BinaryIO, source: str, *, on_error: OnTextError = "fail", start: TextPlace
+) -> TextPlace:
+    """The place after a text that ends where a paragraph does.
+
+    Args, Raises, Cost: those of `stream_text`.
+    """
+    reader = _Reader(source, start)
+    for _ in _chunks(reader, binary_file, CHUNK, on_error):
+        pass
+    return TextPlace(
+        reader.line, reader.byte, reader.character, reader.segment, reader.is_new_document
+    )
+
+
+def paragraph_cuts(path: str, cuts: list[int]) -> list[int]:
+    """The byte offsets of paragraphs from those behind blank lines; both ascend.
+
+    White space after a blank line belongs to what is before it, that at the beginning of a text to
+    its first paragraph.
+    """
+    found = []
+    with open(path, "rb") as file:
+        first = _end_of_spaces(file, 0)
+        for cut in cuts:
+            end = _end_of_spaces(file, cut)
+            found.append(0 if end == first else end)
+    return found
+
+
+def _end_of_spaces(file: BinaryIO, at: int) -> int:
+    """The offset of the first byte >= `at` that is not of a space."""
+    while True:
+        file.seek(at)
+        block = file.read(1 << 16)
+        end = _SPACES.match(block).end()  # type: ignore[union-attr]
+        at += end
+        if len(block) - end >= _LONGEST or not end:
+            return at
+
+
+def _chunks(
+    reader: "_Reader", binary_file: BinaryIO, chunk_bytes: int, on_error: OnTextError
+) -> Iterator[TextChunk]:
     pending = b""
     faults: list[DataError] = []
     is_skipping = is_after_blank = False
@@ -81,14 +151,16 @@ def stream_text(
                 found = _BLANK_LINE.search(pending)
                 is_after_blank = found is not None
                 # Half a blank line may be at the end.
-                end = found.end() if found else len(pending.rstrip(_SPACES) if block else pending)
+                end = (
+                    found.end() if found else len(pending.rstrip(b" \t\r\n") if block else pending)
+                )
                 reader.skip(pending[:end])
                 pending = pending[end:]
             if is_after_blank:
-                end = len(pending) - len(pending.lstrip(_SPACES))
+                end = _SPACES.match(pending).end()  # type: ignore[union-attr]
                 reader.skip(pending[:end])
                 pending = pending[end:]
-            if block and not (is_after_blank and pending):
+            if block and not (is_after_blank and len(pending) >= _LONGEST):
                 continue
             is_skipping, is_after_blank, enough = False, False, 0
         if block and len(pending) < enough:
@@ -126,12 +198,10 @@ def stream_text(
 class _Reader:
     """The place that was reached in a text."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, start: TextPlace) -> None:
         self.source = source
-        self.line = 1
-        self.byte = self.character = 0
-        self.segment = 1
-        self.is_new_document = self.is_new_paragraph = True
+        self.line, self.byte, self.character, self.segment, self.is_new_document = start
+        self.is_new_paragraph = True
 
     def chunk(
         self,

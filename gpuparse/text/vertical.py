@@ -12,7 +12,7 @@ _COLUMNS = "\t_" * 8
 
 
 def stream_vertical(
-    binary_file: BinaryIO, source: str, *, chunk_bytes: int = CHUNK
+    binary_file: BinaryIO, source: str, *, chunk_bytes: int = CHUNK, first_line: int = 1
 ) -> Iterator[bytes]:
     """CoNLL-U of vertical text of any size, some sentences at a time.
 
@@ -22,11 +22,12 @@ def stream_vertical(
         binary_file: opened for reading bytes.
         source: its name in messages.
         chunk_bytes: bytes read at a time.
+        first_line: number of the first line in the whole file.
     Raises: DataError, whose text begins with file:line: a line is not UTF-8, has NUL, a tab or a
         carriage return in it, or more than 1 MB.
     Cost: 0.5 µs a word; memory for a chunk and a sentence.
     """
-    line_number, number, rest = 1, 0, b""
+    line_number, number, rest = first_line, 0, b""
     rows: list[str] = []  # of whole sentences, and of the one that goes on in the next block
     while True:
         block = binary_file.read(chunk_bytes)

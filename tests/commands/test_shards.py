@@ -346,9 +346,9 @@ def test_a_finished_run_again_does_nothing(parse_run, text, tmp_path, which):
 def test_an_output_that_appears_meanwhile_is_not_replaced(parse_run, text, tmp_path, monkeypatch):
     out, begin = tmp_path / "out", parse_job.Job._check_beginning
 
-    def write_output(self, path):
+    def write_output(self, *beginning):
         (out / text.name).write_bytes(b"by another process")
-        begin(self, path)
+        begin(self, *beginning)
 
     monkeypatch.setattr(parse_job.Job, "_check_beginning", write_output)
     code, _, lines = parse_run(text, "--output", out, "--shard", "all/2")
@@ -411,7 +411,7 @@ def test_a_changed_shard_is_not_joined(parse_run, text, tmp_path):
 
 
 def test_an_input_that_changes_meanwhile(parse_run, text, tmp_path, monkeypatch):
-    def append(self, path):
+    def append(self, *beginning):
         with open(text, "ab") as file:
             file.write(b"# more\n")
 
