@@ -10,6 +10,7 @@ from gpuparse.array_file import facts_text, sha256
 from gpuparse.commands.checkpoint import KeptStages
 from gpuparse.commands.console import Progress
 from gpuparse.config import RunConfig
+from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import (
     FEATS,
     LEMMA,
@@ -21,6 +22,7 @@ from gpuparse.data.tag_columns import (
 )
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, one_line
+from gpuparse.evaluation.words import score_words
 from gpuparse.learning.tag_folds import Watch, gold_tags, jackknifed
 from gpuparse.learning.temperatures import calibration_parts, fit_tag_temperature
 from gpuparse.pipeline import (
@@ -34,6 +36,8 @@ from gpuparse.pipeline import (
 )
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger import Tagger, learn_tagger
+from gpuparse.text.conllu import text_pieces
+from gpuparse.text.reader import text_chunk
 from gpuparse.text.training import learn_tokenizer
 
 _LOSS = "log loss of tags"
@@ -206,6 +210,26 @@ def accuracies(gold: Treebank, system: Treebank) -> dict[str, float]:
         numbers = np.array([places.get(text, -1) for text in one.names])
         found[name] = 100 * float((numbers[one.ids] == two.ids).mean())
     return found
+
+
+def scores_from_text(gold: Treebank, pipeline: Pipeline, *, threads: int) -> dict[str, float]:
+    """F of what a pipeline with a tokeniser, without a parser, makes of a treebank's raw text.
+
+    Returns: Tokens, Sentences and Words, and of columns that it predicts and gold has, UPOS, XPOS,
+        UFeats and Lemmas, in percent.
+    """
+    assert pipeline.tokenizer is not None
+    text = text_chunk("".join(text_pieces([gold])).encode(), gold.source)
+    tokens = pipeline.tokenizer.split(text, threads=threads)
+    system = pipeline.annotate(treebank_from_bytes(tokens, gold.source), threads=threads)
+    hits = score_words(gold, system)
+    names = ["Tokens", "Sentences", "Words"]
+    for name, number in _MEASURES.items():
+        has_stage = pipeline.lemmatizer if number == LEMMA else pipeline.tagger
+        if has_stage and not set(read_column(gold, number).names) <= {"_"}:
+            names.append(name)
+    found = {name: hits[name.lower()].counts.f for name in names}
+    return {name: f for name, f in found.items() if f is not None}
 
 
 def accuracies_as_text(found: dict[str, float]) -> str:

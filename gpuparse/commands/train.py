@@ -61,6 +61,7 @@ from gpuparse.commands.stages import (
     check_stages,
     has_stages,
     learn_stages,
+    scores_from_text,
     sum_of_models,
 )
 from gpuparse.config import SYNTHETIC, RunConfig, load_config
@@ -211,6 +212,7 @@ class Run:
         self._parsed_devs: dict[int, Treebank] = {}  # by the model with weights of so many bits
         self._about: dict[str, Any] = {}  # what scores.json says
         self._tag_scores: dict[str, dict[str, float]] = {}
+        self._from_text: dict[str, dict[str, float]] = {}
         self.arcs, self.labels = templates_of(config)
         check_stages(config)
         self.stages: Pipeline | None = None
@@ -312,6 +314,7 @@ class Run:
                 "seconds": time.monotonic() - started,
             }  # fmt: skip
             about |= {("test" if k == "tested" else k): v for k, v in self._tag_scores.items()}
+            about |= {"from_text": self._from_text} if self._from_text else {}
             write_scores(self.output, about)
             remove_checkpoint(self.output)
         self.tell(f"{self.output}: stages written, {time.monotonic() - started:.1f} s in all")
@@ -336,11 +339,15 @@ class Run:
             )  # fmt: skip
         pipeline = self.stages
         for name in ("dev", "tested"):
-            part = getattr(self, name)
+            part, shown = getattr(self, name), "test" if name == "tested" else name
             if part is not None:
                 predicted = pipeline.annotate(part, threads=self.threads)
                 found = self._tag_scores[name] = accuracies(part, predicted)
-                self.tell(f"{'test' if name == 'tested' else name}: {accuracies_as_text(found)}")
+                self.tell(f"{shown}: {accuracies_as_text(found)}")
+                if pipeline.tokenizer and part.n_words:
+                    found = scores_from_text(part, pipeline, threads=self.threads)
+                    self._from_text[shown] = found
+                    self.tell(f"{shown}, from raw text: {accuracies_as_text(found)}")
                 setattr(self, name, predicted)
         return treebank
 
@@ -370,6 +377,7 @@ class Run:
             system = self._parsed_dev(trainer, bits)
             self._about["dev"] = treebank_scores(self.dev, system, self._measures)
             self._about["dev"] |= self._tag_scores.get("dev", {})
+        self._about |= {"from_text": self._from_text} if self._from_text else {}
         write_scores(self.output, self._about)
 
     @property

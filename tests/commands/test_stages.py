@@ -12,6 +12,8 @@ from gpuparse.config.schema import TokenizerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, ModelError
+from gpuparse.evaluation.words import score_words
+from gpuparse.text.conllu import text_pieces
 from gpuparse.text.reader import text_chunk
 from gpuparse.text.training import learn_tokenizer
 
@@ -214,6 +216,16 @@ def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, c
     keys = [*KEYS[:8], *stages, f"output={tmp_path / 'model'}", "--quiet"]
     assert train.main(keys) == 0
     capfdbinary.readouterr()
+    scores = json.loads((tmp_path / "model" / "scores.json").read_text())["from_text"]
+    assert set(scores) == {"dev", "test"}
+    gold = treebank_from_bytes(generate(30, 3), "gold")
+    (tmp_path / "gold.txt").write_text("".join(text_pieces([gold])))
+    _, found = run(tmp_path / "model", tmp_path / "gold.txt", "--allow-missing")
+    hits = score_words(gold, treebank_from_bytes(found, "found"))
+    names = ("Tokens", "Sentences", "Words", "UPOS", "XPOS", "UFeats")
+    expected = {name: hits[name.lower()].counts.f for name in names}
+    assert scores["test"] == expected
+    assert expected["Words"] > 90
     monkeypatch.setattr("gpuparse.commands.parse_job.TEXT_CHUNK", 1000)
     text = TEXT * 300
     (tmp_path / "in.txt").write_bytes(text.encode())
