@@ -220,14 +220,6 @@ def test_a_text_without_words_gives_nothing(parsed, tmp_path):
     assert parsed(tmp_path / "a.txt") == b""
 
 
-def test_text_cannot_be_cut_into_shards(made, command, raw, tmp_path):
-    code, _, err = command(
-        parse.main, made.model, raw, "--shard", "all/2", "--output", tmp_path / "out"
-    )
-    assert code == 2
-    assert "--shard cuts CoNLL-U and tables" in err
-
-
 def test_standard_input(made, parsed):
     words = vertical(made.test.read_bytes())
     done = program("parse.py", made.model, "--input", "vertical", "--quiet", input=words)
