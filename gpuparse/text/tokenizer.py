@@ -242,13 +242,12 @@ def _unpacked(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tokenizer
         raise ValueError("models: other numbers of tags are expected")
     ends = made["ends"]
     assert ends is not None
-    keeps_addresses = facts.get("keeps_addresses", False)  # older models have none
-    for name, flag in ("closing", facts["keeps_closing"]), ("addresses", keeps_addresses):
+    for name, flag in ("closing", facts["keeps_closing"]), ("addresses", facts["keeps_addresses"]):
         if type(flag) is not bool:
             raise ValueError(f"keeps_{name}: true or false is expected")
     return Tokenizer(
         CharacterTable.unpacked(under("characters")), is_open.astype(np.bool_),
-        keeps_addresses, made["gaps"], np.sort(lexicon.view(np.uint64)), ends,
+        facts["keeps_addresses"], made["gaps"], np.sort(lexicon.view(np.uint64)), ends,
         _cases(under("cases")), facts["keeps_closing"], rules, made["words"],
     )  # fmt: skip
 
