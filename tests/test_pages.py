@@ -53,6 +53,7 @@ YOURS = {
 INSTALLS = "needs the network; tests/test_installed.py installs the wheel"
 CI = "a step of .ci/run, beside this test"
 TABLES = "trains a dozen parsers; tests/commands/test_tables.py runs tables with small settings"
+DOWNLOADED = "needs a treebank of the network; tests/commands/test_stages.py trains stages"
 CUDA = "needs a CUDA device; tests marked gpu run there"
 NOT_RUN = {
     "pip install ...": INSTALLS,
@@ -71,6 +72,10 @@ NOT_RUN = {
     "python examples/spark_parquet.py ...": "run by tests/interop/test_spark.py",
     "python examples/ray_files.py ...": "run by tests/interop",
     "python examples/spark_files.py ...": "run by tests/interop",
+    "git clone ...": "needs the network",
+    "gpuparse train pipeline data.train=UD_English-EWT/en_ewt-ud-train.conllu ...": DOWNLOADED,
+    "gpuparse train pipeline data.train=UD_French-Sequoia/fr_sequoia-ud-train.conllu"
+    " ...": DOWNLOADED,
     "python -m benchmarks clusters ...": "takes minutes; needs Ray and Spark",
     "python -m benchmarks --threads 1 pipelines ...": "needs a model trained by UDPipe 1",
     "python -m benchmarks gpu --output ...": CUDA,
