@@ -52,10 +52,11 @@ def _rows(n: int, k: int, options: argparse.Namespace, has_peer: bool) -> list[l
         }
     leaves = unary.clone().requires_grad_(), pairs.clone().requires_grad_()
 
-    def gradients() -> tuple[Tensor, ...]:
-        return torch.autograd.grad(chain_log_partition(*leaves).sum(), leaves)
+    def gradients(backend: str) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(chain_log_partition(*leaves, backend=backend).sum(), leaves)
 
-    contestants["gradients torch"] = gradients
+    for backend in ("cpu", "torch"):
+        contestants[f"gradients {backend}"] = partial(gradients, backend)
     if has_peer:
         contestants |= _peer(unary, pairs)
     seconds = median_times(contestants, options)

@@ -5,6 +5,7 @@
 
 #include "arena.h"
 #include "random.h"
+#include "vector_exp.h"
 #include "views.h"
 
 using namespace gpuparse;
@@ -54,31 +55,82 @@ struct Chain {
         return sum;
     }
 
+    // step() to all tags from state p, whose own value is `before`.
+    void steps(int64_t t, int64_t p, double before, double* values) const {
+        const double *of_tags = unary + t * k, *of_pairs = pairs + (t - 1) * pair_step + p % k * k;
+        const double* of_triples = is_second && t > 1 ? triples + (t - 2) * triple_step + p * k : nullptr;
+        for (int64_t tag = 0; tag < k; ++tag) {
+            double sum = of_tags[tag] + of_pairs[tag];
+            if (of_triples) sum += of_triples[tag];
+            values[tag] = before + sum;
+        }
+    }
+
     void start(double* values) const {
         for (int64_t c = 0; c < n_states; ++c) values[c] = c < k ? unary[c] : -INFINITY;
     }
 };
 
-double added(double a, double b) {  // log(exp(a) + exp(b))
-    const double high = a > b ? a : b, low = a > b ? b : a;
-    return low == -INFINITY ? high : high + log1p(exp(low - high));
-}
+// The sums over the ways into one group of states at one position: those whose tag before is `group`, of the
+// first order all. Way r comes from state p = from(r); the columns are the tags.
+struct Sums {
+    int64_t k, width;  // the tags, and whole vectors of them
+    double* shares;    // (k, width): exp(value of the way - top)
+    double* tops;      // (width): the value of the best way, or 0 without any
+    double* sums;      // (width): of the shares
 
-// forward (n, n_states): the log of the sum over all beginnings that end in a state.
-void sum_forward(const Chain& chain, double* forward) {
-    chain.start(forward);
-    for (int64_t t = 1; t < chain.n; ++t) {
-        const double* before = forward + (t - 1) * chain.n_states;
-        double* here = forward + t * chain.n_states;
-        for (int64_t c = 0; c < chain.n_states; ++c) {
-            double sum = -INFINITY;
-            for (int64_t r = 0; r < chain.k; ++r) {
-                const int64_t p = chain.from(r, c);
-                sum = added(sum, before[p] + chain.step(t, p, c));
+    Sums(Arena& arena, int64_t k) : k(k), width(whole_lines<double>(k)) {
+        shares = arena.take<double>(k * width);
+        tops = arena.take<double>(width);
+        sums = arena.take<double>(width);
+    }
+
+    // `before`: the logs of the sums of the states at position t - 1, t >= 1.
+    void add(const Chain& chain, int64_t t, int64_t group, const double* before) const {
+        for (int64_t r = 0; r < k; ++r) {
+            const int64_t p = chain.from(r, group * k);
+            chain.steps(t, p, before[p], shares + r * width);
+            for (int64_t tag = k; tag < width; ++tag) shares[r * width + tag] = -INFINITY;
+        }
+        const Vector<double> none = splat(-__builtin_inf());
+        for (int64_t j = 0; j < width; j += Lanes<double>::count) {
+            Vector<double> top = none, sum = splat(0.0);
+            for (int64_t r = 0; r < k; ++r) {
+                const Vector<double> value = load(shares + r * width + j);
+                top = value > top ? value : top;
             }
-            here[c] = sum;
+            top = top > none ? top : splat(0.0);
+            for (int64_t r = 0; r < k; ++r) {
+                const Vector<double> share = vector_exp(load(shares + r * width + j) - top);
+                store(shares + r * width + j, share);
+                sum += share;
+            }
+            store(tops + j, top);
+            store(sums + j, sum);
         }
     }
+};
+
+// forward (n, n_states): the log of the sum over all beginnings that end in a state.
+void sum_forward(const Chain& chain, const Sums& ways, double* forward) {
+    chain.start(forward);
+    for (int64_t t = 1; t < chain.n; ++t)
+        for (int64_t group = 0; group < chain.n_states / chain.k; ++group) {
+            ways.add(chain, t, group, forward + (t - 1) * chain.n_states);
+            double* here = forward + t * chain.n_states + group * chain.k;
+            for (int64_t tag = 0; tag < chain.k; ++tag)
+                here[tag] = ways.sums[tag] > 0 ? ways.tops[tag] + log(ways.sums[tag]) : -INFINITY;
+        }
+}
+
+// The log of the sum over the states; shares (n_states) get the share of each.
+double sum_states(const Chain& chain, const double* values, double* shares) {
+    double top = -INFINITY, sum = 0;
+    for (int64_t c = 0; c < chain.n_states; ++c) top = values[c] > top ? values[c] : top;
+    if (top == -INFINITY) return top;
+    for (int64_t c = 0; c < chain.n_states; ++c) sum += shares[c] = exp(values[c] - top);
+    for (int64_t c = 0; c < chain.n_states; ++c) shares[c] /= sum;
+    return top + log(sum);
 }
 
 // A way to a state: its value, the state before and which of the ways to that one.
@@ -158,42 +210,62 @@ GPUPARSE(int64_t) find_chains(const Chains* chains, out_i64_3 tags, out_f64_2 sc
     return OK;
 }
 
-GPUPARSE(int64_t) sum_chains(const Chains* chains, out_f64_1 log_sums, out_f64_3 probabilities) {
+GPUPARSE(int64_t) sum_chains(const Chains* chains, out_f64_1 log_sums, out_f64_3 tags, out_f64_4 pairs,
+                             out_f64_4 triples) {
     const int64_t n_chains = chains->unary.n0, n_all = chains->unary.n1, k = chains->unary.n2;
-    const bool has_all = probabilities.n0 > 0;
+    const auto fits = [&](const out_f64_4& shares, const f64_4& scores) {
+        return shares.n0 == 0 || (tags.n0 > 0 && shares.n0 == n_chains && shares.n1 == scores.n1 &&
+                                  shares.n2 == scores.n2 && shares.n3 == k);
+    };
     if (!are_chains(*chains) || log_sums.n0 != n_chains ||
-        (has_all && (probabilities.n0 != n_chains || probabilities.n1 != n_all || probabilities.n2 != k)))
+        (tags.n0 > 0 && (tags.n0 != n_chains || tags.n1 != n_all || tags.n2 != k)) ||
+        !fits(pairs, chains->pairs) || !fits(triples, chains->triples))
         return BAD_SHAPE;
     Arena arena;
+    const auto clear = [](double* shares, int64_t count) {
+        for (int64_t cell = 0; cell < count; ++cell) shares[cell] = 0;
+    };
+    clear(tags.data, tags.n0 * n_all * k);
+    clear(pairs.data, pairs.n0 * pairs.n1 * k * k);
+    clear(triples.data, triples.n0 * triples.n1 * k * k * k);
     for (int64_t b = 0; b < n_chains; ++b) {
         ArenaMark mark(arena);
         const Chain chain(*chains, b);
+        const Sums ways(arena, k);
         double* forward = arena.take<double>(chain.n * chain.n_states);
-        double* backward = arena.take<double>(2 * chain.n_states);
+        double* here = arena.take<double>(chain.n_states);  // the probabilities of the states at t
+        double* before = arena.take<double>(chain.n_states);
         if (arena.failed()) return NO_MEMORY;
-        sum_forward(chain, forward);
-        double all = -INFINITY;
-        for (int64_t c = 0; c < chain.n_states; ++c) all = added(all, forward[(chain.n - 1) * chain.n_states + c]);
-        log_sums.data[b] = all;
-        if (!has_all) continue;
-        double* shares = probabilities.data + b * n_all * k;
-        for (int64_t cell = 0; cell < n_all * k; ++cell) shares[cell] = 0;
-        if (all == -INFINITY) continue;
-        double *here = backward, *behind = backward + chain.n_states;
-        for (int64_t c = 0; c < chain.n_states; ++c) here[c] = 0;
-        for (int64_t t = chain.n - 1; t >= 0; --t) {
-            for (int64_t c = 0; c < chain.n_states; ++c)
-                shares[t * k + c % k] += exp(forward[t * chain.n_states + c] + here[c] - all);
+        sum_forward(chain, ways, forward);
+        log_sums.data[b] = sum_states(chain, forward + (chain.n - 1) * chain.n_states, here);
+        if (tags.n0 == 0 || log_sums.data[b] == -INFINITY) continue;
+        double* of_tags = tags.data + b * n_all * k;
+        for (int64_t t = chain.n - 1;; --t) {
+            for (int64_t c = 0; c < chain.n_states; ++c) of_tags[t * k + c % k] += here[c];
             if (!t) break;
-            double* other = behind;
-            behind = here;
-            here = other;
-            for (int64_t c = 0; c < chain.n_states; ++c) here[c] = -INFINITY;
-            for (int64_t c = 0; c < chain.n_states; ++c)
+            double* of_pairs = pairs.n0 ? pairs.data + b * pairs.n1 * k * k + (t - 1) * chain.pair_step : nullptr;
+            const bool has_triples = triples.n0 && chain.is_second && t > 1;
+            double* of_triples =
+                has_triples ? triples.data + b * triples.n1 * k * k * k + (t - 2) * chain.triple_step : nullptr;
+            clear(before, chain.n_states);
+            for (int64_t group = 0; group < chain.n_states / k; ++group) {
+                ways.add(chain, t, group, forward + (t - 1) * chain.n_states);
+                for (int64_t tag = 0; tag < k; ++tag)  // of a way, given that there is one
+                    ways.sums[tag] = ways.sums[tag] > 0 ? here[group * k + tag] / ways.sums[tag] : 0;
                 for (int64_t r = 0; r < k; ++r) {
-                    const int64_t p = chain.from(r, c);
-                    here[p] = added(here[p], behind[c] + chain.step(t, p, c));
+                    const int64_t p = chain.from(r, group * k);
+                    double* shares = ways.shares + r * ways.width;
+                    for (int64_t tag = 0; tag < k; ++tag) shares[tag] *= ways.sums[tag];
+                    for (int64_t tag = 0; tag < k; ++tag) before[p] += shares[tag];
+                    if (of_pairs)
+                        for (int64_t tag = 0; tag < k; ++tag) of_pairs[p % k * k + tag] += shares[tag];
+                    if (of_triples)
+                        for (int64_t tag = 0; tag < k; ++tag) of_triples[p * k + tag] += shares[tag];
                 }
+            }
+            double* other = before;
+            before = here;
+            here = other;
         }
     }
     return OK;
@@ -208,9 +280,10 @@ GPUPARSE(int64_t) sample_chains(const Chains* chains, i64_1 seeds, out_i64_3 tag
         ArenaMark mark(arena);
         const Chain chain(*chains, b);
         double* forward = arena.take<double>(chain.n * chain.n_states);
-        double* shares = arena.take<double>(chain.n_states > chain.k ? chain.n_states : chain.k);
+        const Sums ways(arena, chain.k);
+        double* shares = arena.take<double>(chain.n_states);
         if (arena.failed()) return NO_MEMORY;
-        sum_forward(chain, forward);
+        sum_forward(chain, ways, forward);
         for (int64_t sample = 0; sample < tags.n1; ++sample) {
             int64_t* found = tags.data + (b * tags.n1 + sample) * n_all;
             for (int64_t t = 0; t < n_all; ++t) found[t] = -1;

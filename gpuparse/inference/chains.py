@@ -94,18 +94,21 @@ def chain_log_partition(
 ) -> Tensor:
     """Logarithm of the sum of exp(score) over all sequences of every chain.
 
-    Args: as `chain_viterbi`. Where a gradient is asked for, "auto" takes the torch form.
-    Returns: float64 (B,); in the torch form differentiable: its gradients are the probabilities of
-        tags, pairs and triples.
+    Args: as `chain_viterbi`. Second derivatives come from the torch form.
+    Returns: float64 (B,), differentiable: its gradients are the probabilities of tags, pairs and
+        triples.
     Raises: as `chain_viterbi`.
-    Cost: as `chain_viterbi`; in torch O(n K^2) memory, or O(n K^3), where gradients are asked for.
-    Source: forward sums; Rabiner 1989, section III.A.
+    Cost: as `chain_viterbi`, and the memory of gradients; in torch O(n K^2) memory a chain, or
+        O(n K^3), where gradients are asked for.
+    Source: forward sums, backward shares; Rabiner 1989, section III.A.
     """
     given = _checked(unary, pairs, triples, lengths)
-    if _engine(backend, unary, pairs, triples) == "native":
-        sums = given.summed(with_marginals=False)[0]
-    else:
+    if choose_engine(backend, unary.device) != "native":
         sums = given.log_sums()
+    elif torch.is_grad_enabled() and given.needs_gradient:
+        sums = _NativeLogPartition.apply(*given)
+    else:
+        sums = given.summed(with_marginals=False)[0]
     _require_sequences(sums)
     return sums
 
@@ -120,7 +123,8 @@ def chain_marginals(
 ) -> Tensor:
     """Probability of every tag, sequences having probabilities proportional to exp(score).
 
-    Args: as `chain_log_partition`, whose gradients are those of pairs and triples too.
+    Args: as `chain_log_partition`, whose gradients are those of pairs and triples too. Where a
+        gradient is asked for, "auto" takes the torch form.
     Returns: float64 (B, N, K), each position sums to 1; 0 behind the end. Differentiable in the
         torch form.
     Raises: as `chain_viterbi`.
@@ -128,14 +132,12 @@ def chain_marginals(
     Source: forward-backward; in torch the derivative of the forward sums (Eisner 2016).
     """
     given = _checked(unary, pairs, triples, lengths)
-    if _engine(backend, unary, pairs, triples) == "native":
-        sums, marginals = given.summed(with_marginals=True)
+    keeps = torch.is_grad_enabled() and given.needs_gradient
+    engine = choose_engine(backend, unary.device)
+    if engine == "native" and not (keeps and backend == "auto"):
+        sums, (marginals, *_) = given.summed(with_marginals=True)
         _require_sequences(sums)
-        assert marginals is not None
         return marginals
-    keeps = torch.is_grad_enabled() and any(
-        part is not None and part.requires_grad for part in (unary, pairs, triples)
-    )
     with torch.enable_grad():
         own = given.unary if given.unary.requires_grad else given.unary.detach().requires_grad_()
         sums = given._replace(unary=own).log_sums()
@@ -210,13 +212,28 @@ class _Chains(NamedTuple):
         native.call("find_chains", self.arrays(), tags, scores)
         return torch.from_numpy(tags), torch.from_numpy(scores)
 
-    def summed(self, *, with_marginals: bool) -> tuple[Tensor, Tensor | None]:
-        """Logarithms of sums (B,) and probabilities (B, N, K) by native code."""
-        shape = tuple(self.unary.shape)
-        sums = np.empty(shape[0])
-        marginals = np.empty(shape if with_marginals else (0, 0, 0))
-        native.call("sum_chains", self.arrays(), sums, marginals)
-        return torch.from_numpy(sums), torch.from_numpy(marginals) if with_marginals else None
+    @property
+    def needs_gradient(self) -> bool:
+        return any(part is not None and part.requires_grad for part in self[:3])
+
+    def summed(
+        self, *, with_marginals: bool, with_parts: bool = False
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Logarithms of sums (B,) and probabilities by native code.
+
+        Probabilities of tags, with parts of pairs and triples too: the shapes of their scores, B
+        chains each. Where one score is for all positions, they are sums over the positions.
+        """
+        given, n_chains = self.arrays(), len(self.lengths)
+        sums = np.empty(n_chains)
+        shares = [
+            np.empty((n_chains * is_there, *part.shape[1:]))
+            for part, is_there in zip(
+                given[:3], (with_marginals, with_parts, with_parts), strict=True
+            )
+        ]
+        native.call("sum_chains", given, sums, *shares)
+        return torch.from_numpy(sums), tuple(map(torch.from_numpy, shares))
 
     def steps(self, t: int) -> Tensor:
         """What is added at position t >= 1: (B, K before, K), or (B, K, K before, K)."""
@@ -290,14 +307,35 @@ def _log_sum(values: Tensor, axis: int) -> Tensor:
     return torch.where(is_none, -torch.inf, logs)
 
 
-def _engine(backend: str, *scores: Tensor | None) -> str:
-    """The engine; where a gradient is asked for, "auto" is the torch form."""
-    first = scores[0]
-    assert first is not None
-    needs = any(part is not None and part.requires_grad for part in scores)
-    if backend == "auto" and torch.is_grad_enabled() and needs:
-        return "torch"
-    return choose_engine(backend, first.device)
+class _NativeLogPartition(torch.autograd.Function):
+    """The log-partition with the native probabilities as its gradients."""
+
+    @staticmethod
+    def forward(ctx, *given):  # type: ignore[no-untyped-def]
+        with_parts = any(ctx.needs_input_grad[1:])
+        sums, shares = _Chains(*given).summed(with_marginals=True, with_parts=with_parts)
+        ctx.save_for_backward(*given, *shares)
+        return sums
+
+    @staticmethod
+    def backward(ctx, of_sums):  # type: ignore[no-untyped-def]
+        given, shares = ctx.saved_tensors[:4], ctx.saved_tensors[4:]
+        if torch.is_grad_enabled():  # somebody wants to go on to the second derivative
+            wanted = [part for part in given if part is not None and part.requires_grad]
+            sums = _Chains(*given).log_sums()
+            found = iter(torch.autograd.grad(sums, wanted, of_sums, create_graph=True))
+            return tuple(next(found) if needs else None for needs in ctx.needs_input_grad)
+        found = [
+            _weighted(share, of_sums, part) if needs else None
+            for part, share, needs in zip(given, shares, ctx.needs_input_grad, strict=False)
+        ]
+        return *found, None
+
+
+def _weighted(shares: Tensor, weights: Tensor, part: Tensor) -> Tensor:
+    """The gradient of scores: the shares of the chains, weighted; summed for shared scores."""
+    shares = shares.reshape(len(shares), *part.shape[1:])
+    return (weights.view(-1, *[1] * (part.dim() - 1)) * shares).sum_to_size(part.shape)
 
 
 def _require_sequences(scores: Tensor) -> None:

@@ -116,30 +116,48 @@ def test_all_forms_find_what_enumeration_finds(second, shared, ties, seed, is_na
 
 
 @pytest.mark.parametrize("second", [False, True])
-def test_gradients_are_probabilities_and_right(second):
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("is_native", [True, False])
+def test_gradients_are_probabilities_and_right(second, is_shared, is_native, monkeypatch):
+    if not is_native:
+        monkeypatch.setattr(native, "is_available", lambda: False)
     generator = torch.Generator().manual_seed(1)
-    unary = torch.randn(2, 3, 2, dtype=torch.float64, generator=generator, requires_grad=True)
-    pairs = torch.randn(2, 2, dtype=torch.float64, generator=generator, requires_grad=True)
-    triples = torch.randn(2, 2, 2, dtype=torch.float64, generator=generator, requires_grad=True)
-    lengths = torch.tensor([3, 2])
-    more = (triples,) if second else ()
 
-    def log_partition(u, p, *t):
-        return chain_log_partition(u, p, lengths, triples=t[0] if t else None)
+    def leaf(*shape):
+        found = torch.randn(*shape, dtype=torch.float64, generator=generator)
+        return found.requires_grad_()
 
-    assert torch.autograd.gradcheck(log_partition, (unary, pairs, *more))
-    sums = log_partition(unary, pairs, *more).sum()
-    gradients = torch.autograd.grad(sums, (unary, pairs))
-    detached = {"unary": unary.detach(), "pairs": pairs.detach()}
-    detached["triples"] = triples.detach() if second else None
-    marginals = chain_marginals(lengths=lengths, **detached, backend="cpu")
-    assert torch.allclose(gradients[0], marginals)
-    assert float(gradients[1].sum()) == pytest.approx(3)  # pairs of both chains
+    k, lengths = 2, torch.tensor([4, 2])
+    unary = leaf(2, 4, k)
+    pairs = leaf(k, k) if is_shared else leaf(2, 3, k, k)
+    triples = leaf(k, k, k) if is_shared else leaf(2, 2, k, k, k)
+    scores = (unary, pairs, triples) if second else (unary, pairs)
+
+    def log_partition(u, p, *t, backend="auto"):
+        return chain_log_partition(u, p, lengths, triples=t[0] if t else None, backend=backend)
+
+    assert torch.autograd.gradcheck(log_partition, scores)
+    assert torch.autograd.gradgradcheck(log_partition, scores)
+    weights = torch.tensor([1.0, 0.5])
+    found = [
+        torch.autograd.grad((weights * log_partition(*scores, backend=backend)).sum(), scores)
+        for backend in ("auto", "torch")
+    ]
+    for one, two in zip(*found, strict=True):
+        assert torch.allclose(one, two, atol=1e-12)
+    marginals = chain_marginals(*[part.detach() for part in scores[:2]], lengths,
+                                triples=triples.detach() if second else None)  # fmt: skip
+    assert torch.allclose(found[0][0], weights[:, None, None] * marginals)
+    assert float(found[0][1].sum()) == pytest.approx(3 * 1 + 1 * 0.5)  # the pairs of each chain
+    only = torch.autograd.grad(
+        log_partition(unary, *[part.detach() for part in scores[1:]]).sum(), unary
+    )
+    assert float(only[0].sum()) == pytest.approx(6)
 
     def probabilities(u, p, *t):
         return chain_marginals(u, p, lengths, triples=t[0] if t else None)
 
-    assert torch.autograd.gradcheck(probabilities, (unary, pairs, *more))
+    assert torch.autograd.gradcheck(probabilities, scores)
 
 
 def test_a_forbidden_part_gives_no_nan():
@@ -206,3 +224,7 @@ def test_inputs_are_never_written_and_empty_batches_work():
         tags, scores = chain_viterbi(torch.zeros(0, 3, 2), torch.zeros(2, 2), backend=backend)
         assert tuple(tags.shape) == (0, 3)
         assert tuple(scores.shape) == (0,)
+        leaf = torch.zeros(2, 2, requires_grad=True)
+        chain_log_partition(torch.zeros(0, 3, 2), leaf, backend=backend).sum().backward()
+        assert leaf.grad is not None
+        assert not leaf.grad.any()

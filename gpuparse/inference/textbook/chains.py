@@ -107,19 +107,30 @@ def find_chains(chains: Any, tags: np.ndarray, scores: np.ndarray) -> int:
     return 0
 
 
-def sum_chains(chains: Any, log_sums: np.ndarray, probabilities: np.ndarray) -> int:
-    """Logarithms of sums and probabilities of tags."""
-    probabilities[:] = 0
+def sum_chains(
+    chains: Any, log_sums: np.ndarray, tags: np.ndarray, pairs: np.ndarray, triples: np.ndarray
+) -> int:
+    """Logarithms of sums and probabilities of tags, pairs and triples."""
+    for shares in (tags, pairs, triples):
+        shares[:] = 0
     for b in range(len(log_sums)):
         chain = Chain(chains, b)
         forward = forward_sums(chain)
         whole = log_sums[b] = total(forward[-1])
-        if not len(probabilities) or whole == -inf:
+        if not len(tags) or whole == -inf:
             continue
         backward = backward_sums(chain, forward)
         for t in range(chain.n):
             for state, value in forward[t].items():
-                probabilities[b, t, state[1]] += exp(value + backward[t][state] - whole)
+                tags[b, t, state[1]] += exp(value + backward[t][state] - whole)
+            for before, value in forward[t - 1].items() if t and len(pairs) else ():
+                for tag in range(chain.k):
+                    state = chain.after(before, tag)
+                    share = exp(value + chain.step(t, before, tag) + backward[t][state] - whole)
+                    pairs[b, min(t, pairs.shape[1]) - 1, before[1], tag] += share
+                    if chain.is_second and t > 1:
+                        row = before[0] * chain.k + before[1]
+                        triples[b, min(t - 1, triples.shape[1]) - 1, row, tag] += share
     return 0
 
 
