@@ -15,7 +15,9 @@ from gpuparse.inference import (
     chain_sample,
     chain_viterbi,
 )
+from tests.inference.decoders import HAS_GPU, TRITON
 
+DEVICE = "cuda" if HAS_GPU else "cpu"
 LENGTHS = [4, 1, 3, 2, 4]
 BACKENDS = ("torch", "cpu")
 
@@ -115,6 +117,29 @@ def test_all_forms_find_what_enumeration_finds(second, shared, ties, seed, is_na
                 assert np.allclose(marginals[row].numpy(), expected_marginals, atol=1e-12)
 
 
+@TRITON
+@pytest.mark.parametrize(("second", "shared"), list(product([False, True], repeat=2)))
+def test_kernels_find_the_same_sequences_and_bits(second, shared):
+    pytest.importorskip("triton", reason="Triton is not installed")
+    for seed, k in enumerate((1, 2, 3, 5, 33, 40) if shared or not second else (1, 2, 3, 5)):
+        given = drawn(seed, k, second=second, shared=shared, ties=seed % 2 == 0)
+        part = given["pairs"]
+        part[part == -torch.inf] = -3.0  # so that each chain has sequences
+        if k > 2:
+            part[..., 0, 1] = -torch.inf
+        if second:
+            given["triples"][given["triples"] == -torch.inf] = -1.5
+        tags, scores = chain_viterbi(backend="torch", **given)
+        moved = {name: each if each is None else each.to(DEVICE) for name, each in given.items()}
+        found = chain_viterbi(backend="gpu", **moved)
+        assert found[0].device.type == DEVICE
+        assert torch.equal(found[0].cpu(), tags), k
+        assert torch.equal(found[1].cpu(), scores), k
+    moved["pairs"] = moved["pairs"] - torch.inf
+    with pytest.raises(NoTreeError, match="chain 0"):
+        chain_viterbi(backend="gpu", **moved)
+
+
 @pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("is_shared", [False, True])
 @pytest.mark.parametrize("is_native", [True, False])
@@ -206,7 +231,7 @@ def test_chains_without_sequences_and_wrong_scores_are_said():
         lambda: chain_viterbi(unary * torch.nan, good),
         lambda: chain_viterbi(unary, good + torch.inf),
         lambda: chain_viterbi(unary, good, triples=torch.zeros(2, 2)),
-        lambda: chain_viterbi(unary, good, backend="gpu"), lambda: chain_kbest(unary, good, 0),
+        lambda: chain_marginals(unary, good, backend="gpu"), lambda: chain_kbest(unary, good, 0),
         lambda: chain_viterbi(unary.bool(), good), lambda: chain_sample(unary, good, -1),
     ):  # fmt: skip
         with pytest.raises(ScoreError):
