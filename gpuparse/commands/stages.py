@@ -1,5 +1,6 @@
 """The stages before the parser in a training run: learned or taken from a model, and written."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,10 @@ from gpuparse.text.reader import text_chunk
 from gpuparse.text.training import learn_tokenizer
 
 _LOSS = "log loss of tags"
+_COLUMNS = (  # of which a stage learns at least one
+    (TAGGER, "tagger", "UPOS and XPOS are", (UPOS, XPOS)),
+    (LEMMATIZER, "lemmatiser", "LEMMA is", (LEMMA,)),
+)
 _MEASURES = {"UPOS": UPOS, "XPOS": XPOS, "UFeats": FEATS, "Lemmas": LEMMA}
 
 
@@ -94,10 +99,12 @@ def learn_stages(
     Args:
         dev: what probabilities of tags are fitted to.
         kept: where stages are kept as soon as they are learned, and taken from.
+    A tagger or lemmatiser whose columns are empty in the treebank is left out, and `tell` told.
+
     Raises: ConfigError: templates that cannot be used. ModelError: a model to take a stage from
-        cannot be read. DataError: the treebank lacks what a stage learns from.
+        cannot be read. DataError: the treebank lacks what the only stages learn from.
     """
-    seed = config.seed
+    config, seed = _with_gold(config, treebank, tell), config.seed
 
     def stage(name: str, title: str, learn: Callable[[Watch], Any]) -> Any:
         given = getattr(config, name)
@@ -140,6 +147,20 @@ def learn_stages(
         f" {accuracies_as_text(accuracies(treebank, predicted))}"
     )
     return pipeline, predicted
+
+
+def _with_gold(config: RunConfig, treebank: Treebank, tell: Callable[[str], None]) -> RunConfig:
+    """The config without stages whose columns the treebank does not have."""
+    for name, title, what, columns in _COLUMNS:
+        stage = getattr(config, name)
+        texts = {text for column in columns for text in read_column(treebank, column).names}
+        if not stage.learn or texts - {"_"}:
+            continue
+        config = dataclasses.replace(config, **{name: dataclasses.replace(stage, learn=False)})
+        if not config.parser and not has_stages(config):
+            raise DataError(f"{treebank.source}: {what} _ in all words; nothing to learn")
+        tell(f"warning: {treebank.source}: {what} _ in all words: no {title} is learned")
+    return config
 
 
 def _jackknifed(

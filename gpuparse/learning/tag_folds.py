@@ -19,6 +19,7 @@ from gpuparse.data.tag_columns import (
     read_column,
 )
 from gpuparse.data.treebank import Treebank
+from gpuparse.errors import DataError
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger import Tags, learn_tagger, part_of
 
@@ -45,10 +46,15 @@ def jackknifed(
         lemmatizer: None where there is no lemmatiser; lemmas are gold then.
         threads: folds that are learned at the same time.
         watch: is told the share that is done.
-    Raises: DataError: a fold without words to learn from.
+    Raises: DataError: fewer than two sentences, or a fold without words to learn from.
     Cost: folds - 1 times that of learning the stages.
     """
-    n, folds = len(treebank), min(tagger.folds, max(len(treebank), 1))
+    n, folds = len(treebank), min(tagger.folds, len(treebank))
+    if folds < 2:
+        raise DataError(
+            f"{treebank.source}: predicted tags need two sentences or more, there are {n}: give"
+            " tagger.folds=1 to learn from gold tags"
+        )
     bounds = [k * n // folds for k in range(folds + 1)]
     shares = [0.0] * folds
 

@@ -11,7 +11,7 @@ from gpuparse.commands import parse, train
 from gpuparse.config.schema import TokenizerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
-from gpuparse.errors import ConfigError, ModelError
+from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.words import score_words
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.reader import text_chunk
@@ -276,6 +276,43 @@ def test_ranges_are_those_of_udpipe(tmp_path):
     assert len(places(found) & places(split)) >= 0.7 * len(places(split))
     for form, place in places(found):
         assert text[slice(*map(int, place.split(":")))] == form
+
+
+def test_stages_without_annotation_are_left_out_and_said(run, tmp_path, capfdbinary):
+    lines = generate(60, 1).decode().split("\n")
+    fields = [line.split("\t") for line in lines]
+    without = {"lemmas": [2], "tags": [3, 4, 5], "anything": [2, 3, 4, 5]}
+    options = [*KEYS[5:], "draw=0", "learning.epochs=1"]
+    for name, columns in without.items():
+        file, folder = tmp_path / f"{name}.conllu", tmp_path / name
+        file.write_text(
+            "\n".join(
+                "\t".join("_" if k in columns else text for k, text in enumerate(line))
+                if len(line) == 10
+                else line[0]
+                for line in fields
+            )
+        )
+        assert train.main(["quickstart", f"data.train={file}", *options, f"output={folder}"]) == 0
+        said = capfdbinary.readouterr().err.decode()
+        has_tagger, has_lemmatizer = name == "lemmas", name == "tags"
+        assert ("UPOS and XPOS are _ in all words: no tagger is learned" in said) != has_tagger
+        assert ("LEMMA is _ in all words: no lemmatiser is learned" in said) != has_lemmatizer
+        assert [(folder / each).exists() for each in FILES] == [has_tagger, has_lemmatizer, True]
+        code, parsed = run(folder, file)
+        assert code == 0
+        rows = [line.split("\t") for line in parsed.decode().split("\n") if line[:1].isdigit()]
+        rows = [row for row in rows if row[0].isdigit()]
+        assert all((row[3] != "_") == has_tagger for row in rows)
+        assert all((row[2] != "_") == has_lemmatizer for row in rows)
+        assert all(row[6].isdigit() for row in rows)
+    alone = [f"data.train={file}", *options, "parser=false", f"output={tmp_path / 'x'}", "--quiet"]
+    with pytest.raises(DataError, match="nothing to learn"):
+        train.main(["quickstart", *alone])
+    first = "\n".join(lines[: lines.index("") + 2])
+    file.write_text(first)
+    with pytest.raises(DataError, match=r"two sentences or more, there are 1"):
+        train.main(["quickstart", *alone[:-3], f"output={tmp_path / 'x'}", "--quiet"])
 
 
 def test_what_does_not_fit_is_said(model, run, tmp_path):
