@@ -46,6 +46,12 @@ class Pipeline:
     tagger: Tagger | None
     lemmatizer: Lemmatizer | None
 
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The numbers of the columns that it fills in, in order."""
+        lemmas = (LEMMA,) if self.lemmatizer else ()
+        return (*lemmas, UPOS, XPOS, FEATS) if self.tagger else lemmas
+
     def annotate(self, treebank: Treebank, *, keep: bool = False, threads: int = 1) -> Treebank:
         """The treebank with tags and lemmas, as far as the pipeline has these stages.
 

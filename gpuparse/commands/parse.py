@@ -134,17 +134,16 @@ def main(arguments: Sequence[str]) -> int:
 def _check_stages(options: argparse.Namespace, stages: Pipeline) -> None:
     """ConfigError where the model lacks stages that the options or the inputs need."""
     kinds = {file: format_of_input(options, file) for file in options.files}
-    annotates = stages.tagger is not None or stages.lemmatizer is not None
+    annotates, parses = bool(stages.columns), has_parser(Path(options.model))
     for file, kind in kinds.items():
         if kind == TEXT and stages.tokenizer is None:
             raise ConfigError(
                 f"{named(file)}: text, but {options.model} has no tokeniser: train a model with"
                 " tokenizer.learn=true, or give words: --input vertical or conllu"
             )
-        if kind not in (TEXT, VERTICAL, CONLLU) and annotates:
+        if kind not in (TEXT, VERTICAL, CONLLU) and not parses:
             raise ConfigError(
-                f"{named(file)}: a table, but {options.model} has a tagger or a lemmatiser, whose"
-                " tags a table cannot get: give CoNLL-U, or a model with a parser alone"
+                f"{named(file)}: a table, but {options.model} has no parser: give CoNLL-U"
             )
         if kind in (TEXT, VERTICAL) and (options.guide is not None or options.keep_heads):
             raise ConfigError(

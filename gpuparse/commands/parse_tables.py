@@ -14,7 +14,13 @@ import numpy as np
 
 from gpuparse.commands.console import Progress
 from gpuparse.commands.parse_job import SHOWN, Job, Share, ahead, missing_columns
-from gpuparse.commands.predictions import Found, kept_of, long_sentences, uncertified
+from gpuparse.commands.predictions import (
+    Found,
+    kept_of,
+    long_sentences,
+    uncertified,
+    word_columns,
+)
 from gpuparse.commands.shards import Counts, Parse, Recipe, Sharded, Wanted
 from gpuparse.confidence import KBest
 from gpuparse.data.arrow_tables import read_rows, with_lists
@@ -37,7 +43,7 @@ class _ParsedRun(NamedTuple):
 
 @dataclass(frozen=True)
 class TableJob:
-    """How to parse a table: its columns stay, and those of the trees are added at the end.
+    """How to parse a table: its columns stay, and those of tags and trees are added at the end.
 
     Rows are parsed in runs, each of which becomes a row group or record batch. Rows that are
     malformed, or whose heads cannot be kept, are left out with `--on-error skip`, and have nulls
@@ -101,15 +107,16 @@ class TableJob:
     def _check_beginning(self) -> None:
         """Check the columns of the first rows with words, for all shards."""
         for first, table in self.source.runs():
-            chunk = self._read(table, first)[1]
+            chunk = self.job.annotate(self._read(table, first)[1], keep=self.job.keep_tags)[0]
             if chunk.n_words:
                 self._check_columns(chunk)
                 return
 
     def _parsed(self, table: Any, first: int, *, is_checked: bool = False) -> _ParsedRun:
-        """The rows of a table with their trees."""
+        """The rows of a table with their tags and trees."""
         job = self.job
-        is_faulty, chunk, counts, faults = self._read(table, first)
+        is_faulty, words, counts, faults = self._read(table, first)
+        chunk, of_tags = job.annotate(words, keep=job.keep_tags)
         if not is_checked:
             self._check_columns(chunk)
         if faults and job.on_error == "fail":
@@ -123,7 +130,8 @@ class TableJob:
         if job.on_error == "skip" and is_faulty.any():
             table, counts = table.filter(~is_faulty), counts[~is_faulty]
             is_faulty = is_faulty[~is_faulty]
-        columns = Found.of(found, job.model.label_names, kept).columns()
+        columns = word_columns(chunk, job.stages.columns)
+        columns |= Found.of(found, job.model.label_names, kept, of_tags).columns()
         with_trees = with_lists(table, counts, columns, is_faulty)
         return _ParsedRun(with_trees, faults, chunk.n_words, found.orders, found.certified)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ from gpuparse import native
 from gpuparse.confidence import KBest
 from gpuparse.data.conll import write_graph_predictions, write_predictions
 from gpuparse.data.graphs import Graphs
+from gpuparse.data.sentences import FIELDS
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.evaluation.reliability import HEAD, LABEL, TAG
@@ -20,7 +22,7 @@ from gpuparse.scoring.admission import CHAIN, LOWER
 CERTIFIED = "Certified"  # in MISC of sentences whose tree has no certificate of optimality
 PARSED_WITH = "ParsedWith"  # in MISC of sentences too long for the model's own decoder
 _IN_CHAIN = "chain"
-_DEPREL = 7
+_FORM, _DEPREL = 1, 7
 _DECIMALS = 4
 
 
@@ -119,6 +121,22 @@ class Found:
         if self.tag_probabilities is not None:
             columns["tag_prob"] = self.tag_probabilities, None
         return columns
+
+
+def word_columns(
+    treebank: Treebank, numbers: Iterable[int]
+) -> dict[str, tuple[np.ndarray, list[str] | None]]:
+    """Columns of tables, as of `Found.columns`, with what some columns of a treebank have.
+
+    Args: numbers: 1 to 5, FORM to FEATS; `_` is no value, except in FORM.
+    """
+    columns: dict[str, tuple[np.ndarray, list[str] | None]] = {}
+    for number in numbers:
+        ids, names = column_ids(treebank, number)
+        if number != _FORM and "_" in names:
+            ids = np.where(ids == names.index("_"), -1, ids)
+        columns[FIELDS[number - 1]] = ids, names
+    return columns
 
 
 def _arcs_as_text(graphs: Graphs) -> list[str]:

@@ -6,9 +6,12 @@ import re
 import shutil
 import sys
 from collections import Counter
+from itertools import pairwise
 from types import SimpleNamespace
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 import gpuparse
 from gpuparse.commands import (
@@ -23,7 +26,9 @@ from gpuparse.commands import (
     train,
 )
 from gpuparse.commands.console import run
+from gpuparse.data import table_files
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
+from gpuparse.data.sentences import FIELDS
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import read_column
 from gpuparse.errors import ConfigError, DataError
@@ -529,3 +534,117 @@ def test_jackknife_of_guides_refuses_stages(made, command, tmp_path):
     code, _, err = command(jackknife.main, made.config, "--output", tmp_path / "a.conllu")
     assert code == 2
     assert "guides are predicted from the tags of data.train" in err
+
+
+def table_of(text: bytes, *fields: str) -> pyarrow.Table:
+    """A row per sentence with some columns of CoNLL-U, and a row without words."""
+    numbers = {field: number for number, field in enumerate(FIELDS, 1)}
+    treebank = treebank_from_bytes(text, "-")
+    ends = treebank.word_starts[1:-1].tolist()
+    columns = {}
+    for field in fields:
+        values = column(text, numbers[field])
+        columns[field] = [
+            [None if value == "_" else value for value in values[i:j]]
+            for i, j in pairwise([0, *ends, treebank.n_words])
+        ] + [[]]
+    return pyarrow.table(columns | {"page": list(range(len(treebank) + 1))})
+
+
+def tables_parsed(made, folder, table, *words) -> pyarrow.Table:
+    folder.mkdir(exist_ok=True)
+    parquet.write_table(table, folder / "in.parquet")
+    options = [made.model, folder / "in.parquet", "--output", folder / "out", "--quiet", *words]
+    assert parse.main([str(word) for word in options]) == 0
+    return parquet.read_table(folder / "out" / "in.parquet")
+
+
+@pytest.fixture
+def short_runs(monkeypatch):
+    """Runs of seven rows, so that a small table has several."""
+    monkeypatch.setattr(table_files, "MOST_ROWS", 7)
+
+
+NEW = ["lemma", "upos", "xpos", "feats", "head", "deprel"]
+
+
+@pytest.mark.parametrize("options", [(), ("--probabilities",), ("--keep", "tags")], ids=" ".join)
+@pytest.mark.parametrize("given", ["words", "tags"])
+def test_tables_get_the_tags_and_trees_of_their_text(
+    made, parsed, tmp_path, short_runs, given, options
+):
+    # Some tags are given, some are not.
+    text = made.words if given == "words" else without(made.test.read_bytes(), (2, 4, 8))
+    fields = ["form"] if given == "words" else ["form", "upos", "feats"]
+    table = table_of(text, *fields)
+    found = tables_parsed(made, tmp_path, table, *options)
+    (tmp_path / "words.conllu").write_bytes(text)
+    expected = parsed(tmp_path / "words.conllu", *options)
+    more = ["prob", "deprel_prob", "tag_prob"] if "--probabilities" in options else []
+    assert found.column_names == ["form", "page", *NEW, *more]
+    assert found.select(["form", "page"]).equals(table.select(["form", "page"]))
+    kinds = [pyarrow.string()] * 4 + [pyarrow.int32(), pyarrow.string()]
+    assert found.select(NEW).schema.types == [pyarrow.list_(kind) for kind in kinds]
+    for field in NEW:
+        words = [word for row in found[field].to_pylist() for word in row]
+        written = column(expected, FIELDS.index(field) + 1)
+        assert ["_" if word is None else str(word) for word in words] == written
+    assert found[NEW[0]].to_pylist()[-1] == []
+    if options == ("--keep", "tags") and given == "tags":
+        assert found["upos"].equals(table["upos"])
+        assert found["feats"].equals(table["feats"])
+    if more:
+        of_tags = [word for row in found["tag_prob"].to_pylist() for word in row]
+        assert [f"{word:.4f}" for word in of_tags] == items(expected, "TagProb")
+
+
+def test_bytes_of_tagged_tables_do_not_depend_on_threads_and_shards(
+    made, tmp_path, short_runs, monkeypatch
+):
+    table, outputs = table_of(made.words, "form"), set()
+    for name, options in {
+        "1": ["--threads", 1], "2": ["--threads", 2], "one": ["--shard", "all/1"],
+        "four": ["--shard", "all/4"],
+    }.items():  # fmt: skip
+        tables_parsed(made, tmp_path / name, table, "--keep", "tags", *options)
+        outputs.add((tmp_path / name / "out" / "in.parquet").read_bytes())
+    assert len(outputs) == 1
+    as_it_is = parse.TableJob._parsed
+
+    def failing(self, table, first, **options):
+        if first >= 28:
+            raise KeyboardInterrupt
+        return as_it_is(self, table, first, **options)
+
+    again = "--keep", "tags", "--shard", "all/4"
+    monkeypatch.setattr(parse.TableJob, "_parsed", failing)
+    with pytest.raises(KeyboardInterrupt):
+        tables_parsed(made, tmp_path / "stopped", table, *again)
+    monkeypatch.setattr(parse.TableJob, "_parsed", as_it_is)
+    with pytest.raises(ConfigError, match='keep was "tags" and is now null'):
+        tables_parsed(made, tmp_path / "stopped", table, "--shard", "all/4")
+    tables_parsed(made, tmp_path / "stopped", table, *again)
+    assert (tmp_path / "stopped" / "out" / "in.parquet").read_bytes() in outputs
+
+
+def test_faulty_rows_of_tagged_tables(made, parsed, command, tmp_path):
+    rows = table_of(made.words, "form").to_pylist()
+    words = [row["form"] for row in rows]
+    rows[3]["form"] = ["a", None]
+    bad = pyarrow.Table.from_pylist(rows)
+    parquet.write_table(bad, tmp_path / "in.parquet")
+    for on_error in ("keep", "skip"):
+        out = tmp_path / on_error
+        options = made.model, tmp_path / "in.parquet", "--output", out, "--on-error", on_error
+        code, _, err = command(parse.main, *options)
+        assert code == 1
+        assert "in.parquet:row:3[1]: expected a word" in err
+        found = parquet.read_table(out / "in.parquet").to_pylist()
+        if on_error == "keep":
+            faulty = found.pop(3)
+            assert [faulty[field] for field in NEW] == [None] * 6
+        assert [row["form"] for row in found] == words[:3] + words[4:]
+        (tmp_path / "in.conllu").write_bytes(made.words)
+        upos = column(parsed(tmp_path / "in.conllu"), 3)
+        del upos[sum(map(len, words[:3])) : sum(map(len, words[:4]))]
+        assert [tag for row in found for tag in row["upos"]] == upos
