@@ -135,6 +135,14 @@ def test_kernels_find_the_same_sequences_and_bits(second, shared):
         assert found[0].device.type == DEVICE
         assert torch.equal(found[0].cpu(), tags), k
         assert torch.equal(found[1].cpu(), scores), k
+        assert torch.equal(chain_viterbi(**moved)[0], found[0])
+    for n in (1, 2):  # without pairs, and without triples
+        short = {"unary": moved["unary"][:, :n], "lengths": moved["lengths"].clamp(max=n)}
+        for name, positions in (("pairs", n - 1), ("triples", 0)):
+            part = moved[name]
+            short[name] = part if shared or part is None else part[:, :positions]
+        expected = chain_viterbi(backend="torch", **short)
+        assert all(map(torch.equal, chain_viterbi(backend="gpu", **short), expected))
     moved["pairs"] = moved["pairs"] - torch.inf
     with pytest.raises(NoTreeError, match="chain 0"):
         chain_viterbi(backend="gpu", **moved)

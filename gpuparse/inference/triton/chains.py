@@ -64,7 +64,12 @@ def chain_viterbi(
     return tags, scores
 
 
-@triton.jit(do_not_specialize=["n_chains", "n", "k"])
+@triton.jit(
+    do_not_specialize=[
+        "n_chains", "n", "k", "pairs_of_chain", "pairs_of_position", "triples_of_chain",
+        "triples_of_position",
+    ]
+)  # fmt: skip
 def chain_viterbi_kernel(
     unary: tl.tensor,
     pairs: tl.tensor,
