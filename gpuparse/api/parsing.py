@@ -130,9 +130,11 @@ class SentenceParser:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that it reads beside `form`, such as `upos`."""
+        """The columns that it reads beside `form`, such as `upos`, and cannot fill in itself."""
         read, known = [], self._model.vocabularies.values
         for column, name in _FIELDS.items():
+            if column in self._stages.columns:
+                continue
             if any(known[f] and self._model.vocabularies.column(f) == column for f in known):
                 read.append(name)
         return read
@@ -508,7 +510,7 @@ class SentenceParser:
         else:
             text = written(self._model, treebank, found, kept, of_tags)
         as_arrays = Found.of(found, self._model.label_names, kept, of_tags)
-        return Parsed(treebank, as_arrays, text, counts, table)
+        return Parsed(treebank, as_arrays, text, counts, table, self._stages.columns)
 
     def _check_columns(self, treebank: Treebank) -> None:
         """Refuse sentences without a column that the model reads: their trees would be worse."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import isnan
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from gpuparse.commands.predictions import Found
+from gpuparse.commands.predictions import Found, word_columns
 from gpuparse.data.arrow_tables import is_arrow, with_lists
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import draw_tree
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpuparse.explaining import Explanation  # imports torch
 
 SHOWN = 10  # sentences that a notebook or `str` shows
-_READ = {"form": 1, "lemma": 2, "upos": 3, "xpos": 4, "feats": 5}  # columns of tables, of the input
+_OF_INPUT = range(1, 6)  # FORM to FEATS
 
 
 class Tree(NamedTuple):
@@ -54,8 +54,9 @@ class Parsed(Sequence["ParsedSentence"]):
     """
 
     def __init__(
-        self, treebank: Treebank, found: Found, conllu: bytes, counts: np.ndarray, table: Any = None
-    ) -> None:
+        self, treebank: Treebank, found: Found, conllu: bytes, counts: np.ndarray,
+        table: Any = None, annotated: Collection[int] = (),
+    ) -> None:  # fmt: skip
         """
         Args:
             treebank: the words that were parsed.
@@ -64,7 +65,9 @@ class Parsed(Sequence["ParsedSentence"]):
             counts: (S,) words of each sentence of the input; those without words are not in the
                 treebank.
             table: the Arrow table or pandas frame that the sentences are from.
+            annotated: numbers of the columns that a tagger and a lemmatiser filled in.
         """
+        self._annotated = annotated
         self._treebank, self._found, self._text, self._table = treebank, found, conllu, table
         self._starts = [0, *np.cumsum(counts).tolist()]
         self._rows = np.where(counts > 0, np.cumsum(counts > 0) - 1, -1).tolist()
@@ -107,7 +110,8 @@ class Parsed(Sequence["ParsedSentence"]):
         and deprel (of the best tree), prob, deprel_prob and, of models with a tagger, tag_prob if
         probabilities were asked for (NaN of words whose tags were given), and
         deps (such as `2:nsubj|4:conj`) from a parser of graphs. If the input was an Arrow table,
-        all its columns are kept, and these are added or replaced.
+        all its columns are kept, and head and those after it are added or replaced; so are tags and
+        lemmas of models with a tagger or a lemmatiser, with what was missing filled in.
 
         >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
         >>> table = parser.parse([she]).to_arrow()
@@ -156,19 +160,17 @@ class Parsed(Sequence["ParsedSentence"]):
 
     def _columns(self, *, of_input: bool) -> dict[str, tuple[np.ndarray, list[str] | None]]:
         """As `Found.columns`, after those of the input unless they are there already."""
-        columns: dict[str, tuple[np.ndarray, list[str] | None]] = {}
-        for name, source in [] if of_input else _READ.items():
-            ids, names = column_ids(self._treebank, source)
-            if name != "form" and "_" in names:
-                if len(names) == 1:
-                    continue
-                ids = np.where(ids == names.index("_"), -1, ids)
-            columns[name] = ids, names
+        columns = word_columns(self._treebank, self._annotated if of_input else _OF_INPUT)
+        if not of_input:
+            columns = {
+                name: column for name, column in columns.items()
+                if name == "form" or column[1] != ["_"]
+            }  # fmt: skip
         return columns | self._found.columns()
 
     @cached_property
     def _words(self) -> list[str]:
-        ids, names = column_ids(self._treebank, _READ["form"])
+        ids, names = column_ids(self._treebank, _OF_INPUT[0])
         return [names[i] for i in ids.tolist()]
 
     @cached_property

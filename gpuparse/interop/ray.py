@@ -62,6 +62,8 @@ class RayParser:
     def __call__(self, batch: pyarrow.Table) -> pyarrow.Table:
         """The batch with list columns head, deprel, and prob, deprel_prob and deps where there are.
 
+        Models with a tagger or a lemmatiser fill in lemma, upos, xpos and feats, too.
+
         Raises: DataError: rows that cannot be read, which it names; columns that the model reads
             are missing.
         """

@@ -69,7 +69,8 @@ class SparkParser:
         """The StructType of the result: the input's columns, then those that parsing adds.
 
         head: array<int>, deprel: array<string>; prob and deprel_prob: array<double>, if
-        probabilities are asked for; deps: array<string>, of parsers of graphs.
+        probabilities are asked for; deps: array<string>, of parsers of graphs; lemma, upos, xpos
+        and feats: array<string>, of models with a tagger or a lemmatiser.
 
         Args: of_input: the input's StructType, `frame.schema`.
         Raises: ModelError: there is no model here. DataError: the input lacks columns that the

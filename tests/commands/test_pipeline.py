@@ -32,6 +32,7 @@ from gpuparse.data.sentences import FIELDS
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import read_column
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.interop.ray import RayParser
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, load_stages, stages_of
 from gpuparse.text.conllu import text_pieces
@@ -648,3 +649,37 @@ def test_faulty_rows_of_tagged_tables(made, parsed, command, tmp_path):
         upos = column(parsed(tmp_path / "in.conllu"), 3)
         del upos[sum(map(len, words[:3])) : sum(map(len, words[:4]))]
         assert [tag for row in found for tag in row["upos"]] == upos
+
+
+def test_tables_of_python_get_tags(made, parsed, tmp_path):
+    (tmp_path / "words.conllu").write_bytes(made.words)
+    expected = parsed(tmp_path / "words.conllu", "--probabilities")
+    table = table_of(made.words, "form")
+    parser = gpuparse.load(made.model)
+    assert parser.columns == []  # it fills in what it reads
+    result = parser.parse(table, probabilities=True)
+    found = result.to_arrow()
+    names = [*NEW, "prob", "deprel_prob", "tag_prob"]
+    assert found.column_names == ["form", "page", *names]
+    for field in NEW:
+        words = [word for row in found[field].to_pylist() for word in row]
+        written = column(expected, FIELDS.index(field) + 1)
+        assert ["_" if word is None else str(word) for word in words] == written
+    frame = parser.parse(table.to_pandas()).to_pandas()
+    assert list(frame.columns) == ["form", "page", *NEW]
+    assert frame["upos"].tolist() == found["upos"].to_pylist()
+    # Batches of Ray and Spark, of any size, have the same columns, too.
+    parse_batch = RayParser(made.model, threads=1, device="cpu", on_error="null")
+    batches = [parse_batch(table.slice(k, 20)) for k in range(0, len(table), 20)]
+    assert pyarrow.concat_tables(batches).equals(found.drop_columns(names[-3:]))
+    assert parse_batch(table.slice(0, 0)).schema.equals(batches[0].schema)
+    rows = table.to_pylist()
+    rows[3]["form"][0] = None
+    bad = parse_batch(pyarrow.Table.from_pylist(rows, table.schema))
+    assert [bad[field][3].as_py() for field in NEW] == [None] * 6
+    assert bad["upos"].to_pylist()[4:] == found["upos"].to_pylist()[4:]
+    # Tags that are given are kept.
+    rows = [{"form": ["The", "officer"], "upos": ["NOUN", None]}]
+    one = parser.parse(pyarrow.Table.from_pylist(rows)).to_arrow().to_pylist()[0]
+    assert one["upos"] == ["NOUN", "NOUN"]
+    assert one["lemma"][1] == "officer"
