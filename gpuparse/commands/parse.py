@@ -145,10 +145,14 @@ def _check_stages(options: argparse.Namespace, stages: Pipeline) -> None:
             raise ConfigError(
                 f"{named(file)}: a table, but {options.model} has no parser: give CoNLL-U"
             )
-        if kind in (TEXT, VERTICAL) and (options.guide is not None or options.keep_heads):
-            raise ConfigError(
-                f"{named(file)}: {kind} has no columns: --guide and --keep-heads need CoNLL-U"
-            )
+        of_columns = {
+            "--guide": options.guide, "--keep-heads": options.keep_heads, "--keep": options.keep,
+        }  # fmt: skip
+        for option in (option for option, is_asked in of_columns.items() if is_asked):
+            if kind in (TEXT, VERTICAL):
+                raise ConfigError(
+                    f"{named(file)}: {kind} has no columns: {option} needs CoNLL-U or a table"
+                )
         if kind != TEXT and options.ranges:
             raise ConfigError(f"{named(file)}: no text, and --ranges are places in a text")
     if options.keep and not annotates:

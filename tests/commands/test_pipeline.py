@@ -427,6 +427,16 @@ def test_a_parser_alone_says_what_text_needs(trained, command, tmp_path):
     assert "--keep tags" in err
 
 
+@pytest.mark.parametrize("kind", ["text", "vertical"])
+@pytest.mark.parametrize("option", ["--keep tags", "--keep-heads", "--guide misc:Head"])
+def test_options_about_columns_are_refused_for_words_alone(made, command, tmp_path, kind, option):
+    (tmp_path / "a").write_text("The\nofficer\n")
+    words = made.model, tmp_path / "a", "--input", kind, *option.split()
+    code, out, err = command(parse.main, *words)
+    assert (code, out) == (2, b"")
+    assert f"{kind} has no columns: {option.split()[0]} needs CoNLL-U or a table" in err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
