@@ -2,9 +2,11 @@
 
 A gap is between two characters that follow each other, or that have a space between them. A gap of
 two classes of characters is closed where training (nearly) always joined them, and a space where it
-always separated them; only other gaps are decided by the model. Pairs of classes that training does
-not have are closed within words of any script and within emoji (`_within_words`). Gaps within
-addresses of the web and of e-mail are closed, unless training separates them.
+always separated them; only other gaps are decided by the model. Beside a space the class of a digit
+is how many of them are in a row, so that `10 000` can be a token and `2019 12` not. Pairs of
+classes that training does not have are closed within words of any script and within emoji
+(`_within_words`). Gaps within addresses of the web and of e-mail are closed, unless training
+separates them.
 """
 
 import re
@@ -52,7 +54,9 @@ def gaps(view: TextView) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pairs(view: TextView, places: np.ndarray, step: int) -> np.ndarray:
-    return view.classes[places].astype(np.int64) * CLASSES + view.classes[places + step]
+    """The pairs of classes before and after gaps; beside a space (step 2) those of numbers."""
+    classes = view.classes if step == 1 else view.number_classes
+    return classes[places].astype(np.int64) * CLASSES + classes[places + step]
 
 
 def learn_open_gaps(view: TextView, cut: np.ndarray) -> np.ndarray:

@@ -31,6 +31,8 @@ _CATEGORIES = (
     "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Mn",
     "Mc", "Me", "Cf", "Zs", "Zl", "Zp",
 )  # fmt: skip
+DIGIT = _CATEGORIES.index("Nd") + 2
+FIRST_NUMBER, LONGEST_NUMBER = 23, 7  # of the classes of numbers: one for each number of digits
 _FIRST_LETTER = 30
 UPPER_CASE, LOWER_CASE = (_FIRST_LETTER, _FIRST_LETTER + 1), (_FIRST_LETTER + 2, _FIRST_LETTER + 3)
 _SCRIPTS = (

@@ -38,7 +38,7 @@ from gpuparse.text.reader import TextChunk
 from gpuparse.text.sentences import END, KnownCases, Tokens
 from gpuparse.text.views import TextView
 
-FORMAT = 2
+FORMAT = 3
 _AS_MODEL: Any = {"form": FORMAT, "what": "tokeniser", "hint": "; train it again"}
 _GROUP = 1 << 15  # characters that are looked at together; no result depends on it
 _CACHED = 1 << 16  # forms whose rules are kept in memory

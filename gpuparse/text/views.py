@@ -6,7 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from gpuparse.text.characters import BLANKS, CharacterTable
+from gpuparse.text.characters import (
+    BLANKS,
+    DIGIT,
+    FIRST_NUMBER,
+    LONGEST_NUMBER,
+    CharacterTable,
+)  # fmt: skip
 
 MARGIN = 8  # places without a character around each segment
 SPACE = np.uint32(0x20)
@@ -85,6 +91,13 @@ class TextView:
         is_first = np.ones(len(self.classes), np.bool_)
         is_first[1:] = self.classes[1:] != self.classes[:-1]
         return np.cumsum(is_first) - 1, hash_sums(self.classes[is_first])
+
+    @cached_property
+    def number_classes(self) -> np.ndarray:
+        """The classes (P,); digits have that of their number of digits in a row."""
+        runs, _ = self._runs
+        lengths = np.minimum(np.bincount(runs)[runs], LONGEST_NUMBER)
+        return np.where(self.classes == DIGIT, FIRST_NUMBER - 1 + lengths, self.classes)
 
     def shapes(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
         """Hashes of the classes in spans, equal ones in a row once; 0 for an empty span."""

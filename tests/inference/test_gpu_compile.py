@@ -16,6 +16,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 
 TARGET = 90  # compute capability 9.0
 KERNELS = [*with_quantity("best", "triton"), "chains"]
+LEAST = {name: (8, 3) if name == "chains" else (21, 4) for name in KERNELS}  # loads, barriers
 
 COMPILE = """
 import json, sys
@@ -88,7 +89,7 @@ def compiled(request, tmp_path_factory) -> Path:
 
     Trees: n = 25, 100, both types, both kinds of roots. Chains: few and many tags, both orders.
     """
-    folder = tmp_path_factory.mktemp(request.param)
+    folder = tmp_path_factory.mktemp(request.param, numbered=False)
     environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     environment["TRITON_CACHE_DIR"] = str(folder / "cache")
     subprocess.run(
@@ -120,7 +121,7 @@ def test_charts_are_read_through_the_coherent_cache(compiled):
     """What other threads of a program wrote must not come from a cache of constant data."""
     for file in compiled.glob("*.ptx"):
         loads = re.findall(r"\bld\.global[\w.]*", file.read_text())
-        assert len(loads) >= 8, file.name
+        assert len(loads) >= LEAST[compiled.name][0], file.name
         assert not [load for load in loads if ".nc" in load], file.name
 
 
@@ -131,7 +132,7 @@ def test_barriers_stand_between_stores_and_loads(compiled):
         steps = re.findall(r"\b(ld\.global|st\.global|bar\.sync|bar\.warp\.sync)", text)
         kinds = ["barrier" if step.startswith("bar") else step for step in steps]
         changes = [kind for kind, _ in itertools.groupby(kinds)]
-        assert changes.count("barrier") >= 3, file.name
+        assert changes.count("barrier") >= LEAST[compiled.name][1], file.name
         between = "|".join(changes)
         assert "st.global|barrier|ld.global" in between, file.name
 

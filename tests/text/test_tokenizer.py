@@ -200,6 +200,9 @@ def test_tokens_with_spaces_have_no_line_ends():
         assert raw(found) == text
         is_one = f"55{between}000" in [w for sentence in found for w in sentence.forms]
         assert is_one == (between in " \u00a0\u202f")
+    for numbers in ("2019 12", "5 3", "1 1 1", "55 0000", "123 000"):
+        words = [w for s in bank(split(made, f"un homme a {numbers} euros.")) for w in s.forms]
+        assert words[3:-2] == numbers.split()
 
 
 def test_the_same_bytes_come_back_and_learning_repeats(tokenizer):
