@@ -6,20 +6,21 @@ from dataclasses import asdict
 from string import ascii_uppercase
 from typing import Any
 
-from gpuparse.commands.console import exit_codes, print_json, program
+from gpuparse.commands.console import exit_codes, print_json, program, say
 from gpuparse.commands.evaluate import (
     ARC_SETS,
     OF_TAGS_TITLE,
+    OVER_ALIGNED,
     SHARES,
     WORD_MEASURES,
     add_punctuation_options,
     check_standard_input,
     hits_as_json,
     ignored_words,
+    obstacle_to_trees,
     percent_text,
     refuse_punctuation_options,
     scores_as_json,
-    scores_words,
     tag_hits,
     whole_number,
 )
@@ -62,9 +63,10 @@ def main(arguments: Sequence[str]) -> int:
         "comparisons": [{"file": name, "against": names[0]} for name in names[1:]],
     }
     lines: list[str] = []
-    if scores_words([gold, *systems]):
-        refuse_punctuation_options(options)
+    if obstacle := obstacle_to_trees([gold, *systems]):
+        refuse_punctuation_options(options, obstacle)
         hits = [score_words(gold, system) for system in systems]
+        say(f"{obstacle}: {OVER_ALIGNED}")
         lines = [f"{gold.n_words} gold words, {len(gold)} gold sentences", *_letters(names)]
     else:
         ignored = ignored_words(gold, options)

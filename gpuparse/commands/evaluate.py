@@ -19,8 +19,12 @@ from gpuparse.evaluation.metrics import (
     punctuation_by_category,
     punctuation_by_tag,
 )
-from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
-from gpuparse.evaluation.words import Hits, has_heads, has_same_tags, has_same_words, score_words
+from gpuparse.evaluation.treebanks import (
+    find_difference,
+    score_treebank_graphs,
+    score_treebanks,
+)
+from gpuparse.evaluation.words import Hits, has_heads, has_same_tags, score_words
 
 # Title of a share, its key in JSON (and attribute), and its meaning.
 SHARES = (
@@ -66,6 +70,7 @@ WORD_MEASURES = (
     ("MLAS", "mlas"),
     ("BLEX", "blex"),
 )
+OVER_ALIGNED = "the measures are those of the CoNLL 2018 shared task, over aligned words"
 OF_TAGS_TITLE = "tags and lemmas, all words"
 _OF_TAGS = ("upos", "xpos", "ufeats", "alltags", "lemmas", "clas", "mlas", "blex")
 
@@ -94,9 +99,10 @@ def main(arguments: Sequence[str]) -> int:
             gold, system, options.graphs, ignored=ignored_words(gold, options)
         )
         as_json, as_text = graph_scores_as_json(graphs), graph_scores_as_text(graphs)
-    elif scores_words([gold, system]):
-        refuse_punctuation_options(options)
+    elif obstacle := obstacle_to_trees([gold, system]):
+        refuse_punctuation_options(options, obstacle)
         hits = score_words(gold, system)
+        say(f"{obstacle}: {OVER_ALIGNED}")
         as_json, as_text = {"conll18": hits_as_json(hits)}, hits_as_text(hits)
     else:
         scores = score_treebanks(gold, system, ignored=ignored_words(gold, options))
@@ -121,10 +127,16 @@ def count_of_several_roots(treebank: Treebank) -> int:
     return int((roots[np.diff(treebank.word_starts) > 0] > 1).sum())
 
 
-def scores_words(treebanks: Sequence[Treebank]) -> bool:
-    """Whether files are to be scored over aligned words, and not as trees of the same words."""
+def obstacle_to_trees(treebanks: Sequence[Treebank]) -> str:
+    """Why files are to be scored over aligned words, and not as trees of the same words.
+
+    Returns: the first difference of words or sentences from the first file, or the first file
+        without heads; "" if the trees can be scored.
+    """
     gold, *systems = treebanks
-    return not all(map(has_heads, treebanks)) or not all(has_same_words(gold, s) for s in systems)
+    differences = (find_difference(gold, system) for system in systems)
+    without = (f"{each.source}: no word has a HEAD" for each in treebanks if not has_heads(each))
+    return next(filter(None, differences), "") or next(without, "")
 
 
 def tag_hits(gold: Treebank, systems: Sequence[Treebank]) -> list[dict[str, Hits]]:
@@ -135,12 +147,13 @@ def tag_hits(gold: Treebank, systems: Sequence[Treebank]) -> list[dict[str, Hits
     return [{name: hits[name] for name in _OF_TAGS} for hits in found]
 
 
-def refuse_punctuation_options(options: argparse.Namespace) -> None:
+def refuse_punctuation_options(options: argparse.Namespace, obstacle: str) -> None:
     """ConfigError if an option leaves out words of files that are scored over aligned words."""
     if options.ignore_punct or options.punct_tags:
+        option = "--ignore-punct" if options.ignore_punct else "--punct-tags"
         raise ConfigError(
-            "the files differ in words or sentences, or have no heads: --ignore-punct and"
-            " --punct-tags leave out words of trees over the same words only; leave them away"
+            f"{obstacle}: {option} needs trees over the same words and sentences; leave it out to"
+            " score aligned words"
         )
 
 

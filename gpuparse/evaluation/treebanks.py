@@ -238,6 +238,16 @@ def check_same_words(gold: Treebank, system: Treebank) -> None:
     Raises: DataError: they do not; names the first line that differs, in both files.
     Cost: O(bytes of both files) in numpy.
     """
+    difference = find_difference(gold, system)
+    if difference:
+        raise DataError(f"{difference}; both files need the same words and sentences")
+
+
+def find_difference(gold: Treebank, system: Treebank) -> str:
+    """The first line, in both files, where their words or sentences differ; "" without any.
+
+    Cost: O(bytes of both files) in numpy.
+    """
     n_words = min(gold.n_words, system.n_words)
     word = native.call(
         "first_difference", gold.data, gold.columns[:n_words], system.data,
@@ -249,22 +259,22 @@ def check_same_words(gold: Treebank, system: Treebank) -> None:
     if len(breaks) and breaks[0] <= word:
         w = int(breaks[0])
         begins, goes_on = (gold, system) if begins_gold[w] else (system, gold)
-        raise DataError(
+        return (
             f"{word_place(begins, w)}a sentence begins here, but at {_line(goes_on, w)} the"
-            f" sentence before goes on; both files need the same sentences"
+            " sentence before goes on"
         )
     if word < n_words:
-        raise DataError(
+        return (
             f"{word_place(system, word)}the word is {system.column(word, _FORM)!r}, but at"
-            f" {_line(gold, word)} it is {gold.column(word, _FORM)!r}; both files need the same"
-            f" words"
+            f" {_line(gold, word)} it is {gold.column(word, _FORM)!r}"
         )
     if gold.n_words != system.n_words:
         longer, shorter = (gold, system) if gold.n_words > system.n_words else (system, gold)
-        raise DataError(
+        return (
             f"{word_place(longer, n_words)}{shorter.source} ends before this word;"
             f" it has {shorter.n_words} words, {longer.source} has {longer.n_words}"
         )
+    return ""
 
 
 def _line(treebank: Treebank, w: int) -> str:

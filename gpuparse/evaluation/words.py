@@ -74,14 +74,6 @@ def has_heads(treebank: Treebank) -> bool:
     return bool((treebank.heads != NO_HEAD).any())
 
 
-def has_same_words(gold: Treebank, system: Treebank) -> bool:
-    """Whether two files have the same words in the same sentences, whatever their tokens."""
-    if not np.array_equal(gold.word_starts, system.word_starts):
-        return False
-    (first, second), _ = column_numbers(_FORM, gold, system)
-    return np.array_equal(first, second)
-
-
 def has_same_tags(gold: Treebank, system: Treebank) -> bool:
     """Whether two files of the same words have the same LEMMA, UPOS, XPOS and FEATS."""
     for column in (_LEMMA, _UPOS, _XPOS, _FEATS):

@@ -172,7 +172,10 @@ def test_other_words_get_the_table_of_the_shared_task(files, tmp_path, capsys):
     merged = "3\tbarks.\tbark\tVERB\tVBZ\t_\t0\troot\t_\t_\n\n"
     other.write_text(GOLD[: GOLD.index("3\tbarks")] + merged)
     assert main([files[0], str(other)]) == 0
-    table = words_table(capsys.readouterr().out)
+    shown = capsys.readouterr()
+    table = words_table(shown.out)
+    parts = f"{other}:4: sent_id one: the word is 'barks.', but at {files[0]}:4 it is 'barks'"
+    assert f"{parts}: the measures are those of the CoNLL 2018 shared task" in shown.err
     assert table["Tokens"] == ["66.67", "50.00", "57.14", "-", "4", "3"]
     assert table["Sentences"] == ["100.00", "100.00", "100.00", "-", "1", "1"]
     assert table["UPOS"] == ["66.67", "50.00", "57.14", "100.00", "4", "3"]
@@ -193,7 +196,11 @@ def test_other_words_get_the_table_of_the_shared_task(files, tmp_path, capsys):
         "aligned": 2,
     }
     assert run(main, [files[0], str(other), "--ignore-punct"]) == 2
-    assert "--ignore-punct and --punct-tags" in capsys.readouterr().err
+    assert f"{parts}: --ignore-punct needs trees over the same words" in capsys.readouterr().err
+    assert run(main, [files[0], str(other), "--punct-tags", "PUNCT"]) == 2
+    assert f"{parts}: --punct-tags needs" in capsys.readouterr().err
+    assert run(main, [files[0], files[1], "--ignore-punct"]) == 0
+    assert "shared task" not in capsys.readouterr().err
 
 
 def test_other_tags_of_the_same_words_are_scored_too(files, tmp_path, capsys):
@@ -221,6 +228,8 @@ def test_files_without_trees_are_scored_by_their_tags(tmp_path, capsys):
     assert main([str(gold), str(system)]) == 0
     table = words_table(capsys.readouterr().out)
     assert (table["XPOS"][2], table["Words"][2], "UAS" in table) == ("75.00", "100.00", False)
+    assert main([str(gold), str(system)]) == 0
+    assert f"{gold}: no word has a HEAD: the measures are" in capsys.readouterr().err
 
 
 def test_one_file_may_come_from_stdin(files):
