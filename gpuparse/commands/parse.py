@@ -9,12 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
 from gpuparse.commands.console import Progress, exit_codes, program, say, silent
-from gpuparse.commands.parse_job import STANDARD, Job, Share, read_chunks
+from gpuparse.commands.parse_job import STANDARD, Job, Share
 from gpuparse.commands.parse_tables import ShardedTable, TableJob
-from gpuparse.commands.predictions import tag_items
 from gpuparse.commands.resources import (
     choose_device,
     limit_torch_threads,
@@ -29,8 +26,7 @@ from gpuparse.commands.shards import (
     wanted_shards,
 )
 from gpuparse.data.columns import is_guide_file
-from gpuparse.data.conll import MAX_LINE, write_predictions
-from gpuparse.data.scanner import BAD_HEAD
+from gpuparse.data.conll import MAX_LINE
 from gpuparse.data.table_files import CONLLU, FORMATS, TableFile, check_arrow, format_of
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
@@ -74,17 +70,14 @@ def main(arguments: Sequence[str]) -> int:
     _check_stages(options, stages)
     if options.probabilities and stages.tagger and not stages.tagger.is_calibrated:
         tell(f"{options.model}: {TAGS_NOT_CALIBRATED}")
-    if not has_parser(Path(options.model)):
-        return _annotate(options, outputs, stages, threads, tell)
-    model = _model(options, tell)
-    device = working_device(
-        _device(options, model.search_decoder, tell),
-        options.device,
-        lambda: parsing_difference(model, options.backend, keep_heads=options.keep_heads),
-        can_fall_back=options.backend != "gpu",
-    )
-    is_native = is_native_on(options.backend, device)
-    limit_torch_threads(threads, is_native=is_native)
+    if has_parser(Path(options.model)):
+        model = _model(options, tell)
+        device = _working_device(options, model, tell)
+        is_native = is_native_on(options.backend, device)
+        limit_torch_threads(threads, is_native=is_native)
+    else:
+        _refuse_parsing(options, stages)
+        model, device, is_native = None, "cpu", True
     job = Job(
         model=model,
         stages=stages,
@@ -109,7 +102,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.output:
         os.makedirs(options.output, exist_ok=True)
     failed = 0
-    with Progress("parsing", quiet=options.quiet) as progress, ExitStack() as stack:
+    doing = "parsing" if model else "annotating"
+    with Progress(doing, quiet=options.quiet) as progress, ExitStack() as stack:
         if options.shard:
             failed = _parse_shards(_sharded(options, job, outputs, stack), job, progress)
         else:
@@ -134,16 +128,11 @@ def main(arguments: Sequence[str]) -> int:
 def _check_stages(options: argparse.Namespace, stages: Pipeline) -> None:
     """ConfigError where the model lacks stages that the options or the inputs need."""
     kinds = {file: format_of_input(options, file) for file in options.files}
-    annotates, parses = bool(stages.columns), has_parser(Path(options.model))
     for file, kind in kinds.items():
         if kind == TEXT and stages.tokenizer is None:
             raise ConfigError(
                 f"{named(file)}: text, but {options.model} has no tokeniser: train a model with"
                 " tokenizer.learn=true, or give words: --input vertical or conllu"
-            )
-        if kind not in (TEXT, VERTICAL, CONLLU) and not parses:
-            raise ConfigError(
-                f"{named(file)}: a table, but {options.model} has no parser: give CoNLL-U"
             )
         of_columns = {
             "--guide": options.guide, "--keep-heads": options.keep_heads, "--keep": options.keep,
@@ -155,57 +144,21 @@ def _check_stages(options: argparse.Namespace, stages: Pipeline) -> None:
                 )
         if kind != TEXT and options.ranges:
             raise ConfigError(f"{named(file)}: no text, and --ranges are places in a text")
-    if options.keep and not annotates:
+    if options.keep and not stages.columns:
         raise ConfigError(f"--keep {options.keep}: {options.model} has no tagger and no lemmatiser")
 
 
-def _annotate(
-    options: argparse.Namespace,
-    outputs: Sequence[Path | None],
-    stages: Pipeline,
-    threads: int,
-    tell: Callable[[str], None],
-) -> int:
-    """Run a model without a parser."""
+def _refuse_parsing(options: argparse.Namespace, stages: Pipeline) -> None:
+    """ConfigError for options that a model without a parser cannot follow."""
     if options.probabilities and not stages.tagger:
         raise ConfigError(f"--probabilities: {options.model} has no parser and no tagger")
     asked = {
         "--mbr": options.mbr, "--kbest": options.kbest, "--keep-heads": options.keep_heads,
         "--guide": options.guide, "--decoder": options.decoder,
         "--single-root": options.single_root, "--at-most-one": options.at_most_one,
-        "--shard": options.shard,
     }  # fmt: skip
     for option in (option for option, is_asked in asked.items() if is_asked):
         raise ConfigError(f"{option}: {options.model} has no parser")
-    if options.output:
-        os.makedirs(options.output, exist_ok=True)
-    failed, share = 0, Share(_total(options.files))
-    with Progress("annotating", quiet=options.quiet) as progress:
-        for file, output in zip(options.files, outputs, strict=True):
-            kind = format_of_input(options, file)
-            with _writer(output, options.force) as target, _opened(file) as source:
-                chunks = read_chunks(
-                    source, named(file), kind, stages.tokenizer, on_error=options.on_error,
-                    max_line=options.max_line, threads=threads, ranges=options.ranges,
-                )  # fmt: skip
-                for chunk in chunks:
-                    for line in (*chunk.warnings, *map(str, chunk.faults)):
-                        tell(line)
-                    failed += len(chunk.faults)
-                    keep, of_tags = options.keep == "tags", None
-                    if options.probabilities:
-                        found, of_tags = stages.annotate_with_probabilities(
-                            chunk, keep=keep, threads=threads
-                        )
-                    else:
-                        found = stages.annotate(chunk, keep=keep, threads=threads)
-                    heads = np.full(found.n_words, BAD_HEAD, np.int32)  # as they are
-                    misc = tag_items(of_tags) or None
-                    target.write(write_predictions(found, heads, misc=misc))
-                    progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
-    if failed:
-        say(f"{failed:,} sentences are malformed and were {_FATE[options.on_error]}")
-    return 1 if failed else 0
 
 
 _FATE = {"skip": "skipped", "keep": "passed through unparsed"}
@@ -285,7 +238,7 @@ def _sharded(
         kind = format_of_input(options, file)
         recipe = Recipe(
             model_sum,
-            {"decoder": model.search_decoder, "single_root": model.single_root}
+            ({"decoder": model.search_decoder, "single_root": model.single_root} if model else {})
             | {name: getattr(options, name) for name in _OF_BYTES}
             | ({"input": kind, "ranges": options.ranges} if kind in (TEXT, VERTICAL) else {}),
         )
@@ -310,6 +263,16 @@ _OF_BYTES = (
     "probabilities", "mbr", "kbest", "keep_heads", "guide", "on_error", "max_line", "max_cells",
     "at_most_one", "keep",
 )  # fmt: skip
+
+
+def _working_device(options: argparse.Namespace, model: Parser, tell: Callable[[str], None]) -> str:
+    """The device that parses, after its self-test."""
+    return working_device(
+        _device(options, model.search_decoder, tell),
+        options.device,
+        lambda: parsing_difference(model, options.backend, keep_heads=options.keep_heads),
+        can_fall_back=options.backend != "gpu",
+    )
 
 
 def _device(options: argparse.Namespace, decoder: str, tell: Callable[[str], None]) -> str:

@@ -16,6 +16,7 @@ from gpuparse.commands.predictions import (
     Kept,
     kept_of,
     long_sentences,
+    tag_items,
     uncertified,
     written,
     written_k_best,
@@ -23,9 +24,16 @@ from gpuparse.commands.predictions import (
 from gpuparse.commands.shards import Counts, Place, Sharded
 from gpuparse.confidence import KBest, find_k_best_trees, parse_with_confidence
 from gpuparse.data.batch import Batch
-from gpuparse.data.conll import OnError, check_trees, stream_treebanks, treebank_from_bytes
+from gpuparse.data.conll import (
+    OnError,
+    check_trees,
+    stream_treebanks,
+    treebank_from_bytes,
+    write_predictions,
+)
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.guides import Guides
+from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.table_files import CONLLU
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
@@ -133,7 +141,7 @@ class _Chunk(NamedTuple):
 class Job:
     """How to parse a stream."""
 
-    model: Parser
+    model: Parser | None  # None: tags and lemmas alone
     stages: Pipeline  # before the parser
     keep_tags: bool
     ranges: bool  # of the tokens of a text, in MISC
@@ -152,6 +160,12 @@ class Job:
     max_line: int
     allow_missing: bool
     tell: Callable[[str], None]
+
+    @property
+    def parser(self) -> Parser:
+        """The model, where there must be one."""
+        assert self.model is not None
+        return self.model
 
     def parse_shards(self, sharded: Sharded, progress: Progress, share: Share) -> int:
         """Parse an input in shards; returns the number of malformed sentences."""
@@ -267,8 +281,8 @@ class Job:
 
         def encoded() -> Iterator[_Chunk]:
             for chunk in annotated():
-                batch = self.model.encode(chunk.treebank, chunk.guides)
-                sent = self.model.send(batch, self.device, self.backend)
+                batch = self.parser.encode(chunk.treebank, chunk.guides)
+                sent = self.parser.send(batch, self.device, self.backend)
                 yield chunk._replace(batch=batch, sent=sent)
 
         yield from ahead(encoded())
@@ -298,7 +312,7 @@ class Job:
 
     def unkept(self, chunk: Treebank) -> tuple[list[DataError], np.ndarray]:
         """Errors of sentences whose kept heads fit no tree, in order, and (S,) bool: the others."""
-        name, single_root = self.model.search_decoder, self.model.single_root
+        name, single_root = self.parser.search_decoder, self.parser.single_root
         starts = chunk.word_starts
         found, _ = check_sentences(chunk.heads, starts, single_root, True)
         sound = found == TreeFault.WELL_FORMED
@@ -321,6 +335,10 @@ class Job:
     def _parsed(self, read: _Chunk) -> tuple[bytes, np.ndarray, np.ndarray | None]:
         """The bytes of a parsed chunk, the orders of its sentences, and their certificates."""
         chunk, of_tags = read.treebank, read.tag_probabilities
+        if self.model is None:
+            heads = np.full(chunk.n_words, BAD_HEAD, np.int32)  # as they are
+            text = write_predictions(chunk, heads, misc=tag_items(of_tags) or None)
+            return text, np.zeros(len(chunk), np.int64), None
         kept: Kept | None = kept_of(chunk) if self.keep_heads else None
         found = self.find(chunk, kept, read.guides, read.batch, read.sent)
         assert found.orders is not None
@@ -345,7 +363,7 @@ class Job:
         known = None if kept is None else kept.heads
         if self.k is not None:
             return find_k_best_trees(
-                self.model,
+                self.parser,
                 chunk,
                 self.k,
                 guides=guides,
@@ -357,7 +375,7 @@ class Job:
             )
         if self.probabilities or self.least_risk:
             return parse_with_confidence(
-                self.model,
+                self.parser,
                 chunk,
                 probabilities=self.probabilities,
                 least_risk=self.least_risk,
@@ -367,7 +385,7 @@ class Job:
                 max_cells=self.max_cells,
                 threads=self.threads,
             )
-        return self.model.parse(
+        return self.parser.parse(
             chunk,
             guides=guides,
             known=known,
@@ -426,12 +444,13 @@ def read_chunks(
     )  # fmt: skip
 
 
-def missing_columns(chunk: Treebank, model: Parser) -> dict[int, str]:
+def missing_columns(chunk: Treebank, model: Parser | None) -> dict[int, str]:
     """Columns that are `_` in all words of a chunk, and the fields that the model reads there.
 
-    A short text may lack lemmas and features; a chunk without words lacks nothing.
+    A short text may lack lemmas and features; a chunk without words, or without a parser that reads
+    it, lacks nothing.
     """
-    if not chunk.n_words:
+    if model is None or not chunk.n_words:
         return {}
     return {
         column: _listed(fields)

@@ -122,18 +122,23 @@ class TableJob:
         if faults and job.on_error == "fail":
             more = f" (and {len(faults) - 1} more such rows)" if len(faults) > 1 else ""
             raise DataError(f"{faults[0]}{more}; --on-error skip or keep passes over them")
-        guides = None if job.guide is None else Guides(job.guide).of(chunk)
-        kept = kept_of(chunk) if job.keep_heads else None
-        found = job.find(chunk, kept, guides)
-        assert not isinstance(found, KBest)
-        assert found.orders is not None
+        columns = word_columns(chunk, job.stages.columns)
+        orders, certified = np.zeros(len(chunk), np.int64), None
+        if job.model is not None:
+            guides = None if job.guide is None else Guides(job.guide).of(chunk)
+            kept = kept_of(chunk) if job.keep_heads else None
+            found = job.find(chunk, kept, guides)
+            assert not isinstance(found, KBest)
+            assert found.orders is not None
+            orders, certified = found.orders, found.certified
+            columns |= Found.of(found, job.model.label_names, kept, of_tags).columns()
+        elif of_tags is not None:
+            columns["tag_prob"] = of_tags, None
         if job.on_error == "skip" and is_faulty.any():
             table, counts = table.filter(~is_faulty), counts[~is_faulty]
             is_faulty = is_faulty[~is_faulty]
-        columns = word_columns(chunk, job.stages.columns)
-        columns |= Found.of(found, job.model.label_names, kept, of_tags).columns()
         with_trees = with_lists(table, counts, columns, is_faulty)
-        return _ParsedRun(with_trees, faults, chunk.n_words, found.orders, found.certified)
+        return _ParsedRun(with_trees, faults, chunk.n_words, orders, certified)
 
     def _read(
         self, table: Any, first: int

@@ -237,11 +237,13 @@ def uncertified(n_certified: int, n_sentences: int, *, in_misc: bool = True) -> 
     return said
 
 
-def long_sentences(model: Parser, orders: np.ndarray, *, in_misc: bool = True) -> list[str]:
+def long_sentences(model: Parser | None, orders: np.ndarray, *, in_misc: bool = True) -> list[str]:
     """The messages about sentences that were too long for the model's own decoder.
 
     Args: in_misc: whether MISC marks them.
     """
+    if model is None:
+        return []
     n_lower, n_chain = int((orders == LOWER).sum()), int((orders == CHAIN).sum())
     name = model.search_decoder
     said = []

@@ -693,3 +693,42 @@ def test_tables_of_python_get_tags(made, parsed, tmp_path):
     one = parser.parse(pyarrow.Table.from_pylist(rows)).to_arrow().to_pylist()[0]
     assert one["upos"] == ["NOUN", "NOUN"]
     assert one["lemma"][1] == "officer"
+
+
+def test_models_without_a_parser_take_tables_and_shards(
+    made, command, tmp_path, short_runs, monkeypatch
+):
+    tags = tmp_path / "tags"
+    shutil.copytree(made.model, tags)
+    (tags / WEIGHTS).unlink()
+    text = made.test.read_bytes()
+    table = table_of(text, "form", "upos", "deprel")
+    both = []
+    for model in (made.model, tags):
+        of_model = SimpleNamespace(model=model)
+        found = tables_parsed(of_model, tmp_path / f"of {model.name}", table, "--probabilities")
+        both.append(found.select([*NEW[:4], "tag_prob"]))
+    assert both[0].equals(both[1])
+    assert found.column_names == ["form", "deprel", "page", *NEW[:4], "tag_prob"]
+    assert found["deprel"].equals(table["deprel"])
+    whole = tmp_path / "of tags" / "out" / "in.parquet"
+    in_shards = tmp_path / "in shards"
+    options = "--probabilities", "--shard", "all/3"
+    tables_parsed(of_model, in_shards, table, *options)
+    assert (in_shards / "out" / "in.parquet").read_bytes() == whole.read_bytes()
+    code, expected, _ = command(parse.main, tags, made.test)
+    assert code == 0
+    assert column(expected, 7) == column(text, 7)
+    for i in (2, 1, 3):
+        words = tags, made.test, "--output", in_shards, "--shard", f"{i}/3"
+        assert command(parse.main, *words)[0] == 0
+    code, _, err = command(
+        parse.main, tags, made.test, "--output", in_shards, "--shard", "all/3", "--keep", "tags"
+    )
+    assert (code, 'keep was null and is now "tags"' in err) == (2, True)
+    words = tags, made.test, "--output", in_shards, "--shard", "join/3"
+    assert command(parse.main, *words)[0] == 0
+    assert (in_shards / made.test.name).read_bytes() == expected
+    for option in ("--single-root", "--mbr", "--keep-heads"):
+        code, _, err = command(parse.main, tags, made.test, option)
+        assert (code, f"{option}: {tags} has no parser" in err) == (2, True)
