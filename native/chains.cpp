@@ -210,24 +210,24 @@ GPUPARSE(int64_t) find_chains(const Chains* chains, out_i64_3 tags, out_f64_2 sc
     return OK;
 }
 
-GPUPARSE(int64_t) sum_chains(const Chains* chains, out_f64_1 log_sums, out_f64_3 tags, out_f64_4 pairs,
-                             out_f64_4 triples) {
+GPUPARSE(int64_t) sum_chains(const Chains* chains, out_f64_1 log_sums, out_f64_3 tag_shares,
+                             out_f64_4 pair_shares, out_f64_4 triple_shares) {
     const int64_t n_chains = chains->unary.n0, n_all = chains->unary.n1, k = chains->unary.n2;
     const auto fits = [&](const out_f64_4& shares, const f64_4& scores) {
-        return shares.n0 == 0 || (tags.n0 > 0 && shares.n0 == n_chains && shares.n1 == scores.n1 &&
+        return shares.n0 == 0 || (tag_shares.n0 > 0 && shares.n0 == n_chains && shares.n1 == scores.n1 &&
                                   shares.n2 == scores.n2 && shares.n3 == k);
     };
     if (!are_chains(*chains) || log_sums.n0 != n_chains ||
-        (tags.n0 > 0 && (tags.n0 != n_chains || tags.n1 != n_all || tags.n2 != k)) ||
-        !fits(pairs, chains->pairs) || !fits(triples, chains->triples))
+        (tag_shares.n0 > 0 && (tag_shares.n0 != n_chains || tag_shares.n1 != n_all || tag_shares.n2 != k)) ||
+        !fits(pair_shares, chains->pairs) || !fits(triple_shares, chains->triples))
         return BAD_SHAPE;
     Arena arena;
     const auto clear = [](double* shares, int64_t count) {
         for (int64_t cell = 0; cell < count; ++cell) shares[cell] = 0;
     };
-    clear(tags.data, tags.n0 * n_all * k);
-    clear(pairs.data, pairs.n0 * pairs.n1 * k * k);
-    clear(triples.data, triples.n0 * triples.n1 * k * k * k);
+    clear(tag_shares.data, tag_shares.n0 * n_all * k);
+    clear(pair_shares.data, pair_shares.n0 * pair_shares.n1 * pair_shares.n2 * k);
+    clear(triple_shares.data, triple_shares.n0 * triple_shares.n1 * triple_shares.n2 * k);
     for (int64_t b = 0; b < n_chains; ++b) {
         ArenaMark mark(arena);
         const Chain chain(*chains, b);
@@ -238,15 +238,15 @@ GPUPARSE(int64_t) sum_chains(const Chains* chains, out_f64_1 log_sums, out_f64_3
         if (arena.failed()) return NO_MEMORY;
         sum_forward(chain, ways, forward);
         log_sums.data[b] = sum_states(chain, forward + (chain.n - 1) * chain.n_states, here);
-        if (tags.n0 == 0 || log_sums.data[b] == -INFINITY) continue;
-        double* of_tags = tags.data + b * n_all * k;
+        if (tag_shares.n0 == 0 || log_sums.data[b] == -INFINITY) continue;
+        double* of_tags = tag_shares.data + b * n_all * k;
         for (int64_t t = chain.n - 1;; --t) {
             for (int64_t c = 0; c < chain.n_states; ++c) of_tags[t * k + c % k] += here[c];
             if (!t) break;
-            double* of_pairs = pairs.n0 ? pairs.data + b * pairs.n1 * k * k + (t - 1) * chain.pair_step : nullptr;
-            const bool has_triples = triples.n0 && chain.is_second && t > 1;
-            double* of_triples =
-                has_triples ? triples.data + b * triples.n1 * k * k * k + (t - 2) * chain.triple_step : nullptr;
+            double *of_pairs = nullptr, *of_triples = nullptr;
+            if (pair_shares.n0) of_pairs = pair_shares.data + b * pair_shares.n1 * k * k + (t - 1) * chain.pair_step;
+            if (triple_shares.n0 && chain.is_second && t > 1)
+                of_triples = triple_shares.data + b * triple_shares.n1 * k * k * k + (t - 2) * chain.triple_step;
             clear(before, chain.n_states);
             for (int64_t group = 0; group < chain.n_states / k; ++group) {
                 ways.add(chain, t, group, forward + (t - 1) * chain.n_states);

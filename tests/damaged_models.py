@@ -285,7 +285,8 @@ def of_chains(random: np.random.Generator) -> dict[str, Any]:
     return {
         "chains": chains, "tags": np.empty((n_chains, 3, n), np.int64),
         "scores": np.empty((n_chains, 3)), "log_sums": np.empty(n_chains),
-        "probabilities": np.empty((n_chains, n, k)), "seeds": np.arange(n_chains),
+        "tag_shares": np.empty((n_chains, n, k)), "pair_shares": np.empty(chains.pairs.shape),
+        "triple_shares": np.empty(chains.triples.shape), "seeds": np.arange(n_chains),
     }  # fmt: skip
 
 

@@ -77,7 +77,6 @@ NOT_RUN = {
     "gpuparse train pipeline data.train=UD_French-Sequoia/fr_sequoia-ud-train.conllu"
     " ...": DOWNLOADED,
     "python -m benchmarks clusters ...": "takes minutes; needs Ray and Spark",
-    "python -m benchmarks --threads 1 pipelines ...": "needs a model trained by UDPipe 1",
     "python -m benchmarks gpu --output ...": CUDA,
     "python -m benchmarks gpu --device cpu ...": "run by tests/benchmarks/test_on_device.py",
     "python -m benchmarks kernels --device cuda": CUDA,

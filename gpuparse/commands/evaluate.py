@@ -135,7 +135,11 @@ def obstacle_to_trees(treebanks: Sequence[Treebank]) -> str:
     """
     gold, *systems = treebanks
     differences = (find_difference(gold, system) for system in systems)
-    without = (f"{each.source}: no word has a HEAD" for each in treebanks if not has_heads(each))
+    without = (
+        f"{each.source}: no word has a HEAD"
+        for each in treebanks
+        if each.n_words and not has_heads(each)
+    )
     return next(filter(None, differences), "") or next(without, "")
 
 

@@ -21,8 +21,8 @@ GPUPARSE(int64_t) find_chains(const Chains* chains, out_i64_3 tags, out_f64_2 sc
 // The logarithm (B,) of the sum of exp(score), and the probabilities of tags (B, N, K), of pairs and of
 // triples; 0 behind the end. Those of pairs and triples have the shape of their scores with B chains; where
 // one score is for all positions, they are sums over the positions. All three, or the last two, may be empty.
-GPUPARSE(int64_t) sum_chains(const Chains* chains, out_f64_1 log_sums, out_f64_3 tags, out_f64_4 pairs,
-                             out_f64_4 triples);
+GPUPARSE(int64_t) sum_chains(const Chains* chains, out_f64_1 log_sums, out_f64_3 tag_shares,
+                             out_f64_4 pair_shares, out_f64_4 triple_shares);
 
 // Random sequences, each with its probability: tags (B, samples, N), from one seed (B,) for each chain; -1
 // behind the end, and everywhere where no sequence is possible.

@@ -108,29 +108,33 @@ def find_chains(chains: Any, tags: np.ndarray, scores: np.ndarray) -> int:
 
 
 def sum_chains(
-    chains: Any, log_sums: np.ndarray, tags: np.ndarray, pairs: np.ndarray, triples: np.ndarray
+    chains: Any,
+    log_sums: np.ndarray,
+    tag_shares: np.ndarray,
+    pair_shares: np.ndarray,
+    triple_shares: np.ndarray,
 ) -> int:
     """Logarithms of sums and probabilities of tags, pairs and triples."""
-    for shares in (tags, pairs, triples):
+    for shares in (tag_shares, pair_shares, triple_shares):
         shares[:] = 0
     for b in range(len(log_sums)):
         chain = Chain(chains, b)
         forward = forward_sums(chain)
         whole = log_sums[b] = total(forward[-1])
-        if not len(tags) or whole == -inf:
+        if not len(tag_shares) or whole == -inf:
             continue
         backward = backward_sums(chain, forward)
         for t in range(chain.n):
             for state, value in forward[t].items():
-                tags[b, t, state[1]] += exp(value + backward[t][state] - whole)
-            for before, value in forward[t - 1].items() if t and len(pairs) else ():
+                tag_shares[b, t, state[1]] += exp(value + backward[t][state] - whole)
+            for before, value in forward[t - 1].items() if t and len(pair_shares) else ():
                 for tag in range(chain.k):
                     state = chain.after(before, tag)
                     share = exp(value + chain.step(t, before, tag) + backward[t][state] - whole)
-                    pairs[b, min(t, pairs.shape[1]) - 1, before[1], tag] += share
+                    pair_shares[b, min(t, pair_shares.shape[1]) - 1, before[1], tag] += share
                     if chain.is_second and t > 1:
                         row = before[0] * chain.k + before[1]
-                        triples[b, min(t - 1, triples.shape[1]) - 1, row, tag] += share
+                        triple_shares[b, min(t - 1, triple_shares.shape[1]) - 1, row, tag] += share
     return 0
 
 
