@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from gpuparse.cached import cached_property
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, ROOT, Batch
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError

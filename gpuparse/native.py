@@ -29,7 +29,6 @@ import importlib
 import os
 import re
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -314,16 +313,14 @@ def library(*, again: bool = False) -> Library:
     """
     if _loaded:
         return _loaded[0]
-    with _lock:
-        if again:
-            _failures.clear()
-        if not _loaded and not _failures:
-            try:
-                _loaded.append(_load())
-            except NativeError as error:
-                _failures.append(str(error))
-    if not _loaded:
+    if _failures and not again:
         raise NativeError(_failures[0])
+    # Without a lock, which a fork could leave held: threads that load it at once get one library.
+    try:
+        _loaded.append(_load())
+    except NativeError as error:
+        _failures[:] = [str(error)]
+        raise
     return _loaded[0]
 
 
@@ -360,8 +357,7 @@ _MISSING = (
     f"the compiled library is missing: {_BUILD} in the checkout, or install the package where a C++"
     " compiler or the package ziglang is at hand"
 )
-_lock = threading.Lock()
-_loaded: list[Library] = []  # none or one
+_loaded: list[Library] = []  # the first is used
 _failures: list[str] = []  # why there is none
 
 

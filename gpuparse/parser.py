@@ -6,11 +6,12 @@ does the last three: native code, torch, or Triton kernels; `Parser.engine` choo
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gpuparse.cached import cached_property
 from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
+from gpuparse.cached import cached_property
 from gpuparse.commands.predictions import Found, word_columns
 from gpuparse.data.arrow_tables import is_arrow, with_lists
 from gpuparse.data.conll import treebank_from_bytes

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from gpuparse.api.parsing import SentenceParser, load
+from gpuparse.cached import cached_property
 from gpuparse.commands.console import say, silent
 from gpuparse.commands.gold import with_fitting_decoder
 from gpuparse.commands.train import Run, Tested

@@ -10,10 +10,10 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gpuparse.cached import cached_property
 from gpuparse.commands.config import add_overrides
 from gpuparse.commands.console import exit_codes, print_json, program, say, silent
 from gpuparse.commands.crossval_scores import percentages

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse import native
+from gpuparse.cached import SharedCache
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
 from gpuparse.data.lexicon import PREFIX, Lexicon, is_lexicon_field
 from gpuparse.data.treebank import Treebank
@@ -256,17 +257,7 @@ class Encoder:
 
     def __init__(self, vocabularies: Vocabularies) -> None:
         self.vocabularies = vocabularies
-        by_column: dict[int, list[int]] = {}
-        for row, field in enumerate(vocabularies.fields):
-            by_column.setdefault(vocabularies.column(field), []).append(row)
-        self._columns = {source: _Column(vocabularies, rows) for source, rows in by_column.items()}
-        self._lock = threading.Lock()
-        self._clear()
-
-    def _clear(self) -> None:
-        self._interner = Interner()
-        edges = np.array([ROOT, BEFORE, AFTER], np.int32)
-        self._ids = np.broadcast_to(edges, (len(self.vocabularies.fields), len(edges))).copy()
+        self._words = SharedCache(lambda: _Words(vocabularies))
 
     def encode(self, treebank: Treebank) -> Batch:
         """All sentences of a treebank as one batch on the CPU.
@@ -282,13 +273,30 @@ class Encoder:
         words = np.full(int(ends[-1]) if len(ends) else 0, 1, np.int32)
         words[(ends - np.arange(1, MARGIN + 1)[:, None]).ravel()] = 2
         words[starts] = 0
-        with self._lock:
-            words[places] = self._find(treebank)
-            known = self._ids  # its numbers are never changed; other threads replace it
+        with self._words.locked() as met:
+            words[places] = met.find(treebank)
+            known = met.ids  # its numbers are never changed; other threads replace it
         return Batch(known.take(words, axis=1), starts, counts)
 
-    def _find(self, treebank: Treebank) -> np.ndarray:
-        """(W,) the columns of `_ids` that have the ids of the words; new ones are added."""
+
+class _Words:
+    """Words met so far, and the value ids of their fields; the first three are edges."""
+
+    def __init__(self, vocabularies: Vocabularies) -> None:
+        by_column: dict[int, list[int]] = {}
+        for row, field in enumerate(vocabularies.fields):
+            by_column.setdefault(vocabularies.column(field), []).append(row)
+        self._columns = {source: _Column(vocabularies, rows) for source, rows in by_column.items()}
+        self._n_fields = len(vocabularies.fields)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._interner = Interner()
+        edges = np.array([ROOT, BEFORE, AFTER], np.int32)
+        self.ids = np.broadcast_to(edges, (self._n_fields, len(edges))).copy()
+
+    def find(self, treebank: Treebank) -> np.ndarray:
+        """(W,) the columns of `ids` that have the ids of the words; new ones are added."""
         if not self._columns:
             return np.zeros(treebank.n_words, np.int32)
         if len(self._interner) > _CACHE_LIMIT:
@@ -303,11 +311,11 @@ class Encoder:
             at = np.flatnonzero(words >= n_known)[::-1]
             firsts = np.empty(n_new, np.int64)
             firsts[words[at] - n_known] = at  # the first word of each; any would do
-            more = np.empty((len(self._ids), n_new), np.int32)
+            more = np.empty((len(self.ids), n_new), np.int32)
             for source, column in self._columns.items():
                 column.fill(more, treebank.data, *_slices(treebank, source, firsts))
-            self._ids = np.concatenate([self._ids, more], axis=1)
-        return words + np.int32(self._ids.shape[1] - len(self._interner))
+            self.ids = np.concatenate([self.ids, more], axis=1)
+        return words + np.int32(self.ids.shape[1] - len(self._interner))
 
 
 class _Column:
@@ -415,7 +423,7 @@ class Interner:
     """Strings seen so far, each with a dense id from 0 in order of first appearance.
 
     Many threads may call find at once; intern takes a lock. A find beside an intern may miss what
-    is being added, no more.
+    is being added, no more. Where processes fork, a `SharedCache` has to keep it.
     """
 
     def __init__(self, strings: Iterable[bytes] = ()) -> None:

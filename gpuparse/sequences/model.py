@@ -8,12 +8,12 @@ scores are the candidates where none are given. `gpuparse/sequences/plain.py` is
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuparse import native
+from gpuparse.cached import cached_property
 from gpuparse.sequences.tags import TagTable, starts_of
 from gpuparse.sequences.templates import SequenceTemplates, parse_sequence_templates
 

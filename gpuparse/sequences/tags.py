@@ -5,10 +5,11 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+
+from gpuparse.cached import cached_property
 
 _BLOCK = 8  # parts
 _LINE = 32  # weights of int16 in a line of the cache

@@ -14,7 +14,6 @@ upos, xpos, feats      these columns
 """
 
 import re
-import threading
 import unicodedata
 import zlib
 from collections import Counter
@@ -22,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from gpuparse.cached import SharedCache
 from gpuparse.data.tag_columns import FEATS, FORM, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Interner, column_ids
@@ -81,15 +81,8 @@ class WordFields:
 
     def __init__(self, fields: Iterable[str], seen: SeenTags) -> None:
         self.fields = list(fields)
-        self._seen = seen
         self._of_form = [f for f in self.fields if f not in COLUMNS and f not in _OF_SENTENCE]
-        self._lock = threading.Lock()
-        self._clear()
-
-    def _clear(self) -> None:
-        self._interner = Interner()
-        self._values = np.zeros((1024, len(self._of_form)), np.uint32)
-        self._letters = np.zeros((1024, 3), np.int64)
+        self._forms = SharedCache(lambda: _Forms(self._of_form, seen))
 
     def read(
         self,
@@ -107,8 +100,8 @@ class WordFields:
         sentence = np.repeat(np.arange(n_sentences), np.diff(starts))
         places = np.arange(treebank.n_words) + MARGIN * (2 * sentence + 1)
         size = treebank.n_words + 2 * MARGIN * n_sentences
-        with self._lock:
-            by_form, letters = self._read_forms(treebank)
+        with self._forms.locked() as forms:
+            by_form, letters = forms.read(treebank)
         values = {}
         for field in self.fields:
             if field in given:
@@ -131,7 +124,23 @@ class WordFields:
             values[field] = padded
         return values, places
 
-    def _read_forms(self, treebank: Treebank) -> tuple[np.ndarray, np.ndarray]:
+
+class _Forms:
+    """The values of the forms met so far.
+
+    Args: fields: of forms. seen: what `seen` reads.
+    """
+
+    def __init__(self, fields: Sequence[str], seen: SeenTags) -> None:
+        self._fields, self._seen = fields, seen
+        self._clear()
+
+    def _clear(self) -> None:
+        self._interner = Interner()
+        self._values = np.zeros((1024, len(self._fields)), np.uint32)
+        self._letters = np.zeros((1024, 3), np.int64)
+
+    def read(self, treebank: Treebank) -> tuple[np.ndarray, np.ndarray]:
         """Values (W, fields) and counts of letters (W, 3) of all words; new forms are kept."""
         if len(self._interner) > _CACHE:
             self._clear()
@@ -151,7 +160,7 @@ class WordFields:
 
     def _texts(self, form: str) -> list[str | None]:
         lower = form.lower()
-        return [self._text(field, form, lower) for field in self._of_form]
+        return [self._text(field, form, lower) for field in self._fields]
 
     def _text(self, field: str, form: str, lower: str) -> str | None:
         name, _, rest = field.partition("[")

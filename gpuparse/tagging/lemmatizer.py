@@ -5,7 +5,6 @@ word with tags that the training treebank does not have, a linear model chooses 
 the UPOS was seen with and that fit the form; the lemma depends on the word and its tags alone.
 """
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from gpuparse import array_file
+from gpuparse.cached import SharedCache
 from gpuparse.config.schema import LemmatizerConfig
 from gpuparse.data.tag_columns import FORM, LEMMA, Column
 from gpuparse.data.treebank import Treebank
@@ -114,8 +114,7 @@ class Lemmatizer:
         self.model, self.words, self.classes = model, words, classes
         self.rules = [Rule(*tag[0].split("\t")) for tag in model.table.tags]
         self._fields = WordFields(model.templates.fields, SeenTags({}))
-        self._lock = threading.Lock()
-        self._known: dict[str, str] = {}
+        self._lemmas: SharedCache[dict[str, str]] = SharedCache(dict)
         self._by_end: dict[str, dict[str, list[int]]] = {}
         for upos in classes.counts:
             of_upos = self._by_end.setdefault(upos, {})
@@ -137,20 +136,20 @@ class Lemmatizer:
             tags.upos.ids, tags.upos.names, tags.feats.ids, tags.feats.names
         )
         words, names = combined(ids, forms, pairs, pair_names)
-        with self._lock:
-            if len(self._known) + len(names) > _CACHE:
-                self._known.clear()
-            new = [place for place, name in enumerate(names) if name not in self._known]
+        with self._lemmas.locked() as known:
+            if len(known) + len(names) > _CACHE:
+                known.clear()
+            new = [place for place, name in enumerate(names) if name not in known]
             if new:
-                self._find(treebank, tags, words, names, new)
-            lemmas = [self._known[name] for name in names]
+                self._find(treebank, tags, words, names, new, known)
+            lemmas = [known[name] for name in names]
         distinct = list(dict.fromkeys(lemmas))
         numbers = {lemma: number for number, lemma in enumerate(distinct)}
         return Column(distinct, np.array([numbers[each] for each in lemmas], np.int32)[words])
 
     def _find(
         self, treebank: Treebank, tags: Tags, words: np.ndarray, names: Sequence[str],
-        new: Sequence[int],
+        new: Sequence[int], known: dict[str, str],
     ) -> None:  # fmt: skip
         """Add the lemmas of new words with tags to those that are known."""
         unknown = []
@@ -160,7 +159,7 @@ class Lemmatizer:
             if rule is None:
                 unknown.append(place)
             else:
-                self._known[names[place]] = rule.apply(form)
+                known[names[place]] = rule.apply(form)
         if not unknown:
             return
         firsts = np.full(len(names), -1)
@@ -173,7 +172,7 @@ class Lemmatizer:
             form = names[place].partition("\t")[0]
             rule = self.rules[tag]
             # Without a candidate the model may find any rule.
-            self._known[names[place]] = rule.apply(form) if _is_usable(rule, form) else form
+            known[names[place]] = rule.apply(form) if _is_usable(rule, form) else form
 
     def _known_rule(self, name: str, form: str, upos: str) -> Rule | None:
         """The rule of a word that the dictionary has, with FEATS, without, or in lower case."""

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from gpuparse import array_file
+from gpuparse.cached import cached_property
 from gpuparse.config.schema import TaggerConfig
 from gpuparse.data.tag_columns import (
     FEATS,

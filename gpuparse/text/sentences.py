@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from gpuparse.cached import cached_property
 from gpuparse.text.characters import LOWER_CASE, UPPER_CASE
 from gpuparse.text.views import TextView, span_hashes, wide_hashes
 

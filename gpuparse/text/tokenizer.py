@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from gpuparse import array_file
+from gpuparse.cached import cached_property
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.sequences.model import SequenceModel, Sequences, unpacked
 from gpuparse.text import boundaries, sentences
@@ -163,12 +164,12 @@ class Tokenizer:
             if tag
         }
 
-    @functools.cached_property
+    @cached_property
     def _fitting(self) -> Callable[[str], list[int]]:
         fitting, cached = self.rules.fitting, functools.lru_cache(_CACHED)(self.rules.fitting)
         return lambda form: cached(form) if len(form) <= _CACHED_LENGTH else fitting(form)
 
-    @functools.cached_property
+    @cached_property
     def _may_split(self) -> Callable[[Tokens], np.ndarray]:
         last, first = self.rules.endings()
         lower = self.characters.lower

@@ -2,10 +2,10 @@
 
 import functools
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from gpuparse.cached import cached_property
 from gpuparse.text.characters import (
     BLANKS,
     DIGIT,

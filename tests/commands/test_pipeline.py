@@ -4,6 +4,7 @@ import json
 import pickle
 import re
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from itertools import pairwise
@@ -196,6 +197,15 @@ def test_raw_text_in_python(made, parsed, raw):
         parser.parse_text("a\ud800")
     with pytest.raises(DataError, match="takes a str, and not list"):
         parser.parse_text(["She", "sings"])
+
+
+@pytest.mark.parametrize("kind", ["text", "conllu"])
+def test_children_forked_while_threads_parse_do_not_wait_for_them(made, raw, tmp_path, kind):
+    file = tmp_path / "input"
+    file.write_bytes(raw.read_bytes() if kind == "text" else made.test.read_bytes())
+    arguments = [sys.executable, "-m", "tests.forks", made.model, file, kind, "20"]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=500)
+    assert done.stdout == "20\n", done.stderr
 
 
 def test_a_parser_of_python_without_a_tokeniser_takes_no_text(trained):
