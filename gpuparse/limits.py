@@ -17,4 +17,5 @@ MAX_LEXICON_BYTES = 1 << 28
 MAX_LEXICON_COLUMNS = 100  # of values
 MAX_HEADER_BYTES = 1 << 21  # of a file of arrays
 MAX_ARRAYS_BYTES = 1 << 36  # of a file of arrays as a whole
+MAX_K_BEST = 1_000_000  # trees of a sentence that are asked for
 MAX_SCALE = 1e9  # nats a point of a score; far beyond, sums over trees overflow

@@ -40,6 +40,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import replace_file, unchanged
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.limits import MAX_K_BEST
 from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
@@ -66,7 +67,7 @@ def load(
     Nothing in its folder is executed, whoever made it.
 
     Args:
-        folder: the folder that training wrote.
+        folder: the folder that training wrote; `~` is the home folder.
         threads: CPU threads of each call of `parse`; 0: all processors of this process.
         device: "cpu", "cuda", or "auto": CUDA if it works. The parses are the same. Torch is
             imported for CUDA only.
@@ -84,10 +85,13 @@ def load(
     >>> parser.parse([she])[0].heads
     [2, 0]
     """
-    model = load_parser(Path(folder))
+    if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
+        raise ConfigError(f"load() takes the folder that training wrote, and not {folder!r}")
+    path = Path(folder).expanduser()
+    model = load_parser(path)
     model = model.with_single_root() if single_root else model
     return SentenceParser(
-        model, name=os.fspath(folder), stages=load_stages(Path(folder)), threads=threads,
+        model, name=os.fspath(folder), stages=load_stages(path), threads=threads,
         device=device, backend=backend, allow_missing=allow_missing,
     )  # fmt: skip
 
@@ -428,8 +432,10 @@ class SentenceParser:
                 "probabilities, mbr and kbest are computed by native code on the CPU: load the"
                 ' model with device="cpu" and backend="auto"'
             )
-        if kbest is not None and (type(kbest) is not int or kbest < 1):
-            raise ConfigError(f"kbest: expected a whole number of at least 1, not {kbest!r}")
+        if kbest is not None and (type(kbest) is not int or not 1 <= kbest <= MAX_K_BEST):
+            raise ConfigError(
+                f"kbest: expected a whole number from 1 to {MAX_K_BEST:,}, not {kbest!r}"
+            )
         if guide is not None and not guide.startswith("misc:"):
             raise ConfigError(f"guide: expected misc:KEY, not {guide!r}")
         said = []
@@ -585,7 +591,10 @@ def _engine(model: Parser, device: str, backend: str) -> tuple[str, bool]:
 
 def _as_text(sentences: str | bytes) -> bytes:
     """CoNLL-U as bytes; DataError for text that is none."""
-    text = sentences.encode(errors="surrogateescape") if isinstance(sentences, str) else sentences
+    try:
+        text = sentences.encode() if isinstance(sentences, str) else sentences
+    except UnicodeEncodeError as error:
+        raise DataError(f"parse(): half a character at {error.start}") from error
     if b"\t" not in text and text.strip():
         raise DataError(
             f"parse() takes a list of sentences, each {GIVEN}, as in {EXAMPLE}, or CoNLL-U text"

@@ -32,6 +32,7 @@ from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
 from gpuparse.files import replace_file, standard_input, unchanged
 from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
+from gpuparse.limits import MAX_K_BEST
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
@@ -44,6 +45,7 @@ TAGS_NOT_CALIBRATED = (
     "its probabilities of tags are not calibrated and may be far too high or too low; gpuparse"
     " calibrate MODEL GOLD fits them to gold tags"
 )
+_MOST = 999_999_999  # of options whose largest value has no reason of its own
 AUTO = "auto"  # the format of an input is the one of its suffix
 
 
@@ -439,18 +441,22 @@ def _parser() -> argparse.ArgumentParser:
         " file, from 0, and the one after the last",
     )
     parser.add_argument(
-        "--threads", type=_count, default=0, metavar="N", help="0, the default: all processors"
+        "--threads",
+        type=_whole_number(0, _MOST),
+        default=0,
+        metavar="N",
+        help="0, the default: all processors",
     )
     parser.add_argument(
         "--batch-size",
-        type=_size,
+        type=_whole_number(1, _MOST),
         metavar="N",
         help=f"largest number of sentences in a batch ({default_batch_size('cpu')};"
         f" {default_batch_size('cuda')} on a GPU)",
     )
     parser.add_argument(
         "--max-cells",
-        type=_size,
+        type=_whole_number(1, _MOST),
         default=MAX_CELLS,
         metavar="N",
         help="largest number of score cells of one sentence, on any device; longer sentences are"
@@ -492,7 +498,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--max-line",
-        type=_size,
+        type=_whole_number(1, _MOST),
         default=MAX_LINE,
         metavar="BYTES",
         help=f"a longer line is malformed ({MAX_LINE})",
@@ -531,7 +537,7 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kbest",
-        type=_size,
+        type=_whole_number(1, MAX_K_BEST),
         metavar="K",
         help="the K best trees of each sentence, one after the other, with rank and score in"
         " comments",
@@ -616,13 +622,15 @@ def _check_stdout(files: list[str]) -> None:
             raise ConfigError(f"{file}: standard output is redirected to this input")
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, not {text!r}")
-    return int(text)
+def _whole_number(least: int, most: int) -> Callable[[str], int]:
+    """The type of an option whose value is a whole number from `least` to `most`."""
 
+    def read(text: str) -> int:
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+        if not is_number or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number from {least} to {most:,}, not {text!r}"
+            )
+        return int(text)
 
-def _size(text: str) -> int:
-    if _count(text) == 0:
-        raise argparse.ArgumentTypeError("expected at least 1")
-    return int(text)
+    return read

@@ -131,6 +131,8 @@ class Settings:
         if not isinstance(name, str) or not name:
             raise ConfigError(f"expected the path of a config file, not {_shown(name)}")
         path = config_file(name, folder or ".")
+        if not os.path.isfile(path):  # a pipe would be waited for
+            raise ConfigError(f"{path}: a folder, pipe or device, where a file is expected")
         if any(_is_same_file(path, earlier) for earlier in chain):
             raise ConfigError(f"a file cannot be its own base: {' -> '.join([*chain, path])}")
         if len(chain) > MAX_BASES:

@@ -34,6 +34,8 @@ def config_file(name: str | Path, folder: str = "") -> str:
     Returns: Its path, relative to the working directory unless it is absolute.
     Raises: ConfigError: there is neither; similar names are given.
     """
+    if "\0" in str(name):
+        raise ConfigError(f"{str(name)!r}: no file's name has the character NUL")
     path = os.path.normpath(os.path.join(folder, name)) if folder else str(name)
     word, shipped = str(name).removesuffix(".yaml"), shipped_configs()
     try:

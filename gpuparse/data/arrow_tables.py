@@ -6,16 +6,16 @@ pyarrow is imported when a table is there.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuparse.data.conll import MAX_LINE, treebank_from_bytes
-from gpuparse.data.sentences import FIELDS, PASSED_OVER, no_form, shown, value_as_text
+from gpuparse.data.sentences import FIELDS, PASSED_OVER, no_form, shown, twice, value_as_text
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, one_line
 
 _SEPARATOR = "[\t\n\r]"
 _EXPECTED = {"head": "whole numbers", "feats": "text or of dicts", "misc": "text or of dicts"}
@@ -56,9 +56,14 @@ def read_rows(
         keep_heads: whether to read `head` and `deprel`.
         first: number of the first row in messages.
         max_line: most bytes of the columns of one word.
-    Raises: DataError: there is no column `form`, or a column has another type.
+    Raises: DataError: there is no column `form`, a column is there twice, has another type, or its
+        offsets and values do not fit together.
     Cost: about 0.1 us per word and column.
     """
+    for field in FIELDS:
+        if table.schema.names.count(field) > 1:
+            raise twice(source, field)
+    check_buffers(table, source, FIELDS)
     lists = {
         field: _in_lists(table.column(field), field, source)
         for field in FIELDS
@@ -88,6 +93,60 @@ def read_rows(
     rows = np.repeat(np.arange(first, first + len(counts)), counts)
     in_order = {row: faults[row] for row in sorted(faults)}
     return TableRows(replace(treebank, lines=rows), counts, in_order)
+
+
+def check_buffers(table: Any, source: str, fields: Collection[str] = ()) -> None:
+    """Make sure that no value of a table lies outside of its memory, whoever wrote the table.
+
+    Arrow's own operations do not look, and would read and write anywhere.
+
+    Args: fields: the columns to check; none: all. source: the table's name in messages.
+    Raises: DataError: offsets, lengths or indices of a column do not fit its values.
+    Cost: about that of one copy of the table.
+    """
+    import pyarrow as arrow
+
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        if fields and name not in fields:
+            continue
+        try:
+            try:
+                column.validate(full=True)
+            except arrow.ArrowInvalid:
+                # Text that is not UTF-8 is a fault of its row, and told with it.
+                for chunk in getattr(column, "chunks", [column]):
+                    chunk.validate()
+                    chunk.view(_of_bytes(column.type)).validate(full=True)
+        except (arrow.ArrowException, ValueError) as error:
+            raise DataError(
+                f"{source}: column {name}: damaged: {one_line(error)}; write the table again"
+            ) from error
+
+
+def _of_bytes(kind: Any) -> Any:
+    """A type with bytes in place of text, whose values have the same memory."""
+    import pyarrow as arrow
+
+    types = arrow.types
+    if types.is_string(kind):
+        return arrow.binary()
+    if types.is_large_string(kind):
+        return arrow.large_binary()
+    if types.is_string_view(kind):
+        return arrow.binary_view()
+    if types.is_list(kind):
+        return arrow.list_(_of_bytes(kind.value_type))
+    if types.is_large_list(kind):
+        return arrow.large_list(_of_bytes(kind.value_type))
+    if types.is_fixed_size_list(kind):
+        return arrow.list_(_of_bytes(kind.value_type), kind.list_size)
+    if types.is_dictionary(kind):
+        return arrow.dictionary(kind.index_type, _of_bytes(kind.value_type), kind.ordered)
+    if types.is_struct(kind):
+        return arrow.struct([field.with_type(_of_bytes(field.type)) for field in kind])
+    if types.is_map(kind):
+        return arrow.map_(_of_bytes(kind.key_type), _of_bytes(kind.item_type))
+    return kind
 
 
 def with_lists(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache, partial
 from itertools import chain
 from numbers import Integral
@@ -66,8 +67,11 @@ def table_rows(table: Any) -> Iterator[dict[str, Any]] | None:
     """
     columns: dict[str, Any]
     if is_pandas(table):
-        columns = {f: table[f].tolist() for f in FIELDS if f in table.columns}
         names = list(table.columns)
+        for field in FIELDS:
+            if names.count(field) > 1:
+                raise twice("sentences", field)
+        columns = {f: table[f].tolist() for f in FIELDS if f in names}
     elif isinstance(table, Mapping):
         columns = {field: list(table[field]) for field in FIELDS if field in table}
         names = list(table)
@@ -82,6 +86,13 @@ def table_rows(table: Any) -> Iterator[dict[str, Any]] | None:
     return (
         {field: value for field, value in zip(fields, row, strict=True) if value is not None}
         for row in zip(*columns.values(), strict=True)
+    )
+
+
+def twice(source: str, field: str) -> DataError:
+    """The error of a table that has a column more than once."""
+    return DataError(
+        f"{source}: the column {field!r} is there more than once: drop or rename all but one"
     )
 
 
@@ -110,7 +121,7 @@ def as_conllu(sentences: Sequence[Columns], tag_field: str, first: int = 0) -> b
     Args:
         tag_field: `upos` or `xpos`, what the tag of a (word, tag) pair is.
         first: number of the first sentence in messages.
-    Raises: DataError: a tab or a line end in a value, or half a character.
+    Raises: DataError: a tab, a line end or NUL in a value, or half a character.
     Cost: about 0.3 us per word.
     """
     there = [columns for columns in sentences if columns["form"]]
@@ -142,6 +153,7 @@ def _is_clean(text: bytes, n_words: int, n_sentences: int) -> bool:
         text.count(b"\t") == 9 * n_words
         and text.count(b"\n") == n_words + n_sentences
         and b"\r" not in text
+        and b"\0" not in text
     )
 
 
@@ -159,15 +171,18 @@ def _numbers(n: int) -> tuple[str, ...]:
 
 
 def _read_sentence(sentence: Any, fields: list[str], place: str) -> Columns:
-    if isinstance(sentence, dict):
+    if isinstance(sentence, Mapping):
+        for key in sentence:
+            if key not in _KNOWN:
+                raise _unknown_key(key, place)
         return _of_columns(sentence, fields, place)
     if isinstance(sentence, (str, bytes)) or not isinstance(sentence, Iterable):
         raise DataError(
             f"{place}: expected {GIVEN}, not {shown(sentence)}; a single sentence is a list of"
             f" one: {EXAMPLE}"
         )
-    if isinstance(sentence, Mapping):
-        return _of_columns(sentence, fields, place)
+    if isinstance(sentence, Set):
+        raise DataError(f"{place}: expected {GIVEN}, not {shown(sentence)}, which has no order")
     words = list(sentence)
     if not words or isinstance(words[0], str):
         return {"form": words}
@@ -203,9 +218,7 @@ def _of_dicts(words: list[Any], fields: list[str], place: str) -> Columns:
         w, unknown = next(
             (w, key) for w, word in enumerate(words) for key in word if key not in _KNOWN
         )
-        raise DataError(
-            f"{place}[{w}]: unknown key {shown(unknown)}; the keys are {', '.join(FIELDS)}"
-        )
+        raise _unknown_key(unknown, f"{place}[{w}]")
     if "id" in there:
         for w, word in enumerate(words):
             if word.get("id", w + 1) not in (w + 1, str(w + 1)):
@@ -215,6 +228,12 @@ def _of_dicts(words: list[Any], fields: list[str], place: str) -> Columns:
                 )
     columns = {field: [word.get(field) for word in words] for field in fields if field in there}
     return _of_columns(columns, fields, place)
+
+
+def _unknown_key(key: object, place: str) -> DataError:
+    near = difflib.get_close_matches(str(key), FIELDS, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return DataError(f"{place}: unknown key {shown(key)}; the keys are {', '.join(FIELDS)}{hint}")
 
 
 def _of_columns(sentence: Mapping[str, Any], fields: list[str], place: str) -> Columns:
@@ -278,8 +297,8 @@ def _separator_error(sentences: Sequence[Columns], first: int) -> DataError:
         for field, values in columns.items():
             for w, value in enumerate(values):
                 half = any("\ud800" <= character <= "\udfff" for character in value)
-                if half or any(separator in value for separator in "\t\n\r"):
-                    what = "half a character" if half else "a tab or a line end"
+                if half or any(separator in value for separator in "\t\n\r\0"):
+                    what = "half a character" if half else "a tab, a line end or NUL"
                     return DataError(f"sentences[{s}][{w}]: {field} {shown(value)} has {what}")
     raise AssertionError("a text that does not fit its words")
 

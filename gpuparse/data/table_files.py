@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any, BinaryIO
 
+from gpuparse.data.arrow_tables import check_buffers
 from gpuparse.errors import ConfigError, DataError, one_line
 
 CONLLU, PARQUET, ARROW = FORMATS = "conllu", "parquet", "arrow"
@@ -165,6 +166,8 @@ class TableFile:
             numbers = range(self._file.num_record_batches)
             batches = (self._file.get_batch(i) for i in numbers)
         for batch in batches:
+            if self.format == ARROW:  # whose memory is as the file says it is
+                check_buffers(batch, self.name)
             passed = min(start, len(batch))
             yield batch.slice(passed)
             start -= passed

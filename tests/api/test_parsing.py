@@ -4,6 +4,7 @@ import itertools
 import multiprocessing
 import pickle
 import re
+import subprocess
 import sys
 import tracemalloc
 import warnings
@@ -160,9 +161,15 @@ def test_kept_heads_stay_with_their_relations(parser):
         ([["a", 7]], r"sentences\[0\]\[1\]: expected a word, not int 7"),
         ([["a", ""]], r"sentences\[0\]\[1\]: expected a word, not str ''"),
         ([[7]], r"sentences\[0\]\[0\]: expected a list of words"),
-        ([["a\tb"]], r"sentences\[0\]\[0\]: form str 'a\\tb' has a tab or a line end"),
+        ([["a\tb"]], r"sentences\[0\]\[0\]: form str 'a\\tb' has a tab, a line end or NUL"),
         ([["a"], ["b", "c\n"]], r"sentences\[1\]\[1\]: form str 'c\\n' has a tab"),
-        ([["a\r"]], "has a tab or a line end"),
+        ([["a\r"]], "has a tab, a line end or NUL"),
+        ([["a\0"]], r"form str 'a\\x00' has a tab, a line end or NUL"),
+        ("1\t\ud800" + 8 * "\t_" + "\n\n", "half a character at 2"),
+        ([{"She", "sings"}], r"sentences\[0\]: expected a list of words.*, which has no order"),
+        ([{"form": ["a"], "upso": ["X"]}], "unknown key str 'upso'; .*did you mean upos"),
+        (pyarrow.table([[["a"]], [["b"]]], names=["form", "form"]), "'form' is there more than"),
+        (pandas.DataFrame([[["a"], ["b"]]], columns=["form", "form"]), "'form' is there more than"),
         ([["\ud800"]], "half a character"),
         ([[("a", "X", "Y")]], r"expected a \(word, tag\) pair"),
         ([[("a", "X"), "b"]], r"sentences\[0\]\[1\]: expected a \(word, tag\) pair as before"),
@@ -226,6 +233,7 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
     for used, options, said in (
         (parser, {"mbr": True, "kbest": 2}, "mbr and kbest cannot be combined"),
         (parser, {"kbest": 0}, "kbest: expected a whole number"),
+        (parser, {"kbest": 2**64}, "kbest: expected a whole number from 1 to 1,000,000, not 1844"),
         (parser, {"guide": "file"}, "guide: expected misc:KEY"),
         (parser, {"guide": "misc:Guide"}, "no guide templates|no guide features"),
         (higher, {"probabilities": True}, "decoder dual_decomposition has no exact sums"),
@@ -235,6 +243,9 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
             used.parse(text, **options)
     with pytest.raises(ModelError, match="no such file: give the folder"):
         gpuparse.load(tmp_path)
+    for nothing in (None, b"model", "", 7):
+        with pytest.raises(ConfigError, match=r"load\(\) takes the folder that training wrote"):
+            gpuparse.load(nothing)
     for options in ({"device": "gpu"}, {"backend": "no"}, {"threads": -1}):
         with pytest.raises(ConfigError):
             gpuparse.load(kinds.run("default").folder, **options)
@@ -242,6 +253,69 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
         gpuparse.load(kinds.run("third order").folder, device="cuda")
     with pytest.raises(DataError, match=r"none\.conllu: cannot be read: No such file"):
         next(parser.stream(tmp_path / "none.conllu"))
+
+
+def test_the_home_folder_is_found(kinds, monkeypatch):
+    folder = Path(kinds.run("default").folder)
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert len(gpuparse.load(f"~/{folder.name}").parse(kinds.text("default")))
+
+
+LYING = {
+    "a text past the end": lambda: [texts(0, 2**31 - 1, 4), offsets(0, 2)],
+    "a text before the beginning": lambda: [texts(0, -1, 4), offsets(0, 2)],
+    "texts in disorder": lambda: [texts(0, 4, 2), offsets(0, 2)],
+    "a list past the end": lambda: [texts(0, 4), offsets(0, 1_000_000, 1)],
+    "a list before the beginning": lambda: [texts(0, 4), offsets(0, -1, 1)],
+    "a list of no text, and a text past the end": lambda: [
+        texts(0, 2, 2**31 - 1, 4, data=b"\xff\xffab"), offsets(0, 3)
+    ],
+}  # fmt: skip
+
+
+def offsets(*values):
+    return pyarrow.py_buffer(b"".join(v.to_bytes(4, "little", signed=True) for v in values))
+
+
+def texts(*values, data=b"abcd"):
+    buffers = [None, offsets(*values), pyarrow.py_buffer(data)]
+    return pyarrow.Array.from_buffers(pyarrow.string(), len(values) - 1, buffers)
+
+
+@pytest.mark.parametrize("what", LYING)
+def test_tables_with_lying_offsets_are_refused(kinds, tmp_path, what):
+    # In a process of its own, which may crash.
+    values, lists = LYING[what]()
+    kind = pyarrow.list_(pyarrow.string())
+    n_rows = lists.size // 4 - 1
+    form = pyarrow.Array.from_buffers(kind, n_rows, [None, lists], children=[values])
+    for name in ("lying.arrow", "lying.arrows"):
+        made = pyarrow.ipc.new_file if name == "lying.arrow" else pyarrow.ipc.new_stream
+        with made(str(tmp_path / name), pyarrow.schema({"form": kind})) as writer:
+            writer.write_table(pyarrow.table({"form": form}))
+    script = """
+import sys, pyarrow, gpuparse.errors
+parser, name = gpuparse.load(sys.argv[1], allow_missing=True), sys.argv[2]
+opened = pyarrow.ipc.open_file if name.endswith(".arrow") else pyarrow.ipc.open_stream
+works = (
+    lambda: parser.parse(opened(pyarrow.OSFile(name)).read_all()),
+    lambda: list(parser.stream(opened(pyarrow.OSFile(name)).read_all())),
+    lambda: list(parser.stream(name)),
+    lambda: parser.parse_file(name, name + ".out.arrow"),
+)
+for work in works:
+    try:
+        work()
+        print("parsed")
+    except gpuparse.errors.DataError as error:
+        print(error)
+"""
+    for name in ("lying.arrow", "lying.arrows"):
+        arguments = [sys.executable, "-c", script, kinds.run("default").folder, tmp_path / name]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        lines = done.stdout.splitlines()
+        assert len(lines) == 4, (done.returncode, done.stderr)
+        assert all(": column form: damaged: " in line for line in lines), lines
 
 
 def test_probabilities_without_calibration_are_warned_of_once(kinds):

@@ -29,11 +29,13 @@ from tests.campaign.mutants import mutants
 from tests.campaign.places import places
 from tests.campaign.races import races
 from tests.campaign.streams import disks, streams
+from tests.campaign.tables import tables
 from tests.campaign.tensors import tensors
 
 Trial = Callable[[random.Random, Bench], list[str]]
 CAMPAIGNS: dict[str, Trial] = {
     "mutants": mutants,
+    "tables": tables,
     "models": damaged_models,
     "states": damaged_states,
     "hostile": hostile,

@@ -107,11 +107,14 @@ def test_errors_of_a_base_come_with_their_file_and_line(config_file, tmp_path):
         ("7", "expected the path of a config file, not 7"),
         ("null", "expected the path of a config file, not null"),
         ("list.yaml", "configs/list.yaml: expected keys and values; see docs/configuration.md"),
+        ("pipe", "configs/pipe: a folder, pipe or device, where a file is expected"),
+        ('"quick\\0start"', "'quick\\x00start': no file's name has the character NUL"),
         ("run.yaml", "a file cannot be its own base: configs/run.yaml -> configs/run.yaml"),
     ],
 )
 def test_a_wrong_base_is_refused_with_all_other_errors(config_file, tmp_path, base, error):
     (tmp_path / "configs" / "list.yaml").write_text("[1]\n")
+    os.mkfifo(tmp_path / "configs" / "pipe")
     assert errors_of(config_file(f"seed: 1\nbase: {base}\nsead: 1\ndata: {{train: t}}\n")) == [
         f"configs/run.yaml:2: base: {error}",
         "configs/run.yaml:3: sead: unknown key; did you mean seed?",
