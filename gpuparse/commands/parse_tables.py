@@ -23,7 +23,7 @@ from gpuparse.commands.predictions import (
 )
 from gpuparse.commands.shards import Counts, Parse, Recipe, Sharded, Wanted
 from gpuparse.confidence import KBest
-from gpuparse.data.arrow_tables import read_rows, with_lists
+from gpuparse.data.arrow_tables import read_rows, rows_of, with_lists
 from gpuparse.data.guides import Guides
 from gpuparse.data.sentences import FIELDS
 from gpuparse.data.table_files import TableFile, table_writer
@@ -135,7 +135,7 @@ class TableJob:
         elif of_tags is not None:
             columns["tag_prob"] = of_tags, None
         if job.on_error == "skip" and is_faulty.any():
-            table, counts = table.filter(~is_faulty), counts[~is_faulty]
+            table, counts = rows_of(table, ~is_faulty), counts[~is_faulty]
             is_faulty = is_faulty[~is_faulty]
         with_trees = with_lists(table, counts, columns, is_faulty)
         return _ParsedRun(with_trees, faults, chunk.n_words, orders, certified)

@@ -149,6 +149,18 @@ def _of_bytes(kind: Any) -> Any:
     return kind
 
 
+def rows_of(table: Any, is_wanted: np.ndarray) -> Any:
+    """The wanted rows of a table, for all types; Arrow's own filter knows no views of strings.
+
+    Args: is_wanted: (R,) bool.
+    """
+    import pyarrow as arrow
+
+    changes = np.flatnonzero(np.diff(np.concatenate([[False], is_wanted, [False]])))
+    runs = [table.slice(start, end - start) for start, end in changes.reshape(-1, 2).tolist()]
+    return arrow.concat_tables(runs or [table.slice(0, 0)])
+
+
 def with_lists(
     table: Any,
     counts: np.ndarray,
@@ -235,14 +247,14 @@ def _words(column: Any, counts: np.ndarray) -> Any:
     """The values of all words as text; null where a list is."""
     import pyarrow as arrow
 
-    values, lengths = column.flatten(), _lengths(column)
+    values, lengths = column.flatten().cast(arrow.large_string()), _lengths(column)
     if not np.array_equal(lengths, counts):
         starts = np.cumsum(lengths) - lengths
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         is_null = np.repeat(lengths == 0, counts)
         places = arrow.array(np.repeat(starts, counts) + within, mask=is_null)
         values = values.take(places)
-    return values.cast(arrow.large_string())
+    return values
 
 
 def _no_words(forms: Any, counts: np.ndarray) -> dict[int, str]:

@@ -82,6 +82,7 @@ class TableFile:
                 source = pyarrow.PythonFile(file, mode="r") if self.is_stream else file
                 self._file = opened(source, options=options)
                 self.schema = self._file.schema
+            _ = self.schema.names, str(self.schema)  # which may be no UTF-8; those in lists, too
 
     @property
     def run(self) -> int:
@@ -179,7 +180,7 @@ class TableFile:
 
         try:
             yield
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             what = "a Parquet file" if self.format == PARQUET else "an Arrow file or stream"
             raise DataError(
                 f"{self.name}: cannot be read as {what}: {one_line(error)}; give --input-format if"

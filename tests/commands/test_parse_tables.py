@@ -414,3 +414,14 @@ def test_without_pyarrow_it_is_said_what_to_install(trained, tmp_path, monkeypat
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(ConfigError, match="tables need pyarrow: pip install pyarrow"):
         parsed(trained, path, tmp_path / "out")
+
+
+def test_faulty_rows_of_string_views_are_skipped(trained, tmp_path):
+    forms = pyarrow.array([["a"], ["b\tc"], None, ["d"]], pyarrow.list_(pyarrow.string_view()))
+    tags = pyarrow.array([["X"], ["X"], ["X"], ["X"]], pyarrow.list_(pyarrow.string_view()))
+    write(pyarrow.table({"form": forms, "upos": tags}), tmp_path / "in.arrow")
+    words = [trained.model, tmp_path / "in.arrow", "--output", tmp_path / "out"]
+    words += ["--on-error", "skip", "--allow-missing", "--quiet"]
+    assert parse.main(list(map(str, words))) == 1
+    found = ipc.open_file(tmp_path / "out" / "in.arrow").read_all()
+    assert found.column("form").to_pylist() == [["a"], ["d"]]
