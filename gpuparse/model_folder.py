@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuparse import array_file
 from gpuparse.array_file import as_json, from_json, read_text, sha256
+from gpuparse.data.columns import is_value
 from gpuparse.data.lexicon import Lexicon
 from gpuparse.data.vocabulary import Vocabularies, check_size
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
@@ -453,10 +454,4 @@ def _are_primary(primary: object, n_labels: int) -> bool:
 
 def _is_label(label: object) -> bool:
     """Whether a relation can be written into a column."""
-    if (
-        not isinstance(label, str)
-        or not label.strip()
-        or any(separator in label for separator in "\t\n\r")
-    ):
-        return False
-    return not any("\ud800" <= character <= "\udfff" for character in label)
+    return is_value(label) and bool(str(label).strip())

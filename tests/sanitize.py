@@ -32,6 +32,7 @@ TESTS = [
 HOSTILE = {
     "calls": ["tests.hostile_calls", "500"],
     "models": ["tests.hostile_models"],
+    "stages": ["tests.hostile_stages"],
     "states": ["tests.hostile_states"],
 }
 # Tests of other engines, and tests that start Python again or measure memory.

@@ -4,11 +4,12 @@ from collections import Counter
 
 import pytest
 
-from tests import hostile_models, hostile_states
+from tests import hostile_models, hostile_stages, hostile_states
 
 
 @pytest.mark.parametrize(
-    ("catalogue", "step", "least"), [(hostile_models, 9, 200), (hostile_states, 13, 60)]
+    ("catalogue", "step", "least"),
+    [(hostile_models, 9, 200), (hostile_states, 13, 60), (hostile_stages, 1, 120)],
 )
 def test_hostile_files_are_refused_or_harmless(catalogue, step: int, least: int) -> None:
     counts, failed = catalogue.try_all([], step)
@@ -21,5 +22,7 @@ def test_hostile_files_are_refused_or_harmless(catalogue, step: int, least: int)
 def test_the_unchanged_ones_are_read() -> None:
     models, failed = hostile_models.try_all(["unchanged"])
     assert (models, failed) == (Counter(parsed=len(hostile_models.BASES)), [])
+    stages, failed = hostile_stages.try_all(["unchanged"])
+    assert (stages, failed) == (Counter(annotated=len(hostile_stages.FORMATS)), [])
     states, failed = hostile_states.try_all(["unchanged"])
     assert (states, failed) == (Counter(learned=len(hostile_states.KINDS)), [])

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from gpuparse.data.columns import IN_MISC
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.limits import MAX_SENTENCE
 from gpuparse.plain_yaml import dump_yaml
 
 MAX_INT32 = 2**31 - 1
@@ -483,6 +484,13 @@ class TokenizerConfig:
         "Largest step of the passive-aggressive rule; 0: the perceptron, whose step is 1.",
         low=0,
         high=1000,
+    )
+    max_words: int = _key(
+        1_000,
+        "integer",
+        "Words of the longest sentence that the tokeniser finds; a longer one is cut.",
+        low=1,
+        high=MAX_SENTENCE,
     )
 
 

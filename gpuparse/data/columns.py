@@ -21,6 +21,16 @@ SEPARATORS = "\t\n\r|"  # what neither a key nor a value may have in it
 MAX_KEYS = 62  # bits of a mask
 
 
+def is_value(text: object) -> bool:
+    """Whether a text can be the value of a column: not blank, without tabs, line ends and NUL."""
+    return isinstance(text, str) and bool(text.strip(" ")) and not has_separator(text)
+
+
+def has_separator(text: str) -> bool:
+    """Whether a text has a tab, a line end, NUL or half a character."""
+    return any(c in "\t\n\r\0" or "\ud800" <= c <= "\udfff" for c in text)
+
+
 class ScannedDeps(NamedTuple):
     """The arcs between words, and from the root, of all words."""
 

@@ -1,15 +1,16 @@
 """Columns of all words as distinct texts and numbers, and treebanks with other such columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from gpuparse import native
-from gpuparse.data.columns import joined_names
+from gpuparse.data.columns import is_value, joined_names
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import DataError
 
 FORM, LEMMA, UPOS, XPOS, FEATS = 1, 2, 3, 4, 5
 _ENDS = 1  # byte behind a column: its tab or line end
@@ -37,6 +38,15 @@ def read_column(treebank: Treebank, column: int) -> Column:
     """One column, 0 to 9, of a treebank's words."""
     ids, names = column_ids(treebank, column)
     return Column(names, ids)
+
+
+def require_values(treebank: Treebank, column: str, texts: Iterable[str]) -> None:
+    """DataError for a text that a model may not write into a column, such as one with NUL."""
+    for text in texts:
+        if not is_value(text):
+            raise DataError(
+                f"{treebank.source}: {column}: {text!r} cannot be learned: it is blank or has NUL"
+            )
 
 
 def filled(given: Column, found: Column) -> Column:

@@ -14,12 +14,14 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.cached import cached_property
+from gpuparse.limits import MAX_BEAM
 from gpuparse.sequences.tags import TagTable, starts_of
 from gpuparse.sequences.templates import SequenceTemplates, parse_sequence_templates
 
 FILTER_BITS = 24
 MAX_WEIGHT = 32767
 MAX_TAGS, MAX_TEXT = 1 << 20, 1 << 12
+ARRAYS = ("weights", "known")  # of a packed model
 Fault = ValueError
 
 
@@ -107,7 +109,8 @@ class SequenceModel:
 
         Args: tags: (N,) numbers.
         """
-        found, probabilities = self.sums(sequences, int(self.beam[1]))  # all candidates
+        most = min(int(self.beam[1]), len(self.table))  # all candidates
+        found, probabilities = self.sums(sequences, most)
         return np.where(found == tags[:, None], probabilities, 0.0).sum(1)
 
     def rounded(self) -> "SequenceModel":
@@ -147,6 +150,8 @@ def unpacked(
     Raises: ValueError, TypeError, KeyError, ConfigError: it is no such model.
     """
     tags = facts["tags"]
+    if not isinstance(facts["templates"], str):
+        raise TypeError("templates: text is expected")
     if not isinstance(tags, list) or not 0 < len(tags) <= MAX_TAGS or not all(map(_is_tag, tags)):
         raise ValueError("tags: a list of lists of one or two texts is expected")
     if len(set(map(len, tags))) > 1 or not isinstance(facts["attributes"], bool):
@@ -167,7 +172,7 @@ def unpacked(
         raise ValueError("known: of another size")
     beam, scale = facts["beam"], facts["scale"]
     if not isinstance(beam, list) or len(beam) != 2 or not all(_is_beam(each) for each in beam):
-        raise ValueError("beam: two numbers are expected")
+        raise ValueError(f"beam: two numbers from 1 to {MAX_BEAM} are expected")
     if type(scale) is not float or not 0 < scale < np.inf:
         raise ValueError("scale: a number above 0 is expected")
     templates = parse_sequence_templates(facts["templates"], "templates", is_field)
@@ -185,7 +190,7 @@ def _is_tag(tag: object) -> bool:
 
 
 def _is_beam(number: object) -> bool:
-    return type(number) is int and 1 <= number <= MAX_TAGS
+    return type(number) is int and 1 <= number <= MAX_BEAM
 
 
 def candidate_lists(lists: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from gpuparse.sequences.tags import starts_of
 
 _NOTHING = np.empty(0, np.int32)
 MAX_NAMES = 1 << 22
+ARRAYS = ("names", "starts", "tags", "counts")  # of a packed dictionary
 
 
 class Dictionary:
@@ -63,9 +64,7 @@ def unpacked(arrays: Mapping[str, np.ndarray], prefix: str, least: int, n_tags: 
 
     Raises: KeyError, ValueError, TypeError: it is none.
     """
-    names_array, starts, tags, counts = (
-        arrays[f"{prefix}_{name}"] for name in ("names", "starts", "tags", "counts")
-    )
+    names_array, starts, tags, counts = (arrays[f"{prefix}_{name}"] for name in ARRAYS)
     if type(least) is not int or least < 1:
         raise ValueError(f"{prefix}: a least count of at least 1 is expected")
     if names_array.dtype != np.uint8 or names_array.ndim != 1:

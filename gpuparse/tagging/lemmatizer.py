@@ -16,12 +16,19 @@ import numpy as np
 from gpuparse import array_file
 from gpuparse.cached import SharedCache
 from gpuparse.config.schema import LemmatizerConfig
-from gpuparse.data.tag_columns import FORM, LEMMA, Column
+from gpuparse.data.columns import has_separator, is_value
+from gpuparse.data.tag_columns import FORM, LEMMA, Column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
 from gpuparse.sequences.learner import learn_sequences
-from gpuparse.sequences.model import SequenceModel, Sequences, candidate_lists, unpacked
+from gpuparse.sequences.model import (
+    ARRAYS,
+    SequenceModel,
+    Sequences,
+    candidate_lists,
+    unpacked,
+)
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging import dictionary
@@ -30,6 +37,7 @@ from gpuparse.tagging.fields import SeenTags, WordFields, is_field, value_of
 from gpuparse.tagging.tagger import Tags, Watch
 
 FORMAT = 2
+_DICTIONARIES = ("words", "classes")
 _AS_MODEL: Any = {"form": FORMAT, "what": "lemmatiser", "hint": "; train it again"}
 _CACHE = 1 << 18  # words with tags whose lemmas are kept
 _MOST_RULES = 40  # candidates of a word
@@ -64,11 +72,11 @@ class Rule(NamedTuple):
         )
 
     def apply(self, form: str) -> str:
-        """The lemma of a form that the rule fits."""
+        """The lemma of a form that the rule fits; the form where nothing would be left."""
         if self.case == _WHOLE:
             return self.added_end
         stem = form[len(self.beginning) : len(form) - len(self.end)]
-        text = self.added_beginning + stem + self.added_end
+        text = self.added_beginning + stem + self.added_end or form
         return text if self.case == _KEEP else _CASES[self.case](text)
 
     def text(self) -> str:
@@ -206,15 +214,22 @@ class Lemmatizer:
         try:
             if set(facts) != {"rules"}:
                 raise ValueError("other facts than rules")
+            known = {f"{name}_{key}" for name in _DICTIONARIES for key in dictionary.ARRAYS}
+            if wrong := sorted(set(arrays) ^ known.union(ARRAYS)):
+                raise ValueError(f"unknown or missing: {', '.join(wrong[:3])}")
             model = unpacked(facts["rules"], arrays, is_field)
             for tag in model.table.tags:
                 if len(tag) != 1 or len(tag[0].split("\t")) != len(Rule._fields):
                     raise ValueError("a rule of five texts is expected")
-                if tag[0].split("\t")[0] not in (*_CASES, _KEEP, _WHOLE):
+                rule = Rule(*tag[0].split("\t"))
+                if rule.case not in (*_CASES, _KEEP, _WHOLE):
                     raise ValueError("a rule of an unknown case")
+                if any(map(has_separator, rule)) or (
+                    rule.case == _WHOLE and not is_value(rule.added_end)
+                ):
+                    raise ValueError("a rule that makes what a column cannot have")
             words, classes = (
-                dictionary.unpacked(arrays, name, 1, len(model.table))
-                for name in ("words", "classes")
+                dictionary.unpacked(arrays, name, 1, len(model.table)) for name in _DICTIONARIES
             )
             return cls(model, words, classes)
         except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
@@ -274,6 +289,7 @@ def learn_lemmatizer(
     """
     ids, forms = column_ids(treebank, FORM)
     lemma_ids, lemmas = column_ids(treebank, LEMMA)
+    require_values(treebank, "LEMMA", lemmas)
     has_lemma = np.array([lemma != "_" for lemma in lemmas], np.bool_)[lemma_ids]
     has_lemma |= np.array([form == "_" for form in forms], np.bool_)[ids]
     if not has_lemma.any():

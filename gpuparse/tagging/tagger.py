@@ -8,7 +8,7 @@ words that are new or occurred once, also at FEATS that are composed of their at
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -19,19 +19,21 @@ import numpy as np
 from gpuparse import array_file
 from gpuparse.cached import cached_property
 from gpuparse.config.schema import TaggerConfig
+from gpuparse.data.columns import is_value
 from gpuparse.data.tag_columns import (
     FEATS,
     FORM,
     UPOS,
     XPOS,
     Column,
+    require_values,
 )
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
 from gpuparse.evaluation.reliability import LEAST
 from gpuparse.sequences.learner import learn_sequences
-from gpuparse.sequences.model import SequenceModel, Sequences, unpacked
+from gpuparse.sequences.model import ARRAYS, SequenceModel, Sequences, unpacked
 from gpuparse.sequences.tags import Tag, TagTable
 from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging import dictionary
@@ -291,6 +293,11 @@ class Tagger:
             assert pairs
             if len(pairs.table.tags[0]) != 2 or (feats and len(feats.table.tags[0]) != 2):
                 raise ValueError("tags of two texts are expected")
+            if not all(map(is_value, (text for tag in pairs.table.tags for text in tag))):
+                raise ValueError("a tag that a column cannot have")
+            if feats:
+                _check_feats(feats.table.tags)
+            _check_arrays(arrays, {"pairs": pairs, "feats": feats})
             n_feats = len(feats.table) if feats else 1
             sizes = {"words": len(pairs.table)} | dict.fromkeys(_DICTIONARIES[1:], n_feats)
             known = {
@@ -321,6 +328,8 @@ def learn_tagger(
         raise DataError(f"{treebank.source}: a tagger cannot be learned from no words")
     ids, forms = column_ids(treebank, FORM)
     upos, xpos, feats = (_texts(treebank, column) for column in (UPOS, XPOS, FEATS))
+    for column, texts in ("UPOS", upos), ("XPOS", xpos), ("FEATS", feats):
+        require_values(treebank, column, set(texts))
     if set(upos) | set(xpos) <= {"_"}:
         raise DataError(f"{treebank.source}: UPOS and XPOS are _ in all words; nothing to learn")
     words = [forms[i] for i in ids.tolist()]
@@ -423,9 +432,28 @@ def _texts(treebank: Treebank, column: int) -> list[str]:
     return [names[i] for i in ids.tolist()]
 
 
+def _check_feats(tags: Sequence[Tag]) -> None:
+    """ValueError unless all are (UPOS, FEATS), or all (UPOS, XPOS and FEATS with a tab between)."""
+    texts = [tag[1].split("\t") for tag in tags]
+    if len({len(each) for each in texts}) > 1 or len(texts[0]) > 2:
+        raise ValueError("FEATS of different kinds")
+    if not all(
+        is_value(text) for tag, each in zip(tags, texts, strict=True) for text in (tag[0], *each)
+    ):
+        raise ValueError("a tag that a column cannot have")
+
+
+def _check_arrays(arrays: Mapping[str, np.ndarray], models: Mapping[str, object]) -> None:
+    """ValueError for arrays that no tagger has."""
+    known = {f"{name}_{key}" for name, model in models.items() if model for key in ARRAYS}
+    known |= {f"{name}_{key}" for name in _DICTIONARIES for key in dictionary.ARRAYS}
+    if set(arrays) != known:
+        raise ValueError(f"unknown or missing: {', '.join(sorted(set(arrays) ^ known)[:3])}")
+
+
 def _below(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     """The arrays of one model."""
-    return {key: arrays[f"{name}_{key}"] for key in ("weights", "known")}
+    return {key: arrays[f"{name}_{key}"] for key in ARRAYS}
 
 
 def pieces_of(word_starts: np.ndarray) -> list[tuple[int, int]]:

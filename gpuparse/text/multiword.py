@@ -7,13 +7,16 @@ that takes `selo` off. A rule without a stem is for one token alone (`des`: `de`
 
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from gpuparse.data.columns import has_separator, is_value
+from gpuparse.limits import MAX_SPLIT_WORDS
 
 LEAST_STEMS = 2  # different stems that a rule needs; else there is a rule for each token
 LEAST_SHARE = 0.02  # of the tokens that a rule fits, those that it splits
-# What is learned: characters of a token or a word, and rules of one token each.
-LONGEST, MOST = 100, 8_000
+# What is learned: characters of a token or a word, words of a token, rules of one token each.
+LONGEST, LONGEST_SPLIT, MOST = 100, 9, 8_000
 MAX_RULES, MAX_TEXT = 20_000, 1_000  # what is read
 
 
@@ -188,20 +191,26 @@ def _rule(row: Any) -> SplitRule:
         raise ValueError("a rule without words")
     if type(is_plain) is not bool or type(shortest) is not int or not 0 <= shortest <= MAX_TEXT:
         raise ValueError("a rule without its numbers")
-    if any(set(text) & set("\t\n\r\0") for text in (*texts, *before, *after)):
+    if any(map(has_separator, texts)):
         raise ValueError("a rule with tabs or line ends")
     if len(before) + len(after) + (shortest > 0) < 2 or not (front or back):
         raise ValueError("a rule that splits nothing")
+    if not shortest and (not front or back or prefix or suffix or after):
+        raise ValueError("a rule of one token that has parts of a stem")
+    if not _are_few([*before, *after, prefix + suffix]):
+        raise ValueError(f"a rule of more than {MAX_SPLIT_WORDS} words or {MAX_TEXT:,} characters")
     return SplitRule(
         front, back, tuple(before), prefix, suffix, tuple(after), is_plain, shortest
     )  # fmt: skip
 
 
 def _are_words(words: Any) -> bool:
-    return isinstance(words, list) and all(
-        isinstance(word, str) and 0 < len(word) <= MAX_TEXT and not set(word) & set("\t\n\r\0")
-        for word in words
-    )
+    return isinstance(words, list) and all(map(is_value, words)) and _are_few(words)
+
+
+def _are_few(texts: Sequence[str]) -> bool:
+    """Whether texts put in the place of one token are not too much."""
+    return len(texts) <= MAX_SPLIT_WORDS and sum(map(len, texts)) <= MAX_TEXT
 
 
 def learn_rules(tokens: Iterable[tuple[str, tuple[str, ...]]]) -> SplitRules:
@@ -247,7 +256,8 @@ def learn_rules(tokens: Iterable[tuple[str, tuple[str, ...]]]) -> SplitRules:
 
 
 def _is_short(token: str, words: tuple[str, ...]) -> bool:
-    return len(token) <= LONGEST and all(len(word) <= LONGEST for word in words)
+    is_short = max(map(len, (token, *words))) <= LONGEST and len(words) <= LONGEST_SPLIT
+    return is_short and all(map(is_value, words))
 
 
 def _stems(

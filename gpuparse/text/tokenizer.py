@@ -17,7 +17,8 @@ import numpy as np
 from gpuparse import array_file
 from gpuparse.cached import cached_property
 from gpuparse.errors import ConfigError, ModelError, one_line
-from gpuparse.sequences.model import SequenceModel, Sequences, unpacked
+from gpuparse.limits import MAX_SENTENCE
+from gpuparse.sequences.model import ARRAYS, SequenceModel, Sequences, unpacked
 from gpuparse.text import boundaries, sentences
 from gpuparse.text.boundaries import CLASSES, CUT, gap_fields, open_places, sequence_starts
 from gpuparse.text.characters import (
@@ -41,6 +42,7 @@ from gpuparse.text.views import TextView
 
 FORMAT = 3
 _AS_MODEL: Any = {"form": FORMAT, "what": "tokeniser", "hint": "; train it again"}
+MAX_WORDS = 1_000  # of a sentence, unless the config says otherwise
 _GROUP = 1 << 15  # characters that are looked at together; no result depends on it
 _CACHED = 1 << 16  # forms whose rules are kept in memory
 _CACHED_LENGTH = 100  # characters of them
@@ -58,6 +60,7 @@ class Tokenizer:
         ends: the model of sentence ends. cases: how words are written, which it reads.
         keeps_closing: whether a closing mark belongs to the sentence before it.
         rules: of multiword tokens. words: the model that chooses them; None where there are none.
+        max_words: of a sentence; a longer one is cut before the word that would be too much.
     """
 
     characters: CharacterTable
@@ -70,6 +73,7 @@ class Tokenizer:
     keeps_closing: bool
     rules: SplitRules
     words: SequenceModel | None
+    max_words: int = MAX_WORDS
 
     def split(self, chunk: TextChunk, *, threads: int = 1, token_range: bool = False) -> bytes:
         """The tokens of a text as CoNLL-U, with `# newdoc`, `# newpar`, `# sent_id` and `# text`.
@@ -112,9 +116,10 @@ class Tokenizer:
         tokens = Tokens(view, self._token_ends(view))
         if not len(tokens):
             return b""
-        is_end = self._sentence_ends(tokens)
         first, last = view.source[tokens.first], view.source[tokens.last - 1] + 1
         splits = self._splits(tokens, first, last, codes)
+        is_end = self._sentence_ends(tokens)
+        _cut_long(is_end, splits, self.max_words)
         return write_tokens(
             data,
             _table(tokens, is_end, offsets[first], offsets[last], splits, group)._replace(
@@ -181,7 +186,7 @@ class Tokenizer:
         """One file of facts and arrays, from which `unpack` makes the tokeniser again."""
         facts: dict[str, Any] = {
             "rules": self.rules.packed(), "keeps_closing": self.keeps_closing,
-            "keeps_addresses": self.keeps_addresses, "models": {},
+            "keeps_addresses": self.keeps_addresses, "models": {}, "max_words": self.max_words,
         }  # fmt: skip
         arrays = {f"characters.{name}": a for name, a in self.characters.packed().items()}
         arrays["is_open"] = self.is_open.astype(np.uint8)
@@ -208,6 +213,7 @@ class Tokenizer:
             raise ModelError(f"{path}: not a tokeniser: {one_line(error)}") from error
 
 
+_FACTS = {"rules", "keeps_closing", "keeps_addresses", "models", "max_words"}
 MODELS = {
     "gaps": boundaries.FIELDS.__contains__,
     "ends": sentences.FIELDS.__contains__,
@@ -228,13 +234,20 @@ def _unpacked(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tokenizer
         raise ValueError(f"is_open: 2 rows of {CLASSES**2} flags are expected")
     if lexicon.dtype != np.int64 or lexicon.ndim != 1:
         raise ValueError("lexicon: hashes are expected")
-    models = facts["models"]
+    models, max_words = facts["models"], facts.get("max_words", MAX_WORDS)
+    if type(max_words) is not int or not 1 <= max_words <= MAX_SENTENCE:
+        raise ValueError(f"max_words: a number from 1 to {MAX_SENTENCE:,} is expected")
     if not isinstance(models, dict) or not {"ends"} <= set(models) <= set(MODELS):
         raise ValueError("models: other ones are expected")
     made = {
         name: unpacked(models[name], under(name), is_field) if name in models else None
         for name, is_field in MODELS.items()
     }
+    known = {"is_open", "lexicon", "cases.hashes", "cases.kinds"}
+    known |= {f"characters.{name}" for name in CharacterTable.of_unicode().packed()}
+    known |= {f"{name}.{key}" for name in models for key in ARRAYS}
+    if wrong := sorted((set(arrays) ^ known) | (set(facts) - _FACTS)):
+        raise ValueError(f"unknown or missing: {', '.join(wrong[:3])}")
     rules = SplitRules.unpacked(facts["rules"])
     if made["gaps"] is None:
         is_open = np.zeros_like(is_open)
@@ -249,7 +262,7 @@ def _unpacked(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tokenizer
     return Tokenizer(
         CharacterTable.unpacked(under("characters")), is_open.astype(np.bool_),
         facts["keeps_addresses"], made["gaps"], np.sort(lexicon.view(np.uint64)), ends,
-        _cases(under("cases")), facts["keeps_closing"], rules, made["words"],
+        _cases(under("cases")), facts["keeps_closing"], rules, made["words"], max_words,
     )  # fmt: skip
 
 
@@ -331,6 +344,22 @@ def _table(
         np.empty((0, 2), np.int64),
         group.ends_paragraph,
     )  # fmt: skip
+
+
+def _cut_long(is_end: np.ndarray, splits: dict[int, list[str]], most: int) -> None:
+    """Sentences of more than `most` words end earlier, between tokens, as often as needed."""
+    sizes = np.ones(len(is_end), np.int64)
+    for token, words in splits.items():
+        sizes[token] = len(words)
+    before = np.cumsum(sizes) - sizes  # words before each token
+    ends = np.flatnonzero(is_end)
+    firsts = np.concatenate([[0], ends[:-1] + 1])
+    is_long = before[ends] + sizes[ends] - before[firsts] > most
+    for first, end in zip(firsts[is_long].tolist(), ends[is_long].tolist(), strict=True):
+        while before[end] + sizes[end] - before[first] > most:
+            after = int(np.searchsorted(before + sizes, before[first] + most, side="right"))
+            first = max(after, first + 1)  # a token alone may be more words than that
+            is_end[first - 1] = True
 
 
 def _without_empty(starts: np.ndarray) -> np.ndarray:

@@ -73,7 +73,7 @@ def learn_tokenizer(
     words = _learn_words(tokens, examples, rules, config, seed, part(0.8, 0.2, "words"))
     return Tokenizer(
         characters, is_open, keeps_addresses, gaps, lexicon, ends, cases,
-        _keeps_closing(tokens, examples.is_end), rules, words,
+        _keeps_closing(tokens, examples.is_end), rules, words, config.max_words,
     )  # fmt: skip
 
 

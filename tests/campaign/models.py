@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from gpuparse.commands import parse, train
-from tests import hostile_models, hostile_states
+from tests import hostile_models, hostile_stages, hostile_states
 from tests.campaign.bench import MIXING, SYSTEMS, Bench
 from tests.campaign.running import Failure, call, check_end, check_same
 from tests.runs import model_files
@@ -49,12 +49,15 @@ def catalogue(which: ModuleType) -> list[Any]:
 
 def hostile(draw: random.Random, bench: Bench) -> list[str]:
     """One entry of the catalogues, whose checksums are right: refused in one line, or harmless."""
-    which = draw.choice([hostile_models, hostile_states])
+    which = draw.choice([hostile_models, hostile_stages, hostile_states])
     entry, place = draw.choice(catalogue(which)), bench.place()
     # Trained once, before the process is forked.
     if which is hostile_models:
         given = entry, place
         hostile_models.parts_of(entry.base)
+    elif which is hostile_stages:
+        given = (entry,)
+        hostile_stages.stages()
     else:
         given = (entry,)
         hostile_states.trainer_of(entry.kind)

@@ -3,6 +3,7 @@
 import io
 import itertools
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -253,3 +254,37 @@ def sentences_of(tokenizer: Tokenizer, text: str) -> list[str]:
         "\n".join(line for line in sentence.split("\n") if not line.startswith("#"))
         for sentence in split(tokenizer, text).decode().strip().split("\n\n")
     ]
+
+
+def test_long_sentences_are_cut(tokenizer):
+    text = "'" * 3000 + " l'" * 2000 + "\n\nShe sings.\n"
+    found = bank(split(tokenizer, text))
+    sizes = np.diff(found.word_starts).tolist()
+    assert max(sizes) == tokenizer.max_words == 1000
+    assert raw(found) == text
+    short = replace(tokenizer, max_words=7)
+    for given in (text, random_text(random.Random(3), 400)):
+        few, many = bank(split(short, given)), bank(split(tokenizer, given))
+        assert np.diff(few.word_starts).max() <= 7
+        assert [s.forms for s in few] != [s.forms for s in many]
+        assert [w for s in few for w in s.forms] == [w for s in many for w in s.forms]
+        assert raw(few) == raw(many)
+        assert split(short, given, threads=3) == split(short, given)
+
+
+def test_a_sentence_is_cut_between_tokens_and_keeps_tokens_of_more_words():
+    treebank = bank(rows(*["des=de+les mots", "du=de+le mot"] * 40))
+    made = learn_tokenizer(treebank, replace(KEYS, max_words=1), seed=1)
+    found = bank(split(made, "des mots du mot"))
+    assert [s.forms for s in found] == [["de", "les"], ["mots"], ["de", "le"], ["mot"]]
+    again = Tokenizer.unpack(io.BytesIO(made.pack()), Path("tokenizer"))
+    assert again.max_words == 1
+
+
+def test_a_tokeniser_without_a_longest_sentence_has_the_default(tokenizer):
+    facts, arrays = array_file.read_open(
+        io.BytesIO(tokenizer.pack()), Path("t"), form=FORMAT, what="tokeniser"
+    )
+    del facts["max_words"]
+    old = array_file.pack(facts, arrays, form=FORMAT)
+    assert Tokenizer.unpack(io.BytesIO(old), Path("t")).max_words == 1000
