@@ -5,6 +5,7 @@
 #include "check_scores.h"
 #include "hill_climb.h"
 #include "multi_parent.h"
+#include "trees.h"
 
 using namespace gpuparse;
 
@@ -83,6 +84,37 @@ GPUPARSE(int64_t) find_bad_tree(i64_2 heads, i64_1 lengths, bool single_root) {
     for (int64_t b = 0; b < heads.n0; b++)
         if (!is_tree(heads.data + b * heads.n1, lengths.data[b], single_root, seen)) return b;
     return -1;
+}
+
+GPUPARSE(int64_t) find_tree_faults(i64_2 heads, i64_1 lengths, bool single_root, bool is_projective,
+                                  bool is_partial, out_i32_1 faults, out_i32_1 words) {
+    if (!lengths_fit(lengths, heads.n0, heads.n1) || faults.n0 != heads.n0 || words.n0 != heads.n0)
+        return BAD_SHAPE;
+    const int64_t room = heads.n1;
+    Arena arena;
+    int32_t* tree = arena.take<int32_t>(6 * room);
+    if (!tree) return NO_MEMORY;
+    int32_t *seen = tree + room, *child = tree + 2 * room, *sibling = tree + 3 * room;
+    int32_t *first = tree + 4 * room, *last = tree + 5 * room;
+    for (int64_t r = 0; r < heads.n0; ++r) {
+        const int64_t* given = heads.data + r * room + 1;
+        const int32_t n = (int32_t)lengths.data[r];
+        int64_t lowest = 0;
+        for (int32_t m = 0; m < n; ++m) {
+            // What does not fit into 32 bits is as wrong as the numbers next to what is right.
+            const int64_t h = given[m] > n ? n + 1 : given[m] < -1 ? -2 : given[m];
+            tree[m] = (int32_t)h;
+            lowest = h < lowest ? h : lowest;
+        }
+        const FaultyWord found = check_heads(tree, n, single_root, is_partial, seen);
+        faults.data[r] = found.fault;
+        words.data[r] = found.word;
+        if (found.fault != WELL_FORMED || !is_projective || lowest < 0) continue;
+        number_in_preorder(tree, n, child, sibling, first, last);
+        words.data[r] = find_crossing(tree, n, first, last);
+        faults.data[r] = words.data[r] ? CROSSING : WELL_FORMED;
+    }
+    return OK;
 }
 
 GPUPARSE(int64_t) find_unusable_arc(any_3 scores, i64_1 lengths) {

@@ -36,7 +36,9 @@ inline bool number_in_preorder(const int32_t* heads, int64_t n, int32_t* child, 
 }
 
 // The first fault of a sentence; the codes are those of gpuparse/data/faults.py.
-enum TreeFault { WELL_FORMED, MISSING_HEAD, NO_HEAD_NUMBER, HEAD_OUT_OF_RANGE, SELF_HEAD, CYCLE, SEVERAL_ROOTS };
+enum TreeFault {
+    WELL_FORMED, MISSING_HEAD, NO_HEAD_NUMBER, HEAD_OUT_OF_RANGE, SELF_HEAD, CYCLE, SEVERAL_ROOTS, CROSSING
+};
 
 struct FaultyWord {
     TreeFault fault;
@@ -71,6 +73,18 @@ inline FaultyWord check_heads(const int32_t* heads, int32_t n, bool single_root,
         if (seen[v] == m) return {CYCLE, v};
     }
     return {single_root && n_roots > 1 ? SEVERAL_ROOTS : WELL_FORMED, 0};
+}
+
+// The first word of a tree whose arc crosses another one, that is, has a word between it and its head
+// that is not below the head; 0 if there is none. `first`, `last`: as number_in_preorder numbers it.
+inline int32_t find_crossing(const int32_t* heads, int32_t n, const int32_t* first, const int32_t* last) {
+    for (int32_t m = 1; m <= n; ++m) {
+        const int32_t h = heads[m - 1];
+        if (h <= 0) continue;
+        for (int32_t k = (h < m ? h : m) + 1; k < (h < m ? m : h); ++k)
+            if (first[k] < first[h] || first[k] > last[h]) return m;
+    }
+    return 0;
 }
 
 // The graph of one sentence and what is kept of it. Nodes count from 1, 0 is the root.

@@ -40,6 +40,7 @@ class TreeFault(IntEnum):
     SELF_HEAD = 4
     CYCLE = 5
     SEVERAL_ROOTS = 6
+    CROSSING = 7
 
 
 class DepsFault(IntEnum):

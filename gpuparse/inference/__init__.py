@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         eisner_sibling_sample,
     )
     from gpuparse.inference.scores import Parse, Scores, decode
+    from gpuparse.inference.support import projectivise
 
 __all__ = [
     "DECODERS",
@@ -116,13 +117,14 @@ __all__ = [
     "matrix_tree_sample",
     "minimum_bayes_risk",
     "multi_parent",
+    "projectivise",
     "with_quantity",
 ]
 
 _MODULES = (
     "decoders", "scores", "best_trees", "projective_sums", "matrix_tree", "marginals",
     "chains", "constraints", "higher_order", "distributions", "approximate.dual_decomposition",
-    "approximate.hill_climb", "approximate.loopy_belief_propagation", "integer_program",
+    "approximate.hill_climb", "approximate.loopy_belief_propagation", "integer_program", "support",
 )  # fmt: skip
 """Where public names are looked for, in this order."""
 

@@ -23,7 +23,16 @@ from gpuparse.inference.backends import is_traced
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS, ENGINES, Decoder, Quantity, with_quantity
 from gpuparse.inference.marginals import minimum_bayes_risk
-from gpuparse.inference.scores import Lengths, Scores, as_lengths, require_tensor, word_mask
+from gpuparse.inference.scores import (
+    NO_HEAD,
+    Lengths,
+    Scores,
+    as_lengths,
+    lengths_of_mask,
+    require_tensor,
+    word_mask,
+)
+from gpuparse.inference.support import TreeKind, Unreachable, as_heads
 from gpuparse.inference.tree_parts import find_parts, scores_of_words
 
 # Found once: torch.compile traces no imports.
@@ -54,6 +63,8 @@ class TreeDistribution:
         arc_scores: score of head h -> modifier m, (B, N, N), where N counts the root and the words
             of the longest sentence; -inf forbids. Column 0, the diagonal and padding are not read.
         lengths: words of each sentence, integers (B,); None: N-1 of each.
+        mask: in place of lengths: bool (B, N), true for words, as other packages have it; what it
+            says of the root, position 0, is not read.
         sibling_scores, end_scores: as `eisner_sibling` reads them.
         grandparent_scores, grand_sibling_scores: as `eisner_grand_sibling` or, for non-projective
             trees, `dual_decomposition` reads them.
@@ -73,6 +84,7 @@ class TreeDistribution:
         arc_scores: Tensor,
         lengths: Lengths = None,
         *,
+        mask: Tensor | None = None,
         sibling_scores: Tensor | None = None,
         end_scores: Tensor | None = None,
         grandparent_scores: Tensor | None = None,
@@ -87,6 +99,10 @@ class TreeDistribution:
         require_tensor(arc_scores, "arc_scores")
         if arc_scores.dim() != 3 or arc_scores.shape[1] != arc_scores.shape[2]:
             raise ScoreError(f"arc_scores has shape {tuple(arc_scores.shape)}, expected (B, N, N)")
+        if mask is not None:
+            if lengths is not None:
+                raise ScoreError("lengths and mask are given, expected one of them")
+            lengths = lengths_of_mask(mask, arc_scores)
         self.scores = Scores(
             arc_scores, as_lengths(lengths, arc_scores), sibling_scores, end_scores,
             grandparent_scores, grand_sibling_scores, tri_sibling_scores, outermost_scores,
@@ -118,10 +134,10 @@ class TreeDistribution:
         """
         if is_traced():
             heads = self._find_heads_traced()
-            return Best(heads, self.score_of(heads))
+            return Best(heads, self._score_of(heads))
         heads, values, *rest = self._call("best")
         if self._needs_gradient():
-            values = self.score_of(heads)
+            values = self._score_of(heads)
         return Best(heads, values, rest[0] if self.decoder.certifies else None)
 
     def k_best(self, k: int) -> tuple[Tensor, Tensor]:
@@ -135,7 +151,7 @@ class TreeDistribution:
         heads, values = self._call("k_best", k)
         if self._needs_gradient():
             is_tree = values > -torch.inf
-            values = self.score_of(heads).masked_fill(~is_tree, -torch.inf)
+            values = self._score_of(heads).masked_fill(~is_tree, -torch.inf)
         return heads, values
 
     @property
@@ -190,10 +206,45 @@ class TreeDistribution:
 
         Args:
             heads: integers (B, N) or, for several trees of each sentence, (B, K, N). Values at the
-                root and in padding are not read. That they are trees is not checked.
-        Returns: (B,) or (B, K), in the widest type of the scores; 0 for trees without words.
+                root and in padding are not read. Where all words have the head -1 there is no
+                tree, as in the heads of `k_best`.
+        Returns: (B,) or (B, K), in the widest type of the scores; 0 for trees without words, -inf
+            where there is no tree and for trees with a forbidden part.
+        Raises: ScoreError: a tree that the distribution does not have, such as one with crossing
+            arcs under `ProjectiveTrees`; see `TreeKind.require` for other devices than the CPU.
         Cost: O(N^2) a tree.
         """
+        heads = as_heads(heads, self.lengths, self.scores.arc.shape[1], several=True)
+        is_word = word_mask(self.lengths, heads.shape[-1])
+        is_word = is_word if heads.dim() == 2 else is_word[:, None]
+        is_absent = ((heads == NO_HEAD) | ~is_word).all(-1) & is_word.any(-1)
+        # A chain of words in its place, which all distributions have.
+        chain = torch.arange(-1, heads.shape[-1] - 1, device=heads.device)
+        heads = torch.where(is_absent[..., None], chain, heads)
+        self._trees.require(heads)
+        return self._score_of(heads).masked_fill(is_absent, -torch.inf)
+
+    @property
+    def _trees(self) -> TreeKind:
+        return TreeKind(
+            self.lengths, is_projective=self.kind == "projective", single_root=self.single_root
+        )
+
+    def reachable(
+        self, heads: Tensor, unreachable: Unreachable, *, is_partial: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Gold trees that the distribution has, and which sentences a loss leaves out.
+
+        Args: heads: integers (B, N). unreachable: what is done about others, as the losses say.
+            is_partial: whether heads of -1 are not known.
+        Returns: heads int64 (B, N); bool (B,), or None if no sentence is left out.
+        Raises: ScoreError: as `score_of`. ConfigError: another word for `unreachable`.
+        """
+        heads = as_heads(heads, self.lengths, self.scores.arc.shape[1])
+        return self._trees.reachable(heads, unreachable, is_partial=is_partial)
+
+    def _score_of(self, heads: Tensor) -> Tensor:
+        """`score_of`, unchecked."""
         several = heads.dim() == 3
         parts = find_parts(heads if several else heads[:, None], self.lengths)
         of_words = scores_of_words(self.scores, parts)
@@ -202,8 +253,10 @@ class TreeDistribution:
         return total if several else total[:, 0]
 
     def log_prob(self, heads: Tensor) -> Tensor:
-        """Logarithms of the probabilities of given trees, as `score_of` takes them."""
-        scores = self.score_of(heads)
+        """Logarithms of the probabilities of given trees, which `score_of` takes and checks."""
+        return self._log_prob(self.score_of(heads))
+
+    def _log_prob(self, scores: Tensor) -> Tensor:
         log_partition = self.log_partition
         return scores - (log_partition[:, None] if scores.dim() == 2 else log_partition)
 
@@ -357,7 +410,10 @@ def _(
     return torch.stack(found), 0
 
 
-def hinge_loss(trees: TreeDistribution, gold_heads: Tensor, cost: float | Tensor = 1.0) -> Tensor:
+def hinge_loss(
+    trees: TreeDistribution, gold_heads: Tensor, cost: float | Tensor = 1.0, *,
+    unreachable: Unreachable = "error",
+) -> Tensor:  # fmt: skip
     """Structured hinge loss: by how much the margin of the gold trees is missed.
 
     max over trees of (score + cost of its wrong heads), minus the score of the gold tree.
@@ -366,37 +422,59 @@ def hinge_loss(trees: TreeDistribution, gold_heads: Tensor, cost: float | Tensor
         trees: a distribution whose scores are learned.
         gold_heads: heads of the gold trees, integers (B, N).
         cost: as `TreeDistribution.augmented`.
+        unreachable: as of `conditional_loss`.
     Returns:
         (B,), at least 0; its subgradient is the parts of the best tree less those of the gold tree.
-    Raises: ScoreError, NoTreeError: from the decoder.
+    Raises: ScoreError: a gold tree that the distribution does not have. ScoreError, NoTreeError:
+        from the decoder.
     Cost: that of the decoder.
     Source: Taskar, Guestrin & Koller 2003; McDonald, Crammer & Pereira 2005, section 2.3.
     """
+    gold_heads, skipped = trees.reachable(gold_heads, unreachable)
     harder = trees.augmented(gold_heads, cost)
     with torch.no_grad():
         found = harder.best().heads
     # Of a tree that is the gold tree but for rounding, nothing is left.
-    return (harder.score_of(found) - trees.score_of(gold_heads)).clamp(min=0.0)
+    missed = (harder._score_of(found) - trees._score_of(gold_heads)).clamp(min=0.0)
+    return missed if skipped is None else missed.masked_fill(skipped, 0.0)
 
 
-def conditional_loss(trees: TreeDistribution, gold_heads: Tensor) -> Tensor:
+def conditional_loss(
+    trees: TreeDistribution, gold_heads: Tensor, *, unreachable: Unreachable = "error"
+) -> Tensor:
     """Negative conditional log-likelihood of the gold heads, that of a conditional random field.
 
     Args:
         trees: a distribution whose scores are learned.
         gold_heads: integers (B, N), -1 for words whose heads are not known: then all trees with the
             known heads count as right. Traced code takes all heads for known.
+        unreachable: what is done about a gold tree that the distribution does not have, such as one
+            with crossing arcs under `ProjectiveTrees`, or two words at the root under
+            `single_root`: "error"; "skip": its loss is 0, without a gradient; "projectivise": the
+            nearest projective tree is learned, as `projectivise` finds it. Traced code checks
+            nothing.
     Returns: float64 (B,), in nats.
     Raises:
+        ScoreError: a gold tree that the distribution does not have; it names sentence and word.
         ScoreError, NoTreeError: from the sums; NoTreeError too where no tree has the known heads.
     Cost: that of the log-partition; twice that where heads are not known.
     Source: Lafferty, McCallum & Pereira 2001; for projective trees Eisner 1996, for all trees Koo,
     Globerson, Carreras & Collins 2007; partial annotation: Li, Zhang, Zhang & Liu 2014.
     """
-    is_word = word_mask(trees.lengths, trees.scores.arc.shape[1])
-    if not is_traced() and bool((is_word & (gold_heads < 0)).any()):
-        return trees.log_partition - trees.constrained(gold_heads).log_partition
-    return -trees.log_prob(gold_heads)
+    is_partial = not is_traced() and _has_unknown(trees.lengths, gold_heads)
+    gold_heads, skipped = trees.reachable(gold_heads, unreachable, is_partial=is_partial)
+    if is_partial:
+        loss = trees.log_partition - trees.constrained(gold_heads).log_partition
+    else:
+        loss = -trees._log_prob(trees._score_of(gold_heads))
+    return loss if skipped is None else loss.masked_fill(skipped, 0.0)
+
+
+def _has_unknown(lengths: Tensor, heads: object) -> bool:
+    """Whether a word has the head -1; it waits for the device."""
+    if not isinstance(heads, Tensor) or heads.dim() != 2 or len(heads) != len(lengths):
+        return False  # refused later
+    return bool((word_mask(lengths, heads.shape[1]) & (heads == NO_HEAD)).any())
 
 
 def _decoder_of(kind: str, scores: Scores) -> Decoder:

@@ -17,6 +17,7 @@ from gpuparse import native
 from gpuparse.errors import NoTreeError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import NO_HEAD
+from gpuparse.inference.support import CROSSING
 from gpuparse.inference.textbook import projective, spanning_trees
 
 SAMPLES_AT_ONCE = 64
@@ -292,6 +293,27 @@ def _best_change_of_graph(gains: np.ndarray, graph: np.ndarray, limits: Any) -> 
     return None
 
 
+def find_tree_faults(
+    heads: np.ndarray, lengths: np.ndarray, single_root: bool, is_projective: bool,
+    is_partial: bool, faults: np.ndarray, words: np.ndarray,
+) -> int:  # fmt: skip
+    """The first fault of each tree, and its word."""
+    for r, n in enumerate(lengths.tolist()):
+        tree = heads[r, 1 : n + 1]
+        one = np.array([0, n]), np.zeros(1, np.int32), np.zeros(1, np.int32)
+        native.call(
+            "check_sentences", tree.clip(-2, n + 1).astype(np.int32), one[0], single_root,
+            is_partial, *one[1:],
+        )  # fmt: skip
+        faults[r], words[r] = one[1][0], one[2][0]
+        if not faults[r] and is_projective and (tree >= 0).all():
+            marks = np.zeros(n, np.bool_)
+            native.call("mark_nonprojective", tree.astype(np.int32), one[0], marks)
+            if marks.any():
+                faults[r], words[r] = CROSSING, marks.argmax() + 1
+    return native.OK
+
+
 def find_bad_tree(heads: np.ndarray, lengths: np.ndarray, single_root: bool) -> int:
     """The first sentence whose heads are no tree, -1 if there is none."""
     for b, n in enumerate(lengths.tolist()):
@@ -306,5 +328,6 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
     function.__name__: function
     for function in (
         find_trees_batch, draw_trees_batch, hill_climb_batch, multi_parent_batch, find_bad_tree,
+        find_tree_faults,
     )
 }  # fmt: skip

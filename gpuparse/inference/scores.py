@@ -159,13 +159,39 @@ def as_lengths(lengths: Lengths, arc_scores: Tensor) -> Tensor:
     if given.numel() == 0 and not isinstance(lengths, Tensor):
         given = given.long()
     if given.shape != (n_batch,):
+        hint = ", or a mask of words as mask=" if given.dtype == torch.bool else ""
         raise ScoreError(
             f"lengths has shape {tuple(given.shape)}, expected ({n_batch},), "
-            "one number of words for each sentence of arc_scores"
+            f"one number of words for each sentence of arc_scores{hint}"
         )
     if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
-        raise ScoreError(f"lengths has type {given.dtype}, expected integers")
+        hint = ": give a mask of words as mask=" if given.dtype == torch.bool else ""
+        raise ScoreError(f"lengths has type {given.dtype}, expected integers{hint}")
     return given.to(arc_scores.device, torch.int64).contiguous()
+
+
+def lengths_of_mask(mask: object, arc_scores: Tensor) -> Tensor:
+    """Lengths (B,) of a mask of words, bool (B, N); ScoreError for another one.
+
+    That the words of a sentence are the first ones is checked as `TreeKind.require` checks trees.
+    """
+    require_tensor(mask, "mask")
+    assert isinstance(mask, Tensor)
+    if mask.shape != arc_scores.shape[:2] or mask.dtype != torch.bool:
+        raise ScoreError(
+            f"mask has shape {tuple(mask.shape)} and type {mask.dtype}, expected"
+            f" {tuple(arc_scores.shape[:2])}, (B, N), and torch.bool"
+        )
+    words = mask.to(arc_scores.device)[:, 1:]
+    is_prefix = (words.cummin(1).values == words).all(1)
+    what = "expected the first words of each sentence, without gaps"
+    if is_traced():
+        return words.sum(1)
+    if words.device.type != "cpu":
+        torch._assert_async(is_prefix.all(), f"mask: {what}")
+    elif not is_prefix.all():
+        raise ScoreError(f"mask: sentence {int((~is_prefix).nonzero()[0, 0])}: {what}")
+    return words.sum(1)
 
 
 def check_sibling_scores(

@@ -161,6 +161,7 @@ OTHERS = {
     "loopy_belief_propagation": (
         "test_loopy_belief_propagation:test_it_is_exact_where_no_two_factors_share_two_arcs"
     ),
+    "projectivise": "test_support:test_projectivise_is_the_form_of_training",
     "minimum_bayes_risk": "test_minimum_bayes_risk:test_the_least_risk_of_all_trees",
     "with_quantity": "test_ladder:test_every_quantity_is_tested_for_every_decoder",
 }

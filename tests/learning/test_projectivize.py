@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuparse.data.trees import is_projective, is_tree
-from gpuparse.learning.gold import nearest_projective
+from gpuparse.inference.nearest_trees import nearest_projective
 from tests.oracles import brute_force
 from tests.samples import any_heads, projective_heads
 

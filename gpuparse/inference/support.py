@@ -1,0 +1,200 @@
+"""Which given trees a distribution has: a check, and what replaces those that it has not."""
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpuparse import native
+from gpuparse.errors import ConfigError, ScoreError
+from gpuparse.inference.backends import is_traced
+from gpuparse.inference.nearest_trees import nearest_projective
+from gpuparse.inference.scores import NO_HEAD, Lengths, as_lengths, require_tensor, word_mask
+
+Unreachable = Literal["error", "skip", "projectivise"]
+UNREACHABLE = ("error", "skip", "projectivise")
+CROSSING = 7
+# By the number of the fault, as native/trees.h has them.
+_FAULTS = (
+    "", "has no head", "has a head below 0", "has a head beyond the words of the sentence",
+    "is its own head", "is on a cycle", "", "has an arc that crosses another one",
+)  # fmt: skip
+
+
+class TreeKind:
+    """The trees of a distribution, for checks of given ones.
+
+    Args: lengths: int64 (B,). is_projective: whether arcs must not cross. single_root: whether
+        exactly one word is attached to the root.
+    """
+
+    def __init__(self, lengths: Tensor, *, is_projective: bool, single_root: bool) -> None:
+        self.lengths, self.is_projective, self.single_root = lengths, is_projective, single_root
+
+    def require(self, heads: Tensor, *, is_partial: bool = False) -> None:
+        """Make sure that all trees are of the kind; nothing is checked where code is traced.
+
+        Args: heads: as `as_heads` returns them. is_partial: whether -1 says that a head is not
+            known; arcs of such trees may cross.
+        Raises: ScoreError: names the first sentence with another tree, and what is wrong. On
+            devices but the CPU nothing waits for the result: torch reports a failed assertion
+            when the device is next waited for.
+        Cost: of a tree about the sum of the lengths of its arcs; on devices O(N^2).
+        """
+        if is_traced():
+            return
+        if heads.device.type != "cpu":
+            is_wrong = self.find_wrong(heads, is_partial=is_partial)
+            torch._assert_async(~is_wrong.any(), f"given trees: {self._hint()}")
+            return
+        faults, words = self._faults(heads, is_partial=is_partial)
+        if faults.any():
+            raise ScoreError(self._message(heads, faults, words))
+
+    def find_wrong(self, heads: Tensor, *, is_partial: bool = False) -> Tensor:
+        """Bool (B,) or (B, K): which trees are not of the kind; as `require`, on any device."""
+        if heads.device.type == "cpu" and not is_traced():
+            faults, _ = self._faults(heads, is_partial=is_partial)
+            return torch.from_numpy(faults != 0).reshape(heads.shape[:-1])
+        of_trees = heads if heads.dim() == 3 else heads[:, None]
+        is_wrong = _find_wrong(of_trees, self, is_partial=is_partial)
+        return is_wrong if heads.dim() == 3 else is_wrong[:, 0]
+
+    def reachable(
+        self, heads: Tensor, unreachable: Unreachable, *, is_partial: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Trees that are all of the kind, and bool (B,): which are to be left out; None for none.
+
+        Args: heads: (B, N). unreachable: "error", as `require`; "skip": other trees become chains
+            of words, which are left out; "projectivise": the nearest projective trees.
+        Cost: "projectivise" moves the heads to the CPU.
+        """
+        if unreachable not in UNREACHABLE:
+            raise ConfigError(
+                f"unreachable: expected {', '.join(UNREACHABLE)}, and not {unreachable!r}"
+            )
+        if unreachable == "projectivise":
+            heads = projectivise(heads, self.lengths, single_root=self.single_root)
+        if unreachable != "skip":
+            self.require(heads, is_partial=is_partial)
+            return heads, None
+        is_wrong = self.find_wrong(heads, is_partial=is_partial)
+        position = torch.arange(heads.shape[1], device=heads.device)
+        return torch.where(is_wrong[:, None], position - 1, heads), is_wrong
+
+    def _faults(self, heads: Tensor, *, is_partial: bool) -> tuple[np.ndarray, np.ndarray]:
+        """(R,) faults of all trees, and the words that have them."""
+        rows = heads.reshape(-1, heads.shape[-1])
+        lengths = self.lengths
+        if heads.dim() == 3:
+            lengths = lengths.repeat_interleave(heads.shape[1])
+        faults, words = np.zeros(len(rows), np.int32), np.zeros(len(rows), np.int32)
+        native.call(
+            "find_tree_faults", rows.numpy(), lengths.numpy(), self.single_root,
+            self.is_projective, is_partial, faults, words,
+        )  # fmt: skip
+        return faults, words
+
+    def _message(self, heads: Tensor, faults: np.ndarray, words: np.ndarray) -> str:
+        row = int(np.flatnonzero(faults)[0])
+        per_sentence = heads.shape[1] if heads.dim() == 3 else 1
+        b, m = row // per_sentence, int(words[row])
+        tree = f", tree {row % per_sentence}" if heads.dim() == 3 else ""
+        what = f"word {m} {_FAULTS[faults[row]]}" if m else "several words are attached to the root"
+        if m:
+            what += f": its head is {int(heads.reshape(-1, heads.shape[-1])[row, m])}"
+        return f"sentence {b}{tree}: {what}; {self._hint()}"
+
+    def _hint(self) -> str:
+        kind = "projective trees" if self.is_projective else "trees"
+        kind += " with one word at the root" if self.single_root else ""
+        return (
+            f'expected {kind}; losses leave others out with unreachable="skip", or learn from the'
+            ' nearest projective ones with unreachable="projectivise"'
+        )
+
+
+def as_heads(heads: object, lengths: Tensor, n_nodes: int, *, several: bool = False) -> Tensor:
+    """Given heads as int64 on the device of the lengths, their values unchecked.
+
+    Args: heads: integers (B, N) or, if `several`, also (B, K, N).
+    Raises: ScoreError: another type or shape.
+    """
+    require_tensor(heads, "heads")
+    assert isinstance(heads, Tensor)
+    if heads.is_floating_point() or heads.is_complex() or heads.dtype == torch.bool:
+        raise ScoreError(f"heads has type {heads.dtype}, expected integers")
+    shape, batch = tuple(heads.shape), len(lengths)
+    fits = len(shape) in ((2, 3) if several else (2,))
+    if not fits or shape[0] != batch or shape[-1] != n_nodes:
+        more = f", or ({batch}, K, {n_nodes})" if several else ""
+        raise ScoreError(
+            f"heads has shape {shape}, expected ({batch}, {n_nodes}){more}: a head for each"
+            " position of arc_scores, the root's first"
+        )
+    return heads.to(lengths.device, torch.int64).contiguous()
+
+
+def projectivise(heads: Tensor, lengths: Lengths = None, *, single_root: bool = False) -> Tensor:
+    """The nearest projective trees: those that keep most arcs of the given ones.
+
+    Of several, the one in which more words are attached to an ancestor of theirs in the given tree,
+    as if the arc had been lifted. Training replaces gold trees so (`learning.unreachable: oracle`).
+
+    Args:
+        heads: integers (B, N) of trees, 0 for the root; -1 for words whose head is not known.
+            Position 0 and padding are not read.
+        lengths: words of each sentence, integers (B,); None: N-1 of each.
+        single_root: whether exactly one word is attached to the root.
+    Returns: int64 (B, N) on the same device, -1 at the root and in padding; projective trees stay
+        as they are, and so do sentences with a head that is not known.
+    Raises: ScoreError: a wrong type or shape; heads out of range, or on a cycle.
+    Cost: linear for projective trees, O(N^3) for others, on the CPU.
+    Source: Carreras 2007, footnote 2; see `nearest_projective`.
+
+    >>> projectivise(torch.tensor([[-1, 3, 0, 2, 2]]))
+    tensor([[-1,  2,  0,  2,  2]])
+    """
+    require_tensor(heads, "heads")
+    if heads.dim() != 2:
+        raise ScoreError(f"heads has shape {tuple(heads.shape)}, expected (B, N)")
+    words = as_lengths(lengths, heads[:, :, None])
+    given = as_heads(heads, words, heads.shape[1]).cpu()
+    n_words = words.cpu()
+    TreeKind(n_words, is_projective=False, single_root=False).require(given, is_partial=True)
+    found = given.masked_fill(~word_mask(n_words, given.shape[1]), NO_HEAD)
+    kind = TreeKind(n_words, is_projective=True, single_root=single_root)
+    for b in kind.find_wrong(found, is_partial=True).nonzero()[:, 0].tolist():
+        tree = slice(1, int(n_words[b]) + 1)
+        nearest = nearest_projective(found[b, tree].numpy(), single_root=single_root)
+        found[b, tree] = torch.from_numpy(nearest)
+    return found.to(heads.device)
+
+
+def _find_wrong(heads: Tensor, kind: TreeKind, *, is_partial: bool) -> Tensor:
+    """Bool (B, K): `TreeKind.find_wrong` by operations of torch, which wait for no device."""
+    lengths, n_nodes = kind.lengths, heads.shape[-1]
+    position = torch.arange(n_nodes, device=heads.device)
+    is_word = word_mask(lengths, n_nodes)[:, None]
+    least = -1 if is_partial else 0
+    out = (heads < least) | (heads > lengths[:, None, None]) | (heads == position)
+    is_wrong = (out & is_word).any(-1)
+    is_open = ((heads < 0) & is_word).any(-1)
+    above = heads.masked_fill(out | ~is_word, 0).clamp(min=0)
+    top = above
+    for _ in range(max(1, n_nodes - 1).bit_length()):  # twice as far up each time
+        top = top.gather(-1, top)
+    is_wrong |= (top != 0).any(-1)
+    if kind.single_root:
+        is_wrong |= ((heads == 0) & is_word).sum(-1) > 1
+    if kind.is_projective:
+        first, last = torch.minimum(above, position), torch.maximum(above, position)
+        first, last = first.masked_fill(~is_word, 0), last.masked_fill(~is_word, 0)
+        begins = (first[..., :, None] < first[..., None, :]) & (
+            first[..., None, :] < last[..., :, None]
+        )
+        is_wrong |= (begins & (last[..., :, None] < last[..., None, :])).flatten(-2).any(-1) & (
+            ~is_open
+        )
+    return is_wrong
