@@ -11,6 +11,7 @@ import json
 import math
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -134,6 +135,17 @@ def open_file(path: Path, most: int) -> BinaryIO:
         os.close(descriptor)
         raise ModelError(f"{path}: {wrong}")
     return os.fdopen(descriptor, "rb")
+
+
+def check_names(found: Iterable[str], wanted: Iterable[str]) -> None:
+    """Refuse facts or arrays of other names than those that a file of its kind has.
+
+    Raises: ValueError: some are unknown or missing.
+    """
+    odd = set(found) ^ set(wanted)
+    if odd:
+        which = ", ".join(repr(name[:40]) for name in sorted(odd)[:3])
+        raise ValueError(f"unknown or missing: {which}")
 
 
 def as_json(content: object) -> str:

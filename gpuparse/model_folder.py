@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuparse import array_file
-from gpuparse.array_file import as_json, from_json, read_text, sha256
+from gpuparse.array_file import as_json, check_names, from_json, read_text, sha256
 from gpuparse.data.columns import is_value
 from gpuparse.data.lexicon import Lexicon
 from gpuparse.data.vocabulary import Vocabularies, check_size
@@ -310,9 +310,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         (set(tensors), names),
         (set(facts["texts"]), set(_texts_of(facts["texts"]))),
     ):
-        if found != wanted:
-            which = ", ".join(repr(name[:40]) for name in sorted(found ^ wanted)[:3])
-            raise ValueError(f"unknown or missing: {which}")
+        check_names(found, wanted)
     decoder, joint = facts["decoder"], facts["labels_with_trees"]
     are_labels = isinstance(labels, list) and len(labels) <= MAX_LABELS
     are_labels = are_labels and all(map(_is_label, labels)) and len(set(labels)) == len(labels)

@@ -5,8 +5,11 @@ And how a catalogue of them is tried.
 
 import json
 import os
+import signal
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +19,7 @@ from gpuparse import array_file
 from gpuparse.array_file import sha256
 from gpuparse.model_folder import FORMAT, WEIGHTS
 
+PATIENCE = 60  # seconds of an entry that hangs
 _NAMES = {"i1": "I8", "i2": "I16", "i4": "I32", "i8": "I64", "u1": "U8", "u2": "U16", "u4": "U32",
           "u8": "U64", "f2": "F16", "f4": "F32", "f8": "F64", "b1": "BOOL"}  # fmt: skip
 
@@ -75,6 +79,34 @@ def facts_of(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def rewrite(folder: Path, facts: dict | str, arrays: Arrays, *, form: Any = FORMAT) -> None:
     """Write the facts and arrays of a model with the right sums; a text is written as it is."""
     (folder / WEIGHTS).write_bytes(pack(facts, arrays, form=form))
+
+
+@contextmanager
+def bounded(seconds: float, megabytes: int) -> Iterator[None]:
+    """AssertionError if what is done takes more CPU time or memory; a hang ends with a signal."""
+    before, began = _reset_peak(), time.process_time()
+    signal.alarm(PATIENCE)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+    spent, grown = time.process_time() - began, _peak() - before
+    if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # whose own cost is neither
+        assert spent < seconds, f"{spent:.1f} s"
+        assert grown < megabytes << 20, f"{grown >> 20} MB"
+
+
+def _reset_peak() -> int:
+    """Forget the peak of memory in use, in bytes; what is in use now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
+
+
+def _peak() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) << 10
+    raise AssertionError("no VmHWM")
 
 
 def try_entries(

@@ -1,226 +1,467 @@
-"""Hostile stages before the parser, the sums of all their parts right.
+"""Hostile stages before the parser (tokeniser, tagger, lemmatiser), the sums of their parts right.
 
     python -m tests.hostile_stages [WORD ...]        # entries whose names have all the words
 
-Each entry is a small tokeniser, tagger or lemmatiser of which one thing is changed as no training
-writes it. It must be refused with ModelError, in one line; or it annotates a text, and what it
-writes are rows of ten columns that are not empty, within 5 seconds of CPU time and 100 MB.
+Each must be refused with ModelError, in one line, or annotate a text: then what it writes is
+CoNLL-U with ten filled columns in each line, of the same text and the same words. Both within a few
+seconds of CPU time and some hundred megabytes.
 """
 
 from __future__ import annotations
 
-import copy
 import io
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.array_file import read_open
+from gpuparse import array_file
 from gpuparse.config.schema import LemmatizerConfig, TaggerConfig, TokenizerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
+from gpuparse.data.tag_columns import FEATS, UPOS, XPOS, read_column
+from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError
-from gpuparse.pipeline import LEMMATIZER, TAGGER, TOKENIZER, Pipeline, unpack_stage
+from gpuparse.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER, Pipeline, unpack_stage
 from gpuparse.tagging import lemmatizer, tagger
+from gpuparse.tagging.lemmatizer import learn_lemmatizer
+from gpuparse.tagging.tagger import Tags, learn_tagger
 from gpuparse.text import tokenizer
+from gpuparse.text.conllu import text_pieces
 from gpuparse.text.reader import text_chunk
 from gpuparse.text.training import learn_tokenizer
-from tests.hostile_files import pack, print_outcomes, try_entries
-from tests.hostile_models import MEGABYTES, SECONDS, _peak, _reset_peak
+from tests.hostile_files import Arrays, bounded, pack, print_outcomes, try_entries
+from tests.hostile_models import FACTS, HEADERS, PACKED, SHAPES, TYPES, VALUES
 
+SECONDS, MEGABYTES = 5.0, 300
+# `many`: a tagger whose second model has XPOS with FEATS.
+MANY = "tagger, many"
 FORMATS = {
-    TOKENIZER: tokenizer.FORMAT, TAGGER: tagger.FORMAT, LEMMATIZER: lemmatizer.FORMAT,
+    TOKENIZER: tokenizer.FORMAT, TAGGER: tagger.FORMAT, MANY: tagger.FORMAT,
+    LEMMATIZER: lemmatizer.FORMAT,
 }  # fmt: skip
-TEXT = "She sang to the old men. They saw two harbours, and le le sat down!\n" * 30
-CONTROLS = {"a tab": "\t", "a line end": "\n", "a carriage return": "\r", "NUL": "\0",
-            "half a character": "\ud800"}  # fmt: skip
-BAD_TEXTS = {"nothing": "", "a blank": " "} | {
-    f"{what} in it": f"a{character}b" for what, character in CONTROLS.items()
-}
-Change = Callable[[dict[str, Any], dict[str, np.ndarray]], object]
+TRAIN = treebank_from_bytes(generate(60, 1), "train")
+WORDS = ["s", "ss", "S", "_", "10 000", "é", "ﬀ", "İ", "#", "'"]
+TEST = treebank_from_bytes(
+    generate(8, 2)
+    + "".join(f"{k}\t{word}" + "\t_" * 8 + "\n" for k, word in enumerate(WORDS, 1)).encode()
+    + b"\n",
+    "test",
+)
+TEXT = "".join(text_pieces([TEST])) + "\n\n" + "le " * 3000 + "LE Le's 10 000 le\u00a0le.\n"
+# What no column can be, and what it can.
+UNFIT: dict[str, Any] = {
+    repr(text)[:20]: text
+    for text in (
+        "", " ", "   ", "a\tb", "a\nb", "a\n\n1\tb", "\n", "a\rb", "a\r\n", "a\0b", "\0",
+        "\ud800", "a\udfff", 7, None, True, ["a"], "x" * 1001, "x" * 100_000,
+    )
+}  # fmt: skip
+FIT: dict[str, Any] = {
+    repr(text)[:20]: text
+    for text in (
+        "_", "a b", "#", "a|b=c", "a\u2028b", "a\x85b", "\x1b[2J", "x" * 900, "-", "1-2", "\u3000",
+    )
+}  # fmt: skip
+
+
+@dataclass
+class Parts:
+    """The parts of a stage's file; `packed` is the file as it is."""
+
+    facts: dict[str, Any]
+    arrays: Arrays
+    form: Any
+    packed: bytes | None = field(default=None)
 
 
 class Entry(NamedTuple):
-    """A stage and what is changed in its facts and arrays."""
+    """A hostile stage: its kind, what is changed of its parts, and what must become of it."""
 
     name: str
-    stage: str
-    change: Change
+    kind: str
+    change: Callable[[Parts], object]
+    outcome: str = ""  # "refused" or "annotated", where only one is right
 
 
 @cache
-def stages() -> Pipeline:
-    """Small stages, learned once."""
-    treebank = treebank_from_bytes(generate(120, 1), "train")
-    learned = tagger.learn_tagger(treebank, TaggerConfig(rows=65536, epochs=2), seed=1)
-    config = LemmatizerConfig(rows=65536, epochs=2)
-    return Pipeline(
-        learn_tokenizer(treebank, TokenizerConfig(rows=65536, epochs=2)),
-        learned,
-        lemmatizer.learn_lemmatizer(treebank, learned.tag(treebank), config, seed=1),
+def learned(kind: str) -> bytes:
+    """The file of a small stage of a kind."""
+    gold = Tags(*(read_column(TRAIN, column) for column in (UPOS, XPOS, FEATS)))
+    if kind == TOKENIZER:
+        return learn_tokenizer(TRAIN, TokenizerConfig(rows=1 << 16, epochs=1)).pack()
+    if kind == LEMMATIZER:
+        keys = LemmatizerConfig(rows=1 << 16, epochs=1)
+        return learn_lemmatizer(TRAIN, gold, keys, seed=1).pack()
+    before = tagger._MANY
+    try:
+        tagger._MANY = 4 if kind == MANY else before
+        keys = TaggerConfig(rows=1 << 16, epochs=1, dictionary=5)
+        return learn_tagger(TRAIN, keys, seed=1).pack()
+    finally:
+        tagger._MANY = before
+
+
+def parts_of(kind: str) -> Parts:
+    """The parts of a small stage, which may be changed."""
+    facts, arrays = array_file.read_open(
+        io.BytesIO(learned(kind)), Path("stage"), form=FORMATS[kind], what="stage"
+    )
+    return Parts(facts, dict(arrays), FORMATS[kind])
+
+
+# ---- what is changed -------------------------------------------------------------------------
+
+
+def fact(path: str, value: Any) -> Callable[[Parts], object]:
+    """value: of a fact, whose path has points, or a function of the value that is there."""
+
+    def change(parts: Parts) -> None:
+        *above, last = path.split(".")
+        table = parts.facts
+        for name in above:
+            table = table[name]
+        table[last] = value(table.get(last)) if callable(value) else value
+
+    return change
+
+
+def array(name: str, value: Any) -> Callable[[Parts], object]:
+    """value: an array or Raw, or a function of the array that is there."""
+    return lambda parts: parts.arrays.update(
+        {name: value(parts.arrays[name]) if callable(value) else value}
     )
 
 
-@cache
-def parts_of(stage: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The facts and arrays of a stage."""
-    return _parts(stages().pack()[stage], stage)
+def _retagged(model: str, place: int, text: Any) -> Callable[[Parts], object]:
+    """Another text in the place of one of a model's tags, wherever that is."""
+
+    def change(parts: Parts) -> None:
+        tags = parts.facts[model]["tags"]
+        old = tags[len(tags) // 2][place]
+        for tag in tags:
+            tag[place] = text if tag[place] == old else tag[place]
+
+    return change
 
 
-def _parts(file: bytes, stage: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    return read_open(io.BytesIO(file), Path(stage), form=FORMATS[stage], what="stage")
+def _rules(texts: list[str]) -> Callable[[Parts], object]:
+    """The rules of lemmas, all others than those that were learned."""
+
+    def change(parts: Parts) -> None:
+        tags = parts.facts["rules"]["tags"]
+        numbered = [f"whole\t\t\t\tlemma{k}" for k in range(len(tags))]
+        parts.facts["rules"]["tags"] = [[text] for text in [*texts, *numbered][: len(tags)]]
+
+    return change
+
+
+def _split(rule: list[Any]) -> Callable[[Parts], object]:
+    """One rule for multiword tokens in place of another, chosen for some tokens that it fits."""
+
+    def change(parts: Parts) -> None:
+        parts.facts["rules"]["rules"][0] = rule
+        weights = parts.arrays["words.weights"]
+        draw = np.random.default_rng(1)
+        parts.arrays["words.weights"] = draw.integers(-9, 9, len(weights)).astype(np.int16)
+        parts.arrays["words.known"] = np.full_like(parts.arrays["words.known"], -1)
+
+    return change
+
+
+def _names(name: str, change: Callable[[str], str]) -> Callable[[Parts], object]:
+    """Other names in a dictionary."""
+    return array(
+        f"{name}_names",
+        lambda found: np.frombuffer(
+            "\n".join(map(change, found.tobytes().decode().split("\n"))).encode(), np.uint8
+        ),
+    )
+
+
+def _many_tags(parts: Parts) -> None:
+    """8,000 tags, and no word is frequent enough for the dictionary."""
+    tags = [["X", str(k)] for k in range(8_000)]
+    parts.facts["pairs"]["tags"], parts.facts["words"] = tags, 1 << 30
+
+
+def _many_candidates(count: int) -> Callable[[Parts], object]:
+    """A tagger of whose FEATS so many are possible for every word."""
+
+    def change(parts: Parts) -> None:
+        tags = parts.facts["feats"]["tags"]
+        tags += [["X", f"A={k}"] for k in range(count - len(tags))]
+        names = len(parts.arrays["classes_starts"]) - 1
+        parts.arrays["classes_starts"] = np.arange(names + 1, dtype=np.int64) * len(tags)
+        parts.arrays["classes_tags"] = np.tile(np.arange(len(tags), dtype=np.int32), names)
+        parts.arrays["classes_counts"] = np.ones(names * len(tags), np.int32)
+        parts.facts["words_of_feats"] = 1 << 30
+
+    return change
+
+
+# front, back, before, prefix, suffix, after, is_plain, shortest
+DU = ["le", "", ["de", "le"], "", "", [], False, 0]
+SPLITS: dict[str, tuple[list[Any], str]] = {
+    "as learned": (DU, "annotated"),
+    "16 words": (["le" * 4, "", list("abcdefghijklmnop"), "", "", [], False, 0], "annotated"),
+    "17 words": (["le" * 9, "", list("abcdefghijklmnopq"), "", "", [], False, 0], "refused"),
+    "5 words of 2 characters": (["le", "", list("abcde"), "", "", [], False, 0], "refused"),
+    "200 long words": (["le", "", ["x" * 1000] * 200, "", "", [], False, 0], "refused"),
+    "2 million words": (["le", "", ["x"] * 100_000, "", "", [], False, 0], "refused"),
+    "long words": (["le", "", ["x" * 50] * 2, "", "", [], False, 0], "refused"),
+    "a long prefix": (["l", "", ["a"], "x" * 50, "", [], False, 1], "refused"),
+    "a long beginning": (["l" * 101, "", ["a", "b"], "", "", [], False, 0], "refused"),
+    "no stem, words after": (["le", "", [], "", "", ["a", "b"], False, 0], "refused"),
+    "no stem, words around": (["le", "", ["a"], "", "", ["b"], False, 0], "refused"),
+    "no stem, an end": (["l", "e", ["a", "b"], "", "", [], False, 0], "refused"),
+    "no stem, no words": (["le", "", [], "", "", [], False, 0], "refused"),
+    "no stem, one word": (["le", "", ["a"], "", "", [], False, 0], "refused"),
+    "no stem, a prefix": (["le", "", ["a", "b"], "x", "", [], False, 0], "refused"),
+    "a stem alone": (["l", "", [], "", "", [], False, 1], "refused"),
+    "a stem of any token": (["", "", ["a"], "", "", [], False, 1], "refused"),
+    "a stem": (["l", "", ["a"], "x", "y", [], True, 1], "annotated"),
+    "a stem of a space": (["10", "000", ["a"], "", "", ["b"], False, 1], "annotated"),
+    "a stem of 2^31": (["l", "", ["a"], "", "", [], False, 1 << 31], "refused"),
+    "a stem of -1": (["l", "", ["a"], "", "", [], False, -1], "refused"),
+    "a stem of 1.0": (["l", "", ["a"], "", "", [], False, 1.0], "refused"),
+    "is_plain 0": (["l", "", ["a"], "", "", [], 0, 1], "refused"),
+    "a part less": (DU[:7], "refused"),
+    "words that are a text": (["le", "", "ab", "", "", [], False, 0], "refused"),
+}
+
+
+# ---- the catalogue ---------------------------------------------------------------------------
 
 
 def entries() -> Iterator[Entry]:
     """All hostile stages, and one unchanged of each kind."""
-    for stage in FORMATS:
-        yield Entry("unchanged", stage, lambda facts, arrays: None)
-        facts, arrays = parts_of(stage)
-        for name in arrays:
-            yield Entry(f"{name}: missing", stage, lambda f, a, name=name: a.pop(name))
-        for name in facts:
-            yield Entry(f"{name}: missing", stage, lambda f, a, name=name: f.pop(name))
-        yield Entry("an unknown array", stage, lambda f, a: a.update(more=np.zeros(3, np.int32)))
-        yield Entry("an unknown fact", stage, lambda f, a: f.update(more=1))
-    yield Entry("templates that are no text", TAGGER, lambda facts, arrays: facts["pairs"].update(
-        templates={"name": "pairs"}
-    ))  # fmt: skip
+    for kind in FORMATS:
+        parts = parts_of(kind)
+        yield Entry("unchanged", kind, lambda parts: None, "annotated")
+        for name in parts.arrays:
+            yield Entry(
+                f"{name}: missing", kind, lambda p, name=name: p.arrays.pop(name), "refused"
+            )
+            for what, shape in SHAPES.items():
+                if len(parts.arrays[name]):
+                    yield Entry(f"{name}: {what}", kind, array(name, partial(_shaped, shape)))
+            for what, value in TYPES.items():
+                yield Entry(f"{name}: {what}", kind, array(name, value))
+        for what, value in HEADERS.items():
+            yield Entry(f"{name}: {what}", kind, array(name, value), "refused")
+        for name in ("bases", "", "weights2", "pairs.weights", "\n\x1b[2J"):
+            yield Entry(
+                f"an unknown array: {name!r}", kind, array(name, np.zeros(3, np.int16)), "refused"
+            )
+        for name in parts.facts:
+            # A tokeniser of an older version has no `max_words`; a tagger may lack FEATS.
+            yield Entry(f"{name}: missing", kind, lambda p, name=name: p.facts.pop(name),
+                        "annotated" if name == "max_words" else "refused")  # fmt: skip
+            for what, value in VALUES.items():
+                yield Entry(f"{name}: {what}", kind, fact(name, value))
+        yield Entry("an unknown fact", kind, fact("author", "x"), "refused")
+        for value in (0, parts.form - 1, parts.form + 1, float(parts.form), None, True):
+            yield Entry(f"format: {value!r}", kind, lambda p, v=value: setattr(p, "form", v))
+        for what, content in FACTS.items():
+            yield Entry(f"facts: {what}", kind, lambda p, content=content: setattr(
+                p, "packed", pack(content, p.arrays)
+            ), "refused")  # fmt: skip
+        for what, content in PACKED.items():
+            yield Entry(what, kind, lambda p, content=content: setattr(p, "packed", content),
+                        "refused")  # fmt: skip
+    yield from of_models()
     yield from of_tags()
-    yield from of_lemma_rules()
-    yield from of_split_rules()
-    yield from of_beams()
+    yield from of_lemmas()
+    yield from of_split()
+
+
+def _shaped(shape: Callable[[np.ndarray], np.ndarray], found: np.ndarray) -> np.ndarray:
+    """Most arrays of stages have one axis; shapes are those of arrays with two."""
+    return shape(found) if found.ndim > 1 else shape(found.reshape(len(found), 1)).reshape(-1)
+
+
+def of_models() -> Iterator[Entry]:
+    """What the models of sequences say: beams, scales, tags."""
+    for kind, model in (
+        (TAGGER, "pairs"), (TAGGER, "feats"), (LEMMATIZER, "rules"), (TOKENIZER, "models.ends"),
+        (TOKENIZER, "models.gaps"), (TOKENIZER, "models.words"),
+    ):  # fmt: skip
+        for beam, outcome in (
+            ([1, 1], "annotated"), ([64, 64], "annotated"), ([65, 8], "refused"),
+            ([3, 65], "refused"), ([1 << 20, 1 << 20], "refused"), ([0, 1], "refused"),
+            ([-1, 8], "refused"), ([1 << 64, 8], "refused"), ([8.0, 8], "refused"),
+            ([True, 8], "refused"), ([8], "refused"), ([8, 8, 8], "refused"), (None, "refused"),
+        ):  # fmt: skip
+            yield Entry(f"{model}.beam: {beam}", kind, fact(f"{model}.beam", beam), outcome)
+        for name in ("scale", "attributes", "templates", "tags"):
+            for what, value in VALUES.items():
+                yield Entry(f"{model}.{name}: {what}", kind, fact(f"{model}.{name}", value))
+        yield Entry(f"{model}: an unknown fact", kind, fact(f"{model}.author", 1), "refused")
+        for what, change in (
+            ("one less", lambda tags: tags[:-1]), ("one more", lambda tags: [*tags, tags[0]]),
+            ("of three texts", lambda tags: [[*tag, "x"] for tag in tags]),
+            ("of no text", lambda tags: [[] for tag in tags]),
+        ):  # fmt: skip
+            yield Entry(f"{model}.tags: {what}", kind, fact(f"{model}.tags", change))
 
 
 def of_tags() -> Iterator[Entry]:
-    """Tags that no column can have."""
-    for what, text in BAD_TEXTS.items():
-        for model, place in (("pairs", 0), ("pairs", 1), ("feats", 0), ("feats", 1)):
-
-            def change(facts: Any, arrays: Any, model=model, place=place, text=text) -> None:
-                old = facts[model]["tags"][0][place]
-                for tag in facts[model]["tags"]:
-                    tag[place] = text if tag[place] == old else tag[place]
-
-            yield Entry(f"{model}, text {place + 1} of a tag is {what}", TAGGER, change)
-    yield Entry("FEATS of several kinds", TAGGER, lambda facts, arrays: facts["feats"]["tags"][
-        0
-    ].__setitem__(1, "X\tCase=Nom"))  # fmt: skip
-
-
-def of_lemma_rules() -> Iterator[Entry]:
-    """Rules that make lemmas that no column can have."""
-    whole = {what: f"whole\t\t\t\t{text}" for what, text in BAD_TEXTS.items()}
-    ends = {f"{what}, an end": f"keep\t\t\t\t{text}" for what, text in BAD_TEXTS.items() if text}
-    others = {
-        "of an unknown case": "odd\t\t\t\ta", "of four texts": "keep\t\t\ta", "empty": "",
-        "a beginning with a line end": "keep\t\ta\n\t\t",
-    }  # fmt: skip
-    for what, text in (whole | ends | others).items():
-        yield Entry(f"a rule is {what}", LEMMATIZER, lambda facts, arrays, text=text: facts[
-            "rules"
-        ]["tags"].__setitem__(0, [text]))  # fmt: skip
-    # Every word has it, and nothing is left of some: the form is kept.
-    yield Entry("a rule takes all letters", LEMMATIZER, lambda facts, arrays: facts["rules"][
-        "tags"
-    ].__setitem__(0, ["keep\t\t\te\t"]))  # fmt: skip
+    """Texts in UPOS, XPOS and FEATS, dictionaries, and very many tags."""
+    for kind, column, model, place in (
+        (TAGGER, "UPOS", "pairs", 0), (TAGGER, "XPOS", "pairs", 1), (TAGGER, "FEATS", "feats", 1),
+        (MANY, "UPOS", "pairs", 0), (MANY, "UPOS", "feats", 0), (MANY, "FEATS", "feats", 1),
+    ):  # fmt: skip
+        for what, text in UNFIT.items():
+            if (kind, text) != (MANY, "a\tb") or column == "UPOS":
+                yield Entry(f"{column}: {what}", kind, _retagged(model, place, text), "refused")
+        for what, text in FIT.items():
+            outcome = "refused" if (kind, column) == (MANY, "FEATS") else ""
+            outcome = "annotated" if kind == TAGGER and text != "_" else outcome
+            yield Entry(f"{column}: {what}", kind, _retagged(model, place, text), outcome)
+    for text in ("\tA=b", "x\t", "x\ty\tz", "x\n\ty"):
+        yield Entry(f"XPOS and FEATS: {text!r}", MANY, _retagged("feats", 1, text), "refused")
+    for what, change in (
+        ("no tabs", lambda name: name.replace("\t", " ")),
+        ("more tabs", lambda name: name + "\tx"),
+        ("NUL", lambda name: "\0" + name), ("returns", lambda name: "\r" + name),
+        ("empty", lambda name: ""),
+    ):  # fmt: skip
+        for name in ("words", "words_of_feats", "classes", "composed"):
+            outcome = "refused" if name == "words_of_feats" and "tabs" in what else ""
+            yield Entry(f"{name}: {what}", TAGGER, _names(name, change), outcome)
+        for name in ("words", "classes"):
+            yield Entry(f"{name}: {what}", LEMMATIZER, _names(name, change))
+    yield Entry("8,000 tags of all words", TAGGER, _many_tags)
+    yield Entry("9,000 candidates", TAGGER, _many_candidates(9_000), "annotated")
+    yield Entry("12,000 candidates", TAGGER, _many_candidates(12_000), "refused")
 
 
-def of_split_rules() -> Iterator[Entry]:
+def of_lemmas() -> Iterator[Entry]:
+    """Rules of lemmas."""
+    for what, text in UNFIT.items():
+        if isinstance(text, str):
+            for place in range(1, 5):
+                parts = ["keep", *[""] * 4]
+                parts[place] = text
+                outcome = "refused" if text.strip(" ") else ""
+                yield Entry(f"part {place}: {what}", LEMMATIZER, _rules(["\t".join(parts)]),
+                            outcome)  # fmt: skip
+            yield Entry(f"whole: {what}", LEMMATIZER, _rules([f"whole\t\t\t\t{text}"]), "refused")
+        else:
+            yield Entry(f"rule: {what}", LEMMATIZER, _rules([text]), "refused")
+    for what, text in FIT.items():
+        yield Entry(f"whole: {what}", LEMMATIZER, _rules([f"whole\t\t\t\t{text}"]), "annotated")
+    for case in ("", "Lower", "lower ", "None", "\n"):
+        yield Entry(f"case: {case!r}", LEMMATIZER, _rules([f"{case}\t\t\t\t"]), "refused")
+    for text in ("whole\t\t\t\t", "whole", "lower\t\t\t", "lower\t\t\t\t\t", "", "\t\t\t\t"):
+        yield Entry(f"rule: {text!r}", LEMMATIZER, _rules([text]), "refused")
+    # Nothing is left of these words, or a space.
+    erasing = [f"{case}\t{word.lower()}\t\t\t" for case in ("keep", "lower") for word in WORDS]
+    erasing += [f"upper\t\t\t{word.lower()}\t" for word in WORDS] + ["title\t10\t\t000\t"]
+    erasing = list(dict.fromkeys(erasing))
+    for text in erasing:
+        yield Entry(f"erases: {text!r}", LEMMATIZER, _rules([text]), "annotated")
+    yield Entry("erases all", LEMMATIZER, _rules(erasing), "annotated")
+
+
+def of_split() -> Iterator[Entry]:
     """Rules of multiword tokens."""
-    many = ["x" * 1000] * 200
-    rules = {
-        "without a stem and words before": ["le", "", [], "", "", ["a", "b"], False, 0],
-        "of 200,000 characters": ["le", "", many, "", "", [], False, 0],
-        "of 200 words": ["le", "", ["a"] * 200, "", "", [], False, 0],
-        "of words and a long stem": ["l", "", many[:1], "x" * 999, "y" * 999, [], False, 1],
-        "with a back and no stem": ["le", "e", ["a", "b"], "", "", [], False, 0],
-        "of one word": ["le", "", ["a"], "", "", [], False, 0],
-        "right": ["le", "", ["a", "b"], "", "", [], False, 0],
-    }
-    for what, text in BAD_TEXTS.items():
-        rules[f"with a word that is {what}"] = ["le", "", ["a", text], "", "", [], False, 0]
-        if text.strip():
-            rules[f"with a suffix that has {what}"] = ["l", "", ["a"], "", text, [], False, 1]
-    for what, rule in rules.items():
-        yield Entry(f"a split rule {what}", TOKENIZER, partial(_with_rule, rule))
+    for what, (rule, outcome) in SPLITS.items():
+        yield Entry(f"split: {what}", TOKENIZER, _split(rule), outcome)
+    for what, text in UNFIT.items():
+        yield Entry(f"split: a word {what}", TOKENIZER, _split([*DU[:2], ["de", text], *DU[3:]]),
+                    "refused")  # fmt: skip
+        if text in ("", " ", "   "):
+            continue
+        for place in (0, 1, 3, 4):
+            rule = ["l", "", ["a"], "", "", [], False, 1]
+            rule[place] = text
+            yield Entry(f"split: part {place} {what}", TOKENIZER, _split(rule), "refused")
+    for what, value in (VALUES | UNFIT).items():
+        yield Entry(f"exceptions: {what}", TOKENIZER, fact("rules.exceptions", value), "refused")
+        yield Entry(f"an exception: {what}", TOKENIZER,
+                    fact("rules.exceptions", {"le": ["De", value]}),
+                    "annotated" if value in ("a text", "eisner\n"[:-1]) else "")  # fmt: skip
+        yield Entry(f"rules: {what}", TOKENIZER, fact("rules.rules", value), "refused")
+    for value in (1, 2, 7, 1 << 15):
+        yield Entry(f"max_words: {value}", TOKENIZER, fact("max_words", value), "annotated")
+    for value in (0, -1, (1 << 15) + 1, 1 << 64, 10.0, "10", True, None, [10]):
+        yield Entry(f"max_words: {value}", TOKENIZER, fact("max_words", value), "refused")
+    yield Entry("rules: an unknown fact", TOKENIZER, fact("rules.author", 1), "refused")
 
 
-def _with_rule(rule: list[Any], facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Put one rule in the place of all, chosen wherever it fits."""
-    facts["rules"] = {"rules": [rule], "exceptions": {}}
-    facts["models"]["words"] = facts["models"]["ends"] | {
-        "templates": "name: words\ntemplates: [w.lower, w-1.form w.form]\n",
-        "tags": [["no"], ["yes"]],
-    }
-    # Any weights: the rule is chosen for some of the tokens that it fits.
-    draw = np.random.default_rng(1)
-    arrays["words.weights"] = draw.integers(-9, 9, 1 << 16).astype(np.int16)
-    arrays["words.known"] = np.full_like(arrays["ends.known"], -1)
-
-
-def of_beams() -> Iterator[Entry]:
-    """Beams for which all memory would be taken, and tags of which all are candidates."""
-    for beam in ([1 << 20, 1 << 20], [0, 1], [3], [3, 8.0], [3, 65]):
-        yield Entry(f"a beam of {beam}", TAGGER, lambda facts, arrays, beam=beam: facts[
-            "pairs"
-        ].update(beam=beam))  # fmt: skip
-    yield Entry("a beam of 64", TAGGER, lambda facts, arrays: facts["pairs"].update(
-        beam=[64, 64]
-    ))  # fmt: skip
-
-    def of_many(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        facts["pairs"]["tags"] += [["ZZ", f"{number}"] for number in range(8000)]
-        facts["pairs"]["beam"] = [64, 64]
-        facts["words"] = 1 << 30  # times that a word must have occurred for its tags to be all
-
-    yield Entry("8,000 tags for each word", TAGGER, of_many)
+# ---- trying them -----------------------------------------------------------------------------
 
 
 def try_entry(entry: Entry) -> str:
-    """Load and annotate with one hostile stage: "refused" or "annotated"; else AssertionError."""
-    facts, arrays = parts_of(entry.stage)
-    facts, arrays = copy.deepcopy(facts), dict(arrays)
-    entry.change(facts, arrays)
-    content = pack(facts, arrays, form=FORMATS[entry.stage])
-    folder = Path("hostile")
-    before, began = _reset_peak(), time.process_time()
-    try:
-        stage = unpack_stage(content, folder, entry.stage)
-    except ModelError as error:
-        message = str(error)
-        assert message.isprintable(), message
-        assert message.startswith(str(folder)), message
-        return "refused"
-    pipeline = Pipeline(**{
-        name: stage if name == entry.stage else getattr(stages(), name) for name in FORMATS
-    })  # fmt: skip
-    assert pipeline.tokenizer
-    assert pipeline.tagger
-    tokens = pipeline.tokenizer.split(text_chunk(TEXT.encode(), "text"))
-    treebank = treebank_from_bytes(tokens, "tokens")
-    pipeline.tagger.tag_with_probabilities(treebank)
-    written = bytes(pipeline.annotate(treebank).data)
-    spent, grown = time.process_time() - began, _peak() - before
-    rows = [line.split(b"\t") for line in written.split(b"\n") if line[:1].isdigit()]
-    assert all(len(row) == 10 and all(row) for row in rows), written[:500]
-    assert len(rows) >= treebank.n_words
-    assert spent < SECONDS, f"annotated after {spent:.1f} s"
-    assert grown < MEGABYTES << 20, f"annotated with {grown >> 20} MB"
-    return "annotated"
+    """Load and use one hostile stage: "refused" or "annotated"; else AssertionError."""
+    parts = parts_of(entry.kind)
+    entry.change(parts)
+    packed = parts.packed or pack(parts.facts, parts.arrays, form=parts.form)
+    name = TAGGER if entry.kind == MANY else entry.kind
+    folder = Path("model")
+    outcome = "annotated"
+    del parts
+    with bounded(SECONDS, MEGABYTES):
+        try:
+            stage = unpack_stage(packed, folder, name)
+        except ModelError as error:
+            outcome, message = "refused", str(error)
+            assert message.isprintable(), message
+            assert message.startswith(str(folder / FILES[name])), message
+            assert len(message) < 400, message
+        else:
+            check_stage(stage, name)
+    assert entry.outcome in ("", outcome), outcome
+    return outcome
+
+
+def check_stage(stage: Any, name: str) -> None:
+    """AssertionError unless a stage annotates and its CoNLL-U is right."""
+    if name == TOKENIZER:
+        found = stage.split(text_chunk(TEXT.encode(), "text"))
+        check_filled(found)
+        assert "".join(text_pieces([treebank_from_bytes(found, "found")])) == TEXT
+        return
+    stages = Pipeline(None, stage, None) if name == TAGGER else Pipeline(None, None, stage)
+    treebank, _ = stages.annotate_with_probabilities(TEST)
+    found = treebank.data.tobytes()
+    check_filled(found)
+    again = treebank_from_bytes(found, "found")
+    assert words_of(again) == words_of(TEST)
+
+
+def words_of(treebank: Treebank) -> list[list[str]]:
+    """The words of each sentence."""
+    return [sentence.forms for sentence in treebank]
+
+
+def check_filled(found: bytes) -> None:
+    """AssertionError unless each line that is no comment has ten filled columns."""
+    for line in found.decode().split("\n"):
+        columns = line.split("\t")
+        assert not line or line[0] == "#" or len(columns) == 10, line[:80]
+        assert "\0" not in line, line[:80]
+        assert "\r" not in line, line[:80]
+        assert len(columns) == 1 or all(column.strip(" ") for column in columns), line[:80]
 
 
 def try_all(words: list[str], step: int = 1) -> tuple[Counter[str], list[str]]:
     """Try every `step`-th entry whose name has all the words: outcomes, and what failed."""
-    stages()
-    named = ((f"{entry.stage}: {entry.name}", partial(try_entry, entry)) for entry in entries())
+    named = ((f"{entry.kind}: {entry.name}", partial(try_entry, entry)) for entry in entries())
     return try_entries(named, words, step)
 
 
+def main(arguments: list[str]) -> int:
+    """The command."""
+    return print_outcomes("stages", *try_all(arguments))
+
+
 if __name__ == "__main__":
-    sys.exit(print_outcomes("stages", *try_all(sys.argv[1:])))
+    sys.exit(main(sys.argv[1:]))

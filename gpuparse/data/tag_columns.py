@@ -11,6 +11,7 @@ from gpuparse.data.columns import is_value, joined_names
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError
+from gpuparse.limits import MAX_TAG
 
 FORM, LEMMA, UPOS, XPOS, FEATS = 1, 2, 3, 4, 5
 _ENDS = 1  # byte behind a column: its tab or line end
@@ -43,9 +44,13 @@ def read_column(treebank: Treebank, column: int) -> Column:
 def require_values(treebank: Treebank, column: str, texts: Iterable[str]) -> None:
     """DataError for a text that a model may not write into a column, such as one with NUL."""
     for text in texts:
-        if not is_value(text):
+        wrong = "" if is_value(text) else "it is blank or has NUL"
+        if column != "LEMMA" and len(text) > MAX_TAG:
+            wrong = f"it has more than {MAX_TAG:,} characters"
+        if wrong:
             raise DataError(
-                f"{treebank.source}: {column}: {text!r} cannot be learned: it is blank or has NUL"
+                f"{treebank.source}: {column}: {text[:40]!r} cannot be learned: {wrong}; write _ in"
+                " its place"
             )
 
 

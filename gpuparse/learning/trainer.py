@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuparse.config import RunConfig
+from gpuparse.data.columns import is_value
 from gpuparse.data.lexicon import read_lexicon
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import (
@@ -288,9 +289,10 @@ class Trainer:
     def _check_labels(self) -> None:
         """DataError for labels that no model may have."""
         names = [*self.label_names, *(self.gold.graphs.primary if self.gold.graphs else ())]
-        if any(name is not None and not name.strip() for name in names):
+        if not all(name is None or (is_value(name) and name.strip()) for name in names):
             raise DataError(
-                f"{self._treebank.source}: a relation (DEPREL) is empty: write _ in its place"
+                f"{self._treebank.source}: a relation (DEPREL) is empty or has NUL in it: write _"
+                " in its place"
             )
         if len(self.label_names) > MAX_LABELS:
             raise DataError(

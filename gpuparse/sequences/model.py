@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuparse import native
+from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
 from gpuparse.limits import MAX_BEAM
 from gpuparse.sequences.tags import TagTable, starts_of
@@ -22,7 +23,7 @@ FILTER_BITS = 24
 MAX_WEIGHT = 32767
 MAX_TAGS, MAX_TEXT = 1 << 20, 1 << 12
 ARRAYS = ("weights", "known")  # of a packed model
-Fault = ValueError
+_FACTS = ("templates", "tags", "attributes", "scale", "beam")
 
 
 class Sequences(NamedTuple):
@@ -149,6 +150,7 @@ def unpacked(
 
     Raises: ValueError, TypeError, KeyError, ConfigError: it is no such model.
     """
+    check_names(facts, _FACTS)
     tags = facts["tags"]
     if not isinstance(facts["templates"], str):
         raise TypeError("templates: text is expected")

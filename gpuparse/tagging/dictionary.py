@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gpuparse.limits import MAX_CANDIDATES
 from gpuparse.sequences.tags import starts_of
 
 _NOTHING = np.empty(0, np.int32)
 MAX_NAMES = 1 << 22
+MAX_CELLS = 1 << 26  # candidates of all words of a sentence: 2 GB
 ARRAYS = ("names", "starts", "tags", "counts")  # of a packed dictionary
 
 
@@ -76,6 +78,8 @@ def unpacked(arrays: Mapping[str, np.ndarray], prefix: str, least: int, n_tags: 
         raise ValueError(f"{prefix}: starts do not fit the names")
     if (np.diff(starts) < 1).any() or tags.shape != (starts[-1],) or counts.shape != tags.shape:
         raise ValueError(f"{prefix}: starts do not fit the tags")
+    if np.diff(starts).max(initial=0) > MAX_CANDIDATES:
+        raise ValueError(f"{prefix}: more than {MAX_CANDIDATES:,} tags of a name")
     if tags.dtype != np.int32 or counts.dtype != np.int32:
         raise TypeError(f"{prefix}: tags and counts of int32 are expected")
     if len(tags) and not (tags.min() >= 0 and tags.max() < n_tags and counts.min() > 0):
@@ -97,10 +101,16 @@ def joined_candidates(
     """Candidates of all positions, as `Sequences` has them.
 
     Args: ids: (N,) for each position, which of the lists it has.
+    Raises: MemoryError: they are more than MAX_CELLS.
     """
     sizes = np.array([len(each) for each in lists], np.int64)
     firsts = np.cumsum(sizes) - sizes
     starts = np.concatenate([[0], np.cumsum(sizes[ids])]).astype(np.int64)
+    if starts[-1] > MAX_CELLS:
+        raise MemoryError(
+            f"{starts[-1]:,} tags are possible for {len(ids):,} words, more than {MAX_CELLS:,}:"
+            " split long sentences"
+        )
     flat = np.concatenate([*lists, _NOTHING])
     places = np.arange(starts[-1]) + np.repeat(firsts[ids] - starts[:-1], sizes[ids])
     return starts, flat[places].astype(np.int32)

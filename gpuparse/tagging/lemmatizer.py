@@ -8,12 +8,14 @@ the UPOS was seen with and that fit the form; the lemma depends on the word and 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from gpuparse import array_file
+from gpuparse.array_file import check_names
 from gpuparse.cached import SharedCache
 from gpuparse.config.schema import LemmatizerConfig
 from gpuparse.data.columns import has_separator, is_value
@@ -21,6 +23,7 @@ from gpuparse.data.tag_columns import FORM, LEMMA, Column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
+from gpuparse.limits import MAX_TAG
 from gpuparse.sequences.learner import learn_sequences
 from gpuparse.sequences.model import (
     ARRAYS,
@@ -76,11 +79,25 @@ class Rule(NamedTuple):
         if self.case == _WHOLE:
             return self.added_end
         stem = form[len(self.beginning) : len(form) - len(self.end)]
-        text = self.added_beginning + stem + self.added_end or form
+        text = self.added_beginning + stem + self.added_end
+        if not text.strip(" "):
+            text = form
         return text if self.case == _KEEP else _CASES[self.case](text)
 
     def text(self) -> str:
         return "\t".join(self)
+
+
+def is_rule(text: str) -> bool:
+    """Whether a text is that of a rule; what it makes of any form can be a LEMMA."""
+    case, *parts = text.split("\t")
+    return (
+        len(text) <= MAX_TAG
+        and len(parts) == len(Rule._fields) - 1
+        and case in (*_CASES, _KEEP, _WHOLE)
+        and not any(map(has_separator, parts))
+        and (case != _WHOLE or is_value(parts[-1]))
+    )
 
 
 def rule_of(form: str, lemma: str) -> Rule:
@@ -212,22 +229,13 @@ class Lemmatizer:
         """
         facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
         try:
-            if set(facts) != {"rules"}:
-                raise ValueError("other facts than rules")
-            known = {f"{name}_{key}" for name in _DICTIONARIES for key in dictionary.ARRAYS}
-            if wrong := sorted(set(arrays) ^ known.union(ARRAYS)):
-                raise ValueError(f"unknown or missing: {', '.join(wrong[:3])}")
+            check_names(facts, ["rules"])
+            names = (f"{name}_{key}" for name in _DICTIONARIES for key in dictionary.ARRAYS)
+            check_names(arrays, [*ARRAYS, *names])
             model = unpacked(facts["rules"], arrays, is_field)
             for tag in model.table.tags:
-                if len(tag) != 1 or len(tag[0].split("\t")) != len(Rule._fields):
-                    raise ValueError("a rule of five texts is expected")
-                rule = Rule(*tag[0].split("\t"))
-                if rule.case not in (*_CASES, _KEEP, _WHOLE):
-                    raise ValueError("a rule of an unknown case")
-                if any(map(has_separator, rule)) or (
-                    rule.case == _WHOLE and not is_value(rule.added_end)
-                ):
-                    raise ValueError("a rule that makes what a column cannot have")
+                if len(tag) != 1 or not is_rule(tag[0]):
+                    raise ValueError(f"{tag[0][:40]!r} is no rule that makes a LEMMA")
             words, classes = (
                 dictionary.unpacked(arrays, name, 1, len(model.table)) for name in _DICTIONARIES
             )
@@ -299,9 +307,10 @@ def learn_lemmatizer(
         (form, lemma): rule_of(forms[form], lemmas[lemma]).text()
         for form, lemma in set(zip(ids[kept].tolist(), lemma_ids[kept].tolist(), strict=True))
     }
-    of_words = [
-        texts[pair] for pair in zip(ids[kept].tolist(), lemma_ids[kept].tolist(), strict=True)
-    ]
+    pairs = list(zip(ids[kept].tolist(), lemma_ids[kept].tolist(), strict=True))
+    short = [is_rule(texts[pair]) for pair in pairs]  # no model may have longer rules
+    kept, pairs = kept[short], list(compress(pairs, short))
+    of_words = [texts[pair] for pair in pairs]
     table = TagTable.of_counts(Counter((text,) for text in of_words), attributes=False)
     gold = [table.numbers[(text,)] for text in of_words]
     upos = [tags.upos.names[i] for i in tags.upos.ids[kept].tolist()]

@@ -8,15 +8,17 @@ words that are new or occurred once, also at FEATS that are composed of their at
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from gpuparse import array_file
+from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
 from gpuparse.config.schema import TaggerConfig
 from gpuparse.data.columns import is_value
@@ -32,6 +34,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
 from gpuparse.evaluation.reliability import LEAST
+from gpuparse.limits import MAX_TAG
 from gpuparse.sequences.learner import learn_sequences
 from gpuparse.sequences.model import ARRAYS, SequenceModel, Sequences, unpacked
 from gpuparse.sequences.tags import Tag, TagTable
@@ -54,6 +57,7 @@ _BEAM = (3, 8)  # coarse classes, tags
 _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
 _RARE = 2  # times with its pair; FEATS that were never seen are possible for rarer words
 _CHUNK = 20_000  # words that are tagged at once
+_CELLS = 1 << 23  # fewer words, where so many candidates are possible for them
 
 Watch = Callable[[float, str], None]
 
@@ -117,7 +121,7 @@ class Tagger:
     def _tagged(
         self, treebank: Treebank, threads: int, *, with_probabilities: bool
     ) -> tuple[Tags, np.ndarray]:
-        pieces = pieces_of(treebank.word_starts)
+        pieces = pieces_of(treebank.word_starts, self._chunk)
 
         def work(piece: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             return self._tag(part_of(treebank, *piece), with_probabilities=with_probabilities)
@@ -154,6 +158,13 @@ class Tagger:
         feats = self.feats.find(self._feats_of(treebank, pairs, ids, forms))
         return pairs, feats, probabilities
 
+    @cached_property
+    def _chunk(self) -> int:
+        """Words that are tagged at once; no result depends on it."""
+        known = (self.words, self.words_of_feats, self.classes, self.composed)
+        most = sum(max(map(len, each.counts.values()), default=0) for each in known)
+        return min(_CHUNK, _CELLS // max(most, 1))
+
     def _pairs_of(self, treebank: Treebank, ids: np.ndarray, forms: Sequence[str]) -> Sequences:
         """The words for the model of pairs."""
         values, places = self._of_pairs.read(treebank)
@@ -176,7 +187,7 @@ class Tagger:
         if not counted.any():
             return None
         pieces = []
-        for piece in pieces_of(treebank.word_starts):
+        for piece in pieces_of(treebank.word_starts, self._chunk):
             part = part_of(treebank, *piece)
             start, end = treebank.word_starts[list(piece)]
             pieces.append((self._pairs_of(part, *column_ids(part, FORM)), numbers[start:end]))
@@ -282,28 +293,26 @@ class Tagger:
         """
         facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
         try:
-            expected = {"pairs", *_DICTIONARIES} | ({"feats", _CALIBRATED} & set(facts))
-            if set(facts) != expected or facts.get(_CALIBRATED, True) is not True:
-                raise ValueError(f"other facts than {', '.join(sorted(expected))}")
+            optional = {"feats", _CALIBRATED} & set(facts)
+            check_names(facts, {"pairs", *_DICTIONARIES, *optional})
+            if facts.get(_CALIBRATED, True) is not True:
+                raise ValueError(f"{_CALIBRATED}: true is expected")
+            _check_arrays(arrays, {"pairs", "feats"} & set(facts))
             models = [
                 unpacked(facts[name], _below(arrays, name), is_field) if name in facts else None
                 for name in ("pairs", "feats")
             ]
             pairs, feats = models
             assert pairs
-            if len(pairs.table.tags[0]) != 2 or (feats and len(feats.table.tags[0]) != 2):
-                raise ValueError("tags of two texts are expected")
-            if not all(map(is_value, (text for tag in pairs.table.tags for text in tag))):
-                raise ValueError("a tag that a column cannot have")
-            if feats:
-                _check_feats(feats.table.tags)
-            _check_arrays(arrays, {"pairs": pairs, "feats": feats})
+            _check_tags(pairs.table.tags, feats.table.tags if feats else ())
             n_feats = len(feats.table) if feats else 1
             sizes = {"words": len(pairs.table)} | dict.fromkeys(_DICTIONARIES[1:], n_feats)
             known = {
                 name: dictionary.unpacked(arrays, name, facts[name], size)
                 for name, size in sizes.items()
             }
+            if any(name.count("\t") != 2 for name in known["words_of_feats"].counts):
+                raise ValueError("words_of_feats: names of three texts are expected")
             return cls(pairs, feats=feats, **known, is_calibrated=_CALIBRATED in facts)
         except (
             KeyError, TypeError, ValueError, AttributeError, AssertionError, ConfigError,
@@ -432,23 +441,26 @@ def _texts(treebank: Treebank, column: int) -> list[str]:
     return [names[i] for i in ids.tolist()]
 
 
-def _check_feats(tags: Sequence[Tag]) -> None:
-    """ValueError unless all are (UPOS, FEATS), or all (UPOS, XPOS and FEATS with a tab between)."""
-    texts = [tag[1].split("\t") for tag in tags]
-    if len({len(each) for each in texts}) > 1 or len(texts[0]) > 2:
+def _check_tags(pairs: Sequence[Tag], feats: Sequence[Tag]) -> None:
+    """ValueError unless all are tags of columns.
+
+    Args: feats: all (UPOS, FEATS), or all (UPOS, XPOS and FEATS with a tab between).
+    """
+    if {len(tag) for tag in (*pairs, *feats)} != {2}:
+        raise ValueError("tags of two texts are expected")
+    columns = [tag[1].split("\t") for tag in feats]
+    if len(set(map(len, columns))) > 1 or (columns and len(columns[0]) > 2):
         raise ValueError("FEATS of different kinds")
-    if not all(
-        is_value(text) for tag, each in zip(tags, texts, strict=True) for text in (tag[0], *each)
-    ):
-        raise ValueError("a tag that a column cannot have")
+    for text in chain(*pairs, (tag[0] for tag in feats), *columns):
+        if not is_value(text) or len(text) > MAX_TAG:
+            raise ValueError(f"{text[:40]!r} cannot be UPOS, XPOS or FEATS")
 
 
-def _check_arrays(arrays: Mapping[str, np.ndarray], models: Mapping[str, object]) -> None:
-    """ValueError for arrays that no tagger has."""
-    known = {f"{name}_{key}" for name, model in models.items() if model for key in ARRAYS}
+def _check_arrays(arrays: Mapping[str, np.ndarray], models: Iterable[str]) -> None:
+    """ValueError for arrays that no tagger with these models has."""
+    known = {f"{name}_{key}" for name in models for key in ARRAYS}
     known |= {f"{name}_{key}" for name in _DICTIONARIES for key in dictionary.ARRAYS}
-    if set(arrays) != known:
-        raise ValueError(f"unknown or missing: {', '.join(sorted(set(arrays) ^ known)[:3])}")
+    check_names(arrays, known)
 
 
 def _below(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
@@ -456,11 +468,11 @@ def _below(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     return {key: arrays[f"{name}_{key}"] for key in ARRAYS}
 
 
-def pieces_of(word_starts: np.ndarray) -> list[tuple[int, int]]:
-    """Sentences first : last of successive pieces of at most _CHUNK words, or of one sentence."""
+def pieces_of(word_starts: np.ndarray, most: int) -> list[tuple[int, int]]:
+    """Sentences first : last of successive pieces of at most so many words, or of one sentence."""
     pieces, first, n = [], 0, len(word_starts) - 1
     while first < n:
-        last = int(np.searchsorted(word_starts, word_starts[first] + _CHUNK, side="right")) - 1
+        last = int(np.searchsorted(word_starts, word_starts[first] + most, side="right")) - 1
         last = max(last, first + 1)
         pieces.append((first, last))
         first = last

@@ -4,6 +4,7 @@ import functools
 import re
 import unicodedata
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -197,6 +198,7 @@ class CharacterTable:
 
     classes: np.ndarray
     lower: np.ndarray
+    ARRAYS: ClassVar = ("classes_starts", "classes_values", "lower_starts", "lower_values")
 
     @classmethod
     def of_unicode(cls) -> "CharacterTable":

@@ -7,17 +7,18 @@ that takes `selo` off. A rule without a stem is for one token alone (`des`: `de`
 
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from gpuparse.array_file import check_names
 from gpuparse.data.columns import has_separator, is_value
-from gpuparse.limits import MAX_SPLIT_WORDS
+from gpuparse.limits import MAX_NEW_TEXT, MAX_NEW_WORDS, MAX_SPLIT_WORDS
 
 LEAST_STEMS = 2  # different stems that a rule needs; else there is a rule for each token
 LEAST_SHARE = 0.02  # of the tokens that a rule fits, those that it splits
-# What is learned: characters of a token or a word, words of a token, rules of one token each.
-LONGEST, LONGEST_SPLIT, MOST = 100, 9, 8_000
-MAX_RULES, MAX_TEXT = 20_000, 1_000  # what is read
+LONGEST = 100  # characters of a token
+MOST = 8_000  # rules of one token each that are learned
+MAX_RULES = 20_000  # what is read
 
 
 class SplitRule(NamedTuple):
@@ -25,8 +26,8 @@ class SplitRule(NamedTuple):
 
     front, back: what is taken off; all of the token for a rule without a stem.
     before, after: the words in their place. prefix, suffix: what the stem gets.
-    is_plain: whether the stem loses its accents. shortest: characters that the stem has at least;
-    0 for a rule without a stem, whose words are `before`.
+    is_plain: whether the stem loses its accents. shortest: characters that the stem has at least,
+    not all of them spaces; 0 for a rule without a stem, whose words are `before`.
     """
 
     front: str
@@ -49,11 +50,35 @@ class SplitRule(NamedTuple):
             return None
         end = len(token) - len(self.back)
         stem = token[len(self.front) : end]
+        if not stem.strip(" "):
+            return None
         before = _taken(self.before, token[: len(self.front)])
         after = _taken(self.after, token[end:])
         if self.is_plain:
             stem = without_accents(stem)
         return [*before, self.prefix + stem + self.suffix, *after]
+
+    def faults(self) -> str:
+        """What a rule of a model must not be; empty if there is nothing wrong."""
+        words = (*self.before, *self.after)
+        n_taken = len(self.front) + len(self.back)
+        parts = (self.front, self.back, self.prefix, self.suffix)
+        if not all(map(is_value, words)) or any(map(has_separator, parts)):
+            return "texts that cannot be in a column"
+        if not self.shortest and (self.back or self.prefix or self.suffix or self.after):
+            return "no stem, but parts of one"
+        n_words = len(words) + (self.shortest > 0)
+        if n_words < 2 or not n_taken:
+            return "nothing that it splits"
+        if n_words > MAX_SPLIT_WORDS or max(len(self.front), len(self.back)) > LONGEST:
+            return f"more than {MAX_SPLIT_WORDS} words or {LONGEST} characters to take off"
+        n_new = len("".join((*words, self.prefix, self.suffix)))
+        if len(words) > MAX_NEW_WORDS * n_taken or n_new > MAX_NEW_TEXT * n_taken:
+            return (
+                f"more than {MAX_NEW_WORDS} words or {MAX_NEW_TEXT} characters for each one that it"
+                " takes off"
+            )
+        return ""
 
 
 def lower(text: str) -> str:
@@ -122,8 +147,10 @@ class SplitRules:
             if backs is None:
                 continue
             for taken in range(min(self._longest_back, len(low) - size) + 1):
-                for number in backs.get(low[len(low) - taken :], ()):
-                    if len(low) >= size + taken + self.rules[number].shortest:
+                end = len(low) - taken
+                for number in backs.get(low[end:], ()):
+                    shortest = self.rules[number].shortest
+                    if end >= size + shortest and low[size:end].strip(" "):
                         found.append(number)
         return sorted(found)
 
@@ -166,6 +193,7 @@ class SplitRules:
 
         Raises: ValueError, TypeError, KeyError: they are none.
         """
+        check_names(facts, ["rules", "exceptions"])
         rules, exceptions = facts["rules"], facts["exceptions"]
         if (
             not isinstance(rules, list)
@@ -174,7 +202,8 @@ class SplitRules:
         ):
             raise ValueError("rules: a list is expected")
         if len(exceptions) > MAX_RULES or not all(
-            _are_words(words) and len(words) > 1 for words in exceptions.values()
+            isinstance(words, list) and len(words) > 1 and all(map(is_value, words))
+            for words in exceptions.values()
         ):
             raise ValueError("exceptions: words of tokens are expected")
         return cls([_rule(each) for each in rules], exceptions)
@@ -184,44 +213,30 @@ def _rule(row: Any) -> SplitRule:
     if not isinstance(row, list) or len(row) != len(SplitRule._fields):
         raise ValueError("a rule has other parts")
     front, back, before, prefix, suffix, after, is_plain, shortest = row
-    texts = (front, back, prefix, suffix)
-    if not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts):
+    if not all(isinstance(text, str) for text in (front, back, prefix, suffix)):
         raise ValueError("a rule without texts")
-    if not (_are_words(before) and _are_words(after)):
+    if not (isinstance(before, list) and isinstance(after, list)):
         raise ValueError("a rule without words")
-    if type(is_plain) is not bool or type(shortest) is not int or not 0 <= shortest <= MAX_TEXT:
+    if type(is_plain) is not bool or type(shortest) is not int:
         raise ValueError("a rule without its numbers")
-    if any(map(has_separator, texts)):
-        raise ValueError("a rule with tabs or line ends")
-    if len(before) + len(after) + (shortest > 0) < 2 or not (front or back):
-        raise ValueError("a rule that splits nothing")
-    if not shortest and (not front or back or prefix or suffix or after):
-        raise ValueError("a rule of one token that has parts of a stem")
-    if not _are_few([*before, *after, prefix + suffix]):
-        raise ValueError(f"a rule of more than {MAX_SPLIT_WORDS} words or {MAX_TEXT:,} characters")
-    return SplitRule(
-        front, back, tuple(before), prefix, suffix, tuple(after), is_plain, shortest
-    )  # fmt: skip
-
-
-def _are_words(words: Any) -> bool:
-    return isinstance(words, list) and all(map(is_value, words)) and _are_few(words)
-
-
-def _are_few(texts: Sequence[str]) -> bool:
-    """Whether texts put in the place of one token are not too much."""
-    return len(texts) <= MAX_SPLIT_WORDS and sum(map(len, texts)) <= MAX_TEXT
+    if not 0 <= shortest <= LONGEST:
+        raise ValueError(f"a rule of stems of {shortest} characters")
+    rule = SplitRule(front, back, tuple(before), prefix, suffix, tuple(after), is_plain, shortest)
+    if faults := rule.faults():
+        raise ValueError(f"a rule with {faults}")
+    return rule
 
 
 def learn_rules(tokens: Iterable[tuple[str, tuple[str, ...]]]) -> SplitRules:
     """The rules that split the tokens of a treebank as they are split there.
 
     Each token gets the rule with a stem that most tokens share; those that share none get one each,
-    the most frequent ones if they are too many. Tokens of more than LONGEST characters get none.
+    the most frequent ones if they are too many. Tokens of more than LONGEST characters get none,
+    nor do those that would need a rule that no model may have (`SplitRule.faults`).
 
     Args: tokens: each with its words; a word is its own only one.
     """
-    counts = Counter(each for each in tokens if len(each[1]) < 2 or _is_short(*each))
+    counts = Counter(each for each in tokens if len(each[1]) < 2 or _can_be_split(*each))
     splits = {each: count for each, count in counts.items() if len(each[1]) > 1}
     derived = {each: _derived(*each) for each in splits}
     stems: dict[SplitRule, set[str]] = {}
@@ -241,7 +256,7 @@ def learn_rules(tokens: Iterable[tuple[str, tuple[str, ...]]]) -> SplitRules:
         if not derived[token, words]:
             low[lower(token), tuple(map(lower, words))] += count
     often = sorted(low, key=lambda each: (-low[each], each))[:MOST]
-    kept += [SplitRule(token, "", words, "", "", (), False, 0) for token, words in often]
+    kept += [_whole(token, words) for token, words in often]
     learned = SplitRules(sorted(kept), {})
     exceptions: dict[str, list[str]] = {}
     for (token, words), _ in sorted(splits.items(), key=lambda item: (item[1], item[0])):
@@ -255,9 +270,13 @@ def learn_rules(tokens: Iterable[tuple[str, tuple[str, ...]]]) -> SplitRules:
     return SplitRules(learned.rules, dict(list(needed.items())[:MOST]))
 
 
-def _is_short(token: str, words: tuple[str, ...]) -> bool:
-    is_short = max(map(len, (token, *words))) <= LONGEST and len(words) <= LONGEST_SPLIT
-    return is_short and all(map(is_value, words))
+def _can_be_split(token: str, words: tuple[str, ...]) -> bool:
+    return len(token) <= LONGEST and not _whole(lower(token), tuple(map(lower, words))).faults()
+
+
+def _whole(token: str, words: tuple[str, ...]) -> SplitRule:
+    """The rule of one token alone; all in lower case."""
+    return SplitRule(token, "", words, "", "", (), False, 0)
 
 
 def _stems(
@@ -308,9 +327,7 @@ def _derived(token: str, words: tuple[str, ...]) -> list[SplitRule]:
                 small[stem][at + size :], after, is_plain, 1,
             )  # fmt: skip
             found.append(rule)
-    return [
-        rule for rule in found if (rule.front or rule.back) and rule.words(token) == list(words)
-    ]
+    return [rule for rule in found if not rule.faults() and rule.words(token) == list(words)]
 
 
 def _common(a: str, b: str) -> tuple[int, int, int]:

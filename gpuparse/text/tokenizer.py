@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from gpuparse import array_file
+from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.limits import MAX_SENTENCE
@@ -229,25 +230,26 @@ def _unpacked(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tokenizer
             if key.startswith(f"{name}.")
         }
 
+    check_names(facts.keys() | {"max_words"}, _FACTS)  # older models lack it
+    models, max_words = facts["models"], facts.get("max_words", MAX_WORDS)
+    if not isinstance(models, dict) or not {"ends"} <= set(models) <= set(MODELS):
+        raise ValueError("models: other ones are expected")
+    check_names(arrays, [
+        "is_open", "lexicon", "cases.hashes", "cases.kinds",
+        *(f"characters.{name}" for name in CharacterTable.ARRAYS),
+        *(f"{model}.{name}" for model in models for name in ARRAYS),
+    ])  # fmt: skip
     is_open, lexicon = arrays["is_open"], arrays["lexicon"]
     if is_open.dtype != np.uint8 or is_open.shape != (2, CLASSES**2) or is_open.max() > 1:
         raise ValueError(f"is_open: 2 rows of {CLASSES**2} flags are expected")
     if lexicon.dtype != np.int64 or lexicon.ndim != 1:
         raise ValueError("lexicon: hashes are expected")
-    models, max_words = facts["models"], facts.get("max_words", MAX_WORDS)
     if type(max_words) is not int or not 1 <= max_words <= MAX_SENTENCE:
         raise ValueError(f"max_words: a number from 1 to {MAX_SENTENCE:,} is expected")
-    if not isinstance(models, dict) or not {"ends"} <= set(models) <= set(MODELS):
-        raise ValueError("models: other ones are expected")
     made = {
         name: unpacked(models[name], under(name), is_field) if name in models else None
         for name, is_field in MODELS.items()
     }
-    known = {"is_open", "lexicon", "cases.hashes", "cases.kinds"}
-    known |= {f"characters.{name}" for name in CharacterTable.of_unicode().packed()}
-    known |= {f"{name}.{key}" for name in models for key in ARRAYS}
-    if wrong := sorted((set(arrays) ^ known) | (set(facts) - _FACTS)):
-        raise ValueError(f"unknown or missing: {', '.join(wrong[:3])}")
     rules = SplitRules.unpacked(facts["rules"])
     if made["gaps"] is None:
         is_open = np.zeros_like(is_open)

@@ -57,7 +57,7 @@ def hostile(draw: random.Random, bench: Bench) -> list[str]:
         hostile_models.parts_of(entry.base)
     elif which is hostile_stages:
         given = (entry,)
-        hostile_stages.stages()
+        hostile_stages.learned(entry.kind)
     else:
         given = (entry,)
         hostile_states.trainer_of(entry.kind)

@@ -363,6 +363,15 @@ def test_no_sentences_are_refused() -> None:
         Trainer(treebank_of([]), TEMPLATES, None, OPTIONS)
 
 
+@pytest.mark.parametrize("label", ["", " ", "a\0b"])
+def test_relations_that_no_model_may_have_are_refused(label: str) -> None:
+    sentences = [[row(m, "a", h, label) for m, h in enumerate([0, 1, 1], start=1)]]
+    with pytest.raises(
+        DataError, match=r"sample.conllu: a relation \(DEPREL\) is empty or has NUL"
+    ):
+        Trainer(treebank_of(sentences), TEMPLATES, LABELS, OPTIONS)
+
+
 def test_the_treebank_is_not_written_to() -> None:
     treebank: Treebank = treebank_of(random_sentences(96, 10, 6, projective=False))
     data, heads = treebank.data.copy(), treebank.heads.copy()

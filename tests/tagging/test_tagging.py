@@ -19,7 +19,7 @@ from gpuparse.learning.temperatures import fit_tag_temperature
 from gpuparse.sequences import plain
 from gpuparse.tagging.composition import composed
 from gpuparse.tagging.fields import SeenTags, WordFields, is_field, seen_without_itself, value_of
-from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer, rule_of
+from gpuparse.tagging.lemmatizer import Lemmatizer, Rule, learn_lemmatizer, rule_of
 from gpuparse.tagging.tagger import FORMAT, Tagger, Tags, learn_tagger
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
@@ -264,6 +264,34 @@ def test_a_rule_makes_the_lemma_of_its_form(form, lemma):
     rule = rule_of(form, lemma)
     assert rule.case == "whole" or rule.fits(form)
     assert rule.apply(form) == lemma
+
+
+def test_no_rule_leaves_an_empty_lemma():
+    rows = "dogs dog NOUN NN _\ncats cat NOUN NN _\nhens hen NOUN NN _\n\n" * 5
+    known = learn_lemmatizer(as_treebank(rows), gold_tags(as_treebank(rows)), LEMMAS, seed=1)
+    words = as_treebank("s _ NOUN NN _\nS _ NOUN NN _\npigs _ NOUN NN _\n\n")
+    assert texts(known.lemmatize(words, gold_tags(words))) == ["s", "s", "pig"]
+    assert Rule("keep", "10", "", "000", "").apply("10 000") == "10 000"
+
+
+@pytest.mark.parametrize("column", ["UPOS", "XPOS", "FEATS"])
+def test_tags_that_no_model_may_have_are_not_learned(column):
+    for text, what in (
+        ("", "blank or has NUL"),
+        ("a\0", "blank or has NUL"),
+        ("x" * 1001, "1,000"),
+    ):
+        fields = {"LEMMA": "dog", "UPOS": "NOUN", "XPOS": "NN", "FEATS": "A=B"} | {column: text}
+        line = "\t".join(["1", "dog", *fields.values(), "_", "_", "_", "_"])
+        with pytest.raises(DataError, match=f"^rows: {column}: .*{what}"):
+            learn_tagger(treebank_from_bytes(f"{line}\n\n".encode(), "rows"), TAGGING, seed=1)
+
+
+def test_a_lemma_without_a_short_rule_is_not_learned():
+    rows = f"dog {'x' * 1001} NOUN NN _\ncats cat NOUN NN _\n\n"
+    known = learn_lemmatizer(as_treebank(rows), gold_tags(as_treebank(rows)), LEMMAS, seed=1)
+    again = Lemmatizer.unpack(io.BytesIO(known.pack()), Path("x"))
+    assert texts(again.lemmatize(as_treebank(rows), gold_tags(as_treebank(rows)))) == ["dog", "cat"]
 
 
 def test_fields_are_what_they_are_said_to_be():

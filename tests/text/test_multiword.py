@@ -80,6 +80,26 @@ def test_no_rule_is_too_long_for_a_model_and_there_are_not_too_many(monkeypatch)
     SplitRules.unpacked(rules.packed())
 
 
+def test_rules_that_no_model_may_have_are_not_learned():
+    many = tuple("abcdefghijklmnopq")
+    tokens = [
+        ("".join(many), many),
+        ("x", ("y", "z", "w")),
+        ("&", ("a", "b" * 20)),
+        ("v", ("a", "b")),
+    ]
+    rules = learn_rules(tokens)
+    assert [rule.front for rule in rules.rules] == ["v"]
+    assert SplitRules.unpacked(rules.packed()).rules == rules.rules
+
+
+def test_no_stem_is_a_space():
+    rule = SplitRule("10", "000", ("a",), "", "", ("b",), False, 1)
+    for token, words in (("10 000", []), ("101000", [["a", "1", "b"]])):
+        assert splits(SplitRules([rule], {}), token) == words
+        assert rule.words(token) == (words[0] if words else None)
+
+
 @pytest.mark.parametrize(
     "row",
     [
