@@ -16,14 +16,28 @@ import numpy as np
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
 from gpuparse.commands.console import Progress, silent
 from gpuparse.commands.parse import TAGS_NOT_CALIBRATED, is_native_on, parsing_difference
-from gpuparse.commands.parse_job import GPU_CHUNK, Job, Share, missing_columns
+from gpuparse.commands.parse_job import (
+    GPU_CHUNK,
+    Job,
+    Share,
+    check_input,
+    missing_columns,
+    read_chunks,
+)
 from gpuparse.commands.parse_tables import TableJob
-from gpuparse.commands.predictions import Found, kept_of, written, written_k_best
+from gpuparse.commands.predictions import (
+    EMPTY,
+    Found,
+    check_deps,
+    kept_of,
+    written,
+    written_k_best,
+)
 from gpuparse.commands.resources import choose_device, thread_count, working_device
 from gpuparse.commands.shards import Counts
 from gpuparse.confidence import KBest
 from gpuparse.data.arrow_tables import is_arrow, read_rows
-from gpuparse.data.conll import CHUNK, MAX_LINE, OnError, stream_treebanks, treebank_from_bytes
+from gpuparse.data.conll import MAX_LINE, OnError, treebank_from_bytes
 from gpuparse.data.guides import Guides
 from gpuparse.data.sentences import (
     EXAMPLE,
@@ -35,7 +49,7 @@ from gpuparse.data.sentences import (
     table_rows,
     tags_in,
 )
-from gpuparse.data.table_files import CONLLU, TableFile, check_arrow, format_of
+from gpuparse.data.table_files import AUTO, TableFile, check_arrow, format_of, is_table
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import replace_file, unchanged
@@ -48,6 +62,7 @@ from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.text.reader import text_chunk
 
 BATCH = 1000  # sentences of an iterable that `stream` parses at a time
+TAGS = "tags"  # what `keep` may keep
 _TEXT = "text"  # the name of CoNLL-U text in messages
 _SENTENCES = "sentences"  # of Python objects
 _FIELDS = {2: "lemma", 3: "upos", 4: "xpos", 5: "feats"}  # names of columns in Python
@@ -165,6 +180,8 @@ class SentenceParser:
         kbest: int | None = None,
         keep_heads: bool = False,
         guide: str | None = None,
+        keep: str | None = None,
+        deps: str = EMPTY,
     ) -> Parsed:
         r"""Parse sentences.
 
@@ -177,14 +194,17 @@ class SentenceParser:
                 - an Arrow table, a pandas frame or a dict of columns: one row per sentence, each
                   column (form, lemma, upos, xpos, feats, ...) with a list per row.
 
-                A tag of a pair is the coarse or fine one, whichever the model knows. A model
-                with a tagger or a lemmatiser fills in the tags and lemmas that are missing.
+                A tag of a pair is the coarse or fine one, whichever the model knows.
             probabilities: whether to compute the probabilities of heads and relations, and of the
                 tags that the model fills in.
             mbr: whether to find minimum Bayes risk trees instead of the best ones.
             kbest: how many trees to find for each sentence; see `ParsedSentence.trees`.
             keep_heads: whether to keep the heads that the sentences have, and their relations.
             guide: of models with guide features: `misc:KEY`.
+            keep: "tags": a model with a tagger or a lemmatiser keeps the tags, features and lemmas
+                that are given, and fills in those that are missing; None: it predicts all anew.
+            deps: what a parser of trees writes into DEPS, whose arcs in the input are of other
+                trees: "empty": nothing; "tree": the head and the relation of each word.
         Returns: the parsed sentences, as many as were given; a sentence without words has none.
         Raises:
             DataError: sentences that cannot be read; columns that the model reads are missing.
@@ -203,7 +223,7 @@ class SentenceParser:
         >>> parser.parse("1\tNo\t_\tINTJ\tUH\t_\t_\t_\t_\t_\n\n")[0].heads
         [0]
         """
-        job = self._job(probabilities, mbr, kbest, keep_heads, guide)
+        job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
         if isinstance(sentences, (str, bytes)):
             treebank = treebank_from_bytes(_as_text(sentences), _TEXT)
             return self._parsed(job, treebank, np.diff(treebank.word_starts))
@@ -221,6 +241,7 @@ class SentenceParser:
         probabilities: bool = False,
         mbr: bool = False,
         kbest: int | None = None,
+        deps: str = EMPTY,
     ) -> Parsed:
         """Split raw text into sentences and words, and parse them.
 
@@ -244,7 +265,7 @@ class SentenceParser:
         except UnicodeEncodeError as error:
             raise DataError(f"parse_text(): half a character at {error.start}") from error
         tokens = self._stages.tokenizer.split(chunk, threads=self._threads)
-        return self.parse(tokens, probabilities=probabilities, mbr=mbr, kbest=kbest)
+        return self.parse(tokens, probabilities=probabilities, mbr=mbr, kbest=kbest, deps=deps)
 
     def stream(
         self,
@@ -255,13 +276,16 @@ class SentenceParser:
         kbest: int | None = None,
         keep_heads: bool = False,
         guide: str | None = None,
+        keep: str | None = None,
+        deps: str = EMPTY,
+        input: str = AUTO,
     ) -> Iterator[ParsedSentence]:
         """Parse a file, or any iterable of sentences, in memory that does not grow with it.
 
         Args:
-            source: the path of a CoNLL-X or CoNLL-U file, or of a table in Parquet (.parquet) or
-                Arrow IPC (.arrow); or sentences as `parse` takes them in lists, read as they are
-                needed, 1,000 at a time.
+            source: the path of a file; or sentences as `parse` takes them in lists, read as they
+                are needed, 1,000 at a time.
+            input: the format of the file, as of `parse_file`.
             Other arguments: as of `parse`.
         Returns: an iterator over the parsed sentences; nothing is read before the first is asked
             for.
@@ -271,11 +295,13 @@ class SentenceParser:
         >>> [sentence.heads for sentence in parser.stream(she for _ in range(3))]
         [[2, 0], [2, 0], [2, 0]]
         """
-        job = self._job(probabilities, mbr, kbest, keep_heads, guide)
+        job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
         if isinstance(source, (str, os.PathLike)):
-            if format_of(os.fspath(source)) == CONLLU:
-                return self._stream_file(job, source)
-            return self._stream_table_file(job, os.fspath(source))
+            kind = format_of(os.fspath(source), input)
+            if is_table(kind):
+                return self._stream_table_file(job, os.fspath(source), kind)
+            self._check_input(job, kind, os.fspath(source))
+            return self._stream_file(job, source, kind)
         if is_arrow(source):
             return self._stream_table(job, source)
         rows = table_rows(source)
@@ -291,16 +317,21 @@ class SentenceParser:
         kbest: int | None = None,
         keep_heads: bool = False,
         guide: str | None = None,
+        keep: str | None = None,
+        deps: str = EMPTY,
+        input: str = AUTO,
         on_error: OnError = "fail",
         force: bool = False,
     ) -> Counts:
         r"""Parse a file into a file, with the bytes that the command `parse` writes.
 
         Args:
-            source: the path of a CoNLL-X or CoNLL-U file, or of a table in Parquet (.parquet) or
-                Arrow IPC (.arrow).
-            target: the path of the output, which has the format of the source. It appears when it
-                is complete.
+            source: the path of a file.
+            target: the path of the output: a table for a table, CoNLL-U for other formats. It
+                appears when it is complete.
+            input: the format of the source: "conllu" (CoNLL-X too), "text" for models with a
+                tokeniser, "vertical" (a word a line), "parquet" or "arrow"; "auto": by the suffix
+                (.txt, .parquet, .arrow, ...), conllu for others.
             on_error: what is done about a malformed sentence: "fail": an error; "skip": it is left
                 out; "keep": it is passed through, in a table with nulls.
             force: whether an existing target may be replaced.
@@ -317,26 +348,31 @@ class SentenceParser:
         """
         if on_error not in ("fail", "skip", "keep"):
             raise ConfigError(f"on_error: expected fail, skip or keep, not {on_error!r}")
-        job = self._job(probabilities, mbr, kbest, keep_heads, guide)
+        job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
         job = replace(job, on_error=on_error)
-        name, kind = os.fspath(source), format_of(os.fspath(source))
-        if kind != CONLLU:
+        name = os.fspath(source)
+        kind = format_of(name, input)
+        if is_table(kind):
             check_arrow(name)
             if kbest is not None:
                 raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
+        else:
+            self._check_input(job, kind, name)
         output, progress = Path(target), Progress("parsing", quiet=True)
         with _opened(name) as file, unchanged(file, name):
             if output.exists() and output.samefile(name):
                 raise ConfigError(f"{name}: would be replaced by its own output; name another one")
             with replace_file(output, force=force) as written_to:
-                if kind == CONLLU:
-                    return job.parse(file, name, written_to, progress, Share(0))
+                if not is_table(kind):
+                    share = Share(0)
+                    return job.parse(file, name, written_to, progress, share, kind=kind)
                 table = TableFile(file, name, kind, threads=self._threads > 1)
                 return TableJob(job, table).parse(table.runs(), written_to, progress, Share(0))
 
     def explain(
-        self, sentence: Any, word: int, *, instead: int | None = None, guide: str | None = None
-    ) -> Reasons:
+        self, sentence: Any, word: int, *, instead: int | None = None, guide: str | None = None,
+        keep: str | None = None,
+    ) -> Reasons:  # fmt: skip
         """Say why a word has its head and not another, template by template.
 
         With a parser of graphs: why it has these heads; see `gpuparse.explaining.explain`.
@@ -348,6 +384,7 @@ class SentenceParser:
                 has another head. Of graphs: a head that the other graph has too, or instead, or
                 leaves out if the word has it.
             guide: of models with guide features: `misc:KEY`.
+            keep: as of `parse`.
         Returns: the reasons; their weights add up to the scores of both trees exactly.
         Raises: as `parse`; ConfigError: no such word or head. NoTreeError:
             no tree or graph has the other head. ResourceError: the sentence is too long.
@@ -371,20 +408,25 @@ class SentenceParser:
             treebank = treebank_from_bytes(text, _SENTENCES)
         if len(treebank) != 1:
             raise DataError(f"explain() takes one sentence with words, and not {len(treebank)}")
-        treebank = self._stages.annotate(treebank, keep=True)
+        treebank = self._stages.annotate(treebank, keep=self._keeps_tags(keep))
         self._check_columns(treebank)
         if guide is not None and not guide.startswith("misc:"):
             raise ConfigError(f"guide: expected misc:KEY, not {guide!r}")
         guides = None if guide is None else Guides(guide).of(treebank)
         return Reasons(explain(self._model, treebank, 1, word, instead=instead, guides=guides))
 
-    def _stream_file(self, job: Job, path: str | os.PathLike[str]) -> Iterator[ParsedSentence]:
+    def _stream_file(
+        self, job: Job, path: str | os.PathLike[str], kind: str
+    ) -> Iterator[ParsedSentence]:
         name = os.fspath(path)
         guides = None if job.guide is None else Guides(job.guide)
-        chunk_bytes = CHUNK if self._is_native else GPU_CHUNK
         is_checked = False
         with _opened(name) as file, unchanged(file, name):
-            for chunk in stream_treebanks(file, name, chunk_bytes=chunk_bytes):
+            for chunk in read_chunks(
+                file, name, kind, self._stages.tokenizer, on_error="fail", max_line=MAX_LINE,
+                threads=self._threads, chunk_bytes=None if self._is_native else GPU_CHUNK,
+                ranges=False,
+            ):  # fmt: skip
                 counts = np.diff(chunk.word_starts)
                 yield from self._parsed(job, chunk, counts, guides=guides, is_checked=is_checked)
                 is_checked |= chunk.n_words > 0
@@ -410,11 +452,11 @@ class SentenceParser:
             is_checked |= any(map(len, parsed))
             yield from parsed
 
-    def _stream_table_file(self, job: Job, name: str) -> Iterator[ParsedSentence]:
+    def _stream_table_file(self, job: Job, name: str, kind: str) -> Iterator[ParsedSentence]:
         check_arrow(name)
         is_checked = False
         with _opened(name) as file, unchanged(file, name):
-            source = TableFile(file, name, format_of(name), threads=self._threads > 1)
+            source = TableFile(file, name, kind, threads=self._threads > 1)
             for first, table in source.runs():
                 parsed = self._parsed_table(job, table, first, is_checked)
                 is_checked |= any(map(len, parsed))
@@ -422,9 +464,10 @@ class SentenceParser:
 
     def _job(
         self, probabilities: bool, mbr: bool, kbest: int | None, keep_heads: bool,
-        guide: str | None,
+        guide: str | None, keep: str | None, deps: str,
     ) -> Job:  # fmt: skip
         """How to parse, as the command has it."""
+        check_deps(self._model, deps, 'deps="tree"')
         if mbr and kbest is not None:
             raise ConfigError("mbr and kbest cannot be combined")
         if (probabilities or mbr or kbest is not None) and not self._is_native:
@@ -454,7 +497,8 @@ class SentenceParser:
         return Job(
             model=self._model,
             stages=self._stages,
-            keep_tags=False,
+            keep_tags=self._keeps_tags(keep),
+            deps=deps,
             ranges=False,
             guide=guide,
             probabilities=probabilities,
@@ -472,6 +516,18 @@ class SentenceParser:
             allow_missing=self._allow_missing,
             tell=silent,
         )
+
+    def _keeps_tags(self, keep: str | None) -> bool:
+        """Whether given tags and lemmas are kept; ConfigError for another wish."""
+        if keep not in (None, TAGS):
+            raise ConfigError(f'keep: expected "{TAGS}" or None, and not {keep!r}')
+        if keep and not self._stages.columns:
+            raise ConfigError(f"keep: {self._name} has no tagger and no lemmatiser")
+        return keep == TAGS
+
+    def _check_input(self, job: Job, kind: str, name: str) -> None:
+        of_columns = {"guide": job.guide, "keep_heads": job.keep_heads, "keep": job.keep_tags}
+        check_input(kind, name, self._name, self._stages, of_columns, job.on_error)
 
     @property
     def _asked_backend(self) -> str:
@@ -499,7 +555,7 @@ class SentenceParser:
         self, job: Job, treebank: Treebank, counts: np.ndarray, *,
         table: Any = None, guides: Guides | None = None, is_checked: bool = False,
     ) -> Parsed:  # fmt: skip
-        treebank, of_tags = job.annotate(treebank, keep=True)
+        treebank, of_tags = job.annotate(treebank)
         if not is_checked:
             self._check_columns(treebank)
         kept = None
@@ -512,15 +568,17 @@ class SentenceParser:
             guides = Guides(job.guide)
         found = job.find(treebank, kept, None if guides is None else guides.of(treebank))
         if isinstance(found, KBest):
-            text = written_k_best(self._model, treebank, found, kept, of_tags)
+            text = written_k_best(self._model, treebank, found, kept, of_tags, job.deps)
         else:
-            text = written(self._model, treebank, found, kept, of_tags)
+            text = written(self._model, treebank, found, kept, of_tags, job.deps)
         as_arrays = Found.of(found, self._model.label_names, kept, of_tags)
-        return Parsed(treebank, as_arrays, text, counts, table, self._stages.columns)
+        return Parsed(
+            treebank, as_arrays, text, counts, table, self._stages.columns, job.deps
+        )  # fmt: skip
 
     def _check_columns(self, treebank: Treebank) -> None:
         """Refuse sentences without a column that the model reads: their trees would be worse."""
-        missing = missing_columns(treebank, self._model)
+        missing = missing_columns(treebank, self._model, self._stages)
         if missing and not self._allow_missing:
             raise DataError(
                 "\n".join(

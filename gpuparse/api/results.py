@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from gpuparse.cached import cached_property
-from gpuparse.commands.predictions import Found, word_columns
+from gpuparse.commands.predictions import EMPTY, Found, word_columns
 from gpuparse.data.arrow_tables import is_arrow, with_lists
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import draw_tree
@@ -55,7 +55,7 @@ class Parsed(Sequence["ParsedSentence"]):
 
     def __init__(
         self, treebank: Treebank, found: Found, conllu: bytes, counts: np.ndarray,
-        table: Any = None, annotated: Collection[int] = (),
+        table: Any = None, annotated: Collection[int] = (), deps: str = EMPTY,
     ) -> None:  # fmt: skip
         """
         Args:
@@ -66,8 +66,9 @@ class Parsed(Sequence["ParsedSentence"]):
                 treebank.
             table: the Arrow table or pandas frame that the sentences are from.
             annotated: numbers of the columns that a tagger and a lemmatiser filled in.
+            deps: what a parser of trees writes into DEPS.
         """
-        self._annotated = annotated
+        self._annotated, self._deps_of_trees = annotated, deps
         self._treebank, self._found, self._text, self._table = treebank, found, conllu, table
         self._starts = [0, *np.cumsum(counts).tolist()]
         self._rows = np.where(counts > 0, np.cumsum(counts > 0) - 1, -1).tolist()
@@ -166,7 +167,8 @@ class Parsed(Sequence["ParsedSentence"]):
                 name: column for name, column in columns.items()
                 if name == "form" or column[1] != ["_"]
             }  # fmt: skip
-        return columns | self._found.columns()
+        given = () if self._table is None else _names_of(self._table)
+        return columns | self._found.columns(given, self._deps_of_trees)
 
     @cached_property
     def _words(self) -> list[str]:
@@ -206,6 +208,11 @@ class Parsed(Sequence["ParsedSentence"]):
             return texts
         ends = np.cumsum((self._found.scores > -np.inf).sum(0)).tolist()
         return ["".join(texts[i:j]) for i, j in pairwise([0, *ends])]
+
+
+def _names_of(table: Any) -> list[Any]:
+    """The names of the columns of an Arrow table or a frame."""
+    return list(table.columns) if is_pandas(table) else table.schema.names
 
 
 class ParsedSentence:

@@ -156,6 +156,8 @@ def _with_graphs(treebank: Treebank, gold: Treebank | None, asked: str | None) -
                 raise faults[0]
             say(f"{faults[0]}; only HEAD is drawn")
             return False
+    if not asked:
+        say("HEAD is drawn above the words, DEPS below; --graphs heads draws HEAD alone")
     return True
 
 

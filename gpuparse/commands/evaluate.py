@@ -170,7 +170,8 @@ def check_standard_input(files: Sequence[str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("evaluate"),
-        description="Score a parsed file against the gold file: UAS, LAS, label accuracy, complete"
+        description="Score a parsed file against the gold file, HEAD and DEPREL of both, or DEPS"
+        " with --graphs: UAS, LAS, label accuracy, complete"
         " sentences, root, non-projective arcs, all relations; where tags or lemmas differ, those"
         " too. Files of the same text with other words or sentences, or without any heads, get the"
         " measures of the CoNLL 2018 shared task. All words are scored, punctuation included,"
@@ -184,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=("deps", "heads"),
         help="score graphs instead of trees: precision, recall and F over the arcs of the gold"
         " file's DEPS; the system's arcs are in its DEPS (deps) or in its HEAD column (heads), for"
-        " parsers of trees, which leave DEPS unchanged",
+        " parsers of trees, whose DEPS is empty",
     )
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     add_punctuation_options(parser)

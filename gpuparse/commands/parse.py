@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuparse.commands.console import Progress, exit_codes, program, say, silent
-from gpuparse.commands.parse_job import STANDARD, Job, Share
+from gpuparse.commands.parse_job import STANDARD, Job, Share, check_input
 from gpuparse.commands.parse_tables import ShardedTable, TableJob
+from gpuparse.commands.predictions import DEPS_OF_TREES, EMPTY, TREE, check_deps
 from gpuparse.commands.resources import (
     choose_device,
     limit_torch_threads,
@@ -27,7 +28,17 @@ from gpuparse.commands.shards import (
 )
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
-from gpuparse.data.table_files import CONLLU, FORMATS, TableFile, check_arrow, format_of
+from gpuparse.data.table_files import (
+    AUTO,
+    CONLLU,
+    INPUTS,
+    TEXT,
+    VERTICAL,
+    TableFile,
+    check_arrow,
+    format_of,
+    is_table,
+)
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
 from gpuparse.files import replace_file, standard_input, unchanged
@@ -40,13 +51,11 @@ from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.self_test import device_difference
 from gpuparse.text.reader import OnTextError
 
-TEXT, VERTICAL = "text", "vertical"
 TAGS_NOT_CALIBRATED = (
     "its probabilities of tags are not calibrated and may be far too high or too low; gpuparse"
     " calibrate MODEL GOLD fits them to gold tags"
 )
 _MOST = 999_999_999  # of options whose largest value has no reason of its own
-AUTO = "auto"  # the format of an input is the one of its suffix
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -84,6 +93,7 @@ def main(arguments: Sequence[str]) -> int:
         model=model,
         stages=stages,
         keep_tags=options.keep == "tags",
+        deps=options.deps,
         ranges=options.ranges,
         guide=options.guide,
         probabilities=options.probabilities,
@@ -111,9 +121,9 @@ def main(arguments: Sequence[str]) -> int:
         else:
             share = Share(_total(files))
             for file, output in zip(files, outputs, strict=True):
-                kind = format_of_input(options, file)
+                kind = format_of(file, options.input_format)
                 with _writer(output, options.force) as target, _opened(file) as source:
-                    if kind in (CONLLU, TEXT, VERTICAL):
+                    if not is_table(kind):
                         found = job.parse(source, file, target, progress, share, kind=kind)
                         failed += found.faults
                         continue
@@ -129,21 +139,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def _check_stages(options: argparse.Namespace, stages: Pipeline) -> None:
     """ConfigError where the model lacks stages that the options or the inputs need."""
-    kinds = {file: format_of_input(options, file) for file in options.files}
-    for file, kind in kinds.items():
-        if kind == TEXT and stages.tokenizer is None:
-            raise ConfigError(
-                f"{named(file)}: text, but {options.model} has no tokeniser: train a model with"
-                " tokenizer.learn=true, or give words: --input vertical or conllu"
-            )
-        of_columns = {
-            "--guide": options.guide, "--keep-heads": options.keep_heads, "--keep": options.keep,
-        }  # fmt: skip
-        for option in (option for option, is_asked in of_columns.items() if is_asked):
-            if kind in (TEXT, VERTICAL):
-                raise ConfigError(
-                    f"{named(file)}: {kind} has no columns: {option} needs CoNLL-U or a table"
-                )
+    of_columns = {
+        "--guide": options.guide, "--keep-heads": options.keep_heads, "--keep": options.keep,
+    }  # fmt: skip
+    for file in options.files:
+        kind = format_of(file, options.input_format)
+        check_input(kind, named(file), options.model, stages, of_columns, options.on_error)
         if kind != TEXT and options.ranges:
             raise ConfigError(f"{named(file)}: no text, and --ranges are places in a text")
     if options.keep and not stages.columns:
@@ -158,6 +159,7 @@ def _refuse_parsing(options: argparse.Namespace, stages: Pipeline) -> None:
         "--mbr": options.mbr, "--kbest": options.kbest, "--keep-heads": options.keep_heads,
         "--guide": options.guide, "--decoder": options.decoder,
         "--single-root": options.single_root, "--at-most-one": options.at_most_one,
+        "--deps tree": options.deps == TREE,
     }  # fmt: skip
     for option in (option for option, is_asked in asked.items() if is_asked):
         raise ConfigError(f"{option}: {options.model} has no parser")
@@ -187,6 +189,7 @@ def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Parser:
             f"--keep-heads: decoder {name} finds graphs, whose heads cannot be kept; use a model of"
             " trees"
         )
+    check_deps(model, options.deps, "--deps tree")
     if any(asked.values()) and not model.is_calibrated:
         tell(
             f"{options.model}: its probabilities are not calibrated and may be far too high or too"
@@ -237,7 +240,7 @@ def _sharded(
     inputs: list[Sharded] = []
     for file, output in zip(options.files, outputs, strict=True):
         assert output is not None
-        kind = format_of_input(options, file)
+        kind = format_of(file, options.input_format)
         recipe = Recipe(
             model_sum,
             ({"decoder": model.search_decoder, "single_root": model.single_root} if model else {})
@@ -263,7 +266,7 @@ def _sharded(
 # Options besides the decoder that change bytes of the output.
 _OF_BYTES = (
     "probabilities", "mbr", "kbest", "keep_heads", "guide", "on_error", "max_line", "max_cells",
-    "at_most_one", "keep",
+    "at_most_one", "keep", "deps",
 )  # fmt: skip
 
 
@@ -365,8 +368,8 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _check_tables(options: argparse.Namespace) -> None:
     """ConfigError for options that do not fit tables, where the input has some."""
-    in_lines = (CONLLU, TEXT, VERTICAL)
-    tables = [file for file in options.files if format_of_input(options, file) not in in_lines]
+    formats = {file: format_of(file, options.input_format) for file in options.files}
+    tables = [file for file, kind in formats.items() if is_table(kind)]
     if not tables:
         return
     check_arrow(named(tables[0]))
@@ -383,13 +386,6 @@ def _check_tables(options: argparse.Namespace) -> None:
             f"{named(tables[0])}: a table cannot be shown, and not follow another; give --output"
             " DIR"
         )
-
-
-def format_of_input(options: argparse.Namespace, file: str) -> str:
-    """The format of an input: the one asked for, or what its suffix says."""
-    if options.input_format != AUTO:
-        return str(options.input_format)
-    return TEXT if file.endswith(".txt") else format_of(file)
 
 
 def named(file: str) -> str:
@@ -421,7 +417,7 @@ def _parser() -> argparse.ArgumentParser:
         "--input",
         "--input-format",
         dest="input_format",
-        choices=(AUTO, TEXT, VERTICAL, *FORMATS),
+        choices=INPUTS,
         default=AUTO,
         help="text, for models with a tokeniser; vertical: a word per line, an empty line after"
         " each sentence; conllu; or a table with a row per sentence in Parquet or Arrow IPC, which"
@@ -433,6 +429,14 @@ def _parser() -> argparse.ArgumentParser:
         choices=("tags",),
         help="tags: keep UPOS, XPOS, FEATS and lemmas of the input; models with a tagger or a"
         " lemmatiser predict those that are _; without this option they predict all",
+    )
+    parser.add_argument(
+        "--deps",
+        choices=DEPS_OF_TREES,
+        default=EMPTY,
+        help="what a parser of trees writes into DEPS, whose arcs in the input are of other trees:"
+        " empty, the default: _; tree: head and relation of each word; parsers of graphs write"
+        " their arcs",
     )
     parser.add_argument(
         "--ranges",

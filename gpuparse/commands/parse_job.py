@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -34,11 +34,11 @@ from gpuparse.data.conll import (
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.guides import Guides
 from gpuparse.data.scanner import BAD_HEAD
-from gpuparse.data.table_files import CONLLU
+from gpuparse.data.table_files import CONLLU, TEXT, VERTICAL
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
-from gpuparse.errors import DataError
+from gpuparse.errors import ConfigError, DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
@@ -115,6 +115,47 @@ class Share:
         return self._done / self._total if self._total > 0 else None
 
 
+class _Counted:
+    """A stream that counts the bytes that are read of it."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source, self.n_bytes = source, 0
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._source.read(size)
+        self.n_bytes += len(block)
+        return block
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
+def check_input(
+    kind: str, name: str, model: str, stages: Pipeline, of_columns: Mapping[str, object],
+    on_error: OnError,
+) -> None:  # fmt: skip
+    """Refuse an input that the stages cannot read, and options that it cannot follow.
+
+    Args: kind: its format. name, model: in messages. of_columns: options about columns of the
+        input, by name, and whether they are asked for.
+    Raises: ConfigError.
+    """
+    if kind not in (TEXT, VERTICAL):
+        return
+    if kind == TEXT and stages.tokenizer is None:
+        raise ConfigError(
+            f"{name}: text, but {model} has no tokeniser: train a model with"
+            " tokenizer.learn=true, or give words: vertical or conllu as the format of the input"
+        )
+    for option in (option for option, is_asked in of_columns.items() if is_asked):
+        raise ConfigError(f"{name}: {kind} has no columns: {option} needs CoNLL-U or a table")
+    if on_error == "keep":
+        raise ConfigError(
+            f"{name}: malformed {kind} cannot be passed through into CoNLL-U: it can be skipped"
+            " (on error: skip), or be an error (fail)"
+        )
+
+
 class _Chunk(NamedTuple):
     """Sentences of a stream, ready to be parsed.
 
@@ -143,7 +184,8 @@ class Job:
 
     model: Parser | None  # None: tags and lemmas alone
     stages: Pipeline  # before the parser
-    keep_tags: bool
+    keep_tags: bool  # of the input, rather than predict them anew
+    deps: str  # what a parser of trees writes into DEPS: EMPTY or TREE
     ranges: bool  # of the tokens of a text, in MISC
     guide: str | None
     probabilities: bool
@@ -196,7 +238,8 @@ class Job:
         checked = place is not None
         guides = None if self.guide is None else Guides(self.guide)
         orders, certified, searched = np.zeros(3, np.int64), 0, 0
-        for read in self._read(source, name, guides, place, kind):
+        counted, n_read = _Counted(source), 0
+        for read in self._read(cast(BinaryIO, counted), name, guides, place, kind):
             chunk = read.treebank
             if not checked and chunk.n_words:
                 self._check_first(chunk, guides, read.guides)
@@ -221,7 +264,10 @@ class Job:
                 certified, searched = certified + int(proved.sum()), searched + len(proved)
             target.write(parsed)
             orders += np.bincount(of_chunk, minlength=len(orders))
-            progress.advance(len(chunk), fraction=share.after(len(chunk.data)))
+            # What was written of text or words alone is longer than what was read of them.
+            n_bytes = len(chunk.data) if kind == CONLLU else counted.n_bytes - n_read
+            n_read += n_bytes
+            progress.advance(len(chunk), fraction=share.after(n_bytes))
         if guides is not None:
             guides.check_end()
         for line in long_sentences(self.model, np.repeat(np.arange(len(orders)), orders)):
@@ -238,7 +284,7 @@ class Job:
                 source, file, kind, self.stages.tokenizer, on_error="skip", max_line=self.max_line,
                 threads=self.threads, ranges=False,
             ):  # fmt: skip
-                chunk = self.stages.annotate(read, keep=self.keep_tags, threads=self.threads)
+                chunk, _ = self.annotate(read)
                 if chunk.n_words:
                     guides = None if self.guide is None else Guides(self.guide)
                     heads = None if guides is None else guides.of(chunk)
@@ -272,7 +318,7 @@ class Job:
 
         def annotated() -> Iterator[_Chunk]:
             for words in read:
-                chunk, of_tags = self.annotate(words, keep=self.keep_tags)
+                chunk, of_tags = self.annotate(words)
                 yield _Chunk(chunk, of_tags, None if guides is None else guides.of(chunk))
 
         if self.is_native:
@@ -287,18 +333,19 @@ class Job:
 
         yield from ahead(encoded())
 
-    def annotate(self, chunk: Treebank, *, keep: bool) -> tuple[Treebank, np.ndarray | None]:
+    def annotate(self, chunk: Treebank) -> tuple[Treebank, np.ndarray | None]:
         """The words with tags and lemmas, and the probabilities of tags if they were asked for."""
+        options: Any = {"keep": self.keep_tags, "threads": self.threads}
         if self.probabilities:
-            return self.stages.annotate_with_probabilities(chunk, keep=keep, threads=self.threads)
-        return self.stages.annotate(chunk, keep=keep, threads=self.threads), None
+            return self.stages.annotate_with_probabilities(chunk, **options)
+        return self.stages.annotate(chunk, **options), None
 
     def _check_columns(self, chunk: Treebank) -> None:
         """Refuse an input without a column that the model reads: its trees would be far worse."""
         missing = [
             f"{chunk.source}: column {column + 1} ({COLUMNS[column]}) is _ in all of the first"
             f" {chunk.n_words:,} words, but the model reads {fields} there"
-            for column, fields in missing_columns(chunk, self.model).items()
+            for column, fields in missing_columns(chunk, self.model, self.stages).items()
         ]
         self.miss(missing, "fill it in")
 
@@ -343,8 +390,10 @@ class Job:
         found = self.find(chunk, kept, read.guides, read.batch, read.sent)
         assert found.orders is not None
         if isinstance(found, KBest):
-            return written_k_best(self.model, chunk, found, kept, of_tags), found.orders, None
-        return written(self.model, chunk, found, kept, of_tags), found.orders, found.certified
+            text = written_k_best(self.model, chunk, found, kept, of_tags, self.deps)
+            return text, found.orders, None
+        text = written(self.model, chunk, found, kept, of_tags, self.deps)
+        return text, found.orders, found.certified
 
     def find(
         self,
@@ -420,11 +469,11 @@ def read_chunks(
         ranges: whether tokens of text get TokenRange.
     Raises: DataError: as the readers say.
     """
-    if kind == "vertical":
+    if kind == VERTICAL:
         for text in stream_vertical(source, name, first_line=place.line if place else 1):
             yield treebank_from_bytes(text, name)
         return
-    if kind == "text":
+    if kind == TEXT:
         assert tokenizer
         # A paragraph with a fault is not passed through: its bytes are no lines of CoNLL-U.
         skips: OnTextError = "fail" if on_error == "fail" else "skip"
@@ -444,18 +493,19 @@ def read_chunks(
     )  # fmt: skip
 
 
-def missing_columns(chunk: Treebank, model: Parser | None) -> dict[int, str]:
+def missing_columns(chunk: Treebank, model: Parser | None, stages: Pipeline) -> dict[int, str]:
     """Columns that are `_` in all words of a chunk, and the fields that the model reads there.
 
     A short text may lack lemmas and features; a chunk without words, or without a parser that reads
-    it, lacks nothing.
+    it, lacks nothing. What the stages before the parser fill in is not missing: where they find
+    nothing there is nothing.
     """
     if model is None or not chunk.n_words:
         return {}
     return {
         column: _listed(fields)
         for column, fields in empty_columns(chunk, model.vocabularies).items()
-        if column in TAGS or chunk.n_words >= SHORT
+        if column not in stages.columns and (column in TAGS or chunk.n_words >= SHORT)
     }
 
 

@@ -107,7 +107,7 @@ class TableJob:
     def _check_beginning(self) -> None:
         """Check the columns of the first rows with words, for all shards."""
         for first, table in self.source.runs():
-            chunk = self.job.annotate(self._read(table, first)[1], keep=self.job.keep_tags)[0]
+            chunk = self.job.annotate(self._read(table, first)[1])[0]
             if chunk.n_words:
                 self._check_columns(chunk)
                 return
@@ -116,7 +116,7 @@ class TableJob:
         """The rows of a table with their tags and trees."""
         job = self.job
         is_faulty, words, counts, faults = self._read(table, first)
-        chunk, of_tags = job.annotate(words, keep=job.keep_tags)
+        chunk, of_tags = job.annotate(words)
         if not is_checked:
             self._check_columns(chunk)
         if faults and job.on_error == "fail":
@@ -131,7 +131,8 @@ class TableJob:
             assert not isinstance(found, KBest)
             assert found.orders is not None
             orders, certified = found.orders, found.certified
-            columns |= Found.of(found, job.model.label_names, kept, of_tags).columns()
+            of_words = Found.of(found, job.model.label_names, kept, of_tags)
+            columns |= of_words.columns(table.column_names, job.deps)
         elif of_tags is not None:
             columns["tag_prob"] = of_tags, None
         if job.on_error == "skip" and is_faulty.any():
@@ -167,7 +168,7 @@ class TableJob:
         missing = [
             f"{self.source.name}: column {FIELDS[column - 1]} is missing, null or _ in all of the"
             f" first {chunk.n_words:,} words, but the model reads {fields} there"
-            for column, fields in missing_columns(chunk, self.job.model).items()
+            for column, fields in missing_columns(chunk, self.job.model, self.job.stages).items()
         ]
         self.job.miss(missing, "fill it in")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,15 +13,19 @@ from gpuparse.confidence import KBest
 from gpuparse.data.conll import write_graph_predictions, write_predictions
 from gpuparse.data.graphs import Graphs
 from gpuparse.data.sentences import FIELDS
+from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import ConfigError
 from gpuparse.evaluation.reliability import HEAD, LABEL, TAG
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, Predictions
 from gpuparse.scoring.admission import CHAIN, LOWER
 
 CERTIFIED = "Certified"  # in MISC of sentences whose tree has no certificate of optimality
 PARSED_WITH = "ParsedWith"  # in MISC of sentences too long for the model's own decoder
 _IN_CHAIN = "chain"
+EMPTY, TREE = DEPS_OF_TREES = "empty", "tree"  # what a parser of trees writes into DEPS
 _FORM, _DEPREL = 1, 7
 _DECIMALS = 4
 
@@ -103,10 +107,14 @@ class Found:
             tag_probabilities=tag_probabilities,
         )
 
-    def columns(self) -> dict[str, tuple[np.ndarray, list[str] | None]]:
+    def columns(
+        self, given: Collection[str] = (), deps: str = EMPTY
+    ) -> dict[str, tuple[np.ndarray, list[str] | None]]:
         """Columns of tables, of the best trees: values of all words, or numbers and their names.
 
         A negative number stands for no value.
+
+        Args: given: names of the table's columns. deps: as of `written`.
         """
         columns: dict[str, tuple[np.ndarray, list[str] | None]] = {}
         columns["head"] = self.heads[0], None
@@ -114,6 +122,13 @@ class Found:
             columns["deprel"] = self.labels[0], self.names
         if self.graphs is not None:
             columns["deps"] = np.arange(self.heads.shape[1]), _arcs_as_text(self.graphs)
+        elif deps == TREE:
+            assert self.labels is not None
+            pairs = zip(self.heads[0].tolist(), self.labels[0].tolist(), strict=True)
+            texts = [f"{head}:{self.names[label]}" for head, label in pairs]
+            columns["deps"] = np.arange(len(texts)), texts
+        elif "deps" in given:  # which belongs to other trees
+            columns["deps"] = np.full(self.heads.shape[1], -1), []
         if self.head_probabilities is not None:
             columns["prob"] = self.head_probabilities[0], None
         if self.label_probabilities is not None:
@@ -165,12 +180,17 @@ def written(
     found: Predictions,
     kept: Kept | None = None,
     tag_probabilities: np.ndarray | None = None,
+    deps: str = EMPTY,
 ) -> bytes:
     """The bytes of a treebank with a model's predictions.
+
+    DEPS of the input belongs to other trees: a parser of graphs writes its own, a parser of trees
+    what `deps` says.
 
     Args:
         kept: relations that replace the predicted ones; their heads were given to the model.
         tag_probabilities: (W,) of the tags, as of Found.
+        deps: EMPTY: `_`; TREE: the head and the relation of HEAD and DEPREL.
     """
     names = model.label_names if found.labels is not None else None
     search = _other_search(model, found.orders, treebank)
@@ -182,8 +202,18 @@ def written(
         )
     return _trees_written(
         treebank, found.heads, names, found.labels, found.head_probabilities,
-        found.label_probabilities, kept, search,
+        found.label_probabilities, kept, search, deps,
     )  # fmt: skip
+
+
+def check_deps(model: Parser, deps: str, option: str) -> None:
+    """ConfigError for DEPS that a model cannot write; option: its name in the message."""
+    if deps not in DEPS_OF_TREES:
+        raise ConfigError(f"deps: expected {' or '.join(DEPS_OF_TREES)}, and not {deps!r}")
+    if deps == TREE and DECODERS[model.search_decoder].gives_graphs:
+        raise ConfigError(f"{option}: decoder {model.search_decoder} finds graphs, and writes them")
+    if deps == TREE and not model.labels:
+        raise ConfigError(f"{option}: the model finds heads without relations")
 
 
 def _other_search(
@@ -267,6 +297,7 @@ def written_k_best(
     found: KBest,
     kept: Kept | None = None,
     tag_probabilities: np.ndarray | None = None,
+    deps: str = EMPTY,
 ) -> bytes:
     """The bytes of a treebank with several trees per sentence, one after the other.
 
@@ -296,6 +327,7 @@ def written_k_best(
         None if found.label_probabilities is None else found.label_probabilities[which],
         None if kept is None else kept[which[1]],
         {key: values[which[1]] for key, values in search.items()},
+        deps,
     )
 
 
@@ -315,13 +347,20 @@ def _trees_written(
     label_probabilities: np.ndarray | None,
     kept: Kept | None,
     others: dict[str, np.ndarray],
+    deps: str,
 ) -> bytes:
     if kept is not None and labels is not None and names is not None:
         labels, names, label_probabilities = _with_kept(kept, labels, names, label_probabilities)
     items = {HEAD: head_probabilities, LABEL: label_probabilities}
     misc = {key: _as_text(values) for key, values in items.items() if values is not None}
     misc |= others
-    return write_predictions(treebank, heads, names, labels, misc or None)
+    treebank = without_deps(treebank)
+    if deps == EMPTY:
+        return write_predictions(treebank, heads, names, labels, misc or None)
+    assert names is not None
+    assert labels is not None
+    tree = Graphs(np.arange(len(heads) + 1), heads, labels, [name.decode() for name in names])
+    return write_graph_predictions(treebank, heads, names, labels, tree, misc or None)
 
 
 def _as_text(probabilities: np.ndarray) -> np.ndarray:

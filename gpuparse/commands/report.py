@@ -35,7 +35,7 @@ from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
-from gpuparse.pipeline import load_stages
+from gpuparse.pipeline import NO_STAGES, load_stages
 
 PAGE = "report.html"
 _DEPREL = 7
@@ -78,7 +78,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Write an HTML page about a run: scores, learning curves, errors by relation,"
         " part of speech, length, depth and projectivity, confusions of relations, reliability of"
         " probabilities, and the sentences with the most errors; or about two runs side by side,"
-        " with tests whether they differ. docs/report.md describes it.",
+        " with tests whether they differ. Trees are those of HEAD and DEPREL; DEPS is read for"
+        " models of graphs alone. docs/report.md describes it.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     what = "folder of a trained model, which parses the gold file; or the gold file parsed by any"
@@ -193,7 +194,7 @@ def _parsed(
             )
         guides = read_guides(gold, source)
     count = thread_count(threads)
-    for column, fields in missing_columns(gold, model).items():
+    for column, fields in missing_columns(gold, model, NO_STAGES).items():
         say(
             f"{gold.source}: column {column + 1} is _ in every word; the model reads {fields} there"
         )

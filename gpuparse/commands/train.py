@@ -125,9 +125,6 @@ def main(arguments: Sequence[str]) -> int:
             processes=processes,
             tensorboard=options.tensorboard,
         )
-        if not config.parser:
-            run.train_stages(resume=options.resume, force=options.force)
-            return 0
         run.train(resume=options.resume, force=options.force)
         if (tested := run.test()) is not None:
             _print_tested(run, tested)
@@ -240,7 +237,10 @@ class Run:
             )
 
     def train(self, *, resume: bool, force: bool) -> None:
-        """Learn from data.train and write the model."""
+        """Learn from data.train and write the model: stages before the parser, and the parser."""
+        if not self.config.parser:
+            self._train_stages(resume=resume, force=force)
+            return
         if self.processes.is_first:
             check_output(self.output, resume=resume, force=force)
         start = self.config.init_from
@@ -297,7 +297,7 @@ class Run:
             remove_checkpoint(self.output)
         self.tell(f"{self.output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
 
-    def train_stages(self, *, resume: bool, force: bool) -> None:
+    def _train_stages(self, *, resume: bool, force: bool) -> None:
         """Learn the stages before the parser alone, and write them."""
         check_output(self.output, resume=resume, force=force)
         check_treebanks(self.config)
@@ -644,8 +644,8 @@ class Run:
         return 8 if holds else 16
 
     def test(self) -> Tested | None:
-        """Parse data.test with the written model, and score it; None without data.test."""
-        if self.tested is None:
+        """Parse data.test with the written model, and score it; None without either."""
+        if self.tested is None or not self.config.parser:
             return None
         began = time.monotonic()
         system = self._parsed(load_parser(self.output), self.tested, "test")

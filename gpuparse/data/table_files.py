@@ -16,7 +16,10 @@ from gpuparse.data.arrow_tables import check_buffers
 from gpuparse.errors import ConfigError, DataError, one_line
 
 CONLLU, PARQUET, ARROW = FORMATS = "conllu", "parquet", "arrow"
+AUTO, TEXT, VERTICAL = "auto", "text", "vertical"
+INPUTS = (AUTO, TEXT, VERTICAL, *FORMATS)
 SUFFIXES = {
+    ".txt": TEXT,
     ".parquet": PARQUET, ".pq": PARQUET, ".arrow": ARROW, ".arrows": ARROW, ".feather": ARROW,
     ".ipc": ARROW,
 }  # fmt: skip
@@ -26,9 +29,20 @@ _FILE_MAGIC = b"ARROW1"
 _BUFFER = 1 << 20  # bytes of a column that Parquet reads at a time
 
 
-def format_of(path: str) -> str:
-    """The format that the suffix of a name says; CONLLU for all others."""
-    return SUFFIXES.get(os.path.splitext(path)[1].lower(), CONLLU)
+def format_of(path: str, asked: str = AUTO) -> str:
+    """The format of an input: the one asked for, or what its suffix says, CONLLU for others.
+
+    Args: asked: one of INPUTS.
+    Raises: ConfigError: another one.
+    """
+    if asked not in INPUTS:
+        raise ConfigError(f"input: expected {', '.join(INPUTS)}, and not {asked!r}")
+    return SUFFIXES.get(os.path.splitext(path)[1].lower(), CONLLU) if asked == AUTO else asked
+
+
+def is_table(kind: str) -> bool:
+    """Whether a format has rows of sentences."""
+    return kind in (PARQUET, ARROW)
 
 
 def check_arrow(name: str) -> None:

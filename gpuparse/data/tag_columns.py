@@ -13,7 +13,7 @@ from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError
 from gpuparse.limits import MAX_TAG
 
-FORM, LEMMA, UPOS, XPOS, FEATS = 1, 2, 3, 4, 5
+FORM, LEMMA, UPOS, XPOS, FEATS, DEPS = 1, 2, 3, 4, 5, 8
 _ENDS = 1  # byte behind a column: its tab or line end
 
 
@@ -59,6 +59,18 @@ def filled(given: Column, found: Column) -> Column:
     is_given = np.array([name != "_" for name in given.names], np.bool_)[given.ids]
     ids = np.where(is_given, given.ids, len(given.names) + found.ids)
     return Column.of_texts([*given.names, *found.names], ids)
+
+
+def without_deps(treebank: Treebank) -> Treebank:
+    """The treebank with `_` in DEPS of all words, which belongs to other trees than new ones.
+
+    Rows of empty nodes are unchanged.
+    """
+    spans = treebank.columns[:, [DEPS, DEPS + 1]]
+    is_empty = (spans[:, 1] - spans[:, 0] == 1 + _ENDS) & (treebank.data[spans[:, 0]] == ord("_"))
+    if is_empty.all():
+        return treebank
+    return with_columns(treebank, {DEPS: Column(["_"], np.zeros(treebank.n_words, np.int32))})
 
 
 def with_columns(treebank: Treebank, columns: Mapping[int, Column]) -> Treebank:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.data.conll import OnError
+from gpuparse.data.table_files import AUTO
 from gpuparse.errors import ConfigError
 
 EXISTING = ("fail", "keep", "replace")
@@ -49,20 +50,23 @@ class FileParser:
         probabilities: bool = False,
         mbr: bool = False,
         keep_heads: bool = False,
+        keep: str | None = None,
         allow_missing: bool = False,
         single_root: bool = False,
+        input: str = AUTO,
         on_error: OnError = "fail",
     ) -> None:
         """
         Args:
             model: the folder that training wrote.
-            source: the folder of the input: Parquet or Arrow files by their suffix, others
-                CoNLL-U; files in folders below it too.
+            source: the folder of the input; files in folders below it too.
+            input: the format of the files, as of `SentenceParser.parse_file`.
             target: the folder of the output, which is made. All processes must see these three
                 folders under the same paths.
             threads: CPU threads of a call: what the engine reserves for a task.
             device: "cpu", "cuda", or "auto".
-            probabilities, mbr, keep_heads, on_error: as of `SentenceParser.parse_file`.
+            probabilities, mbr, keep_heads, keep, on_error: as of
+                `SentenceParser.parse_file`.
             allow_missing, single_root: as of `gpuparse.load`.
         Raises: ConfigError: the target is the source, or in it.
         """
@@ -73,7 +77,7 @@ class FileParser:
         self._of_model = (threads, device, allow_missing, single_root)
         self._options: dict[str, Any] = {
             "probabilities": probabilities, "mbr": mbr, "keep_heads": keep_heads,
-            "on_error": on_error,
+            "keep": keep, "input": input, "on_error": on_error,
         }  # fmt: skip
 
     def files(self, existing: str = "fail") -> list[str]:

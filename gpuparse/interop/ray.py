@@ -31,6 +31,7 @@ class RayParser:
         probabilities: bool = False,
         mbr: bool = False,
         keep_heads: bool = False,
+        keep: str | None = None,
         allow_missing: bool = False,
         single_root: bool = False,
         on_error: str = "fail",
@@ -41,7 +42,7 @@ class RayParser:
             model: the folder that training wrote, as the actor's machine sees it.
             threads: CPU threads; None: as many as the CPUs that Ray gave to the actor.
             device: "cpu", "cuda", or "auto"; None: "cuda" if Ray gave a GPU to the actor.
-            probabilities, mbr, keep_heads: as of `SentenceParser.parse`.
+            probabilities, mbr, keep_heads, keep: as of `SentenceParser.parse`.
             allow_missing, single_root: as of `gpuparse.load`.
             on_error: "fail": an error that names the rows that cannot be read; "null": they have
                 nulls in the new columns.
@@ -55,7 +56,7 @@ class RayParser:
             device = device or ("cuda" if given.get("GPU") else "cpu")
         self._parser = TableParser(
             model, threads=threads, device=device, probabilities=probabilities, mbr=mbr,
-            keep_heads=keep_heads, allow_missing=allow_missing, single_root=single_root,
+            keep_heads=keep_heads, keep=keep, allow_missing=allow_missing, single_root=single_root,
             on_error=on_error,
         )  # fmt: skip
 

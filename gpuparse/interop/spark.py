@@ -31,6 +31,7 @@ class SparkParser:
         probabilities: bool = False,
         mbr: bool = False,
         keep_heads: bool = False,
+        keep: str | None = None,
         allow_missing: bool = False,
         single_root: bool = False,
         on_error: str = "fail",
@@ -41,7 +42,7 @@ class SparkParser:
                 that was shipped by `SparkContext.addFile(folder, recursive=True)`, by its name.
             threads: CPU threads of each task; None: `spark.task.cpus`.
             device: "cpu", "cuda", or "auto".
-            probabilities, mbr, keep_heads: as of `SentenceParser.parse`.
+            probabilities, mbr, keep_heads, keep: as of `SentenceParser.parse`.
             allow_missing, single_root: as of `gpuparse.load`.
             on_error: "fail": an error that names the rows that cannot be read; "null": they have
                 nulls in the new columns.
@@ -49,7 +50,7 @@ class SparkParser:
         self._model, self._threads = os.fspath(model), threads
         self._options = (
             ("device", device), ("probabilities", probabilities), ("mbr", mbr),
-            ("keep_heads", keep_heads), ("allow_missing", allow_missing),
+            ("keep_heads", keep_heads), ("keep", keep), ("allow_missing", allow_missing),
             ("single_root", single_root), ("on_error", on_error),
         )  # fmt: skip
 

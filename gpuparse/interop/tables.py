@@ -35,6 +35,7 @@ class TableParser:
         probabilities: bool,
         mbr: bool,
         keep_heads: bool,
+        keep: str | None,
         allow_missing: bool,
         single_root: bool,
         on_error: str,
@@ -50,7 +51,11 @@ class TableParser:
             model, threads=threads, device=device, allow_missing=True, single_root=single_root
         )
         self._parse = partial(
-            self._parser.parse, probabilities=probabilities, mbr=mbr, keep_heads=keep_heads
+            self._parser.parse,
+            probabilities=probabilities,
+            mbr=mbr,
+            keep_heads=keep_heads,
+            keep=keep,
         )
         self._keep_heads = keep_heads
         self._allow_missing, self._on_error = allow_missing, on_error

@@ -191,7 +191,7 @@ def test_case_17_faulty_deps_stop_it_or_are_left_out(trained, tmp_path, capfdbin
 
 
 @pytest.mark.parametrize("decoder", ["eisner_sibling", "hill_climb"])
-def test_second_order_trees_leave_deps_alone(trained, tmp_path, capfdbinary, decoder):
+def test_second_order_trees_empty_deps(trained, tmp_path, capfdbinary, decoder):
     words = [trained.config, f"output={tmp_path}/model", f"decoder={decoder}"]
     code, out, err = call(capfdbinary, train.main, [*words, "learning.epochs=1", "draw=1"])
     assert code == 0
@@ -200,8 +200,4 @@ def test_second_order_trees_leave_deps_alone(trained, tmp_path, capfdbinary, dec
     assert "dev: UAS" in err
     code, out, _ = call(capfdbinary, parse.main, [tmp_path / "model", trained.test, "--quiet"])
     assert code == 0
-    cells = [
-        [line.split(b"\t")[8:] for line in text.split(b"\n")]
-        for text in (trained.test.read_bytes(), out)
-    ]
-    assert cells[0] == cells[1]
+    assert {line.split(b"\t")[8] for line in out.split(b"\n") if b"\t" in line} == {b"_"}

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuparse.commands import parse, parse_job
+from gpuparse.commands import draw, parse, parse_job
 from gpuparse.commands.console import run
 from gpuparse.data import conll
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
 from gpuparse.data.synthetic import generate
+from gpuparse.data.tag_columns import without_deps
 from gpuparse.decoder_choice import with_decoder
+from gpuparse.errors import ConfigError
 from gpuparse.model_folder import load_parser
 from tests.commands.conftest import ROOT, program
 
@@ -38,7 +40,7 @@ def parse_run(trained, capfdbinary, monkeypatch):
 @pytest.fixture(scope="module")
 def expected(trained) -> bytes:
     """The test file as the model parses it, whole, in one thread."""
-    model, treebank = load_parser(trained.model), read_treebank(trained.test)
+    model, treebank = load_parser(trained.model), without_deps(read_treebank(trained.test))
     found = model.parse(treebank)
     return write_predictions(treebank, found.heads, model.label_names, found.labels)
 
@@ -59,7 +61,8 @@ def test_only_heads_and_relations_change(trained, expected, parse_run):
         for i, (a, b) in enumerate(zip(old, new, strict=True))
         if a != b
     }
-    assert changed <= {6, 7}
+    assert changed <= {6, 7, 8}
+    assert {row[8] for row in after if len(row) == 10} == {b"_"}
 
 
 def first_sentences(text: bytes) -> bytes:
@@ -253,7 +256,7 @@ def test_a_model_without_labels_leaves_relations_alone(trained, parse_run, tmp_p
     code, out, _ = parse_run(trained.test, model=tmp_path / "model")
     assert code == 0
     gold = columns(trained.test.read_bytes())
-    assert [row[7:] for row in columns(out)] == [row[7:] for row in gold]
+    assert [row[7:8] for row in columns(out)] == [row[7:8] for row in gold]
     assert [row[6:7] for row in columns(out)] != [row[6:7] for row in gold]
 
 
@@ -267,7 +270,7 @@ def test_another_decoder_than_the_models(trained, expected, parse_run):
     assert code == 0
     said = "gpuparse: decoder eisner; the weights were learned with chu_liu_edmonds"
     assert said in lines
-    treebank = read_treebank(trained.test)
+    treebank = without_deps(read_treebank(trained.test))
     model = with_decoder(load_parser(trained.model), "eisner", force=True)
     found = model.parse(treebank)
     assert out == write_predictions(treebank, found.heads, model.label_names, found.labels)
@@ -494,3 +497,43 @@ def test_case_33_a_full_disk_is_told(trained):
         )  # fmt: skip
     assert done.returncode == 5
     assert done.stderr == b"gpuparse: error: <stdout>: No space left on device\n"
+
+
+EMPTY_NODE = (
+    "# text = a b\n1\ta\ta\tNOUN\tNN\t_\t2\tdep\t2:dep|2.1:x\t_\n"
+    "2\tb\tb\tNOUN\tNN\t_\t0\troot\t0:root\tK=v\n2.1\tc\tc\tX\t_\t_\t_\t_\t1:dep\t_\n\n"
+)
+
+
+@pytest.mark.parametrize("options", [[], ["--kbest", "2"], ["--keep-heads"], ["--probabilities"]])
+def test_deps_of_other_trees_are_emptied_or_replaced(trained, parse_run, tmp_path, options):
+    (tmp_path / "in.conllu").write_text(EMPTY_NODE)
+    for how in ("empty", "tree"):
+        code, out, _ = parse_run(tmp_path / "in.conllu", "--allow-missing", "--deps", how, *options)
+        assert code == 0
+        rows = [row for row in columns(out) if len(row) == 10]
+        words = [row for row in rows if row[0].isdigit()]
+        assert {tuple(row) for row in rows if row not in words} == {
+            tuple(b"2.1 c c X _ _ _ _ 1:dep _".split())
+        }
+        expected = [b"_" if how == "empty" else row[6] + b":" + row[7] for row in words]
+        assert [row[8] for row in words] == expected
+
+
+def test_trees_drawn_against_gold_ones_are_the_parsed_ones(trained, parse_run, tmp_path, capsys):
+    _, out, _ = parse_run(trained.test)
+    (tmp_path / "parsed.conllu").write_bytes(out)
+    files = [str(tmp_path / "parsed.conllu"), "--against", str(trained.test)]
+    assert draw.main([*files, "--output", str(tmp_path / "a.html")]) == 0
+    assert draw.main([*files, "--output", str(tmp_path / "b.html"), "--graphs", "heads"]) == 0
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert draw.main([str(trained.test), "--output", str(tmp_path / "c.html")]) == 0
+    assert "HEAD is drawn above the words, DEPS below" in capsys.readouterr().err
+
+
+def test_deps_of_trees_are_refused_for_heads_alone(trained, tmp_path):
+    words = ["labels.kind=none", "learning.epochs=1", "data.dev=null", "data.test=null"]
+    done = program("train.py", trained.config, f"output={tmp_path}/model", *words)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(ConfigError, match="--deps tree: the model finds heads without relations"):
+        parse.main([str(tmp_path / "model"), str(trained.test), "--deps", "tree"])

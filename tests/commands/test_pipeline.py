@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -28,7 +29,7 @@ from gpuparse.commands import (
 )
 from gpuparse.commands.console import run
 from gpuparse.data import table_files
-from gpuparse.data.conll import read_treebank, treebank_from_bytes
+from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
 from gpuparse.data.sentences import FIELDS
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import read_column
@@ -37,6 +38,7 @@ from gpuparse.interop.ray import RayParser
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, load_stages, stages_of
 from gpuparse.text.conllu import text_pieces
+from gpuparse.text.vertical import stream_vertical
 from tests.commands.conftest import ROOT, program
 
 CONFIG = """
@@ -224,11 +226,41 @@ def test_faults_of_text(made, command, tmp_path, content, said):
     assert code == 3
     assert "a.txt:3: byte" in err
     assert said in err
-    for how in ("skip", "keep"):
-        code, out, err = command(parse.main, made.model, tmp_path / "a.txt", "--on-error", how)
-        assert code == 1
-        assert column(out, 1) == ["Good", ".", "Good", "."]
-        assert "a.txt:3: byte" in err
+    code, out, err = command(parse.main, made.model, tmp_path / "a.txt", "--on-error", "skip")
+    assert code == 1
+    assert column(out, 1) == ["Good", ".", "Good", "."]
+    assert "a.txt:3: byte" in err
+    with pytest.raises(ConfigError, match=r"a\.txt: malformed text cannot be passed through"):
+        parse.main([str(made.model), str(tmp_path / "a.txt"), "--on-error", "keep"])
+
+
+def test_text_in_which_no_word_has_features_is_parsed(made, parsed, tmp_path):
+    (tmp_path / "a.txt").write_text(".\n" * 50)
+    out = parsed(tmp_path / "a.txt")
+    assert set(column(out, 5)) == {"_"}
+    assert set(column(out, 6)) != {"_"}
+    found = gpuparse.load(made.model).parse_text(".\n" * 50)
+    assert found.to_conllu().encode() == out
+
+
+@pytest.mark.parametrize("kind", ["text", "vertical", "conllu"])
+def test_progress_is_the_share_of_the_input(made, raw, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(parse_job, "TEXT_CHUNK", 500)
+    monkeypatch.setattr(parse_job, "stream_vertical", partial(stream_vertical, chunk_bytes=500))
+    monkeypatch.setattr(parse_job, "stream_treebanks", partial(stream_treebanks, chunk_bytes=5000))
+    text = made.test.read_bytes()
+    content = {"text": raw.read_bytes(), "vertical": vertical(text), "conllu": text}[kind]
+    (tmp_path / "input").write_bytes(content)
+    shares = []
+    monkeypatch.setattr(
+        parse.Progress, "advance", lambda self, n, fraction=None, **more: shares.append(fraction)
+    )
+    options = ["--input", kind, "--output", str(tmp_path / "out")]
+    assert parse.main([str(made.model), str(tmp_path / "input"), *options]) == 0
+    assert len(shares) > 3
+    assert shares == sorted(shares)
+    assert shares[0] < 0.5
+    assert 0.9 < shares[-1] <= 1.0
 
 
 def test_a_text_without_words_gives_nothing(parsed, tmp_path):
@@ -311,7 +343,7 @@ def test_probabilities_of_tags_in_python(made, parsed):
     assert found[0].tag_probabilities == expected[: len(words[0])].tolist()
     assert found.to_arrow().column("tag_prob").to_pylist() == [found[0].tag_probabilities]
     given = [{"form": word, "upos": "NOUN" if i == 0 else "_"} for i, word in enumerate(words[0])]
-    [sentence] = parser.parse([given], probabilities=True)
+    [sentence] = parser.parse([given], probabilities=True, keep="tags")
     assert sentence.tag_probabilities == [None, *found[0].tag_probabilities[1:]]
     assert parser.parse(words, probabilities=True, kbest=2)[0].tag_probabilities
 
@@ -491,9 +523,14 @@ def test_a_parser_in_python_tags_what_has_no_tags(made, parsed, tmp_path):
     assert text == of_command
     again = pickle.loads(pickle.dumps(parser))  # noqa: S301 - our own bytes
     assert again.parse(words).to_conllu() == text
-    # Tags that are given are kept.
-    [row, *_] = parser.parse([[("The", "NOUN"), ("officer", "NOUN")]]).to_conllu().split("\n")
+    # Tags that are given are kept if that is asked for.
+    given = [[("The", "NOUN"), ("officer", "NOUN")]]
+    [row, *_] = parser.parse(given, keep="tags").to_conllu().split("\n")
     assert row.split("\t")[1:5:2] + row.split("\t")[3:4] == ["The", "NOUN", "NOUN"]
+    [row, *_] = parser.parse(given).to_conllu().split("\n")
+    assert row.split("\t")[1:5:2] == ["The", "DET"]
+    with pytest.raises(ConfigError, match='keep: expected "tags" or None'):
+        parser.parse(given, keep="lemmas")
 
 
 def test_crossval_scores_with_predicted_tags(made, command, tmp_path):
@@ -698,9 +735,10 @@ def test_tables_of_python_get_tags(made, parsed, tmp_path):
     bad = parse_batch(pyarrow.Table.from_pylist(rows, table.schema))
     assert [bad[field][3].as_py() for field in NEW] == [None] * 6
     assert bad["upos"].to_pylist()[4:] == found["upos"].to_pylist()[4:]
-    # Tags that are given are kept.
+    # Tags that are given are kept if that is asked for.
     rows = [{"form": ["The", "officer"], "upos": ["NOUN", None]}]
-    one = parser.parse(pyarrow.Table.from_pylist(rows)).to_arrow().to_pylist()[0]
+    kept = parser.parse(pyarrow.Table.from_pylist(rows), keep="tags")
+    one = kept.to_arrow().to_pylist()[0]
     assert one["upos"] == ["NOUN", "NOUN"]
     assert one["lemma"][1] == "officer"
 

@@ -1,0 +1,207 @@
+"""One law for all doors: the same input and the same options give the same bytes.
+
+The doors are the command, its shards, `parse`, `parse_text`, `stream`, `parse_file` and
+`FileParser`; for tables also the parser of Ray's batches. `train` of Python learns what the
+command learns.
+"""
+
+from types import SimpleNamespace
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+import gpuparse
+from gpuparse.commands import parse, train
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.errors import ConfigError
+from gpuparse.interop.files import FileParser
+from gpuparse.interop.ray import RayParser
+from tests.runs import model_files
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")
+
+KEYS = {
+    "features": "mcdonald-2005", "decoder": "chu_liu_edmonds", "threads": 1, "device": "cpu",
+    "data.dev": "synthetic:40:2", "feature_map.rows": 65537, "labels.rows": 16384,
+    "learning.epochs": 2, "labels.epochs": 1,
+    **{f"{stage}.learn": True for stage in ("tokenizer", "tagger", "lemmatizer")},
+    **{f"{stage}.epochs": 2 for stage in ("tokenizer", "tagger", "lemmatizer")},
+    **{f"{stage}.rows": 65536 for stage in ("tokenizer", "tagger", "lemmatizer")},
+    "tagger.folds": 2,
+}  # fmt: skip
+# Options of the command, and arguments of Python.
+OPTIONS = {
+    "": ([], {}),
+    "probabilities": (["--probabilities"], {"probabilities": True}),
+    "mbr": (["--mbr"], {"mbr": True}),
+    "k best": (["--kbest", "3"], {"kbest": 3}),
+    "k best with probabilities": (
+        ["--kbest", "2", "--probabilities"], {"kbest": 2, "probabilities": True}
+    ),
+    "deps": (["--deps", "tree"], {"deps": "tree"}),
+    "kept heads": (["--keep-heads"], {"keep_heads": True}),
+    "kept tags": (["--keep", "tags"], {"keep": "tags"}),
+    "kept tags, probabilities": (
+        ["--keep", "tags", "--probabilities"], {"keep": "tags", "probabilities": True}
+    ),
+    "single root": (["--single-root"], {"single_root": True}),
+}  # fmt: skip
+OF_COLUMNS = ("kept heads", "kept tags", "kept tags, probabilities")
+KINDS = ("tagged.conllu", "words.conllu", "some.conllu", "text.txt", "words.vert")
+TABLES = ("table.parquet", "table.arrow")
+OF_FILES = {"probabilities", "mbr", "keep_heads", "keep", "on_error", "single_root"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> SimpleNamespace:
+    """A model with all stages, and one text in all formats."""
+    folder = tmp_path_factory.mktemp("doors")
+    (folder / "train.conllu").write_bytes(generate(150, 1))
+    model = folder / "model"
+    gpuparse.train(KEYS | {"data.train": folder / "train.conllu", "output": model}, quiet=True)
+    (folder / "in").mkdir()
+    tagged = generate(40, 3)
+    (folder / "in" / "tagged.conllu").write_bytes(tagged)
+    for name, columns in (("words", (2, 3, 4, 5, 6, 7, 8)), ("some", ())):
+        (folder / "in" / f"{name}.conllu").write_bytes(without(tagged, columns))
+    treebank = treebank_from_bytes(tagged, "tagged")
+    text = "\n\n".join(" ".join(sentence.forms) for sentence in treebank)
+    (folder / "in" / "text.txt").write_text(text)
+    lines = ["\n".join(sentence.forms) + "\n" for sentence in treebank]
+    (folder / "in" / "words.vert").write_text("\n".join(lines))
+    table = pyarrow.table(
+        {
+            "page": list(range(len(treebank))), "form": [s.forms for s in treebank],
+            "upos": [s.cpos for s in treebank], "xpos": [s.pos for s in treebank],
+            "head": [list(s.heads) for s in treebank], "deprel": [s.labels for s in treebank],
+            "deps": [["9:x"] * len(s.forms) for s in treebank],
+        }
+    )  # fmt: skip
+    parquet.write_table(table, folder / "in" / "table.parquet")
+    with pyarrow.ipc.new_file(str(folder / "in" / "table.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    return SimpleNamespace(folder=folder, model=model, table=table)
+
+
+def without(text: bytes, columns: tuple[int, ...]) -> bytes:
+    """CoNLL-U with `_` in some columns of all rows; without columns in all of every third row."""
+    lines = []
+    for number, line in enumerate(text.decode().split("\n")):
+        row = line.split("\t")
+        if len(row) == 10:
+            empty = columns or ((2, 3, 4, 5, 6, 7) if number % 3 == 0 else ())
+            row = ["_" if i in empty else field for i, field in enumerate(row)]
+        lines.append("\t".join(row))
+    return "\n".join(lines).encode()
+
+
+def parts_of(options: dict) -> tuple[dict, dict]:
+    """What `load` takes, and what `parse` takes."""
+    of_load = {key: value for key, value in options.items() if key == "single_root"}
+    return of_load, {key: value for key, value in options.items() if key not in of_load}
+
+
+def by_command(made, name: str, words: list[str], folder) -> bytes:
+    arguments = [made.model, made.folder / "in" / name, *words, "--output", folder, "--quiet"]
+    if name.endswith(".vert"):
+        arguments += ["--input", "vertical"]
+    assert parse.main([str(word) for word in arguments]) == 0
+    [file] = [path for path in folder.iterdir() if not path.name.endswith(".done")]
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("what", OPTIONS)
+def test_all_doors_give_the_same_bytes(made, tmp_path, name, what):
+    words, options = OPTIONS[what]
+    if what in OF_COLUMNS and not name.endswith(".conllu"):
+        pytest.skip("an option about columns, which the input has not")
+    kind = {"input": "vertical"} if name.endswith(".vert") else {}
+    source = made.folder / "in" / name
+    expected = by_command(made, name, words, tmp_path / "out")
+    found = {"shards": by_command(made, name, [*words, "--shard", "all/3"], tmp_path / "shards")}
+    of_load, of_parse = parts_of(options)
+    parser = gpuparse.load(made.model, threads=1, **of_load)
+    parser.parse_file(source, tmp_path / "file", **of_parse, **kind)
+    found["parse_file"] = (tmp_path / "file").read_bytes()
+    streamed = parser.stream(source, **of_parse, **kind)
+    found["stream"] = "".join(s.to_conllu() for s in streamed).encode()
+    if name.endswith(".conllu"):
+        found["parse"] = parser.parse(source.read_bytes(), **of_parse).to_conllu().encode()
+    if name.endswith(".txt"):
+        found["parse_text"] = parser.parse_text(source.read_text(), **of_parse).to_conllu().encode()
+    if options.keys() <= OF_FILES:
+        files = FileParser(made.model, made.folder / "in", tmp_path / "files", **options, **kind)
+        files(name)
+        found["FileParser"] = (tmp_path / "files" / name).read_bytes()
+    assert {door: content == expected for door, content in found.items()} == dict.fromkeys(
+        found, True
+    )
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("what", [what for what in OPTIONS if "k best" not in what])
+def test_all_doors_give_the_same_tables(made, tmp_path, name, what):
+    words, options = OPTIONS[what]
+    source = made.folder / "in" / name
+    expected = by_command(made, name, words, tmp_path / "out")
+    assert by_command(made, name, [*words, "--shard", "all/2"], tmp_path / "shards") == expected
+    of_load, of_parse = parts_of(options)
+    parser = gpuparse.load(made.model, threads=1, **of_load)
+    parser.parse_file(source, tmp_path / "file", **of_parse)
+    assert (tmp_path / "file").read_bytes() == expected
+    read = parquet.read_table if name.endswith(".parquet") else read_arrow
+    table = read(tmp_path / "file")
+    # As text, in which NaN, the probability of given tags, is equal to itself.
+    values = str(table.to_pydict())
+    assert str(parser.parse(made.table, **of_parse).to_arrow().to_pydict()) == values
+    heads = [sentence.heads for sentence in parser.stream(source, **of_parse)]
+    assert heads == table.column("head").to_pylist()
+    assert table.column_names.count("deps") == 1
+    if what != "deps":
+        assert set(sum(table.column("deps").to_pylist(), [])) == {None}  # noqa: RUF017
+    if options.keys() <= OF_FILES:
+        files = FileParser(made.model, made.folder / "in", tmp_path / "files", **options)
+        files(name)
+        assert (tmp_path / "files" / name).read_bytes() == expected
+        of_ray = RayParser(made.model, threads=1, device="cpu", **options)
+        assert str(of_ray(made.table).to_pydict()) == values
+
+
+def read_arrow(path):
+    return pyarrow.ipc.open_file(str(path)).read_all()
+
+
+@pytest.mark.parametrize("name", ["text.txt", "words.vert"])
+def test_all_doors_refuse_what_the_input_has_not(made, tmp_path, name):
+    kind = {"input": "vertical"} if name.endswith(".vert") else {}
+    words = ["--input", "vertical"] if kind else []
+    source, parser = made.folder / "in" / name, gpuparse.load(made.model)
+    for option, argument in (
+        (["--keep", "tags"], {"keep": "tags"}), (["--keep-heads"], {"keep_heads": True}),
+        (["--on-error", "keep"], {"on_error": "keep"}),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=r"has no columns|cannot be passed through"):
+            parse.main([str(made.model), str(source), *words, *option])
+        with pytest.raises(ConfigError, match=r"has no columns|cannot be passed through"):
+            parser.parse_file(source, tmp_path / "out", **argument, **kind)
+        if "on_error" not in argument:
+            with pytest.raises(ConfigError, match="has no columns"):
+                parser.stream(source, **argument, **kind)
+    with pytest.raises(ConfigError, match="input: expected auto, text, vertical, conllu, parquet"):
+        parser.stream(source, input="html")
+
+
+@pytest.mark.parametrize("keys", [{"parser": False}, {}], ids=["without a parser", "with one"])
+def test_python_learns_what_the_command_learns(made, tmp_path, keys):
+    given = KEYS | {"data.train": made.folder / "train.conllu"} | keys
+    words = [f"{key}={str(value).lower() if value in (True, False) else value}"
+             for key, value in given.items()]  # fmt: skip
+    (tmp_path / "run.yaml").write_text(f"data: {{train: {given['data.train']}}}\n")
+    folder = tmp_path / "command"
+    assert train.main([str(tmp_path / "run.yaml"), *words, f"output={folder}", "--quiet"]) == 0
+    run = gpuparse.train(given | {"output": tmp_path / "python"}, quiet=True)
+    assert model_files(tmp_path / "python") == model_files(folder)
+    assert run.folder == tmp_path / "python"
