@@ -528,7 +528,7 @@ def test_trees_drawn_against_gold_ones_are_the_parsed_ones(trained, parse_run, t
     assert draw.main([*files, "--output", str(tmp_path / "b.html"), "--graphs", "heads"]) == 0
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
     assert draw.main([str(trained.test), "--output", str(tmp_path / "c.html")]) == 0
-    assert "HEAD is drawn above the words, DEPS below" in capsys.readouterr().err
+    assert b"HEAD is drawn above the words, DEPS below" in capfdbinary.readouterr().err
 
 
 def test_deps_of_trees_are_refused_for_heads_alone(trained, tmp_path):
