@@ -520,7 +520,9 @@ def test_deps_of_other_trees_are_emptied_or_replaced(trained, parse_run, tmp_pat
         assert [row[8] for row in words] == expected
 
 
-def test_trees_drawn_against_gold_ones_are_the_parsed_ones(trained, parse_run, tmp_path, capsys):
+def test_trees_drawn_against_gold_ones_are_the_parsed_ones(
+    trained, parse_run, tmp_path, capfdbinary
+):
     _, out, _ = parse_run(trained.test)
     (tmp_path / "parsed.conllu").write_bytes(out)
     files = [str(tmp_path / "parsed.conllu"), "--against", str(trained.test)]
