@@ -61,7 +61,7 @@ class Tokenizer:
         ends: the model of sentence ends. cases: how words are written, which it reads.
         keeps_closing: whether a closing mark belongs to the sentence before it.
         rules: of multiword tokens. words: the model that chooses them; None where there are none.
-        max_words: of a sentence; a longer one is cut before the word that would be too much.
+        max_words: of a sentence; a longer one is cut where an end is most likely.
     """
 
     characters: CharacterTable
@@ -119,8 +119,10 @@ class Tokenizer:
             return b""
         first, last = view.source[tokens.first], view.source[tokens.last - 1] + 1
         splits = self._splits(tokens, first, last, codes)
-        is_end = self._sentence_ends(tokens)
-        _cut_long(is_end, splits, self.max_words)
+        sizes = np.ones(len(tokens), np.int64)
+        for token, words in splits.items():
+            sizes[token] = len(words)
+        is_end = self._sentence_ends(tokens, sizes)
         return write_tokens(
             data,
             _table(tokens, is_end, offsets[first], offsets[last], splits, group)._replace(
@@ -140,14 +142,46 @@ class Tokenizer:
             ends[places] = cuts == CUT
         return ends
 
-    def _sentence_ends(self, tokens: Tokens) -> np.ndarray:
-        """(T,) bool: whether a sentence ends with the token."""
+    def _sentence_ends(self, tokens: Tokens, sizes: np.ndarray) -> np.ndarray:
+        """(T,) bool: whether a sentence ends with the token. sizes: (T,) its words."""
         templates = self.ends.templates
         tokens.cases = self.cases.of_tokens(tokens)
         features = templates.features(tokens.fields(templates.fields), tokens.rows)
-        is_end = self.ends.find(Sequences.open(features, _without_empty(tokens.starts))) == END
+        sequences = Sequences.open(features, _without_empty(tokens.starts))
+        is_end = self.ends.find(sequences) == END
         is_end[tokens.to_end == 0] = True
-        return tokens.ends_after_closing(is_end) if self.keeps_closing else is_end
+        if self.keeps_closing:
+            is_end = tokens.ends_after_closing(is_end)
+        words = np.concatenate([[0], np.cumsum(sizes)])  # before each token
+        ends = np.flatnonzero(is_end)
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        is_long = words[ends + 1] - words[starts] > self.max_words
+        of_segment = tokens.segments[starts]
+        for segment in np.unique(of_segment[is_long]).tolist():
+            first = int(tokens.starts[segment])
+            likely = self._likely_ends(tokens, sequences, first)
+            here = is_long & (of_segment == segment)
+            for start, end in zip(starts[here].tolist(), ends[here].tolist(), strict=True):
+                cuts = _cuts(words[start : end + 2], likely[start - first :], self.max_words)
+                is_end[start + cuts] = True
+        return is_end
+
+    def _likely_ends(self, tokens: Tokens, sequences: Sequences, first: int) -> np.ndarray:
+        """The log of how probable it is that a sentence ends with each token of a segment.
+
+        Rounded, so that equal places have equal values for any order of sums; -inf before closing
+        marks that belong to the sentence before them.
+
+        Args: first: the first token of the segment, which is one of the sequences.
+        """
+        number = int(np.searchsorted(sequences.starts, first))
+        part = sequences.part(number, number + 1)
+        n = len(part.features)
+        probabilities = self.ends.marginals(part, np.full(n, END, np.int32))
+        likely: np.ndarray = np.log(probabilities.clip(min=1e-300)).round(3)
+        if self.keeps_closing:
+            likely[:-1][tokens.is_closing[first + 1 : first + n]] = -np.inf
+        return likely
 
     def _splits(
         self, tokens: Tokens, first: np.ndarray, last: np.ndarray, codes: np.ndarray
@@ -348,20 +382,24 @@ def _table(
     )  # fmt: skip
 
 
-def _cut_long(is_end: np.ndarray, splits: dict[int, list[str]], most: int) -> None:
-    """Sentences of more than `most` words end earlier, between tokens, as often as needed."""
-    sizes = np.ones(len(is_end), np.int64)
-    for token, words in splits.items():
-        sizes[token] = len(words)
-    before = np.cumsum(sizes) - sizes  # words before each token
-    ends = np.flatnonzero(is_end)
-    firsts = np.concatenate([[0], ends[:-1] + 1])
-    is_long = before[ends] + sizes[ends] - before[firsts] > most
-    for first, end in zip(firsts[is_long].tolist(), ends[is_long].tolist(), strict=True):
-        while before[end] + sizes[end] - before[first] > most:
-            after = int(np.searchsorted(before + sizes, before[first] + most, side="right"))
-            first = max(after, first + 1)  # a token alone may be more words than that
-            is_end[first - 1] = True
+def _cuts(words: np.ndarray, likely: np.ndarray, most: int) -> np.ndarray:
+    """The tokens of a long sentence that a sentence of at most `most` words is to end with.
+
+    Each is the most likely end, and of equal ones the last, in the second half of so many words; a
+    token that is more words is a sentence of its own.
+
+    Args: words: (T + 1,) words before each token of the sentence, and all of them.
+        likely: how likely an end is, of each token and of others after them.
+    """
+    cuts, start = [], 0
+    while words[-1] - words[start] > most:
+        half, limit = np.searchsorted(words, words[start] + [most // 2, most], side="right") - 1
+        limit = max(int(limit), start + 1)  # tokens before it, at least one
+        half = min(max(int(half), start + 1), limit)
+        ends = likely[half - 1 : limit][::-1]
+        start = limit - int(ends.argmax())
+        cuts.append(start - 1)
+    return np.array(cuts, np.int64)
 
 
 def _without_empty(starts: np.ndarray) -> np.ndarray:

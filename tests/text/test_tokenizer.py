@@ -123,7 +123,9 @@ def test_text_of_treebanks_comes_back(name, tokenizer):
     assert raw(bank(found)) == text
 
 
-def test_chunks_threads_and_the_plain_form_change_nothing(tokenizer, monkeypatch):
+@pytest.mark.parametrize("most", [1000, 5])
+def test_chunks_threads_and_the_plain_form_change_nothing(tokenizer, monkeypatch, most):
+    tokenizer = replace(tokenizer, max_words=most)
     draw = random.Random(2)
     text = "".join(f"{random_text(draw)} Some words. And more!\n\n" for _ in range(60)).encode()
     expected = tokenizer.split(text_chunk(text, "text"))
@@ -257,19 +259,38 @@ def sentences_of(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def test_long_sentences_are_cut(tokenizer):
-    text = "'" * 3000 + " l'" * 2000 + "\n\nShe sings.\n"
+    text = "'" * 30_000 + " l'" * 20_000 + "\n\nShe sings.\n"
     found = bank(split(tokenizer, text))
     sizes = np.diff(found.word_starts).tolist()
     assert max(sizes) == tokenizer.max_words == 1000
     assert raw(found) == text
     short = replace(tokenizer, max_words=7)
-    for given in (text, random_text(random.Random(3), 400)):
+    for given in (text[27_000:33_000], random_text(random.Random(3), 400)):
         few, many = bank(split(short, given)), bank(split(tokenizer, given))
         assert np.diff(few.word_starts).max() <= 7
         assert [s.forms for s in few] != [s.forms for s in many]
         assert [w for s in few for w in s.forms] == [w for s in many for w in s.forms]
         assert raw(few) == raw(many)
         assert split(short, given, threads=3) == split(short, given)
+
+
+def test_a_long_sentence_is_cut_where_an_end_is_likely():
+    """`;` ends some sentences of training, but too few; only it is a likely place."""
+    lines = ["a b c ; d e f- ."] * 60 + ["a b c ;", "d e f- ."] * 15
+    made = learn_tokenizer(bank(rows(*lines)), KEYS)
+    text = "a b c ; d e f a b c ; d e f a b c d e f a b c d e f."
+    assert len(sentences_of(made, text)) == 1
+    sizes = [len(s.forms) for s in bank(split(replace(made, max_words=12), text))]
+    assert sizes[0] == 11, "up to the second `;`"
+    assert sizes[1] == 12, "no place is better than the last one"
+    assert sum(sizes) == len(bank(split(made, text))[0].forms)
+
+
+def test_a_long_sentence_is_not_cut_before_a_closing_mark():
+    made = learn_tokenizer(bank(rows(*["one two- .", "(- five six- .- )"] * 20)), KEYS)
+    found = bank(split(replace(made, max_words=3), "(one two three) four (five six seven) eight"))
+    assert [s.forms[0] for s in found if s.forms[0] in ").,"] == []
+    assert max(len(s.forms) for s in found) == 3
 
 
 def test_a_sentence_is_cut_between_tokens_and_keeps_tokens_of_more_words():
