@@ -36,7 +36,6 @@ COMMANDS = {
     "draw": ("gpuparse.commands.draw", "draw trees and graphs as HTML, SVG or TikZ"),
     "explain": ("gpuparse.commands.explain", "say why a word has its head, template by template"),
     "blend": ("gpuparse.commands.blend", "make one model of several, whose scores are summed"),
-    "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
     "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),
     "crossval": ("gpuparse.commands.crossval", "train and score a config on folds of its treebank"),
     "tune": ("gpuparse.commands.tune", "score a config with several values of its keys or sizes"),

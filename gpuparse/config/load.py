@@ -85,11 +85,7 @@ def folder_of(path: str | Path) -> str:
 
 
 class Settings:
-    """Values of dotted keys, where each was given, and all errors.
-
-    `config` makes a config of them; `varied` makes a copy for one of several runs that share most
-    keys.
-    """
+    """Values of dotted keys, where each was given, and all errors; `config` makes a config."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -222,12 +218,6 @@ class Settings:
             )
         else:
             self.values[name] = _resolved(key, value, folder)
-
-    def varied(self) -> Settings:
-        """A copy of the values, without the errors."""
-        copy = Settings(self.source)
-        copy.values, copy.places = dict(self.values), dict(self.places)
-        return copy
 
     def missing(self) -> list[str]:
         """The errors about required keys that were not given."""

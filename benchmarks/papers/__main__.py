@@ -1,4 +1,7 @@
-"""`tables`: train the systems of a paper on your data, and print tables in the paper's form."""
+"""`python -m benchmarks.papers PAPER`: train a paper's systems on your data, print its tables.
+
+PAPER is the name of a file of this folder without `.yaml`, or the path of another such file.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,20 @@ import argparse
 import dataclasses
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.papers.tables import (
+    Paper,
+    Result,
+    Table,
+    load_tables,
+    table_as_json,
+    table_as_text,
+)
 from gpuparse.commands.checkpoint import (
     Origin,
     check_output,
@@ -19,16 +31,8 @@ from gpuparse.commands.checkpoint import (
     read_checkpoint,
 )
 from gpuparse.commands.config import add_overrides
-from gpuparse.commands.console import exit_codes, print_json, program, say, silent
+from gpuparse.commands.console import exit_codes, print_json, run_and_exit, say, silent
 from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
-from gpuparse.commands.paper_tables import (
-    Paper,
-    Result,
-    Table,
-    load_tables,
-    table_as_json,
-    table_as_text,
-)
 from gpuparse.commands.train import Run, templates_of
 from gpuparse.config import RunConfig
 from gpuparse.data.graphs import check_graphs, missing_graphs
@@ -73,13 +77,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=program("tables"),
+        prog="python -m benchmarks.papers",
         description="Train the systems of a paper's tables, one after the other, score them on"
         " data.test, and print the tables with the paper's figures beside them. Each system has a"
         " model folder in `output`; after an interruption, the same command continues.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
-    parser.add_argument("file", metavar="FILE", help="YAML file, such as papers/carreras-2007")
+    parser.add_argument("file", metavar="FILE", help="YAML file, such as carreras-2007")
     add_overrides(
         parser, "overrides a key for all systems, such as data.train=train.conllu features=extended"
     )
@@ -292,3 +296,7 @@ class Work:
         """The tables as plain data: unrounded, null for missing figures."""
         tables = {name: table_as_json(t, results[name]) for name, t in self.paper.tables.items()}
         return {"tables": tables, "left_out": self.left_out}
+
+
+if __name__ == "__main__":
+    run_and_exit(main, sys.argv[1:])
