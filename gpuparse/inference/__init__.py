@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         dual_decomposition_labelled,
     )
     from gpuparse.inference.approximate.hill_climb import hill_climb, multi_parent
-    from gpuparse.inference.approximate.loopy_belief_propagation import loopy_belief_propagation
     from gpuparse.inference.best_trees import (
         chu_liu_edmonds,
         chu_liu_edmonds_kbest,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
         eisner_grandchild_labelled,
         eisner_tri_sibling,
     )
-    from gpuparse.inference.integer_program import integer_program, integer_program_labelled
     from gpuparse.inference.marginals import (
         arc_scores_of_labels,
         label_marginals,
@@ -107,10 +105,7 @@ __all__ = [
     "eisner_tri_sibling",
     "hill_climb",
     "hinge_loss",
-    "integer_program",
-    "integer_program_labelled",
     "label_marginals",
-    "loopy_belief_propagation",
     "matrix_tree_entropy",
     "matrix_tree_log_partition",
     "matrix_tree_marginals",
@@ -124,7 +119,7 @@ __all__ = [
 _MODULES = (
     "decoders", "scores", "best_trees", "projective_sums", "matrix_tree", "marginals",
     "chains", "constraints", "higher_order", "distributions", "approximate.dual_decomposition",
-    "approximate.hill_climb", "approximate.loopy_belief_propagation", "integer_program", "support",
+    "approximate.hill_climb", "support",
 )  # fmt: skip
 """Where public names are looked for, in this order."""
 
