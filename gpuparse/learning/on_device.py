@@ -300,7 +300,7 @@ class DeviceLearner:
 
     def _search(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) heads of the tree found, and of the tree that is learned towards."""
-        arcs, *others = self._parser.scores(batch, self._parser.sums(batch.values))
+        arcs, *others = self._parser.scores(batch)
         target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
         if self._rule.cost > 0.0:
             # The cost of a wrong head; without a gold head, all heads have it.

@@ -136,18 +136,6 @@ def bag_of(weights: Weights, device: torch.device, features: int) -> nn.Embeddin
     return weights.tensors[key]
 
 
-def table_of(weights: Weights, device: torch.device) -> Tensor:
-    """(R, D) the weights themselves on a device: what Triton kernels read.
-
-    While learning, the memory of the bag there; integers keep their 8 or 16 bits.
-    """
-    if not weights.is_integer:
-        return bag_of(weights, device, 1).weight.detach()[:-1]
-    if device not in weights.tensors:
-        weights.tensors[device] = torch.from_numpy(weights.array).to(device)
-    return weights.tensors[device]
-
-
 def sum_bags(bag: nn.EmbeddingBag, rows: Tensor) -> Tensor:
     """Sum bags of rows: (..., F) int64 to (..., D); 0 for bags without any."""
     if rows.shape[-1] == 0:

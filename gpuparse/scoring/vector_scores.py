@@ -1,6 +1,5 @@
 """What word vectors add to the scores of arcs and labels: public functions, torch forms."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,6 @@ from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
 from gpuparse.inference.backends import choose_engine
-from gpuparse.inference.decoders import Engine
 from gpuparse.inference.scores import read_cells
 from gpuparse.scoring.native import sentences_of
 from gpuparse.scoring.tensors import (
@@ -44,7 +42,7 @@ def vector_arc_scores(
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         vectors: whole numbers.
         is_learned: whether they are added to learned weights, not to whole numbers.
-        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
+        backend: "cpu" (native code), "torch" (any device), or "auto".
     Returns: (B, N, N): [b, h, m] is the arc h -> m, whole numbers of float64; or float32, in units
         of cost, where `is_learned`. The same on every backend. Column 0, the diagonal and padding
         hold nothing of use.
@@ -53,10 +51,9 @@ def vector_arc_scores(
     Source: Lei, Xin, Zhang, Barzilay & Jaakkola (2014), section 4; differs: a product has numbers
         of direction and distance besides, and words' vectors may come from a hidden layer.
     """
-    engine = choose_engine(backend, device_of(batch), has_kernels=True)
-    if engine == "native":
+    if choose_engine(backend, device_of(batch)) == "native":
         return _native_pairs(batch, vectors, 0, is_learned)
-    return _nodes(batch, vectors, engine).arcs(is_learned)
+    return _nodes(batch, vectors).arcs(is_learned)
 
 
 def vector_pair_scores(
@@ -80,24 +77,14 @@ def vector_pair_scores(
     """
     if not vectors.scores(kind):
         raise ScoreError(f"word vectors: these do not score pairs of the kind {kind}")
-    engine = choose_engine(backend, device_of(batch), has_kernels=True)
-    if engine == "native":
+    if choose_engine(backend, device_of(batch)) == "native":
         return _native_pairs(batch, vectors, 1 + FURTHER.index(kind), is_learned)
-    return _nodes(batch, vectors, engine).pairs(kind, is_learned)
+    return _nodes(batch, vectors).pairs(kind, is_learned)
 
 
-def _nodes(batch: AnyBatch, vectors: WordVectors, engine: Engine) -> "NodeVectors":
+def _nodes(batch: AnyBatch, vectors: WordVectors) -> "NodeVectors":
     tensors = as_tensors(batch)
-    return vectors_on(tensors.values.device, vectors, engine).nodes(tensors)
-
-
-def vectors_on(device: torch.device, vectors: WordVectors, engine: Engine) -> "DeviceVectors":
-    """Word vectors on a device for an engine, "torch" or "triton"."""
-    if engine == "triton":
-        from gpuparse.scoring.triton.vectors import KernelVectors  # and Triton with it
-
-        return KernelVectors(vectors, device)
-    return TorchVectors(vectors, device)
+    return DeviceVectors(vectors, tensors.values.device).nodes(tensors)
 
 
 def _native_pairs(batch: AnyBatch, vectors: WordVectors, kind: int, is_learned: bool) -> Tensor:
@@ -108,35 +95,110 @@ def _native_pairs(batch: AnyBatch, vectors: WordVectors, kind: int, is_learned: 
     return torch.from_numpy(out)
 
 
-class DeviceVectors(ABC):
+class DeviceVectors:
     """Word vectors on one device."""
 
     def __init__(self, vectors: WordVectors, device: torch.device) -> None:
         self.vectors, self.device = vectors, device
         self.has_labels = vectors.scores("label")
+        plan = vectors.plan
+        self.first_label = vectors.columns("label").start
+        self._places = self._on_device(plan.places).long()
+        self._table, self._scales = self._on_device(vectors.table), self._on_device(vectors.scales)
+        self._bias = self._on_device(vectors.bias)
+        hidden = vectors.heads.shape[0] * vectors.heads.shape[2]
+        exact = torch.float32 if hidden <= _MOST_HIDDEN else torch.float64
+        self._matrices = [
+            self._on_device(matrix).permute(0, 2, 1).reshape(hidden, matrix.shape[1]).to(exact)
+            for matrix in (vectors.heads, vectors.modifiers)
+        ]
+        self._shifts = [
+            self._on_device(shifts) for shifts in (vectors.head_shifts, vectors.modifier_shifts)
+        ]
+        given = {kind: TERMS[kind] for kind in ("arc", *FURTHER)} | {"between": BETWEEN_TERMS}
+        self.terms = {
+            kind: [self._on_device(getattr(vectors, name)).double() for name in names]
+            for kind, names in given.items()
+        }
+        of_labels = (vectors.labels, vectors.label_heads, vectors.label_modifiers)
+        by_label = (self._on_device(term).double().permute(1, 0, 2) for term in of_labels)
+        self.label_terms = [
+            *(term.flatten(1) for term in by_label),
+            self._on_device(vectors.label_constants).double(),
+        ]
 
-    @abstractmethod
-    def nodes(self, batch: TensorBatch) -> "NodeVectors":
-        """The vectors of all nodes of a batch on the device."""
-
-    def on_device(self, array: np.ndarray) -> Tensor:
-        """An array as a tensor there."""
+    def _on_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
+    def nodes(self, batch: TensorBatch) -> "NodeVectors":
+        """The vectors of all nodes of a batch on the device."""
+        places, plan = batch.places(), self.vectors.plan
+        sums = self._bias.expand(*places.shape, len(self._bias)).clone()
+        numbers = (part.tolist() for part in (plan.rows, plan.offsets, plan.starts, plan.sizes))
+        for row, offset, start, size in zip(*numbers, strict=True):
+            at = (places + offset).clamp(0, batch.values.shape[1] - 1)
+            value = batch.values[row][at].long()
+            known = (value >= 0) & (value < size)
+            if not len(self._places) or not len(self._table):
+                continue
+            found = self._places[torch.where(known, start + value, 0)]
+            found = torch.where(known, found, -1)
+            rows = found.clamp(min=0)
+            scales = torch.where(found >= 0, self._scales[rows].int(), 0)
+            sums += self._table[rows].int() * scales.unsqueeze(-1)
+        halves = sums.split(sums.shape[-1] // 2, -1)
+        found_vectors = []
+        for half, matrix, shifts in zip(halves, self._matrices, self._shifts, strict=True):
+            numbers = half
+            if len(matrix):
+                active = rounded(half, self.vectors.shift).clamp(0, 127)
+                numbers = (active.to(matrix.dtype) @ matrix).int()
+            found_vectors.append(rounded(numbers, shifts).clamp(-127, 127).double())
+        return NodeVectors(self, batch, *found_vectors)
 
-class NodeVectors(ABC):
-    """The vectors of the nodes of a batch on a device, and what they score."""
+
+@dataclass(frozen=True, eq=False)
+class NodeVectors:
+    """The vectors of the nodes of a batch, as heads and as modifiers: (B, N, Q) float64, whole."""
 
     of: DeviceVectors
     batch: TensorBatch
+    heads: Tensor
+    modifiers: Tensor
 
-    @abstractmethod
     def arcs(self, is_learned: bool = False) -> Tensor:
         """(B, N, N) of all arcs, as `vector_arc_scores`."""
+        scores, vectors = self._whole_pairs("arc"), self.of.vectors
+        columns = vectors.columns("arc")
+        if vectors.plan.n_between:
+            of_heads, of_modifiers, constants = self.of.terms["between"]
+            values = values_in_between(vectors.plan, self.batch.values, self.batch.places())
+            add_between(
+                scores, values, self.heads[..., columns] @ of_heads.T + constants,
+                self.modifiers[..., columns] @ of_modifiers.T,
+            )  # fmt: skip
+        return self.as_scores(scores, "arc", is_learned)
 
-    @abstractmethod
     def pairs(self, kind: str, is_learned: bool = False) -> Tensor:
         """(B, N, N) of all pairs of a further kind, as `vector_pair_scores`."""
+        return self.as_scores(self._whole_pairs(kind), kind, is_learned)
+
+    def _whole_pairs(self, kind: str) -> Tensor:
+        """(B, N, N) scores of pairs of words, by columns of a kind; no words in between."""
+        columns, terms = self.of.vectors.columns(kind), self.of.terms[kind]
+        heads = self.heads[..., columns]
+        modifiers = self.modifiers[..., columns].transpose(1, 2)
+        products, of_heads, of_modifiers, constants = terms
+        scores = torch.zeros(
+            *heads.shape[:2], heads.shape[1], dtype=torch.float64, device=heads.device
+        )
+        in_memory = self._combinations(heads.shape[1])
+        combination = in_memory.to(heads.device)
+        for c in in_memory.unique().tolist():  # nothing waits for the device
+            found = (heads * products[c] + of_modifiers[c]) @ modifiers
+            found += (heads @ of_heads[c] + constants[c]).unsqueeze(2)
+            scores = torch.where(combination == c, found, scores)
+        return scores
 
     def with_templates(self, templates: Tensor, is_learned: bool = False) -> Tensor:
         """(B, N, N) of all arcs: the sums of what vectors and templates score.
@@ -184,117 +246,6 @@ class NodeVectors(ABC):
         if not self.of.vectors.scores(kind):
             return None
         return parts_of_pairs(kind, self.pairs(kind, is_learned).double())
-
-    @abstractmethod
-    def labels(self, b: Tensor, h: Tensor, m: Tensor, is_learned: bool = False) -> Tensor:
-        """(..., labels) of the arcs h -> m of sentences b, each (...); padded as those frozen."""
-
-    @abstractmethod
-    def labels_of_heads(self, b: Tensor, h: Tensor, is_learned: bool = False) -> Tensor:
-        """(G, N, labels) of all arcs from the heads h of sentences b, each (G,)."""
-
-
-class TorchVectors(DeviceVectors):
-    """Word vectors whose scores come from torch operations."""
-
-    def __init__(self, vectors: WordVectors, device: torch.device) -> None:
-        super().__init__(vectors, device)
-        plan = vectors.plan
-        self.first_label = vectors.columns("label").start
-        self._places = self.on_device(plan.places).long()
-        self._table, self._scales = self.on_device(vectors.table), self.on_device(vectors.scales)
-        self._bias = self.on_device(vectors.bias)
-        hidden = vectors.heads.shape[0] * vectors.heads.shape[2]
-        exact = torch.float32 if hidden <= _MOST_HIDDEN else torch.float64
-        self._matrices = [
-            self.on_device(matrix).permute(0, 2, 1).reshape(hidden, matrix.shape[1]).to(exact)
-            for matrix in (vectors.heads, vectors.modifiers)
-        ]
-        self._shifts = [
-            self.on_device(shifts) for shifts in (vectors.head_shifts, vectors.modifier_shifts)
-        ]
-        given = {kind: TERMS[kind] for kind in ("arc", *FURTHER)} | {"between": BETWEEN_TERMS}
-        self.terms = {
-            kind: [self.on_device(getattr(vectors, name)).double() for name in names]
-            for kind, names in given.items()
-        }
-        self.label_terms = [
-            *(
-                self.on_device(term).double().permute(1, 0, 2).reshape(term.shape[1], 2 * len(term))
-                for term in (vectors.labels, vectors.label_heads, vectors.label_modifiers)
-            ),
-            self.on_device(vectors.label_constants).double(),
-        ]
-
-    def nodes(self, batch: TensorBatch) -> "SentenceVectors":
-        """The vectors of all nodes of a batch on the device."""
-        places, plan = batch.places(), self.vectors.plan
-        sums = self._bias.expand(*places.shape, len(self._bias)).clone()
-        numbers = (part.tolist() for part in (plan.rows, plan.offsets, plan.starts, plan.sizes))
-        for row, offset, start, size in zip(*numbers, strict=True):
-            at = (places + offset).clamp(0, batch.values.shape[1] - 1)
-            value = batch.values[row][at].long()
-            known = (value >= 0) & (value < size)
-            if not len(self._places) or not len(self._table):
-                continue
-            found = self._places[torch.where(known, start + value, 0)]
-            found = torch.where(known, found, -1)
-            rows = found.clamp(min=0)
-            scales = torch.where(found >= 0, self._scales[rows].int(), 0)
-            sums += self._table[rows].int() * scales.unsqueeze(-1)
-        halves = sums.split(sums.shape[-1] // 2, -1)
-        found_vectors = []
-        for half, matrix, shifts in zip(halves, self._matrices, self._shifts, strict=True):
-            numbers = half
-            if len(matrix):
-                active = rounded(half, self.vectors.shift).clamp(0, 127)
-                numbers = (active.to(matrix.dtype) @ matrix).int()
-            found_vectors.append(rounded(numbers, shifts).clamp(-127, 127).double())
-        return SentenceVectors(self, batch, *found_vectors)
-
-
-@dataclass(frozen=True, eq=False)
-class SentenceVectors(NodeVectors):
-    """The vectors of the nodes of a batch, as heads and as modifiers: (B, N, Q) float64, whole."""
-
-    of: TorchVectors
-    batch: TensorBatch
-    heads: Tensor
-    modifiers: Tensor
-
-    def arcs(self, is_learned: bool = False) -> Tensor:
-        """(B, N, N) of all arcs, as `vector_arc_scores`."""
-        scores, vectors = self._whole_pairs("arc"), self.of.vectors
-        columns = vectors.columns("arc")
-        if vectors.plan.n_between:
-            of_heads, of_modifiers, constants = self.of.terms["between"]
-            values = values_in_between(vectors.plan, self.batch.values, self.batch.places())
-            add_between(
-                scores, values, self.heads[..., columns] @ of_heads.T + constants,
-                self.modifiers[..., columns] @ of_modifiers.T,
-            )  # fmt: skip
-        return self.as_scores(scores, "arc", is_learned)
-
-    def pairs(self, kind: str, is_learned: bool = False) -> Tensor:
-        """(B, N, N) of all pairs of a further kind, as `vector_pair_scores`."""
-        return self.as_scores(self._whole_pairs(kind), kind, is_learned)
-
-    def _whole_pairs(self, kind: str) -> Tensor:
-        """(B, N, N) scores of pairs of words, by columns of a kind; no words in between."""
-        columns, terms = self.of.vectors.columns(kind), self.of.terms[kind]
-        heads = self.heads[..., columns]
-        modifiers = self.modifiers[..., columns].transpose(1, 2)
-        products, of_heads, of_modifiers, constants = terms
-        scores = torch.zeros(
-            *heads.shape[:2], heads.shape[1], dtype=torch.float64, device=heads.device
-        )
-        in_memory = self._combinations(heads.shape[1])
-        combination = in_memory.to(heads.device)
-        for c in in_memory.unique().tolist():  # nothing waits for the device
-            found = (heads * products[c] + of_modifiers[c]) @ modifiers
-            found += (heads @ of_heads[c] + constants[c]).unsqueeze(2)
-            scores = torch.where(combination == c, found, scores)
-        return scores
 
     def labels(self, b: Tensor, h: Tensor, m: Tensor, is_learned: bool = False) -> Tensor:
         """(..., labels) of the arcs h -> m of sentences b, each (...); padded as those frozen."""
@@ -381,13 +332,11 @@ def adding_labels(
     return partial(nodes.labels_of_heads, is_learned=is_learned)
 
 
-def nodes_of(
-    batch: TensorBatch, vectors: WordVectors | NodeVectors | None, engine: Engine = "torch"
-) -> NodeVectors | None:
+def nodes_of(batch: TensorBatch, vectors: WordVectors | NodeVectors | None) -> NodeVectors | None:
     """The vectors of the nodes of a batch, unless they are these already; None without vectors."""
     if vectors is None or isinstance(vectors, NodeVectors):
         return vectors
-    return vectors_on(batch.values.device, vectors, engine).nodes(batch)
+    return DeviceVectors(vectors, batch.values.device).nodes(batch)
 
 
 def labels_of_trees(nodes: NodeVectors, heads: Tensor, *, is_learned: bool) -> Tensor:

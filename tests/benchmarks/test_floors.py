@@ -82,14 +82,6 @@ def test_paper_and_page_agree():
         assert line in page.replace("\n    ", "\n"), line
 
 
-def test_the_goals_are_under_the_roof():
-    """A million trees a second from scores, half as many from ids, 200,000 of second order."""
-    best = {row[0]: row[-1] for row in roofline.run(argparse.Namespace()).rows}
-    assert best["eisner, from scores"] > 1_000_000
-    assert best["eisner, from ids"] > 500_000
-    assert best["eisner_sibling, from ids"] > 200_000
-
-
 def test_work_of_word_vectors():
     """Two sentences of two words: three nodes, and four pairs of a word and a head, each."""
     work = floors.VectorWork(

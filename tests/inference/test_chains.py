@@ -15,9 +15,7 @@ from gpuparse.inference import (
     chain_sample,
     chain_viterbi,
 )
-from tests.inference.decoders import HAS_GPU, TRITON
 
-DEVICE = "cuda" if HAS_GPU else "cpu"
 LENGTHS = [4, 1, 3, 2, 4]
 BACKENDS = ("torch", "cpu")
 
@@ -115,37 +113,6 @@ def test_all_forms_find_what_enumeration_finds(second, shared, ties, seed, is_na
                 for share, (_, each) in zip(shares, ways, strict=True):
                     expected_marginals[np.arange(len(each)), each] += share
                 assert np.allclose(marginals[row].numpy(), expected_marginals, atol=1e-12)
-
-
-@TRITON
-@pytest.mark.parametrize(("second", "shared"), list(product([False, True], repeat=2)))
-def test_kernels_find_the_same_sequences_and_bits(second, shared):
-    pytest.importorskip("triton", reason="Triton is not installed")
-    for seed, k in enumerate((1, 2, 3, 5, 33, 40) if shared or not second else (1, 2, 3, 5)):
-        given = drawn(seed, k, second=second, shared=shared, ties=seed % 2 == 0)
-        part = given["pairs"]
-        part[part == -torch.inf] = -3.0  # so that each chain has sequences
-        if k > 2:
-            part[..., 0, 1] = -torch.inf
-        if second:
-            given["triples"][given["triples"] == -torch.inf] = -1.5
-        tags, scores = chain_viterbi(backend="torch", **given)
-        moved = {name: each if each is None else each.to(DEVICE) for name, each in given.items()}
-        found = chain_viterbi(backend="gpu", **moved)
-        assert found[0].device.type == DEVICE
-        assert torch.equal(found[0].cpu(), tags), k
-        assert torch.equal(found[1].cpu(), scores), k
-        assert torch.equal(chain_viterbi(**moved)[0], found[0])
-    for n in (1, 2):  # without pairs, and without triples
-        short = {"unary": moved["unary"][:, :n], "lengths": moved["lengths"].clamp(max=n)}
-        for name, positions in (("pairs", n - 1), ("triples", 0)):
-            part = moved[name]
-            short[name] = part if shared or part is None else part[:, :positions]
-        expected = chain_viterbi(backend="torch", **short)
-        assert all(map(torch.equal, chain_viterbi(backend="gpu", **short), expected))
-    moved["pairs"] = moved["pairs"] - torch.inf
-    with pytest.raises(NoTreeError, match="chain 0"):
-        chain_viterbi(backend="gpu", **moved)
 
 
 @pytest.mark.parametrize("second", [False, True])

@@ -45,11 +45,6 @@ def on_device(device: torch.device) -> AbstractContextManager[object]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
-def as_laid_out(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The tensors as kernels count their cells: row after row. Parts of larger ones are copied."""
-    return tuple(tensor.contiguous() for tensor in tensors)
-
-
 def new_trees(arc_scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Heads (B, N) and scores (B,) that a kernel is to fill, or whole where there is no word.
 
