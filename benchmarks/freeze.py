@@ -47,7 +47,6 @@ CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
         ["decoder=eisner", "learning.rule=conditional", "learning.max_step=0.1"],
         (),
     ),
-    "eisner-shards": (["decoder=eisner", "learning.shards=2"], ()),
     "cle": (["decoder=chu_liu_edmonds", AUGMENTED], (*SUMS, ["--single-root"], ["--keep-heads"])),
     "cle-single-root": (["decoder=chu_liu_edmonds", "data.single_root=true"], SUMS),
     "cle-perceptron": (["decoder=chu_liu_edmonds", "learning.rule=perceptron"], ()),

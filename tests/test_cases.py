@@ -25,7 +25,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores, decode
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
-from tests.campaign.bench import MIXING, SYSTEMS, Bench
+from tests.campaign.bench import SYSTEMS, Bench
 from tests.hostile_files import facts_of, rewrite
 from tests.samples import row, text_of
 
@@ -43,7 +43,6 @@ CASES = """
 46 the surroundings of a process
 """
 TREES = [name for name, decoder in DECODERS.items() if decoder.trees != "graphs"]
-ONE_PROCESS = [name for name in SYSTEMS if name != MIXING]
 ROOT = Path(__file__).parents[1]
 
 
@@ -119,7 +118,7 @@ def test_case_19_the_tree_of_one_word(name, single_root):
         assert found.heads.tolist() == [[-1, 0]]
 
 
-@pytest.mark.parametrize("system", ONE_PROCESS)
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_case_19_one_word_through_the_commands(bench, call, system, tmp_path):
     file = tmp_path / "one.conllu"
     file.write_text(text_of([[row(1, "a", "_", "_", fpos="NN", cpos="N")]]))

@@ -405,12 +405,6 @@ def test_words_without_heads_are_refused() -> None:
         check_templates(ALONE, None, config)
 
 
-def test_shards_leave_vectors_as_they_are() -> None:
-    one, several = (learned(trainer_of(BOTH, LABELS, shards=n)).model(16) for n in (1, 3))
-    assert not np.array_equal(one.arcs.array, several.arcs.array)
-    assert np.array_equal(one.vectors.table, several.vectors.table)
-
-
 @pytest.mark.parametrize("templates", [ALONE, BOTH])
 def test_torch_finds_the_same_trees(templates: TemplateSet) -> None:
     model = learned(trainer_of(templates, LABELS)).model(16)

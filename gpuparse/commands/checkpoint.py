@@ -1,7 +1,5 @@
 """The output folder of training: what may be replaced, and checkpoints to resume from."""
 
-import hashlib
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
@@ -37,11 +35,6 @@ class Origin:
     config: str
     treebank: str
     templates: str
-
-    @property
-    def sha256(self) -> str:
-        """One SHA-256 of all of it, in hexadecimal."""
-        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

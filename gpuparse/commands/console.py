@@ -104,10 +104,7 @@ def _stopping_signals() -> Iterator[list[int]]:
 
     Yields: The signals that have come.
     """
-    numbers = [signal.SIGINT]
-    # Among several processes a wait for another one in native code would not end.
-    if os.environ.get("WORLD_SIZE", "1") == "1":
-        numbers += [signal.SIGTERM, signal.SIGHUP]
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     if threading.current_thread() is not threading.main_thread():
         numbers = []  # where handlers cannot be set
     before: dict[int, Any] = {}

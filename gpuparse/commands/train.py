@@ -78,7 +78,6 @@ from gpuparse.features.templates import TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning import events
-from gpuparse.learning.mixing import ALONE, Processes, check_same, joined_processes
 from gpuparse.learning.stages.pruning import Pruned
 from gpuparse.learning.temperatures import (
     PIECES,
@@ -116,18 +115,11 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(arguments)
     asked = [f"device={options.device}"] if options.device else []
     config = with_fitting_decoder(load_config(options.config, [*options.overrides, *asked]))
-    with joined_processes() as processes:
-        quiet = options.quiet or not processes.is_first
-        run = Run(
-            config,
-            silent if quiet else say,
-            quiet=quiet,
-            processes=processes,
-            tensorboard=options.tensorboard,
-        )
-        run.train(resume=options.resume, force=options.force)
-        if (tested := run.test()) is not None:
-            _print_tested(run, tested)
+    tell = silent if options.quiet else say
+    run = Run(config, tell, quiet=options.quiet, tensorboard=options.tensorboard)
+    run.train(resume=options.resume, force=options.force)
+    if (tested := run.test()) is not None:
+        _print_tested(run, tested)
     return 0
 
 
@@ -181,7 +173,6 @@ class Run:
         config: the config, valid.
         tell: writes a line for the user.
         quiet: whether to show no progress.
-        processes: those that learn together; the first one does everything else.
         watch: called with each event of learning; what it raises ends the run, which can be
             resumed.
         tensorboard: whether to write event files too.
@@ -194,14 +185,13 @@ class Run:
         tell: Callable[[str], None],
         *,
         quiet: bool,
-        processes: Processes = ALONE,
         watch: Callable[[events.Progress], None] = lambda event: None,
         tensorboard: bool = False,
     ) -> None:
         if tensorboard:
             check_events()
         self._has_events = tensorboard
-        self.config, self.tell, self.quiet, self.processes = config, tell, quiet, processes
+        self.config, self.tell, self.quiet = config, tell, quiet
         self._watch = watch
         self.output = Path(config.output)
         self.learning_seconds = 0.0
@@ -241,8 +231,7 @@ class Run:
         if not self.config.parser:
             self._train_stages(resume=resume, force=force)
             return
-        if self.processes.is_first:
-            check_output(self.output, resume=resume, force=force)
+        check_output(self.output, resume=resume, force=force)
         start = self.config.init_from
         if start is not None and os.path.realpath(start) == os.path.realpath(self.output):
             raise ConfigError(f"output: {self.output} is init_from too: name another output")
@@ -250,9 +239,8 @@ class Run:
         started = time.monotonic()
         data = self.config.data
         gold = self._read("train", single_root=data.single_root is True, partial=data.partial)
-        scored = data if self.processes.is_first else replace(data, dev=None, test=None)
-        self.dev = self._read("dev").treebank if scored.dev else None
-        self.tested = self._read("test").treebank if scored.test else None
+        self.dev = self._read("dev").treebank if data.dev else None
+        self.tested = self._read("test").treebank if data.test else None
         treebank, origin = gold.treebank, self.origin(gold.sha256)
         if has_stages(self.config):
             treebank = self._learn_stages(gold, origin, resume=resume, force=force)
@@ -266,18 +254,13 @@ class Run:
         read = self.arcs.only(DECODERS[self.config.decoder].parts)
         for line in expectations(treebank, read, self.labels, data.pos):
             self.tell(line)
-        if not self.processes.is_first:
-            self._learn_along(trainer, origin, resume=resume)
-            return
         with lock_folder(self.output):
             if self.stages is None:  # else it was done before they were learned
                 check_output(self.output, resume=resume, force=force)
-            check_same(origin.sha256, self.processes)
             checkpoint = read_checkpoint(self.output, origin) if resume else None
             if checkpoint:
                 self._restore(trainer, checkpoint)
                 self.learning_seconds = checkpoint.learning_seconds
-                self._share_state(trainer)
             else:
                 if self.stages is None:
                     remove_checkpoint(self.output)
@@ -324,11 +307,6 @@ class Run:
 
         Afterwards data.dev and data.test have predicted tags, too.
         """
-        if not self.processes.is_first or self.processes.count > 1:
-            raise ConfigError(
-                "tagger and lemmatiser are learned by one process: start a single one, or learn"
-                " them in a run of their own with parser=false"
-            )
         with lock_folder(self.output):
             check_output(self.output, resume=resume, force=force)
             if not resume:
@@ -392,21 +370,6 @@ class Run:
                 f"{self.output / FOLDER / STATE}: {error}; give --force to start again"
             ) from error
 
-    def _learn_along(self, trainer: Trainer, origin: Origin, *, resume: bool) -> None:
-        """Learn in a process that is not the first."""
-        check_same(origin.sha256, self.processes)
-        if resume:
-            self._share_state(trainer)
-        for _ in trainer.learn():
-            pass
-
-    def _share_state(self, trainer: Trainer) -> None:
-        """Let all processes continue from the state of the first one."""
-        state = trainer.state()
-        for array in state.values():
-            self.processes.share(array, 0)
-        trainer.restore(state)
-
     def origin(self, treebank: str) -> Origin:
         """What the model depends on; `treebank` is the SHA-256 of the training treebank."""
         guide = self.config.data.guide
@@ -462,8 +425,7 @@ class Run:
     def _trainer_on(self, device: str, treebank: Treebank) -> Trainer:
         return Trainer(
             treebank, self.arcs, self.labels, self.config, threads=self.threads,
-            guides=self.guides["train"], processes=self.processes, device=device,
-            start=self._start,
+            guides=self.guides["train"], device=device, start=self._start,
         )  # fmt: skip
 
     def _difference(self, trainer: Trainer) -> str:

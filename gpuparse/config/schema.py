@@ -248,14 +248,6 @@ class LearningConfig:
         " projective tree; `reorder`, the gold tree with its words in a projective order; `none`,"
         " the gold tree itself.",
     )
-    shards: int = _key(
-        1,
-        "integer",
-        "Shards of the training treebank that are learned from independently in an epoch, after"
-        " which their weights are averaged; several processes share the shards.",
-        low=1,
-        high=10_000,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

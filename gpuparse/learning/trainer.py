@@ -1,6 +1,6 @@
 """Training: epochs, events and state. Yields events; prints nothing, saves nothing."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +26,7 @@ from gpuparse.features.word_vectors import (
     frequent_values,
 )
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.events import STAGES, Progress
+from gpuparse.learning.events import STAGES, Counts, Progress
 from gpuparse.learning.gold import read_gold
 from gpuparse.learning.growth import (
     check_start,
@@ -38,7 +38,6 @@ from gpuparse.learning.growth import (
     learned_networks,
     learned_weights,
 )
-from gpuparse.learning.mixing import ALONE, Counts, Learn, Mixing, Processes
 from gpuparse.learning.stages.arcs import (
     ArcModel,
     Engine,
@@ -60,7 +59,7 @@ from gpuparse.learning.stages.pruning import (
 from gpuparse.learning.stages.vectors import GRANDPARENT_SHARE, VectorGold, VectorStage
 from gpuparse.learning.states import Shape, check_state
 from gpuparse.learning.temperatures import fit_temperatures
-from gpuparse.learning.updates import AveragedWeights, Table, check_learning
+from gpuparse.learning.updates import AveragedWeights, check_learning
 from gpuparse.limits import MAX_LABELS
 from gpuparse.parser import Parser, check_guides, compile_joint
 from gpuparse.scoring.pruning import Arcs, Pruner, all_cells
@@ -68,7 +67,7 @@ from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, stride_of
 from gpuparse.scoring.word_vectors import POINTS, WordVectors, frozen
 
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
-_DRAWN_FOR = {"arcs": 0, "labels": 1, "vectors": 3}  # what orders are drawn for; 2: mixing
+_DRAWN_FOR = {"arcs": 0, "labels": 1, "vectors": 3}  # what orders are drawn for
 
 
 class Trainer:
@@ -81,7 +80,6 @@ class Trainer:
         config: the keys of the run; treebanks, templates and threads are given here instead.
         threads: threads that predict the sentences of a batch; the result is the same for any.
         guides: (W,) heads that another parser proposes, -1 for none; for guide templates.
-        processes: that share the work, each with the same arguments.
         device: where the torch engine learns arcs.
         vocabularies: the known values, if not those of the treebank.
         start: a finished model to learn on from; None: from nothing.
@@ -100,7 +98,6 @@ class Trainer:
         config: RunConfig,
         threads: int = 1,
         guides: np.ndarray | None = None,
-        processes: Processes = ALONE,
         device: str = "cpu",
         vocabularies: Vocabularies | None = None,
         start: Parser | None = None,
@@ -114,8 +111,6 @@ class Trainer:
         self._decoder, self._start = DECODERS[config.decoder], start
         self._arcs, self._labels = self._expanded(arcs, labels)
         check_templates(self._arcs, self._labels, config)
-        if self._arcs.word_vectors and processes.count > 1:
-            raise ConfigError("word vectors are learned by one process: start one alone")
         self._vocabularies = vocabularies or self._see_values()
         self.plan = compile_plan(
             self._arcs, self._vocabularies, higher=self._decoder.is_higher_order
@@ -137,10 +132,6 @@ class Trainer:
         # The word vectors after some epochs, and their sizes.
         self._frozen: tuple[int, VectorTemplates, WordVectors] | None = None
         self._epochs_done = dict.fromkeys(STAGES, 0)
-        self._mixing = Mixing(
-            len(treebank), config.learning.shards,
-            config.seed if config.learning.shuffle else None, processes,
-        )  # fmt: skip
         self.pruned: Pruned | None = None
         self._known_pruner = self._start_pruner()
         if self._is_pruned and self._known_pruner is None:
@@ -332,8 +323,8 @@ class Trainer:
 
     def learn(self) -> Iterator[Progress]:
         """Learn all that is left to learn; yields events during and at the end of every epoch."""
-        while self._epochs_done["vectors"] < self._epochs()["vectors"]:
-            yield from self._learn_vector_epoch(self._epochs_done["vectors"])
+        if self._vectors is not None:
+            yield from self._learn_epochs("vectors", self._vectors.learn)
         if self._is_pruned and self.pruned is None and self._known_pruner is not None:
             self.pruned = known_pruning(
                 self.gold.arc_batch, self.plan, self.features.rows, self.gold.arc_heads,
@@ -345,26 +336,12 @@ class Trainer:
                 self.config.pruning, self._decoder.of_arcs, self._first_order(),
                 single_root=self.single_root,
             )  # fmt: skip
-        while self._epochs_done["arcs"] < self._epochs()["arcs"]:
-            yield from self._learn_arc_epoch(self._epochs_done["arcs"])
+        yield from self._learn_epochs("arcs", self._learn_arcs)
         if self._label_stage is None:
             return
         if not self.gold.graphs:
             self._label_stage.complete(complete_heads(self._arc_model(), self.gold, self.config))
-        while self._epochs_done["labels"] < self._epochs()["labels"]:
-            tables = [self._label_stage.weights.table]
-            epoch = self._epochs_done["labels"]
-            yield from self._learn_epoch("labels", epoch, tables, self._label_stage.learn)
-
-    def _learn_vector_epoch(self, epoch: int) -> Iterator[Progress]:
-        """There are no shards of word vectors."""
-        assert self._vectors is not None
-        order = self.order("vectors", epoch)
-        for counts in self._vectors.learn(order, epoch * len(order)):
-            if counts.done == len(order):
-                self._epochs_done["vectors"] = epoch + 1
-            done, wrong, words = counts
-            yield Progress("vectors", epoch + 1, done, len(order), wrong, words)
+        yield from self._learn_epochs("labels", self._label_stage.learn)
 
     def _first_order(self) -> "_FirstOrder":
         config = replace(
@@ -379,18 +356,6 @@ class Trainer:
             self._treebank, templates, config, self._guides, self._threads, self._vocabularies
         )  # fmt: skip
 
-    def _learn_arc_epoch(self, epoch: int) -> Iterator[Progress]:
-        tables = [self.weights.table]
-        if self._joint and self.label_weights:
-            tables.append(self.label_weights.table)
-        engine = self.arc_engine()
-
-        def learn(order: np.ndarray, seen: int) -> Iterator[Counts]:
-            size = self.config.learning.batch_size
-            return learn_arcs(engine, self.gold.arc_batch, order, seen, size)
-
-        yield from self._learn_epoch("arcs", epoch, tables, learn)
-
     def arc_engine(self) -> Engine:
         """What learns the arcs of an epoch."""
         model = self._arc_model()
@@ -399,15 +364,22 @@ class Trainer:
         labels = self._gold_labels if self._joint else None
         return NativeEngine(model, self.gold, labels, self.config, self._threads)
 
-    def _learn_epoch(
-        self, stage: str, epoch: int, tables: list[Table], learn: Learn
+    def _learn_arcs(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
+        """Learn from sentences in their order, `seen` ones came before."""
+        size = self.config.learning.batch_size
+        return learn_arcs(self.arc_engine(), self.gold.arc_batch, order, seen, size)
+
+    def _learn_epochs(
+        self, stage: str, learn: Callable[[np.ndarray, int], Iterator[Counts]]
     ) -> Iterator[Progress]:
-        order = self.order(stage, epoch)
-        for counts in self._mixing.epoch(order, epoch, tables, learn):
-            if counts.done == len(order):
-                self._epochs_done[stage] = epoch + 1
-            done, wrong, words = counts
-            yield Progress(stage, epoch + 1, done, len(order), wrong, words)
+        """The epochs of a stage that are left."""
+        for epoch in range(self._epochs_done[stage], self._epochs()[stage]):
+            order = self.order(stage, epoch)
+            for counts in learn(order, epoch * len(order)):
+                if counts.done == len(order):
+                    self._epochs_done[stage] = epoch + 1
+                done, wrong, words = counts
+                yield Progress(stage, epoch + 1, done, len(order), wrong, words)
 
     def order(self, stage: str, epoch: int) -> np.ndarray:
         """The sentences in the order of an epoch, drawn from seed, stage and epoch alone."""

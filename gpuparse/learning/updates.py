@@ -113,20 +113,12 @@ def steps_in_turn(
     return steps
 
 
-class Table(NamedTuple):
-    """Weights (R,), and the sums (R,) that their average is made of; both float32, contiguous.
+class AveragedWeights:
+    """A table of weights that are learned, `width` weights a row, and their average.
 
     To `weighted` each change of the weights is added times the number of sentences before it, so
     that after n sentences the mean over them is weights - weighted / n. A weight that a sentence
     does not change costs nothing.
-    """
-
-    weights: np.ndarray
-    weighted: np.ndarray
-
-
-class AveragedWeights:
-    """A table of weights that are learned, `width` weights a row, and their average.
 
     Args:
         array: (rows, width) float32, copied.
@@ -149,9 +141,9 @@ class AveragedWeights:
         return self.weights.array
 
     @property
-    def table(self) -> Table:
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """The weights themselves, and the sums, as arrays of one axis."""
-        return Table(self.array.reshape(-1), self.weighted)
+        return self.array.reshape(-1), self.weighted
 
     def mean(self, n_sentences: int) -> np.ndarray:
         """(rows, width) float32: the mean of the weights after each of `n_sentences` sentences."""
@@ -167,12 +159,6 @@ def check_learning(config: RunConfig) -> None:
     learning, is_joint = config.learning, config.labels.kind == "joint"
     rule, decoder = RULES[learning.rule], DECODERS[config.decoder]
     what = f"learning.rule {learning.rule}"
-    if decoder.is_higher_order and learning.shards > 1 and config.pruning.max_heads is not None:
-        raise ConfigError(
-            f"decoder {config.decoder}: learning.shards is {learning.shards}, but the pruning"
-            " parser is learned without shards: choose learning.shards=1, or"
-            " pruning.max_heads=null"
-        )
     if learning.k > 1 and not rule.takes_k_best:
         raise ConfigError(f"{what}: learning.k is {learning.k}, and it learns from one tree only")
     if learning.k > 1 and not decoder.has("k_best"):
@@ -218,7 +204,6 @@ def _check_torch(config: RunConfig) -> None:
         (learning.k == 1, f"learning.k {learning.k}", "1"),
         (config.decoder in decoders, f"decoder {config.decoder}", f"one of {', '.join(decoders)}"),
         (config.labels.kind != "joint", "labels.kind joint", "second-stage or none"),
-        (learning.shards == 1, f"learning.shards {learning.shards}", "1"),
     ]
     for is_there, what, instead in wanted:
         if not is_there:

@@ -15,12 +15,10 @@ from tests.runs import model_files
 MOST = 3  # kills of one run
 
 
-def wait_and_kill(children: list[Child], seconds: float, draw: random.Random) -> bool:
-    """Kill processes after some time, in any order; false if one had ended before."""
+def wait_and_kill(child: Child, seconds: float) -> bool:
+    """Kill a process after some time; false if it had ended before."""
     time.sleep(seconds)
-    draw.shuffle(children)
-    killed = [child.kill() for child in children]  # all of them
-    return all(killed)
+    return child.kill()
 
 
 def kill_training(draw: random.Random, bench: Bench) -> list[str]:
@@ -31,8 +29,8 @@ def kill_training(draw: random.Random, bench: Bench) -> list[str]:
     outcomes: list[str] = []
     wanted = draw.randint(1, MOST)
     while len(outcomes) < wanted:
-        children = bench.start(system, model, *way_to_go_on(model))
-        if wait_and_kill(children, draw.uniform(0, seconds), draw):
+        child = bench.start(system, model, *way_to_go_on(model))
+        if wait_and_kill(child, draw.uniform(0, seconds)):
             kept = " after a kept state" if is_unfinished(model) else ""
             outcomes.append(f"{system}: killed{kept}")
         elif (model / "weights.safetensors").exists() and not is_unfinished(model):
@@ -41,8 +39,7 @@ def kill_training(draw: random.Random, bench: Bench) -> list[str]:
                 break
             bench.place()
     if not (model / "weights.safetensors").exists() or is_unfinished(model):
-        for child in bench.start(system, model, *way_to_go_on(model)):
-            check_end(child.wait(), [0])
+        check_end(bench.start(system, model, *way_to_go_on(model)).wait(), [0])
     check_same(model_files(model), expected, system)
     found, undisturbed = (
         [(line["stage"], line["epoch"]) for line in read_metrics(folder)]
@@ -79,7 +76,7 @@ def kill_streams(draw: random.Random, bench: Bench) -> list[str]:
     whole, killed = bench.parsed(bench.input), False
     while not killed:
         child = Child(parse.main, words, place)
-        killed = wait_and_kill([child], draw.uniform(0, duration(bench)), draw)
+        killed = wait_and_kill(child, draw.uniform(0, duration(bench)))
         found = (place / "child.out").read_bytes() if (place / "child.out").exists() else b""
         check_same({"stdout": found}, {"stdout": whole[: len(found)]}, "what was written")
     ended = Child(parse.main, words, place).wait()
@@ -97,7 +94,7 @@ def killed_and_again(
     wanted = draw.randint(1, MOST)
     while len(outcomes) < wanted:
         child = Child(parse.main, words, output.parent)
-        if wait_and_kill([child], draw.uniform(0, duration(bench)), draw):
+        if wait_and_kill(child, draw.uniform(0, duration(bench))):
             begun = ", something was there" if contents_of(output) else ""
             outcomes.append(f"{kind}: killed{begun}")
         elif outcomes:

@@ -243,7 +243,7 @@ def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["learning.shards=2"], "parser is learned without shards"),
+        (["learning.shards=2"], "learning.shards: unknown key"),
         (["learning.k=2"], "finds one tree only"),
         (["features=mcdonald-2005"], "templates, which decoder"),
         (["learning.backend=torch"], "only native code learns"),

@@ -197,8 +197,3 @@ def test_trees_known_in_part_can_be_completed(decoder: str) -> None:
 def test_there_is_a_sentence_for_every_fold() -> None:
     with pytest.raises(ConfigError, match=r"pruning\.folds is 3, and there are 2 sentences"):
         trainer_of(SENTENCES[:2])
-
-
-def test_shards_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"choose learning\.shards=1, or pruning\.max_heads=null"):
-        trainer_of(SENTENCES, {"shards": 2})

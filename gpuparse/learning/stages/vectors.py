@@ -19,7 +19,7 @@ from gpuparse.config.schema import WordVectorsConfig
 from gpuparse.data.batch import Batch
 from gpuparse.errors import ConfigError, ModelError, NoTreeError
 from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates, is_small
-from gpuparse.learning.mixing import Counts
+from gpuparse.learning.events import Counts
 from gpuparse.learning.states import Shape
 from gpuparse.scoring.native import make_search, sentences_of
 from gpuparse.scoring.word_vectors import OCCURRENCES, VectorWeights, merged
