@@ -23,6 +23,7 @@ from gpuparse.features.atoms import Atom
 from gpuparse.features.plan import (
     NO_NODE,
     NO_NODE_VALUE,
+    HigherPlan,
     RowTemplates,
     templates_of_end_rows,
     templates_of_rows,
@@ -35,16 +36,16 @@ from gpuparse.inference.scores import Scores
 from gpuparse.inference.textbook.spanning_trees import has_cycle, sibling_graph_score
 from gpuparse.inference.tree_parts import find_parts, part_tree_scores
 from gpuparse.parser import Parser
-from gpuparse.parts import BY_NAME, CHILDREN
-from gpuparse.scoring.admission import CHAIN, OWN
+from gpuparse.parts import BY_NAME, CHILDREN, HIGHER_ORDER
+from gpuparse.scoring.admission import CHAIN, OWN, ROWS_AT_ONCE
+from gpuparse.scoring.arcs import TorchScorer
+from gpuparse.scoring.device import DeviceParser
 from gpuparse.scoring.engines import Found
-from gpuparse.scoring.higher_order import higher_rows
+from gpuparse.scoring.higher_order import dense_higher_scores, higher_rows
 from gpuparse.scoring.labels import LABEL_ROLES, arc_label_scores, arc_positions, label_lines
-from gpuparse.scoring.native import Scorer
-from gpuparse.scoring.plain import TreeScores, score_batch
 from gpuparse.scoring.rows import PartRows
 from gpuparse.scoring.tensors import TensorBatch, as_tensors
-from gpuparse.scoring.vector_scores import NodeVectors, nodes_of
+from gpuparse.scoring.vector_scores import NodeVectors, adding_labels, nodes_of
 from gpuparse.scoring.weights import label_map
 
 MAX_CELLS = 1 << 26  # of a dense table of scores, with which sums are checked
@@ -53,6 +54,8 @@ VECTORS = "word vectors"  # in the place of a template
 NO_MODIFIER = "no modifier"  # value of an end
 _SPECIAL = {BEFORE: "before the sentence", ROOT: "root", AFTER: "after the sentence"}
 _LABELLED = frozenset(CHILDREN)
+# Kind of higher-order parts -> what decoders call their scores.
+_SCORES_OF = {kind.name: kind.name for kind in HIGHER_ORDER} | {"head_child": "sibling"}
 
 
 class Part(NamedTuple):
@@ -233,6 +236,18 @@ class _Tree(NamedTuple):
         return [self.heads[m]] if self.arcs is None else sorted(h for h, w in self.arcs if w == m)
 
 
+class _DenseScores(NamedTuple):
+    """Scores of all parts of a sentence, float64; labels count apart.
+
+    parts: by their names in `Scores`. labels: (1, N, N, L) of labels that are found with the trees.
+    of_labels: of children with labels, by part; labels are the last axis.
+    """
+
+    parts: dict[str, torch.Tensor]
+    labels: torch.Tensor | None
+    of_labels: dict[str, torch.Tensor]
+
+
 class _Sentence:
     """One sentence under a parser: searches, features of parts, scores of trees and graphs."""
 
@@ -263,7 +278,9 @@ class _Sentence:
         joint = parser.plans.joint
         if joint:
             assert parser.label_templates is not None
-            lines = label_map(len(joint.table.array))
+            assert parser.label_weights is not None
+            self._label_lines = parser.label_weights.array
+            lines = label_map(len(self._label_lines))
             self._lines = PartRows(self._tensors, parser.plan._replace(
                 arcs=joint.plan, siblings=None, guide=None, higher=None
             ), lines)  # fmt: skip
@@ -405,12 +422,10 @@ class _Sentence:
         self._add_vectors(found, "arc", *part.words)
         if part.label < 0:
             return found
-        joint = self._parser.plans.joint
-        assert joint is not None
         lines = self._lines.of_arcs(b, h, m)[0].tolist()
         name = self._parser.labels[part.label]
         of_label = _weighed(
-            self._arc_like(self._label_templates, at, lines), joint.table.array[:, part.label]
+            self._arc_like(self._label_templates, at, lines), self._label_lines[:, part.label]
         )
         found += [
             Feature(f"label: {x.template}", f"{name}: {x.values}", x.weight) for x in of_label
@@ -473,7 +488,7 @@ class _Sentence:
         ]
         joint = parser.plans.joint
         if part.label >= 0 and joint and joint.higher and parser.label_templates:
-            lines, column = label_map(len(joint.table.array)), joint.table.array[:, part.label]
+            lines, column = label_map(len(self._label_lines)), self._label_lines[:, part.label]
             name = f"label {parser.labels[part.label]}: "
             given.append((joint.higher, lines, column, parser.label_templates, name))
         found: list[Feature] = []
@@ -552,7 +567,7 @@ class _Sentence:
             self._label_choice(chosen, head, word),
         )  # fmt: skip
 
-    def _dense(self, trees: Sequence[_Tree] = ()) -> TreeScores:
+    def _dense(self, trees: Sequence[_Tree] = ()) -> _DenseScores:
         """The scores of all parts of the sentence, those of a higher order for arcs of trees."""
         parser, joint = self._parser, self._parser.plans.joint
         decoder, n_nodes = DECODERS[parser.search_decoder], self._n + 1
@@ -563,14 +578,50 @@ class _Sentence:
                 f"the sentence has {self._n} words, too many for its scores to be checked; explain"
                 " a shorter one"
             )
-        is_arc = torch.zeros(1, n_nodes, n_nodes, dtype=torch.bool)
-        for tree in trees:
-            is_arc[0, tree.heads[1:], torch.arange(1, n_nodes)] = True
-        scorer = Scorer(
-            parser.plan, parser.arcs.array.reshape(-1), parser.features.rows, joint,
-            parser.vectors, parser.arcs,
-        )  # fmt: skip
-        return score_batch(self._tensors, scorer, is_arc if trees else None)
+        scored = DeviceParser(parser.scored, "cpu", "torch").scores(self._tensors, self._nodes)
+        parts = dict(zip(("arc", "sibling", "end"), scored, strict=False))
+        labels = None
+        if joint:
+            assert parser.label_weights is not None
+            labels = TorchScorer(
+                self._tensors, joint.plan, label_map(len(self._label_lines)), parser.label_weights,
+                ROWS_AT_ONCE, more=adding_labels(self._nodes, is_learned=False),
+            ).scores().reshape(*parts["arc"].shape, -1)  # fmt: skip
+        of_labels: dict[str, torch.Tensor] = {}
+        if parser.plan.higher:
+            is_arc = torch.zeros(1, n_nodes, n_nodes, dtype=torch.bool)
+            for tree in trees:
+                is_arc[0, tree.heads[1:], torch.arange(1, n_nodes)] = True
+            self._add_higher(parts, of_labels, is_arc)
+        return _DenseScores(parts, labels, of_labels)
+
+    def _add_higher(
+        self, parts: dict[str, torch.Tensor], of_labels: dict[str, torch.Tensor],
+        is_arc: torch.Tensor,
+    ) -> None:  # fmt: skip
+        """Add the scores of parts of three and four words, and those of children by label."""
+        parser, joint = self._parser, self._parser.plans.joint
+        plan = parser.plan.higher
+        assert plan is not None
+        for kind, name in _SCORES_OF.items():
+            if _has_templates(plan, kind):
+                dense = dense_higher_scores(
+                    kind, is_arc, self._tensors, plan, parser.features, parser.arcs
+                )[..., 0]
+                if kind == "grandparent" and self._nodes:
+                    more = self._nodes.parts(kind)
+                    dense = dense if more is None else dense + more
+                if plan.only_last and name.startswith("grand"):
+                    of_five = dense if dense.dim() == 5 else dense.unsqueeze(3)
+                    name, dense = "outermost", of_five.expand(*of_five.shape[:3], *is_arc.shape[1:])
+                parts[name] = parts.get(name, 0) + dense
+            if joint and kind in CHILDREN and _has_templates(joint.higher, kind):
+                assert joint.higher is not None
+                assert parser.label_weights is not None
+                lines = label_map(len(self._label_lines))
+                of_labels[name] = dense_higher_scores(
+                    kind, is_arc, self._tensors, joint.higher, lines, parser.label_weights
+                )
 
     @cached_property
     def _graph_parts(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -590,17 +641,13 @@ class _Sentence:
         """What trees or graphs score, by the dense scores and not by lists of features."""
         if trees[0].arcs is not None:
             return [self._graph_score(tree.arcs or ()) for tree in trees]
-        joint, decoder = self._parser.plans.joint, DECODERS[self._parser.search_decoder]
-        found = self._dense(trees)
+        decoder, found = DECODERS[self._parser.search_decoder], self._dense(trees)
         parts = {name: x for name, x in found.parts.items() if name in ("arc", *decoder.reads)}
-        if joint and not joint.higher:
-            assert found.labels is not None
-            parts["arc"] = parts["arc"] - found.labels.amax(-1)
         scores, lengths = [], self._tensors.lengths
         for tree in trees:
             heads, labels = torch.tensor([tree.heads]), torch.tensor([tree.labels])
             score = part_tree_scores(Scores(lengths=lengths, **parts), heads)
-            if joint:
+            if found.labels is not None:
                 of_labels = Scores(found.labels, lengths, **found.of_labels)
                 score = score + part_tree_scores(of_labels, heads, labels)
             scores.append(int(score))
@@ -650,6 +697,14 @@ class _Sentence:
         )  # fmt: skip
         choice.require_exact()
         return choice
+
+
+def _has_templates(plan: HigherPlan | None, kind: str) -> bool:
+    """Whether a plan has templates of a higher-order kind."""
+    if plan is None:
+        return False
+    number = [each.name for each in HIGHER_ORDER].index(kind)
+    return bool(plan.family_start[number] < plan.family_start[number + 1])
 
 
 def _parts_of_graph(arcs: Iterable[tuple[int, int]]) -> list[Part]:

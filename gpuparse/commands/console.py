@@ -17,7 +17,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, TextIO
 
 # Nothing that takes long to import: an interruption is an exit code from `run` on.
-from gpuparse.errors import DataError, GpuparseError, NativeError, ResourceError
+from gpuparse.errors import DataError, GpuparseError, ResourceError
 
 INTERRUPTED = 130
 MEANINGS = {
@@ -71,7 +71,6 @@ def run_and_exit(main: Callable[[Sequence[str]], int], arguments: Sequence[str])
 
 def _code_of(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     try:
-        _say_without_native()
         try:
             code = main(arguments)
         except SystemExit:  # argparse has written help or a usage error
@@ -179,16 +178,6 @@ class _WholeWrites(io.RawIOBase):
             except OSError as error:
                 raise OSError(error.errno, error.strerror, _STDOUT) from error
         return n_bytes
-
-
-def _say_without_native() -> None:
-    """Say once, at start, why native code will not be used."""
-    from gpuparse import native
-
-    try:
-        native.library()
-    except NativeError as error:
-        say(f"no native code, so all work is much slower: {error}")
 
 
 def program(command: str) -> str:

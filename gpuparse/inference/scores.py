@@ -118,7 +118,7 @@ def require_usable_arcs(arcs: Tensor, lengths: Tensor) -> None:
     """
     if is_traced():
         return
-    if arcs.device.type == "cpu" and native.is_available():
+    if arcs.device.type == "cpu":
         b = native.call("find_unusable_arc", arcs.numpy(), lengths.numpy())
     else:
         b = _first_unusable(arcs, lengths)
@@ -229,7 +229,7 @@ def check_sibling_scores(
     checked = scores.arc.to(wider), siblings, ends.to(wider), scores.lengths
     if is_traced():
         return checked
-    if siblings.device.type == "cpu" and native.is_available():
+    if siblings.device.type == "cpu":
         b = native.call("find_unusable_sibling", rows_of_parts(siblings), scores.lengths.numpy())
     else:
         b = _first_unusable_siblings(siblings, scores.lengths)

@@ -9,7 +9,7 @@
 
 A constraint says that gold is to score at least its cost more than one wrong tree. The last two
 rules search for no tree. Native code has all rules (native/updates.h); the steps of the first three
-are here too, for the torch engine and for machines without native code.
+are here too, for the torch engine.
 """
 
 from typing import NamedTuple
@@ -22,9 +22,6 @@ from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.scoring.weights import Weights
 
 PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, MIRA_FACTORED, CONDITIONAL = range(len(RULES))
-
-HILDRETH_TOLERANCE = 1e-9  # violation, in units of cost, at which the search ends
-MAX_HILDRETH_STEPS = 10000
 
 
 class UpdateRule(NamedTuple):
@@ -65,33 +62,6 @@ def step_size(rule: UpdateRule, cost: float, margin: float, squared_norm: float)
     if rule.rule == PASSIVE_AGGRESSIVE:
         return max(0.0, (cost - margin) / (squared_norm + 0.5 / rule.max_step))
     return min(rule.max_step, max(0.0, (cost - margin) / squared_norm))
-
-
-def steps_together(
-    rule: UpdateRule, costs: np.ndarray, margins: np.ndarray, gram: np.ndarray
-) -> np.ndarray:
-    """The steps of k constraints of one sentence, (k,) float64; as native/hildreth.h.
-
-    Args: costs, margins: (k,) float64. gram: (k, k) products of the differences of the features.
-    Source: McDonald, Crammer & Pereira (2005), section 2.3.1: Hildreth's method.
-    """
-    steps = np.zeros(len(costs))
-    if len(costs) == 1 or rule.rule == PERCEPTRON:
-        steps[0] = step_size(rule, float(costs[0]), float(margins[0]), float(gram[0, 0]))
-        return steps
-    squared = rule.rule == PASSIVE_AGGRESSIVE
-    cap, ridge = (np.inf, 0.5 / rule.max_step) if squared else (rule.max_step, 0.0)
-    lengths = gram.diagonal()
-    curvatures = np.where(lengths > 0.0, lengths + ridge, 1.0)
-    for _ in range(MAX_HILDRETH_STEPS):
-        residuals = costs - margins - ridge * steps - steps @ gram
-        moved = np.clip(steps + residuals / curvatures, 0.0, cap) - steps
-        violations = np.where(lengths > 0.0, np.abs(moved) * curvatures, 0.0)
-        chosen = int(violations.argmax())
-        if violations[chosen] <= HILDRETH_TOLERANCE:
-            break
-        steps[chosen] += moved[chosen]
-    return steps
 
 
 def steps_in_turn(

@@ -53,7 +53,7 @@ CAMPAIGNS: dict[str, Trial] = {
 def main(arguments: Sequence[str]) -> int:
     """The command."""
     options = read_options(arguments)
-    native.library()  # an error without it: everything would be tried, but slowly
+    native.library()  # an error where it is missing
     torch.set_num_threads(1)  # processes are forked: no threads may run
     names = options.only or list(CAMPAIGNS)
     failed, lines = [], []

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse import native
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import (
     chain_kbest,
@@ -78,13 +77,10 @@ CASES = [
 
 @pytest.mark.parametrize(("second", "shared", "ties"), CASES)
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("is_native", [True, False])
-def test_all_forms_find_what_enumeration_finds(second, shared, ties, seed, is_native, monkeypatch):
+def test_all_forms_find_what_enumeration_finds(second, shared, ties, seed):
     given = drawn(seed, second=second, shared=shared, ties=ties)
     if not possible(given):
         pytest.skip("a chain without sequences; another test has such")
-    if not is_native:
-        monkeypatch.setattr(native, "is_available", lambda: False)
     lists = [enumerated(given, row) for row in range(len(LENGTHS))]
     k = 12
     tags, scores = chain_kbest(k=k, **given)
@@ -98,7 +94,7 @@ def test_all_forms_find_what_enumeration_finds(second, shared, ties, seed, is_na
         assert (tags[row, :, length:] == -1).all()
         assert (scores[row, len(expected) :] == -torch.inf).all()
         assert (tags[row, len(expected) :] == -1).all()
-    for backend in BACKENDS if is_native else ("torch", "auto"):
+    for backend in BACKENDS:
         best, top = chain_viterbi(backend=backend, **given)
         assert best.tolist() == tags[:, 0].tolist()
         assert top.tolist() == scores[:, 0].tolist()
@@ -117,10 +113,7 @@ def test_all_forms_find_what_enumeration_finds(second, shared, ties, seed, is_na
 
 @pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("is_shared", [False, True])
-@pytest.mark.parametrize("is_native", [True, False])
-def test_gradients_are_probabilities_and_right(second, is_shared, is_native, monkeypatch):
-    if not is_native:
-        monkeypatch.setattr(native, "is_available", lambda: False)
+def test_gradients_are_probabilities_and_right(second, is_shared):
     generator = torch.Generator().manual_seed(1)
 
     def leaf(*shape):
@@ -169,12 +162,9 @@ def test_a_forbidden_part_gives_no_nan():
 
 
 @pytest.mark.parametrize("second", [False, True])
-@pytest.mark.parametrize("is_native", [True, False])
-def test_samples_have_their_probabilities(second, is_native, monkeypatch):
-    if not is_native:
-        monkeypatch.setattr(native, "is_available", lambda: False)
+def test_samples_have_their_probabilities(second):
     given = drawn(3, k=2, second=second, shared=True, ties=True)
-    n_samples = 4000 if is_native else 1500
+    n_samples = 4000
     samples = chain_sample(n_samples=n_samples, generator=torch.Generator().manual_seed(5), **given)
     again = chain_sample(n_samples=7, generator=torch.Generator().manual_seed(5), **given)
     assert samples[:, :7].tolist() == again.tolist()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse import native
 from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.inference import (
     NonProjectiveTrees,
@@ -16,7 +15,6 @@ from gpuparse.inference import (
     projectivise,
     support,
 )
-from gpuparse.inference import plain as plain_forms
 from gpuparse.inference.nearest_trees import nearest_projective
 from gpuparse.inference.support import TreeKind
 from tests.oracles.brute_force import all_trees
@@ -45,7 +43,7 @@ def scores_of(gold, good=20.0):
 @every_kind
 @every_root
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
-def test_all_forms_find_the_trees_that_are_enumerated(kind, single_root, n, monkeypatch):
+def test_all_forms_find_the_trees_that_are_enumerated(kind, single_root, n):
     rows = every_row(n)
     is_projective = kind is ProjectiveTrees
     of_kind = {tuple(t[1:]) for t in all_trees(n, is_projective, single_root and n > 0).tolist()}
@@ -61,25 +59,6 @@ def test_all_forms_find_the_trees_that_are_enumerated(kind, single_root, n, monk
     partial = trees.find_wrong(rows, is_partial=True)
     in_torch = support._find_wrong(rows[:, None], trees, is_partial=True)[:, 0]
     assert in_torch.tolist() == partial.tolist()
-    found = native_faults(rows, lengths, trees)
-    monkeypatch.setattr(native, "call", lambda name, *args: plain_call(name, *args))
-    assert found == native_faults(rows, lengths, trees)
-
-
-def plain_call(name, *arguments):
-    from gpuparse.data import plain as of_data
-
-    functions = plain_forms.FUNCTIONS | of_data.FUNCTIONS
-    return functions[name](*arguments)
-
-
-def native_faults(rows, lengths, trees):
-    faults, words = (np.zeros(len(rows), np.int32) for _ in "fw")
-    native.call(
-        "find_tree_faults", rows.numpy(), lengths.numpy(), trees.single_root,
-        trees.is_projective, False, faults, words,
-    )  # fmt: skip
-    return faults.tolist(), words.tolist()
 
 
 @every_root

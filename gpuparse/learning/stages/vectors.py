@@ -269,11 +269,11 @@ class VectorStage:
             weights = initial_weights(self.sizes, self._network_seed)
         else:
             weights = VectorTables(*(a.copy() for a in self._start[len(self._finished)]))
-        if self._device is None and native.is_available():
+        if self._device is None:
             return NativeVectorEngine(self._task, weights, self._threads)
         from gpuparse.learning.vectors_on_device import TorchVectorEngine
 
-        return TorchVectorEngine(self._task, weights, self._device or "cpu")
+        return TorchVectorEngine(self._task, weights, self._device)
 
     def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
         """Learn from sentences in their order; `seen` came before.
