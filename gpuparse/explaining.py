@@ -585,7 +585,7 @@ class _Sentence:
             assert parser.label_weights is not None
             labels = TorchScorer(
                 self._tensors, joint.plan, label_map(len(self._label_lines)), parser.label_weights,
-                ROWS_AT_ONCE, more=adding_labels(self._nodes, is_learned=False),
+                ROWS_AT_ONCE, more=adding_labels(self._nodes),
             ).scores().reshape(*parts["arc"].shape, -1)  # fmt: skip
         of_labels: dict[str, torch.Tensor] = {}
         if parser.plan.higher:

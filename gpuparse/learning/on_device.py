@@ -206,10 +206,6 @@ class DeviceLearner:
         single_root: whether every tree has exactly one modifier of the root.
         device: where the work is done.
         backend: "torch", "gpu" (Triton kernels), or "auto", which takes the kernels on a GPU.
-        max_cells: at a time, as `sentence_cells` counts them; a mini-batch is searched in several
-            goes where it has more.
-        rows_at_once: feature rows of differing parts that are held at a time, at least. Neither
-            this nor max_cells changes a bit of the result.
     Source: McDonald, Crammer & Pereira (2005), figure 3, and McDonald & Pereira (2006), figure 6;
         differs: the trees of a mini-batch are found with the weights before it.
     """
@@ -226,8 +222,6 @@ class DeviceLearner:
         single_root: bool,
         device: str,
         backend: str = "auto",
-        max_cells: int = LEARNING_BUDGET,
-        rows_at_once: int = DIFFERING_ROWS_AT_ONCE,
     ) -> None:
         self._values = torch.from_numpy(batch.values).to(device)
         self._gold = torch.from_numpy(gold).to(device)
@@ -236,7 +230,7 @@ class DeviceLearner:
         self._kept_weighted = weights.weighted
         self._decoder, self._rule = DECODERS[config.decoder], update_rule(config)
         self._single_root = single_root
-        self._max_cells, self._rows_at_once = max_cells, rows_at_once
+        self._max_cells = LEARNING_BUDGET  # what memory is found to allow, changes no bit
         # The table that scores are summed from on this device; in main memory, `weights` itself.
         self._table = bag_of(weights.weights, self._values.device, 1).weight.detach()
         self._table[:-1] = torch.from_numpy(weights.array).to(device)
@@ -332,7 +326,7 @@ class DeviceLearner:
     def _rows_of(self, batch: TensorBatch, target: Tensor, found: Tensor) -> Tensor:
         """(3, F) the features that only one of two trees has: sentence, row, sign."""
         rows, silent = PartRows(batch, self._plan, self._features), self._features.n_rows
-        size = max(1, self._rows_at_once // rows.longest_line)
+        size = max(1, DIFFERING_ROWS_AT_ONCE // rows.longest_line)
         features = []
 
         def add(parts: Parts, find: Callable[[Parts], Tensor]) -> None:

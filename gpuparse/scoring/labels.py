@@ -183,15 +183,14 @@ def tree_label_scores(
     nodes = nodes_of(batch, vectors)
     if nodes is None or not nodes.of.has_labels:
         return scores
-    is_learned = not weights.is_integer
-    more = labels_of_trees(nodes, heads, is_learned=is_learned)[..., : scores.shape[-1]]
+    more = labels_of_trees(nodes, heads)[..., : scores.shape[-1]]
     more = more.masked_fill((heads < 0).unsqueeze(-1), 0)
-    return _with_vectors(scores, more, nodes, is_learned)
+    return _with_vectors(scores, more, nodes)
 
 
-def _with_vectors(scores: Tensor, more: Tensor, nodes: NodeVectors, is_learned: bool) -> Tensor:
+def _with_vectors(scores: Tensor, more: Tensor, nodes: NodeVectors) -> Tensor:
     """(..., labels) what templates score where vectors leave the label open, and vectors score."""
-    are_open = nodes.have_open_labels(more, is_learned)
+    are_open = nodes.have_open_labels(more)
     return scores.to(more.dtype).masked_fill(~are_open.unsqueeze(-1), 0) + more
 
 
@@ -228,9 +227,8 @@ def arc_label_scores(
     nodes = nodes_of(batch, vectors)
     if nodes is None or not nodes.of.has_labels:
         return scores
-    is_learned = not weights.is_integer
-    more = nodes.labels(b, h, m, is_learned)[..., : scores.shape[-1]]
-    return _with_vectors(scores, more, nodes, is_learned)
+    more = nodes.labels(b, h, m)[..., : scores.shape[-1]]
+    return _with_vectors(scores, more, nodes)
 
 
 def label_lines(
@@ -351,7 +349,7 @@ def best_arc_labels(
         scored.
     """
     batch = as_tensors(batch)
-    more = adding_labels(nodes_of(batch, vectors), not weights.is_integer)
+    more = adding_labels(nodes_of(batch, vectors))
     lines = label_map(len(weights.array))
     scorer = TorchScorer(batch, plan, lines, weights, rows_at_once, more=more)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -33,27 +32,23 @@ from gpuparse.scoring.word_vectors import (
 _MOST_HIDDEN = EXACT_BELOW // 127**2  # numbers whose products with 8 bits float32 sums exactly
 
 
-def vector_arc_scores(
-    batch: AnyBatch, vectors: WordVectors, *, is_learned: bool = False, backend: str = "auto"
-) -> Tensor:
+def vector_arc_scores(batch: AnyBatch, vectors: WordVectors, *, backend: str = "auto") -> Tensor:
     """What word vectors add to the scores of all arcs of all sentences.
 
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         vectors: whole numbers.
-        is_learned: whether they are added to learned weights, not to whole numbers.
         backend: "cpu" (native code), "torch" (any device), or "auto".
-    Returns: (B, N, N): [b, h, m] is the arc h -> m, whole numbers of float64; or float32, in units
-        of cost, where `is_learned`. The same on every backend. Column 0, the diagonal and padding
-        hold nothing of use.
+    Returns: (B, N, N): [b, h, m] is the arc h -> m, whole numbers of float64. The same on every
+        backend. Column 0, the diagonal and padding hold nothing of use.
     Cost: a row of the table for each template and word, two products with a matrix a word, and P
         multiplications an arc.
     Source: Lei, Xin, Zhang, Barzilay & Jaakkola (2014), section 4; differs: a product has numbers
         of direction and distance besides, and words' vectors may come from a hidden layer.
     """
     if choose_engine(backend, device_of(batch)) == "native":
-        return _native_pairs(batch, vectors, 0, is_learned)
-    return _nodes(batch, vectors).arcs(is_learned)
+        return _native_pairs(batch, vectors, 0)
+    return _nodes(batch, vectors).arcs()
 
 
 def vector_pair_scores(
@@ -61,7 +56,6 @@ def vector_pair_scores(
     batch: AnyBatch,
     vectors: WordVectors,
     *,
-    is_learned: bool = False,
     backend: str = "auto",
 ) -> Tensor:
     """What word vectors add to the scores of all pairs of a further kind.
@@ -78,8 +72,8 @@ def vector_pair_scores(
     if not vectors.scores(kind):
         raise ScoreError(f"word vectors: these do not score pairs of the kind {kind}")
     if choose_engine(backend, device_of(batch)) == "native":
-        return _native_pairs(batch, vectors, 1 + FURTHER.index(kind), is_learned)
-    return _nodes(batch, vectors).pairs(kind, is_learned)
+        return _native_pairs(batch, vectors, 1 + FURTHER.index(kind))
+    return _nodes(batch, vectors).pairs(kind)
 
 
 def _nodes(batch: AnyBatch, vectors: WordVectors) -> "NodeVectors":
@@ -87,10 +81,10 @@ def _nodes(batch: AnyBatch, vectors: WordVectors) -> "NodeVectors":
     return DeviceVectors(vectors, tensors.values.device).nodes(tensors)
 
 
-def _native_pairs(batch: AnyBatch, vectors: WordVectors, kind: int, is_learned: bool) -> Tensor:
+def _native_pairs(batch: AnyBatch, vectors: WordVectors, kind: int) -> Tensor:
     arrays = as_arrays(batch)
     shape = len(arrays), arrays.n_nodes, arrays.n_nodes
-    out = np.zeros(shape, np.float32 if is_learned else np.float64)
+    out = np.zeros(shape)
     native.call("score_vectors_batch", sentences_of(arrays), vectors, kind, out)
     return torch.from_numpy(out)
 
@@ -166,7 +160,7 @@ class NodeVectors:
     heads: Tensor
     modifiers: Tensor
 
-    def arcs(self, is_learned: bool = False) -> Tensor:
+    def arcs(self) -> Tensor:
         """(B, N, N) of all arcs, as `vector_arc_scores`."""
         scores, vectors = self._whole_pairs("arc"), self.of.vectors
         columns = vectors.columns("arc")
@@ -177,11 +171,11 @@ class NodeVectors:
                 scores, values, self.heads[..., columns] @ of_heads.T + constants,
                 self.modifiers[..., columns] @ of_modifiers.T,
             )  # fmt: skip
-        return self.as_scores(scores, "arc", is_learned)
+        return self.as_scores(scores, "arc")
 
-    def pairs(self, kind: str, is_learned: bool = False) -> Tensor:
+    def pairs(self, kind: str) -> Tensor:
         """(B, N, N) of all pairs of a further kind, as `vector_pair_scores`."""
-        return self.as_scores(self._whole_pairs(kind), kind, is_learned)
+        return self.as_scores(self._whole_pairs(kind), kind)
 
     def _whole_pairs(self, kind: str) -> Tensor:
         """(B, N, N) scores of pairs of words, by columns of a kind; no words in between."""
@@ -200,18 +194,18 @@ class NodeVectors:
             scores = torch.where(combination == c, found, scores)
         return scores
 
-    def with_templates(self, templates: Tensor, is_learned: bool = False) -> Tensor:
+    def with_templates(self, templates: Tensor) -> Tensor:
         """(B, N, N) of all arcs: the sums of what vectors and templates score.
 
         templates: (B, N, N), which count for the arcs that vectors leave open; these are scored at
             most `arc_margin` less than the best arc into their word, and are not alone there.
         """
-        scores = self.arcs(is_learned)
+        scores = self.arcs()
         if self.of.vectors.arc_margin >= 0:
-            templates = torch.where(self.are_open(scores, is_learned), templates, 0)
+            templates = torch.where(self.are_open(scores), templates, 0)
         return templates + scores
 
-    def are_open(self, scores: Tensor, is_learned: bool = False) -> Tensor:
+    def are_open(self, scores: Tensor) -> Tensor:
         """(B, N, N) bool: the arcs that vectors leave open to templates; scores: of the vectors."""
         vectors, lengths = self.of.vectors, self.batch.lengths
         is_arc = read_cells(lengths, scores.shape[1])
@@ -219,53 +213,51 @@ class NodeVectors:
             return is_arc
         margin = torch.tensor(vectors.arc_margin, dtype=torch.float64, device=scores.device)
         scores = scores.masked_fill(~is_arc, -torch.inf)
-        lowest = scores.amax(1, keepdim=True) - self.as_scores(margin, "arc", is_learned)
+        lowest = scores.amax(1, keepdim=True) - self.as_scores(margin, "arc")
         is_close = is_arc & (scores >= lowest)
         return is_close & (is_close.sum(1, keepdim=True) > 1)
 
-    def have_open_labels(self, scores: Tensor, is_learned: bool = False) -> Tensor:
+    def have_open_labels(self, scores: Tensor) -> Tensor:
         """(...) bool: the arcs of trees whose labels templates score; scores: (..., labels)."""
         margin = self.of.vectors.label_margin
         if margin < 0:
             return scores.new_ones(scores.shape[:-1], dtype=torch.bool)
         whole = torch.tensor(margin, dtype=torch.float64, device=scores.device)
-        lowest = -self.as_scores(whole, "label", is_learned)  # of the best label: 0
+        lowest = -self.as_scores(whole, "label")  # of the best label: 0
         return (scores >= lowest).sum(-1) > 1
 
-    def as_scores(self, whole: Tensor, kind: str, is_learned: bool) -> Tensor:
-        """What whole sums of a kind of scores count: points, or float32 in units of cost."""
+    def as_scores(self, whole: Tensor, kind: str) -> Tensor:
+        """What whole sums of a kind of scores count, in points."""
         vectors = self.of.vectors
-        if is_learned:
-            return (whole * getattr(vectors, f"{kind}_unit")).float()
         return points(
             whole, getattr(vectors, f"{kind}_multiplier"), getattr(vectors, f"{kind}_shift")
         )
 
-    def parts(self, kind: str, is_learned: bool = False) -> Tensor | None:
+    def parts(self, kind: str) -> Tensor | None:
         """(B, N, N, N) of parts as `parts_of_pairs`; None: vectors do not score this kind."""
         if not self.of.vectors.scores(kind):
             return None
-        return parts_of_pairs(kind, self.pairs(kind, is_learned).double())
+        return parts_of_pairs(kind, self.pairs(kind))
 
-    def labels(self, b: Tensor, h: Tensor, m: Tensor, is_learned: bool = False) -> Tensor:
+    def labels(self, b: Tensor, h: Tensor, m: Tensor) -> Tensor:
         """(..., labels) of the arcs h -> m of sentences b, each (...); padded as those frozen."""
         n = self.of.first_label
         head, modifier = self.heads[b, h][..., n:], self.modifiers[b, m][..., n:]
         products, of_heads, of_modifiers, constants = self.of.label_terms
         scores = (head * modifier) @ products.T + head @ of_heads.T + modifier @ of_modifiers.T
-        return self._as_label_scores(scores + constants, is_learned)
+        return self._as_label_scores(scores + constants)
 
-    def labels_of_heads(self, b: Tensor, h: Tensor, is_learned: bool = False) -> Tensor:
+    def labels_of_heads(self, b: Tensor, h: Tensor) -> Tensor:
         """(G, N, labels) of all arcs from the heads h of sentences b, each (G,)."""
         n = self.of.first_label
         head, modifiers = self.heads[b, h][:, n:], self.modifiers[b][..., n:]
         products, of_heads, of_modifiers, constants = self.of.label_terms
         scores = modifiers @ (head.unsqueeze(1) * products + of_modifiers).transpose(1, 2)
         scores += (head @ of_heads.T + constants).unsqueeze(1)
-        return self._as_label_scores(scores, is_learned)
+        return self._as_label_scores(scores)
 
-    def _as_label_scores(self, scores: Tensor, is_learned: bool) -> Tensor:
-        return self.as_scores(scores - scores.amax(-1, keepdim=True), "label", is_learned)
+    def _as_label_scores(self, scores: Tensor) -> Tensor:
+        return self.as_scores(scores - scores.amax(-1, keepdim=True), "label")
 
     def _combinations(self, n_nodes: int) -> Tensor:
         """(N, N) in main memory: the combination of direction and distance bucket of every arc."""
@@ -324,12 +316,12 @@ def add_between(scores: Tensor, values: Tensor, of_heads: Tensor, of_modifiers: 
 
 
 def adding_labels(
-    nodes: NodeVectors | None, is_learned: bool
+    nodes: NodeVectors | None,
 ) -> Callable[[Tensor, Tensor], Tensor] | None:
     """What `TorchScorer` of labels adds: the labels of all arcs of some heads."""
     if nodes is None or not nodes.of.has_labels:
         return None
-    return partial(nodes.labels_of_heads, is_learned=is_learned)
+    return nodes.labels_of_heads
 
 
 def nodes_of(batch: TensorBatch, vectors: WordVectors | NodeVectors | None) -> NodeVectors | None:
@@ -339,11 +331,11 @@ def nodes_of(batch: TensorBatch, vectors: WordVectors | NodeVectors | None) -> N
     return DeviceVectors(vectors, batch.values.device).nodes(batch)
 
 
-def labels_of_trees(nodes: NodeVectors, heads: Tensor, *, is_learned: bool) -> Tensor:
+def labels_of_trees(nodes: NodeVectors, heads: Tensor) -> Tensor:
     """(B, N, labels) of the arcs of finished trees (B, N); nothing of use where there is none."""
     b = torch.arange(len(heads), device=heads.device).unsqueeze(1)
     m = torch.arange(heads.shape[1], device=heads.device)
-    return nodes.labels(b, heads.clamp(min=0), m, is_learned)
+    return nodes.labels(b, heads.clamp(min=0), m)
 
 
 def points(scores: Tensor, multiplier: int, shift: int) -> Tensor:

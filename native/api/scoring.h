@@ -12,7 +12,6 @@ struct ArcPlan {
     i64_2 word;
     i64_2 pair;
     i64_2 between;
-    int64_t dense_lines;
 };
 
 // Templates of two modifiers of one head, and of a head with its outermost modifier on a side.
