@@ -15,7 +15,7 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import DataError, ModelError
 from gpuparse.evaluation.words import score_words
-from gpuparse.text.conllu import text_pieces
+from gpuparse.text.conllu import surface_sentences, text_pieces
 from gpuparse.text.reader import stream_text, text_chunk
 from gpuparse.text.tokenizer import FORMAT, Tokenizer
 from gpuparse.text.training import learn_tokenizer
@@ -84,6 +84,42 @@ def test_multiword_tokens_of_new_stems():
     words = [word for sentence in forms for word in sentence.forms]
     assert words[:4] == ["voglio", "guardar", "lo", "ora"]
     assert "di il" in " ".join(words)
+
+
+def given_tokens(text: str, sentences) -> np.ndarray:
+    """The last character of each token, as `Tokenizer.annotate` takes them."""
+    ends, at = [], 0
+    for sentence in sentences:
+        for token in sentence.tokens:
+            at = text.index(token.text, at) + len(token.text)
+            ends.append(at - 1)
+    return np.array(ends, np.int64)
+
+
+def test_the_tokens_of_a_split_get_its_words_and_sentences(tokenizer):
+    stems = ["da", "fa", "porta", "mangia", "parla", "canta", "salta", "ama", "cerca", "trova"]
+    lines = [f"voglio {stem}rlo={stem}r+lo ora- ." for stem in stems]
+    made = learn_tokenizer(bank(rows(*lines)), KEYS, seed=1)
+    draw = random.Random(4)
+    texts = [" ", ""]
+    for _ in range(300):
+        some = ("Voglio guardarlo.", "io darlo! ", "\n\n", "The man sang.", random_text(draw))
+        texts.append(" ".join(draw.choice(some) for _ in range(draw.randrange(12))))
+    n_words = 0
+    for model in (tokenizer, made, replace(tokenizer, max_words=5)):
+        found = [list(surface_sentences(bank(split(model, text)))) for text in texts]
+        tokens = [token for sentences in found for s in sentences for token in s.tokens]
+        ends = [given_tokens(text, each) for text, each in zip(texts, found, strict=True)]
+        words, is_end = model.annotate(texts, ends)
+        assert words == {t: list(k.words) for t, k in enumerate(tokens) if len(k.words) > 1}
+        lengths = [len(s.tokens) for sentences in found for s in sentences]
+        assert (np.flatnonzero(is_end) + 1).tolist() == np.cumsum(lengths).tolist()
+        n_words += len(words)
+        alone = [model.annotate([text], [each]) for text, each in zip(texts, ends, strict=True)]
+        assert np.concatenate([each for _, each in alone]).tolist() == is_end.tolist()
+    assert n_words > 100
+    nothing = np.empty(0, np.int64)
+    assert [len(each) for each in tokenizer.annotate(["", " \n"], [nothing, nothing])] == [0, 0]
 
 
 def test_text_without_spaces_between_words():
