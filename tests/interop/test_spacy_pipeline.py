@@ -265,6 +265,17 @@ def test_sentences_begin_where_the_doc_says_and_else_where_the_model_does(model)
     assert sizes() == [4, 8]  # the sentencizer puts the mark after the word into its sentence
 
 
+def test_words_that_a_doc_has_are_taken_as_they_are(model, parser):
+    nlp = pipeline(model)
+    doc = given_doc(nlp, "She sang zz owl wthe man .")
+    doc[2]._.mwt_words = [{"form": "with"}, {"form": "the"}]
+    nlp(doc)
+    [sentence] = parser.parse([["She", "sang", "with", "the", "owl", "wthe", "man", "."]])
+    tags = [line.split("\t")[4] for line in sentence.to_conllu().split("\n")[:8]]
+    assert [token.tag_ for token in doc] == [*tags[:2], "_".join(tags[2:4]), *tags[4:]]
+    assert doc[4]._.mwt_words is None
+
+
 def test_a_parser_alone_makes_no_sentences(model, tmp_path):
     folder = Path(shutil.copytree(model, tmp_path / "model"))
     (folder / "tokenizer.safetensors").unlink()
