@@ -289,7 +289,7 @@ class Tokenizer:
         try:
             chunk = text_chunk(_GAP.join(texts).encode(), "text")
         except UnicodeEncodeError as error:
-            raise DataError(f"text: half a character at {error.start}") from error
+            raise DataError(f"text: an unpaired surrogate at {error.start}") from error
         treebank = treebank_from_bytes(self.tokenizer.split(chunk), "text")
         made = [_DocTokens(text) for text in texts]
         starts = list(accumulate((len(text) + len(_GAP) for text in texts), initial=0))
