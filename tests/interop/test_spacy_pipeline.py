@@ -355,7 +355,7 @@ def test_tokens_with_characters_that_no_column_has(model, parser):
     own = pipeline(model, model)
     with pytest.raises(DataError, match="NUL, which no text has"):
         own("a\0b")
-    with pytest.raises(DataError, match="text: half a character at 1"):
+    with pytest.raises(DataError, match="text: an unpaired surrogate at 1"):
         own.tokenizer("a\ud800")
     docs = own.tokenizer.pipe(["The man.", "a\0b"])
     assert len(next(docs)) == 3
