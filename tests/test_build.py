@@ -141,8 +141,8 @@ def test_a_wheel_contains_library_configs_and_pages_and_an_editable_install_does
     assert made["standard"]["force_include"].pop(str(tmp_path / "wheel")) == "gpuparse/_native"
     pages = {str(page): f"gpuparse/docs/{page.name}" for page in ROOT.glob("docs/*.md")}
     assert len(pages) > 20
-    configs = {str(ROOT / "configs"): "gpuparse/configs"}
-    assert made["standard"]["force_include"] == configs | pages
+    folders = {str(ROOT / name): f"gpuparse/{name}" for name in ("configs", "examples")}
+    assert made["standard"]["force_include"] == folders | pages
     assert made["editable"]["force_include"] == {}
 
 
