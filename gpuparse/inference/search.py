@@ -7,6 +7,7 @@ import numpy as np
 
 from gpuparse.errors import ScoreError
 
+NO_HEAD = -1  # the value of heads at position 0 and in padding
 MAX_ITERATIONS = 1000  # solutions of all sub-problems of a dual decomposition
 MOST_LIMITS = 10  # sets of labels: the work doubles with each
 _NONE = np.zeros(0, np.int64)

@@ -11,13 +11,13 @@ from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import require_native, run_in_threads
 from gpuparse.inference.native_trees import find_best
 from gpuparse.inference.scores import (
-    NO_HEAD,
     Lengths,
     check_sibling_scores,
     device_of,
     rows_of_parts,
     word_mask,
 )
+from gpuparse.inference.search import NO_HEAD
 
 
 class ChangeLimits(NamedTuple):
