@@ -389,7 +389,7 @@ class SentenceParser:
         Returns: the reasons; their weights add up to the scores of both trees exactly.
         Raises: as `parse`; ConfigError: no such word or head. NoTreeError:
             no tree or graph has the other head. ResourceError: the sentence is too long.
-        Cost: two searches, or one for each possible head; torch is imported.
+        Cost: two searches, or one for each possible head.
 
         >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
         >>> reasons = parser.explain(she, 1)
@@ -399,7 +399,7 @@ class SentenceParser:
         >>> sum(line["difference"] for line in tree["lines"]) == tree["difference"]
         True
         """
-        from gpuparse.explaining import explain  # imports torch
+        from gpuparse.explaining import explain
 
         if isinstance(sentence, (str, bytes)):
             treebank = treebank_from_bytes(_as_text(sentence), _TEXT)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from gpuparse.explaining import Explanation  # imports torch
+    from gpuparse.explaining import Explanation
 
 SHOWN = 10  # sentences that a notebook or `str` shows
 _OF_INPUT = range(1, 6)  # FORM to FEATS

@@ -25,6 +25,14 @@ class Search(NamedTuple):
     masks: np.ndarray = _NONE
 
 
+class ChangeLimits(NamedTuple):
+    """Limits of searches by single changes, as native/api/single_changes.h declares them."""
+
+    single_root: bool
+    max_changes: int
+    min_gain: float
+
+
 def classes_of_labels(
     limits: Sequence[Sequence[int] | set[int] | frozenset[int]], n_labels: int
 ) -> tuple[np.ndarray, np.ndarray]:

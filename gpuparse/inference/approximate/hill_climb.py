@@ -1,7 +1,5 @@
 """Second-order trees, and graphs with several heads per word, by single changes of arcs."""
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,15 +15,7 @@ from gpuparse.inference.scores import (
     rows_of_parts,
     word_mask,
 )
-from gpuparse.inference.search import NO_HEAD
-
-
-class ChangeLimits(NamedTuple):
-    """Limits of searches by single changes, as native/api/single_changes.h declares them."""
-
-    single_root: bool
-    max_changes: int
-    min_gain: float
+from gpuparse.inference.search import NO_HEAD, ChangeLimits
 
 
 def hill_climb(
