@@ -85,7 +85,7 @@ class NativeBuildHook(BuildHookInterface):
                 raise  # a wheel for others is whole or not made
             print(
                 "gpuparse: installed without native code: everything runs in Python, NumPy and"
-                f" torch, which is slow: {error}",
+                f" torch, which is slow and needs gpuparse[torch]: {error}",
                 file=sys.stderr,
             )
             return

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.registry import Report
 from gpuparse.commands import parse
 from gpuparse.data.conll import read_treebank
-from gpuparse.data.table_files import check_arrow
+from gpuparse.extras import require
 
 GATE = ("tests/commands/test_parse_tables.py",)
 _COLUMNS = {"form": "forms", "lemma": "lemmas", "upos": "cpos", "xpos": "pos", "feats": "feats"}
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(options: argparse.Namespace) -> None:
-    check_arrow("this benchmark")
+    require("this benchmark", "pyarrow.parquet")
 
 
 def run(options: argparse.Namespace) -> Report:

@@ -13,6 +13,10 @@ class ConfigError(GpuparseError):
     exit_code = 2
 
 
+class MissingPackageError(ConfigError, ImportError):
+    """A package is missing that an extra installs."""
+
+
 class DataError(GpuparseError):
     """Input that cannot be used; the text begins with file:line."""
 

@@ -19,6 +19,7 @@ A call takes about a microsecond and one more an array. Other threads of Python 
 
 Where there is no library, `call` runs the plain form of a function, in Python, NumPy and torch: it
 has the same name and arguments, and is in the table `FUNCTIONS` of the module `plain` of its room.
+Without torch only the plain forms of `data/` run.
 Plain forms take the objects themselves instead of structs, and check nothing.
 """
 
@@ -287,11 +288,26 @@ _PLAIN_FORMS = (
 def _plain_form(name: str) -> Callable[..., Any]:
     """The plain form of a function; modules of higher rooms are imported where they are needed."""
     for module in _PLAIN_FORMS:
+        if module != "data.plain":
+            require_torch()
         functions = importlib.import_module(f"gpuparse.{module}").FUNCTIONS
         if name in functions:
             found: Callable[..., Any] = functions[name]
             return found
     raise NativeError(f"{name} runs in native code alone: {_MISSING}")
+
+
+def require_torch() -> None:
+    """Make sure that there is torch, for work without native code.
+
+    Raises: NativeError: there is none either.
+    """
+    try:
+        importlib.import_module("torch")
+    except ImportError:
+        raise NativeError(
+            f"{_MISSING}; without it gpuparse needs torch: pip install 'gpuparse[torch]'"
+        ) from None
 
 
 def is_available() -> bool:

@@ -82,6 +82,13 @@ def test_an_installation_has_the_configs_and_imports_nothing_heavy(site, empty, 
     assert list(empty.iterdir()) == []
 
 
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_what_needs_no_work_imports_no_numpy(site, empty, word):
+    output, _, modules = called(site, word).stdout.rpartition("MODULES")
+    assert "gpuparse" in output
+    assert not (HEAVY | {"numpy"}) & set(modules.split())
+
+
 def test_the_help_says_where_the_pages_are(site, empty, capsys):
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out

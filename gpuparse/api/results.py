@@ -19,12 +19,13 @@ from gpuparse.data.sentences import is_pandas
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
+from gpuparse.extras import require
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from gpuparse.explaining import Explanation  # imports torch
+    from gpuparse.explaining import Explanation
 
 SHOWN = 10  # sentences that a notebook or `str` shows
 _OF_INPUT = range(1, 6)  # FORM to FEATS
@@ -119,8 +120,7 @@ class Parsed(Sequence["ParsedSentence"]):
         >>> table.column_names, table.column("head").to_pylist()
         (['form', 'upos', 'xpos', 'head', 'deprel'], [[2, 0]])
         """
-        import pyarrow  # noqa: F401 (the error, where it is missing, comes before the work)
-
+        require("to_arrow()", "pyarrow")
         table = self._table if is_arrow(self._table) else None
         return with_lists(table, np.diff(self._starts), self._columns(of_input=table is not None))
 
@@ -129,6 +129,7 @@ class Parsed(Sequence["ParsedSentence"]):
 
         If the input was a frame, its index and all its columns are kept.
         """
+        require("to_pandas()", "pandas")
         import pandas
 
         new = {}

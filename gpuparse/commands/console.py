@@ -71,7 +71,8 @@ def run_and_exit(main: Callable[[Sequence[str]], int], arguments: Sequence[str])
 
 def _code_of(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     try:
-        _say_without_native()
+        if not _ASKS.intersection(arguments):
+            _say_without_native()
         try:
             code = main(arguments)
         except SystemExit:  # argparse has written help or a usage error
@@ -182,6 +183,9 @@ class _WholeWrites(io.RawIOBase):
             except OSError as error:
                 raise OSError(error.errno, error.strerror, _STDOUT) from error
         return n_bytes
+
+
+_ASKS = frozenset(("-h", "--help", "--version"))  # no work: native code is not looked for
 
 
 def _say_without_native() -> None:

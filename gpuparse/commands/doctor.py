@@ -19,7 +19,8 @@ from gpuparse.commands.version import described_version
 from gpuparse.config.schema import DataConfig, FeatureMapConfig, RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
-from gpuparse.errors import NativeError, SelfTestError
+from gpuparse.errors import MissingPackageError, NativeError, SelfTestError
+from gpuparse.extras import require
 from gpuparse.features.templates import load_templates
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
@@ -158,6 +159,11 @@ def _self_tests(device: str) -> Iterator[tuple[str, Callable[[], str]]]:
     for decoder in TESTED_DECODERS:
         yield f"{decoder}: native, textbook", partial(native_difference, decoder)
     places = [("cpu", "torch")] + [(device, "auto")] * (device != "cpu")
+    try:
+        require("the comparison with torch operations", "torch")
+    except MissingPackageError as error:
+        print(f"{'self-tests':<12} left out: {error}")
+        places = []
     for templates, labels, decoder in SYSTEMS:
         model = _generated_parser(templates, labels, decoder)
         for place, backend in places:

@@ -5,19 +5,16 @@ import html
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpuparse.commands.console import exit_codes, print_json, program
 from gpuparse.commands.evaluate import whole_number
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.draw import display_width, printable
 from gpuparse.data.guides import read_guides
+from gpuparse.explaining import Choice, Explanation, Line, explain
 from gpuparse.files import replace_file
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import load_stages
-
-if TYPE_CHECKING:
-    from gpuparse.explaining import Choice, Explanation, Line  # imports torch
 
 _HEADINGS = ("difference", "part", "template")
 
@@ -35,8 +32,6 @@ def main(arguments: Sequence[str]) -> int:
         NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too long.
     """
     options = _parser().parse_args(arguments)
-    from gpuparse.explaining import explain  # imports torch: not for an error of the command line
-
     model, treebank = load_parser(Path(options.model)), read_treebank(options.file)
     guides = read_guides(treebank, options.guides) if options.guides else None
     treebank = load_stages(Path(options.model)).annotate(treebank, keep=options.keep == "tags")
@@ -88,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def as_dict(found: "Explanation") -> dict[str, object]:
+def as_dict(found: Explanation) -> dict[str, object]:
     """The explanation for JSON; lines have their differences."""
     made = asdict(found)
     for name, choice in (("tree", found.tree), ("label", found.label)):
@@ -99,7 +94,7 @@ def as_dict(found: "Explanation") -> dict[str, object]:
     return made
 
 
-def as_text(found: "Explanation", *, show_all: bool = False) -> str:
+def as_text(found: Explanation, *, show_all: bool = False) -> str:
     """The explanation as tables; show_all: with templates of weight 0."""
     texts = [printable(line) for line in _introduction(found)]
     for title, choice in _choices(found):
@@ -108,7 +103,7 @@ def as_text(found: "Explanation", *, show_all: bool = False) -> str:
     return "\n".join(texts)
 
 
-def _introduction(found: "Explanation") -> list[str]:
+def _introduction(found: Explanation) -> list[str]:
     lines = [" ".join(found.forms), ""]
     relation = f", relation {found.labels[found.word - 1]}" if found.labels else ""
     word, head, other = (_named(found, i) for i in (found.word, found.head, found.other_head))
@@ -136,16 +131,16 @@ def _introduction(found: "Explanation") -> list[str]:
     return lines
 
 
-def _heads(found: "Explanation", heads: Sequence[int]) -> str:
+def _heads(found: Explanation, heads: Sequence[int]) -> str:
     names = [_named(found, head) for head in heads]
     return f"the head {names[0]}" if len(names) == 1 else f"the heads {', '.join(names)}"
 
 
-def _named(found: "Explanation", node: int) -> str:
+def _named(found: Explanation, node: int) -> str:
     return f"{found.forms[node - 1]} ({node})" if node else "the root (0)"
 
 
-def _choices(found: "Explanation") -> list[tuple[str, "Choice"]]:
+def _choices(found: Explanation) -> list[tuple[str, Choice]]:
     choices = [("Why these heads" if found.graph else "Why this head", found.tree)]
     if found.label and found.graph:
         choices.append(
@@ -156,7 +151,7 @@ def _choices(found: "Explanation") -> list[tuple[str, "Choice"]]:
     return choices
 
 
-def _summary(choice: "Choice") -> list[list[str]]:
+def _summary(choice: Choice) -> list[list[str]]:
     difference = choice.score - choice.other_score
     rows = [["score", choice.name, choice.other_name, "difference"]]
     if choice.shared_parts:
@@ -167,7 +162,7 @@ def _summary(choice: "Choice") -> list[list[str]]:
     return [*rows, ["sum", str(choice.score), str(choice.other_score), f"{difference:+d}"]]
 
 
-def _rows(choice: "Choice", found: "Explanation", *, show_all: bool) -> list[list[str]]:
+def _rows(choice: Choice, found: Explanation, *, show_all: bool) -> list[list[str]]:
     """A table of the templates, those without weight in one row."""
     rows = [[*_HEADINGS, choice.name, choice.other_name]]
     silent = 0
@@ -182,7 +177,7 @@ def _rows(choice: "Choice", found: "Explanation", *, show_all: bool) -> list[lis
     return rows
 
 
-def _sides(line: "Line") -> tuple[tuple[tuple[str, ...], int], tuple[tuple[str, ...], int]]:
+def _sides(line: Line) -> tuple[tuple[tuple[str, ...], int], tuple[tuple[str, ...], int]]:
     return (line.values, line.weight), (line.other_values, line.other_weight)
 
 
@@ -225,7 +220,7 @@ _STYLE = """
 """
 
 
-def as_html(found: "Explanation", *, show_all: bool = False) -> str:
+def as_html(found: Explanation, *, show_all: bool = False) -> str:
     """The explanation as a page that needs no other file, for light and dark screens."""
     title = html.escape(
         printable(f"{'Heads' if found.graph else 'The head'} of {_named(found, found.word)}")
@@ -238,7 +233,7 @@ def as_html(found: "Explanation", *, show_all: bool = False) -> str:
     )
 
 
-def as_fragment(found: "Explanation", *, show_all: bool = False) -> str:
+def as_fragment(found: Explanation, *, show_all: bool = False) -> str:
     """The explanation as an element of a page or notebook, with its style."""
     body = [f"<p>{html.escape(printable(line))}</p>" for line in _introduction(found) if line]
     for heading, choice in _choices(found):

@@ -35,12 +35,12 @@ from gpuparse.data.table_files import (
     TEXT,
     VERTICAL,
     TableFile,
-    check_arrow,
     format_of,
     is_table,
 )
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ScoreError
+from gpuparse.extras import require
 from gpuparse.files import replace_file, standard_input, unchanged
 from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
 from gpuparse.limits import MAX_K_BEST
@@ -313,8 +313,8 @@ def is_native_on(backend: str, device: str) -> bool:
     """Whether native code parses; ConfigError if the backend cannot run on the device."""
     if device == "cpu" and backend in ("auto", "cpu"):
         return True
-    # Here, because native code needs no torch.
-    import torch
+    require(f"device {device}" if device != "cpu" else f"backend {backend}", "torch")
+    import torch  # native code needs none of it
 
     from gpuparse.inference.backends import choose_engine
 
@@ -372,7 +372,7 @@ def _check_tables(options: argparse.Namespace) -> None:
     tables = [file for file, kind in formats.items() if is_table(kind)]
     if not tables:
         return
-    check_arrow(named(tables[0]))
+    require(f"{named(tables[0])}: a table", "pyarrow.parquet")
     if options.kbest:
         raise ConfigError(
             "--kbest: a table has one tree per row; give CoNLL-U, or use parse of Python"

@@ -11,12 +11,11 @@ import resource
 import sys
 from collections.abc import Mapping
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from gpuparse.commands.version import described_version
-from gpuparse.errors import ConfigError
+from gpuparse.extras import require
 from gpuparse.files import replace_file
 from gpuparse.learning.events import STAGES, Progress
 
@@ -82,11 +81,8 @@ class MetricsFile:
 
 
 def check_events() -> None:
-    """ConfigError unless event files can be written."""
-    if find_spec("tensorboard") is None:
-        raise ConfigError(
-            "--tensorboard: the package tensorboard is missing: pip install 'gpuparse[tensorboard]'"
-        )
+    """MissingPackageError unless event files can be written."""
+    require("--tensorboard", "tensorboard", "torch")
 
 
 def _event_writer(folder: Path) -> Any:
@@ -152,12 +148,20 @@ def write_scores(folder: Path, about: dict[str, Any]) -> None:
     result = {
         "version": described_version(),
         "python": platform.python_version(),
-        "torch": metadata.version("torch"),
+        "torch": _version("torch"),
         **about,
         "peak_memory_bytes": peak_memory(),
     }
     with replace_file(folder / SCORES, force=True) as file:
         file.write((json.dumps(result, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _version(package: str) -> str | None:
+    """The version of a package, None where it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def peak_memory() -> int:

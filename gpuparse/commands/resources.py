@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpuparse.commands.console import say
-from gpuparse.errors import ConfigError, SelfTestError
+from gpuparse.errors import ConfigError, MissingPackageError, SelfTestError
+from gpuparse.extras import require
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
@@ -74,13 +75,16 @@ def choose_device(wanted: str, say: Callable[[str], None]) -> str:
         wanted: `auto` is CUDA if it works, else the CPU.
         say: writes the choice made for `auto` and its reason.
     Returns: "cpu" or "cuda".
-    Raises: ConfigError: `cuda` does not work; or another word.
+    Raises: ConfigError: `cuda` does not work; or another word. MissingPackageError: `cuda` was
+        asked for, and torch is not installed.
     Cost: with a CUDA driver, imports torch; the first use of CUDA takes seconds.
     """
     if wanted not in ("auto", "cpu", "cuda"):
         raise ConfigError(f"device: expected auto, cpu or cuda, not {wanted!r}")
     if wanted == "cpu":
         return "cpu"
+    if wanted == "cuda":
+        require("device cuda", "torch")
     trouble = _cuda_trouble()
     if wanted == "cuda" and trouble:
         raise ConfigError(f"device cuda: {trouble}; use cpu or auto")
@@ -117,7 +121,11 @@ def _cuda_trouble() -> str:
     """Why CUDA cannot be used; empty if it can."""
     if not _has_cuda_driver():
         return "CUDA is not available"
-    import torch  # here, because a machine without a driver does not need it
+    try:
+        require("CUDA", "torch")
+    except MissingPackageError as error:
+        return str(error)
+    import torch  # a machine without a driver does not need it
 
     if not torch.cuda.is_available():
         return "CUDA is not available"
@@ -149,7 +157,7 @@ def limit_torch_threads(threads: int, *, is_native: bool) -> None:
         threads: number of threads of the command.
         is_native: whether native code does the work; torch then gets one thread.
     """
-    if is_native and "torch" not in sys.modules:
+    if is_native and sys.modules.get("torch") is None:
         return  # native code needs no torch
     import torch
 

@@ -73,6 +73,7 @@ from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError, one
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
+from gpuparse.extras import require
 from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
@@ -216,6 +217,9 @@ class Run:
         self._start = None if config.init_from is None else load_parser(Path(config.init_from))
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
+        if config.backend == "torch":
+            what = "device cuda" if config.device == "cuda" else "learning.backend torch"
+            require(what, "torch")
         limit_torch_threads(self.threads, is_native=config.backend == "cpu")
         is_higher_order = DECODERS[config.decoder].is_higher_order  # native code on the CPU
         if is_higher_order and config.device == "cuda":

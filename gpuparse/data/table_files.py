@@ -45,19 +45,6 @@ def is_table(kind: str) -> bool:
     return kind in (PARQUET, ARROW)
 
 
-def check_arrow(name: str) -> None:
-    """Make sure that tables can be read.
-
-    Raises: ConfigError: pyarrow is not installed.
-    """
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError:
-        raise ConfigError(
-            f"{name}: tables need pyarrow: pip install pyarrow, or gpuparse with the extra arrow"
-        ) from None
-
-
 class TableFile:
     """A Parquet file, or an Arrow IPC file or stream, that is open for reading.
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from gpuparse import native
 from gpuparse.errors import NoTreeError
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.scores import NO_HEAD
+from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.support import CROSSING
 from gpuparse.inference.textbook import projective, spanning_trees
 

@@ -10,7 +10,8 @@ from gpuparse import native
 from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.inference.backends import is_traced
 from gpuparse.inference.nearest_trees import nearest_projective
-from gpuparse.inference.scores import NO_HEAD, Lengths, as_lengths, require_tensor, word_mask
+from gpuparse.inference.scores import Lengths, as_lengths, require_tensor, word_mask
+from gpuparse.inference.search import NO_HEAD
 
 Unreachable = Literal["error", "skip", "projectivise"]
 UNREACHABLE = ("error", "skip", "projectivise")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse.errors import ConfigError, ResourceError
+from gpuparse.extras import require
 from gpuparse.learning.updates import Table
 
 _DEALING = 2  # what is drawn for, beside the orders of the two stages
@@ -194,12 +195,13 @@ def joined_processes() -> Iterator[Processes]:
 
     Yields: The processes; this process alone if WORLD_SIZE is not set or 1.
     Raises:
-        ConfigError: an environment variable that torchrun sets is missing.
+        ConfigError: an environment variable that torchrun sets is missing, or torch.
         ResourceError: the processes cannot connect.
     """
     if os.environ.get("WORLD_SIZE", "1") == "1":
         yield ALONE
         return
+    require("learning in several processes", "torch")
     from torch import distributed
 
     try:

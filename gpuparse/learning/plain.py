@@ -28,9 +28,10 @@ from gpuparse.learning.updates import (
     steps_together,
 )
 from gpuparse.parts import HIGHER_ORDER
-from gpuparse.scoring.higher_order import ABSENT_WORD, higher_rows
+from gpuparse.scoring.higher_order import higher_rows
 from gpuparse.scoring.labels import arc_positions, first_best, label_lines, tree_positions
 from gpuparse.scoring.native import ArcCells, GraphHeads, Scorer, Sentences
+from gpuparse.scoring.part_rows import ABSENT_WORD
 from gpuparse.scoring.plain import (
     TreeScores,
     allowed_arcs,

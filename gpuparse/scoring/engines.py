@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
+from gpuparse.extras import require
 from gpuparse.features.plan import LabelPlan, Plan
 from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.scoring.pruning import Pruner
@@ -135,7 +136,8 @@ def parsing_engine(decoder: str, device: str, backend: str) -> Engine:
         backend: "auto" or a key of `ENGINES`.
     Raises:
         ScoreError: an unknown backend, or one that cannot run this decoder there.
-        NativeError: backend "cpu", and there is no native code.
+        NativeError: there is no native code, for backend "cpu", or none and no torch.
+        MissingPackageError: the device or the backend needs torch, which is not installed.
     """
     is_higher = DECODERS[decoder].is_higher_order
     if is_higher and (device != "cpu" or backend not in ("auto", "cpu")):
@@ -149,8 +151,10 @@ def parsing_engine(decoder: str, device: str, backend: str) -> Engine:
     if device == "cpu" and backend == "auto" and (is_higher or native.is_available()):
         return "native"
     if device == "cpu" and backend == "auto":
+        native.require_torch()
         return "torch"
-    import torch  # not for native code, which needs none of it
+    require(f"device {device}" if device != "cpu" else f"backend {backend}", "torch")
+    import torch  # native code needs none of it
 
     from gpuparse.inference.backends import choose_engine
 

@@ -412,7 +412,7 @@ def test_python_streams_tables(trained, tmp_path, suffix):
 def test_without_pyarrow_it_is_said_what_to_install(trained, tmp_path, monkeypatch):
     path = write(table_of(TEXT), tmp_path / "in.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ConfigError, match="tables need pyarrow: pip install pyarrow"):
+    with pytest.raises(ConfigError, match=r"needs pyarrow: pip install 'gpuparse\[arrow\]'"):
         parsed(trained, path, tmp_path / "out")
 
 

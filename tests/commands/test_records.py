@@ -1,6 +1,7 @@
 """metrics.jsonl and scores.json: what training writes beside a model."""
 
 import json
+import sys
 
 import pytest
 
@@ -189,7 +190,7 @@ def test_tensorboard_has_the_numbers_of_the_lines(train_run, tmp_path, monkeypat
 
 
 def test_without_tensorboard_it_is_refused(trained, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(records, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     words = [str(trained.config), f"output={tmp_path / 'model'}", "--tensorboard"]
     monkeypatch.chdir(trained.folder)
     assert run(train.main, words) == 2

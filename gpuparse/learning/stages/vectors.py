@@ -271,6 +271,8 @@ class VectorStage:
             weights = VectorTables(*(a.copy() for a in self._start[len(self._finished)]))
         if self._device is None and native.is_available():
             return NativeVectorEngine(self._task, weights, self._threads)
+        if self._device is None:
+            native.require_torch()
         from gpuparse.learning.vectors_on_device import TorchVectorEngine
 
         return TorchVectorEngine(self._task, weights, self._device or "cpu")
