@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuparse import array_file
 from gpuparse.commands.records import EVENTS, METRICS
-from gpuparse.errors import ConfigError, ModelError, one_line
+from gpuparse.errors import ConfigError, ModelError, one_line, plural
 from gpuparse.files import is_temporary, replace_file
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES
@@ -190,7 +190,7 @@ def differences(before: Origin, now: Origin) -> list[str]:
         for key in changed[:_SHOWN]
     ]
     if len(changed) > _SHOWN:
-        lines.append(f"{len(changed) - _SHOWN:,} more keys differ")
+        lines.append(plural(len(changed) - _SHOWN, "more key differs", "more keys differ"))
     if before.treebank != now.treebank:
         lines.append(
             "the training treebank (data.train) has other content, or its guides or lexicon have,"

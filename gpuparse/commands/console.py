@@ -17,7 +17,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, TextIO
 
 # Nothing that takes long to import: an interruption is an exit code from `run` on.
-from gpuparse.errors import DataError, GpuparseError, NativeError, ResourceError
+from gpuparse.errors import DataError, GpuparseError, NativeError, ResourceError, plural
 
 INTERRUPTED = 130
 MEANINGS = {
@@ -267,7 +267,7 @@ class Progress:
         what: str,
         *,
         total: int | None = None,
-        unit: str = "sentences",
+        unit: str = "sentence",
         quiet: bool = False,
         stream: TextIO | None = None,
         interval: float = 10.0,
@@ -278,7 +278,7 @@ class Progress:
         Args:
             what: the work, such as "parsing".
             total: total number of units, if known.
-            unit: name of the units.
+            unit: name of one unit.
             quiet: write nothing.
             stream: where to write; stderr if None.
             interval: seconds between two lines without a terminal.
@@ -344,7 +344,7 @@ class Progress:
 
     def _figures(self, seconds: float, *, last: bool) -> str:
         rate = self._done / seconds if seconds > 0 else 0.0
-        count = f"{self._done:,} {self._unit}"
+        count = plural(self._done, self._unit)
         speed = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2f}/s"
         note = f", {self._note}" if self._note else ""
         if last:

@@ -33,7 +33,7 @@ from gpuparse.config import RunConfig
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.files import lock_file, replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning import events
@@ -473,7 +473,7 @@ def learn_folds(
             for n_done, future in enumerate(as_completed(futures), 1):
                 future.result()
                 with lock:
-                    progress.advance(0, note=f"{n_done} of {len(work)} folds parsed")
+                    progress.advance(0, note=f"{n_done} of {plural(len(work), 'fold')} parsed")
         finally:
             stopped.set()
             pool.shutdown(cancel_futures=True)

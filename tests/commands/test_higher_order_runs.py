@@ -230,7 +230,7 @@ def test_another_decoder_is_forced(trained, parsed):
 
 def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypatch, capfd):
     """Nothing of the kind is there, so that anything sent there would fail."""
-    monkeypatch.setattr(resources, "_cuda_trouble", lambda: "")
+    monkeypatch.setattr(resources, "cuda_trouble", lambda: "")
     file = str(trained[0] / "test.conllu")
     assert run(parse.main, [str(trained[0] / "model"), file, "--device", "auto"]) == 0
     monkeypatch.chdir(trained[0])

@@ -451,7 +451,7 @@ def test_malformed_sentences_are_skipped_or_kept(made, command, tmp_path):
     (tmp_path / "a.conllu").write_bytes(bad + made.words)
     code, out, err = command(parse.main, made.model, tmp_path / "a.conllu", "--on-error", "skip")
     assert code == 1
-    assert "1 sentences are malformed" in err
+    assert "1 sentence is malformed" in err
     assert bad not in out
     assert column(out, 6) == column(command(parse.main, made.model, made.test)[1], 6)
     code, out, _ = command(parse.main, made.model, tmp_path / "a.conllu", "--on-error", "keep")

@@ -256,7 +256,7 @@ def test_only_the_config_is_required(capsys):
 
 
 def test_a_missing_gpu_is_an_error(train_run, monkeypatch):
-    monkeypatch.setattr("gpuparse.commands.resources._cuda_trouble", lambda: "no CUDA here")
+    monkeypatch.setattr("gpuparse.commands.resources.cuda_trouble", lambda: "no CUDA here")
     assert error_of(train_run("--device", "cuda")) == error_of(train_run("device=cuda"))
     result = train_run("device=cuda")
     assert result[0] == 2

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from gpuparse.data.batch import Batch, incomplete
-from gpuparse.errors import ConfigError, ModelError
+from gpuparse.errors import ConfigError, ModelError, plural
 from gpuparse.features.plan import Plan
 from gpuparse.learning.events import Progress
 from gpuparse.learning.states import Shape
@@ -74,8 +74,8 @@ def check_folds(n_sentences: int, folds: int) -> None:
     """
     if folds > n_sentences:
         raise ConfigError(
-            f"pruning.folds is {folds}, and there are {n_sentences} sentences to learn from: choose"
-            " fewer folds, or pruning.max_heads=null"
+            f"pruning.folds is {folds}, and the treebank has {plural(n_sentences, 'sentence')}:"
+            " choose fewer folds, or pruning.max_heads=null"
         )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.config.schema import WordVectorsConfig
 from gpuparse.data.batch import Batch
-from gpuparse.errors import ConfigError, ModelError, NoTreeError
+from gpuparse.errors import ConfigError, ModelError, NoTreeError, plural
 from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates, is_small
 from gpuparse.learning.mixing import Counts
 from gpuparse.learning.states import Shape
@@ -362,7 +362,7 @@ class VectorStage:
             return
         steps, snapshots = map(int, state["counts"])
         if not 0 <= snapshots <= steps <= self._sentences:
-            raise ModelError(f"a damaged state: {steps} steps of word vectors are done")
+            raise ModelError(f"a damaged state: {plural(steps, 'step')} of word vectors")
         self._steps, self._snapshots = steps, snapshots
         self._engine.restore(state)
 
@@ -382,7 +382,7 @@ class VectorStage:
         if wrong < 0:
             raise NoTreeError(
                 f"a training sentence has no tree: scores of word vectors are not finite, after"
-                f" {seen:,} sentences; choose a smaller word_vectors.learning_rate"
+                f" {plural(seen, 'sentence')}; choose a smaller word_vectors.learning_rate"
             )
         return wrong
 
