@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
@@ -116,7 +117,7 @@ def read_checkpoint(output: Path, origin: Origin) -> Checkpoint | None:
         ConfigError: it is the state of another run; says what differs.
     """
     path = output / FOLDER / STATE
-    if not path.exists():
+    if not os.path.lexists(path):
         for stage in sorted((output / FOLDER / STAGES).glob("*")):
             _read(stage, output, origin)
         return None
