@@ -58,8 +58,25 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
         except BaseException as error:
             # Imports and native code may make another error of an interruption.
             if stopped_by or isinstance(error, KeyboardInterrupt):
-                return _stopped(stopped_by[0] if stopped_by else signal.SIGINT)
+                advice = str(error) if isinstance(error, _Interrupted) else ""
+                return _stopped(stopped_by[0] if stopped_by else signal.SIGINT, advice)
             raise
+
+
+GIVE_AGAIN = "run the same command again"
+
+
+class _Interrupted(KeyboardInterrupt):
+    """An interruption; the text says how to go on."""
+
+
+@contextmanager
+def goes_on_by(advice: str) -> Iterator[None]:
+    """Let an interruption of this work end with a line that says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise _Interrupted(advice) from error
 
 
 def run_and_exit(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoReturn:
@@ -237,12 +254,15 @@ def _fail(text: str, code: int) -> int:
     return code
 
 
-def _stopped(number: int) -> int:
+def _stopped(number: int, advice: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # `run` sets it back
+    said = f"interrupted; to continue, {advice}" if advice else "interrupted"
     if number != signal.SIGINT:
+        if advice:
+            say(said)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)  # whoever waits for the process sees which signal it was
-    say("interrupted")
+    say(said)
     return INTERRUPTED
 
 
@@ -254,6 +274,16 @@ def _is_of_torch(error: Exception, name: str) -> bool:
     # Looked up, not imported: a command that did not need torch must not load it now.
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(error, getattr(torch, name))
+
+
+def on_terminal() -> bool:
+    """Whether stderr is a terminal."""
+    return sys.stderr.isatty()
+
+
+def redraw(text: str) -> None:
+    """Write a line on a terminal in place of the one there, without its end."""
+    _tell(sys.stderr, f"\r\x1b[K{text}")
 
 
 class Progress:
@@ -352,11 +382,17 @@ class Progress:
         if not self._fraction:
             return f"{count}, {speed}{note}"
         left = seconds * (1.0 - self._fraction) / self._fraction
-        bar = f" [{'#' * int(20 * self._fraction):<20}]" if self._on_terminal else ""
-        return f"{100 * self._fraction:3.0f}%{bar} {count}, {speed}, {_clock_time(left)} left{note}"
+        share = bar(self._fraction) if self._on_terminal else f"{100 * self._fraction:3.0f}%"
+        return f"{share} {count}, {speed}, {clock_time(left)} left{note}"
 
 
-def _clock_time(seconds: float) -> str:
+def bar(fraction: float) -> str:
+    """A share of some work as percent and a bar."""
+    return f"{100 * fraction:3.0f}% [{'#' * int(20 * fraction):<20}]"
+
+
+def clock_time(seconds: float) -> str:
+    """A time as `1:30`, or with hours `2:01:30`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
