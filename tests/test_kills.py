@@ -1,4 +1,4 @@
-"""Training that is killed in any stage, and goes on: `python -m tests.campaign` tries many kills."""
+"""Training that is killed in any stage goes on; `python -m tests.campaign` tries many kills."""
 
 import random
 

@@ -297,7 +297,6 @@ class Progress:
         what: str,
         *,
         total: int | None = None,
-        unit: str = "sentence",
         quiet: bool = False,
         stream: TextIO | None = None,
         interval: float = 10.0,
@@ -307,15 +306,14 @@ class Progress:
         """
         Args:
             what: the work, such as "parsing".
-            total: total number of units, if known.
-            unit: name of one unit.
+            total: total number of sentences, if known.
             quiet: write nothing.
             stream: where to write; stderr if None.
             interval: seconds between two lines without a terminal.
             clock: returns seconds from any start.
             since: when the work began, by the clock; now if None.
         """
-        self._what, self._total, self._unit, self._quiet = what, total, unit, quiet
+        self._what, self._total, self._quiet = what, total, quiet
         self._stream = sys.stderr if stream is None else stream
         self._on_terminal = self._stream.isatty()
         self._interval = 0.1 if self._on_terminal else interval
@@ -337,17 +335,17 @@ class Progress:
         self.close()
 
     def advance(
-        self, units: int, *, fraction: float | None = None, note: str | None = None
+        self, sentences: int, *, fraction: float | None = None, note: str | None = None
     ) -> None:
-        """Count more units as done.
+        """Count more sentences as done.
 
         Args:
-            units: number of further units.
+            sentences: number of further sentences.
             fraction: share of the work that is done, 0..1, if the caller knows it (such as the
                 share of bytes read); otherwise it is the share of `total`.
             note: text to show after the figures from now on, such as a score.
         """
-        self._done += units
+        self._done += sentences
         if fraction is not None:
             self._fraction = min(1.0, fraction)
         elif self._total:
@@ -360,7 +358,7 @@ class Progress:
             self._write(now, last=False)
 
     def close(self) -> None:
-        """Write the last line: units, seconds and rate."""
+        """Write the last line: sentences, seconds and rate."""
         self._write(self._clock(), last=True)
 
     def _write(self, now: float, *, last: bool) -> None:
@@ -374,7 +372,7 @@ class Progress:
 
     def _figures(self, seconds: float, *, last: bool) -> str:
         rate = self._done / seconds if seconds > 0 else 0.0
-        count = plural(self._done, self._unit)
+        count = plural(self._done, "sentence")
         speed = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2f}/s"
         note = f", {self._note}" if self._note else ""
         if last:

@@ -280,8 +280,12 @@ class Run:
             if resume and not is_kept(self.output):
                 resume = False
                 self.tell(f"{self.output}: nothing is kept of an earlier run: this one begins anew")
+            self.log = self._new_log()
             with unfinished_run(self.output, resume=resume):
-                return self._learn_all(gold.treebank, origin, started, resume=resume)
+                try:
+                    return self._learn_all(gold.treebank, origin, started, resume=resume)
+                finally:
+                    self.log.clear()
 
     def _read_all(self) -> Gold:
         """Read the treebanks; returns data.train."""
@@ -307,12 +311,14 @@ class Run:
         self.config = replace(self.config, labels=replace(self.config.labels, kind="none"))
         self.arcs, self.labels = templates_of(self.config)
 
+    def _new_log(self) -> TrainingLog:
+        read = self.arcs.only(DECODERS[self.config.decoder].parts)
+        left = TimeLeft(expected_costs(self.config, read, self.threads))
+        return TrainingLog(lambda text: self.tell(text), quiet=self.quiet, left=left)
+
     def _learn_all(
         self, treebank: Treebank, origin: Origin, started: float, *, resume: bool
     ) -> Tested | None:
-        read = self.arcs.only(DECODERS[self.config.decoder].parts)
-        left = TimeLeft(expected_costs(self.config, read, self.threads))
-        self.log = TrainingLog(lambda text: self.tell(text), quiet=self.quiet, left=left)
         if has_stages(self.config):
             treebank = self._learn_stages(treebank, KeptStages(self.output, origin))
         if not self.config.parser:

@@ -152,13 +152,17 @@ class TrainingLog:
             self._drawn = now
             redraw(f"gpuparse: {what}: {bar(fraction)} {note}{self._time_left()}")
 
+    def clear(self) -> None:
+        """Take away what `draw` shows, before another line is written."""
+        if self._is_drawn_on:
+            redraw("")
+
     def say(self, text: str, *, is_end: bool = True, interval: float = INTERVAL) -> None:
         """Write a line.
 
         Args: is_end: whether it ends a stage. interval: seconds since the last line, if not.
         """
-        if self._is_drawn_on:
-            redraw("")
+        self.clear()
         now = self._clock()
         if not self._quiet and (is_end or self._is_drawn_on or now - self._said >= interval):
             self._said = now
@@ -166,7 +170,7 @@ class TrainingLog:
 
     def _time_left(self) -> str:
         left = self.left.left()
-        return "" if left is None else f", about {clock_time(left)} left"
+        return "" if left is None or left < 1 else f", about {clock_time(left)} left"
 
     def epoch(self, text: str, *, is_last: bool, end: str = "") -> None:
         """Write the line of an epoch.

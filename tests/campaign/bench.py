@@ -41,8 +41,9 @@ SYSTEMS = {
              "labels.features=graph-labels"],
     # Without data.dev probabilities are calibrated by a second tagger and a second parser.
     PIPELINE: ["decoder=eisner", *VECTORS, *STAGES, "data.dev=null"],
-    "best-epochs": ["decoder=eisner_grand_sibling", "features=third-order-vectors", "word_vectors.networks=2",
-                    "word_vectors.epochs=2", "learning.keep=best", *JOINT, *PRUNING],
+    "best-epochs": ["decoder=eisner_grand_sibling", "features=third-order-vectors",
+                    "word_vectors.networks=2", "word_vectors.epochs=2", "learning.keep=best",
+                    *JOINT, *PRUNING],
     "stages": ["parser=false", *STAGES],
     MIXING: ["decoder=eisner", "features=mcdonald-2005", "learning.shards=3", "data.dev=null"],
 }  # fmt: skip

@@ -270,7 +270,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then_and_a_last_one():
 
 def test_progress_by_the_callers_fraction_and_with_a_note():
     stream, clock = io.StringIO(), Clock()
-    progress = Progress("training", unit="sentence", stream=stream, clock=clock)
+    progress = Progress("training", stream=stream, clock=clock)
     clock.now = 3600.0
     progress.advance(5_000_000, fraction=0.25, note="UAS 87.75")
     clock.now = 4000.0

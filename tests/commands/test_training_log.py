@@ -106,7 +106,7 @@ def test_without_a_terminal_a_line_comes_every_ten_seconds_and_at_the_end(monkey
     log, clock, said = log_of(monkeypatch, io.StringIO())
     epochs_of(log, clock, 12, 3.0)
     assert said == [
-        "epoch 4, about 0:24 left", "epoch 8, about 0:12 left", "epoch 12, about 0:00 left; end",
+        "epoch 4, about 0:24 left", "epoch 8, about 0:12 left", "epoch 12; end",
     ]  # fmt: skip
     said.clear()
     epochs_of(log, clock, 3, 60.0)  # a line an epoch at most
@@ -141,7 +141,7 @@ def test_a_part_without_epochs_has_a_line_at_its_end_and_one_a_minute(monkeypatc
     clock.now += 1
     log.end("arcs", "3 rules")
     assert said == [
-        "arcs: 60%, 0.5 % wrong, about 0:40 left", "arcs: 100.0 s, 3 rules, about 0:00 left",
+        "arcs: 60%, 0.5 % wrong, about 0:40 left", "arcs: 100.0 s, 3 rules",
     ]  # fmt: skip
     log.end("arcs", "3 rules")  # it was learned before an interruption
     assert said[-1] == "arcs: 3 rules"
