@@ -27,7 +27,7 @@ VECTORS = [
     "features=fast", "labels.features=fast-labels", "word_vectors.networks=2",
     "word_vectors.epochs=2",
 ]  # fmt: skip
-PIPELINE = "pipeline"
+PIPELINE, ALONE = "pipeline", "stages"
 GRAPHS = "multi-parent"
 MIXING = "mixing"
 SYSTEMS = {
@@ -44,7 +44,7 @@ SYSTEMS = {
     "best-epochs": ["decoder=eisner_grand_sibling", "features=third-order-vectors",
                     "word_vectors.networks=2", "word_vectors.epochs=2", "learning.keep=best",
                     *JOINT, *PRUNING],
-    "stages": ["parser=false", *STAGES],
+    ALONE: ["parser=false", *STAGES],
     MIXING: ["decoder=eisner", "features=mcdonald-2005", "learning.shards=3", "data.dev=null"],
 }  # fmt: skip
 CONFIG = """\

@@ -117,7 +117,7 @@ def test_without_a_terminal_a_line_comes_every_ten_seconds_and_at_the_end(monkey
 def test_on_a_terminal_each_epoch_has_a_line_and_the_work_at_hand_is_drawn(monkeypatch):
     log, clock, said = log_of(monkeypatch, Terminal())
     epochs_of(log, clock, 3, 1.0)
-    assert [line.split(",")[0] for line in said] == ["epoch 1", "epoch 2", "epoch 3"]
+    assert said == ["epoch 1, about 0:02 left", "epoch 2, about 0:01 left", "epoch 3; end"]
     drawn = sys.stderr.getvalue()
     assert "\r\x1b[Kgpuparse: arcs, epoch 2 of 3: 100% [####################] note, about" in drawn
     assert drawn.endswith("\r\x1b[K")
