@@ -59,6 +59,14 @@ class NativeError(GpuparseError):
     exit_code = 6
 
 
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """A number and what is counted, as `1 sentence` and `4,000 sentences`.
+
+    nouns: for any other number than 1; the noun with an s if None.
+    """
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
 def one_line(message: object) -> str:
     """An error or a text in one line of characters that can be printed, cut where it is long."""
     text = " ".join(str(message).split())[:300]

@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -143,19 +144,63 @@ def _sync_folder(folder: str) -> None:
 def lock_folder(folder: str | Path) -> Iterator[None]:
     """Be the only process that writes into a folder, which is made if necessary.
 
-    The lock is that of the operating system (flock on `.lock`): it ends with the process.
+    The lock is that of the operating system (flock on `.lock`): it ends with the process. Folders
+    that were made and are empty at the end are removed.
 
     Args: folder: the folder.
     Raises:
-        ConfigError: another process holds the lock, or the folder's name belongs to a file.
-        OSError: the folder cannot be made or written to.
+        ConfigError: another process holds the lock, or the folder cannot be made.
+        OSError: the folder cannot be written to.
     """
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise ConfigError(f"{folder}: is not a folder; name another output") from None
-    with _locked(os.path.join(folder, ".lock"), folder):
+    with _made_folders(folder), _locked(os.path.join(folder, ".lock"), folder):
         yield
+
+
+def check_folder(folder: str | Path) -> None:
+    """Make sure that a folder can be made, or written to; nothing is left of the trial.
+
+    Raises: ConfigError: it cannot.
+    """
+    with _made_folders(folder):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ConfigError(f"{folder}: cannot be written to; name another output")
+
+
+@contextmanager
+def _made_folders(folder: str | Path) -> Iterator[None]:
+    """Make a folder and those that it is in; at the end those that were made go, if empty."""
+    missing = []
+    path = os.path.abspath(folder)
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    try:
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ConfigError(f"{folder}: is not a folder; name another output") from None
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: cannot be made: {error.strerror}; name another output"
+            ) from error
+        yield
+    finally:
+        for made in missing:
+            with suppress(OSError):
+                os.rmdir(made)
+
+
+def remove_folder(folder: Path) -> None:
+    """Take a folder with its files away at once: a kill leaves it whole or under a temporary name.
+
+    Raises: OSError: it cannot be removed.
+    """
+    gone = Path(_hidden(str(folder.parent), folder.name, _TEMPORARY))
+    if gone.exists():  # a kill has left it
+        shutil.rmtree(gone)
+    if folder.exists():
+        os.replace(folder, gone)
+        shutil.rmtree(gone)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores, decode
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
-from tests.campaign.bench import MIXING, SYSTEMS, Bench
+from tests.campaign.bench import ALONE, MIXING, SYSTEMS, Bench
 from tests.hostile_files import facts_of, rewrite
 from tests.samples import row, text_of
 
@@ -44,7 +44,7 @@ CASES = """
 46 the surroundings of a process
 """
 TREES = [name for name, decoder in DECODERS.items() if decoder.trees != "graphs"]
-ONE_PROCESS = [name for name in SYSTEMS if name != MIXING]
+ONE_PROCESS = [name for name in SYSTEMS if name not in (MIXING, ALONE)]
 ROOT = Path(__file__).parents[1]
 
 

@@ -159,7 +159,11 @@ def test_a_locked_folder_has_one_writer(tmp_path):
         assert "ConfigError" in other.stderr
         assert "another process is writing there" in other.stderr
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-    assert os.listdir(folder) == []
+    assert not folder.exists()  # it was made for the lock alone
+    (tmp_path / "other").mkdir()
+    with lock_folder(tmp_path / "other"), lock_folder(folder / "below"):
+        (folder / "file").write_text("kept")
+    assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["model", "file", "other"]
 
 
 def test_a_killed_writer_leaves_no_lock(tmp_path):

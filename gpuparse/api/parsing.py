@@ -51,7 +51,7 @@ from gpuparse.data.sentences import (
 )
 from gpuparse.data.table_files import AUTO, TableFile, format_of, is_table
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
 from gpuparse.files import replace_file, unchanged
 from gpuparse.inference.decoders import DECODERS
@@ -165,7 +165,10 @@ class SentenceParser:
         return self._model.config
 
     def __repr__(self) -> str:
-        return f"<SentenceParser: {self._name}, {self.decoder}, {len(self.labels)} relations>"
+        return (
+            f"<SentenceParser: {self._name}, {self.decoder},"
+            f" {plural(len(self.labels), 'relation')}>"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = self._asked | {"allow_missing": self._allow_missing}
@@ -584,8 +587,8 @@ class SentenceParser:
             raise DataError(
                 "\n".join(
                     f"{treebank.source}: {_FIELDS[column]} is missing in all of the"
-                    f" {treebank.n_words:,} words, but the model reads {fields} there: give it, or"
-                    " load the model with allow_missing=True to parse without"
+                    f" {plural(treebank.n_words, 'word')}, but the model reads {fields} there:"
+                    " give it, or load the model with allow_missing=True to parse without"
                     for column, fields in missing.items()
                 )
             )

@@ -19,6 +19,7 @@ from gpuparse.data.sentences import is_pandas
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import plural
 from gpuparse.extras import require
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Parsed(Sequence["ParsedSentence"]):
         return kept
 
     def __repr__(self) -> str:
-        return f"<Parsed: {len(self):,} sentences, {self._starts[-1]:,} words>"
+        return f"<Parsed: {plural(len(self), 'sentence')}, {plural(int(self._starts[-1]), 'word')}>"
 
     def __str__(self) -> str:
         """The first trees, drawn."""
@@ -158,7 +159,7 @@ class Parsed(Sequence["ParsedSentence"]):
         return "".join([*shown, *(f"<p>{line}</p>" for line in self._more())])
 
     def _more(self) -> list[str]:
-        return [f"… and {len(self) - SHOWN:,} more sentences"] if len(self) > SHOWN else []
+        return [f"… and {plural(len(self) - SHOWN, 'more sentence')}"] if len(self) > SHOWN else []
 
     def _columns(self, *, of_input: bool) -> dict[str, tuple[np.ndarray, list[str] | None]]:
         """As `Found.columns`, after those of the input unless they are there already."""

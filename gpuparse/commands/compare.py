@@ -25,7 +25,7 @@ from gpuparse.commands.evaluate import (
     whole_number,
 )
 from gpuparse.data.conll import read_treebank
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
 from gpuparse.evaluation.metrics import ArcCounts, TreeScores
 from gpuparse.evaluation.significance import Comparison
 from gpuparse.evaluation.treebanks import compare_treebanks, score_treebanks
@@ -67,7 +67,10 @@ def main(arguments: Sequence[str]) -> int:
         refuse_punctuation_options(options, obstacle)
         hits = [score_words(gold, system) for system in systems]
         say(f"{obstacle}: {OVER_ALIGNED}")
-        lines = [f"{gold.n_words} gold words, {len(gold)} gold sentences", *_letters(names)]
+        lines = [
+            f"{plural(gold.n_words, 'gold word')}, {plural(len(gold), 'gold sentence')}",
+            *_letters(names),
+        ]
     else:
         ignored = ignored_words(gold, options)
         scores = [score_treebanks(gold, system, ignored=ignored) for system in systems]
@@ -174,7 +177,9 @@ def _words_as_text(
 def _as_text(
     names: list[str], scores: list[TreeScores], comparisons: list[Comparison], drawn: str
 ) -> list[str]:
-    lines = [f"{scores[0].uas.total} words, {scores[0].complete.total} sentences"]
+    lines = [
+        f"{plural(scores[0].uas.total, 'word')}, {plural(scores[0].complete.total, 'sentence')}"
+    ]
     lines += [*_letters(names), "", *_side_by_side(scores)]
     for k, comparison in enumerate(comparisons, 1):
         letter = ascii_uppercase[k]

@@ -14,7 +14,7 @@ from gpuparse.commands.console import Progress, exit_codes, program, say, silent
 from gpuparse.commands.folds import add_folds, consecutive_folds
 from gpuparse.commands.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
 from gpuparse.commands.resources import limit_torch_threads, thread_count
-from gpuparse.commands.train import templates_of
+from gpuparse.commands.train import check_no_best, templates_of
 from gpuparse.config import RunConfig, load_config
 from gpuparse.data.columns import is_key
 from gpuparse.data.conll import with_misc
@@ -93,6 +93,7 @@ def _training_alone(config: RunConfig) -> RunConfig:
             "tagger, lemmatizer: guides are predicted from the tags of data.train; leave them out,"
             " or learn them in a run of their own"
         )
+    check_no_best(config, "the parsers of folds")
     data = dataclasses.replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
     # Folds are learned at the same time, one thread each, in native code.
     learning = dataclasses.replace(config.learning, backend="cpu")

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuparse.commands.gold import with_fitting_decoder
 from gpuparse.config import RunConfig, Settings, config_file, folder_of
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
 from gpuparse.evaluation.significance import Disagreement
@@ -166,7 +166,8 @@ def table_as_text(table: Table, results: dict[str, Result]) -> str:
     for first, second in table.compare:
         found = _disagreement(first, second, results)
         lines.append(
-            f"{first.title} against {second.title}: {found.only_first} right heads that the other"
+            f"{first.title} against {second.title}:"
+            f" {plural(found.only_first, 'right head')} that the other"
             f" has wrong, {found.only_second} the other way round, McNemar's p"
             f" {'< 0.0001' if found.p < 0.0001 else f'= {found.p:.4f}'}"
         )

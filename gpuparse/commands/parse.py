@@ -39,7 +39,7 @@ from gpuparse.data.table_files import (
     is_table,
 )
 from gpuparse.decoder_choice import limit_labels, with_decoder
-from gpuparse.errors import ConfigError, DataError, ScoreError
+from gpuparse.errors import ConfigError, DataError, ScoreError, plural
 from gpuparse.extras import require
 from gpuparse.files import replace_file, standard_input, unchanged
 from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
@@ -133,7 +133,9 @@ def main(arguments: Sequence[str]) -> int:
     if failed:
         # Not silenced by --quiet: it explains the exit code.
         kept = ", or their heads cannot be kept," if options.keep_heads else ""
-        say(f"{failed:,} sentences are malformed{kept} and were {_FATE[options.on_error]}")
+        are, were = ("is", "was") if failed == 1 else ("are", "were")
+        fate = f"{were} {_FATE[options.on_error]}"
+        say(f"{plural(failed, 'sentence')} {are} malformed{kept} and {fate}")
     return 1 if failed else 0
 
 

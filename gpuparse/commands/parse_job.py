@@ -38,7 +38,7 @@ from gpuparse.data.table_files import CONLLU, TEXT, VERTICAL
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
@@ -251,7 +251,7 @@ class Job:
                 unkept, sound = self.unkept(chunk)
                 if unkept and self.on_error == "fail":
                     n_more = len(unkept) - 1
-                    more = f" (and {n_more} more such sentences)" if n_more else ""
+                    more = f" (and {plural(n_more, 'more such sentence')})" if n_more else ""
                     raise DataError(f"{unkept[0]}{more}; --on-error skip or keep passes over them")
                 faults += unkept
             for fault in faults[: max(0, SHOWN - failed)]:
@@ -344,7 +344,7 @@ class Job:
         """Refuse an input without a column that the model reads: its trees would be far worse."""
         missing = [
             f"{chunk.source}: column {column + 1} ({COLUMNS[column]}) is _ in all of the first"
-            f" {chunk.n_words:,} words, but the model reads {fields} there"
+            f" {plural(chunk.n_words, 'word')}, but the model reads {fields} there"
             for column, fields in missing_columns(chunk, self.model, self.stages).items()
         ]
         self.miss(missing, "fill it in")

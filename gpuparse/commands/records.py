@@ -4,7 +4,6 @@ Times differ between two runs that learn the same model, so they are in these fi
 """
 
 import json
-import math
 import os
 import platform
 import resource
@@ -32,8 +31,8 @@ class MetricsFile:
 
     Args:
         folder: of the model.
-        done: epochs of each stage that the run has behind it; None for a run that begins.
-        keeps_pruning: whether it has the pruning parser behind it.
+        done: epochs of each stage that the run has behind it, and parsers of pruning; None for a
+            run that begins.
         has_events: whether to write the same numbers as event files of TensorBoard.
     Raises: OSError: the folder cannot be written to.
     """
@@ -43,14 +42,12 @@ class MetricsFile:
         folder: Path,
         done: Mapping[str, int] | None,
         *,
-        keeps_pruning: bool = False,
         has_events: bool = False,
     ) -> None:
         self._path = folder / METRICS
         kept = []
         if done is not None:
-            limits = {**done, "pruning": math.inf if keeps_pruning else 0}
-            kept = [line for line in read_metrics(folder) if line["epoch"] <= limits[line["stage"]]]
+            kept = [line for line in read_metrics(folder) if line["epoch"] <= done[line["stage"]]]
         with replace_file(self._path, force=True) as file:
             file.write("".join(map(_as_line, kept)).encode())
         self._events = _event_writer(folder) if has_events else None

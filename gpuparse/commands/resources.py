@@ -13,6 +13,7 @@ from gpuparse.extras import require
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
+_NO_CUDA = "CUDA is not available"
 
 
 def available_processors(
@@ -73,7 +74,7 @@ def choose_device(wanted: str, say: Callable[[str], None]) -> str:
 
     Args:
         wanted: `auto` is CUDA if it works, else the CPU.
-        say: writes the choice made for `auto` and its reason.
+        say: writes what a user of `auto` with a GPU should know: that it is used, or why not.
     Returns: "cpu" or "cuda".
     Raises: ConfigError: `cuda` does not work; or another word. MissingPackageError: `cuda` was
         asked for, and torch is not installed.
@@ -85,11 +86,12 @@ def choose_device(wanted: str, say: Callable[[str], None]) -> str:
         return "cpu"
     if wanted == "cuda":
         require("device cuda", "torch")
-    trouble = _cuda_trouble()
+    trouble = cuda_trouble()
     if wanted == "cuda" and trouble:
         raise ConfigError(f"device cuda: {trouble}; use cpu or auto")
     if trouble:
-        say(f"device: cpu ({trouble})")
+        if trouble != _NO_CUDA:  # without a GPU there is nothing to say
+            say(f"device: cpu ({trouble})")
         return "cpu"
     if wanted == "auto":
         say("device: cuda")
@@ -117,10 +119,10 @@ def working_device(
     return "cpu"
 
 
-def _cuda_trouble() -> str:
+def cuda_trouble() -> str:
     """Why CUDA cannot be used; empty if it can."""
     if not _has_cuda_driver():
-        return "CUDA is not available"
+        return _NO_CUDA
     try:
         require("CUDA", "torch")
     except MissingPackageError as error:
@@ -128,7 +130,7 @@ def _cuda_trouble() -> str:
     import torch  # a machine without a driver does not need it
 
     if not torch.cuda.is_available():
-        return "CUDA is not available"
+        return _NO_CUDA
     try:
         torch.ones(1, device="cuda").sum().item()
     except RuntimeError as error:

@@ -19,7 +19,15 @@ from gpuparse.commands.checkpoint import (
     read_checkpoint,
 )
 from gpuparse.commands.config import add_overrides
-from gpuparse.commands.console import exit_codes, print_json, program, say, silent
+from gpuparse.commands.console import (
+    GIVE_AGAIN,
+    exit_codes,
+    goes_on_by,
+    print_json,
+    program,
+    say,
+    silent,
+)
 from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
 from gpuparse.commands.paper_tables import (
     Paper,
@@ -62,7 +70,8 @@ def main(arguments: Sequence[str]) -> int:
     work = Work(paper.only(options.only or list(paper.tables)), tell, quiet=options.quiet)
     work.look_at_treebanks(named=bool(options.only))
     work.look_at_models(force=options.force)
-    results = work.results(force=options.force)
+    with goes_on_by(GIVE_AGAIN):
+        results = work.results(force=options.force)
     if options.json:
         print_json(work.as_json(results))
     else:

@@ -32,7 +32,7 @@ from gpuparse.commands.settings import (
 )
 from gpuparse.commands.tune_plot import Point, tuning_svg
 from gpuparse.config import RunConfig, load_config
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
 from gpuparse.evaluation.significance import Bootstrap
 from gpuparse.evaluation.treebanks import compare_treebanks
 from gpuparse.files import replace_file
@@ -259,8 +259,9 @@ class Search:
         split, size = self._split(config), setting.get(SENTENCES, ALL)
         if size != ALL and int(size) > split.n_known:
             raise ConfigError(
-                f"--sizes {size}: there are {split.n_known:,} sentences to learn from; {ALL} takes"
-                " them all"
+                f"--sizes {size}: data.train has only"
+                f" {plural(split.n_known, 'sentence')} to learn from;"
+                f" {ALL} takes them all"
             )
         sample = None if size == ALL else Sample(int(size), self.options.seed)
         folder = Path(self.options.output) / _folder_name(setting)
@@ -318,9 +319,9 @@ class Search:
         """What the scores are of."""
         split = self._split(self.trials[0].config)
         gold = split.gold()
-        where = f"{split.n} folds of {gold.source}" if split.dev is None else gold.source
+        where = f"{plural(split.n, 'fold')} of {gold.source}" if split.dev is None else gold.source
         name = self._measures[-1][0]
-        return f"{name} on {where}: {len(gold):,} sentences, {gold.n_words:,} words"
+        return f"{name} on {where}: {plural(len(gold), 'sentence')}, {plural(gold.n_words, 'word')}"
 
     def points(self, trials: Sequence[Trial]) -> list[Point]:
         """What a plot shows; `all` sentences have their number."""

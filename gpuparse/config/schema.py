@@ -228,6 +228,13 @@ class LearningConfig:
         (True, False),
         "Whether the model is the mean of the weights after each sentence; false: the last ones.",
     )
+    keep: str = _choice(
+        "last",
+        ("last", "best"),
+        "Which epoch of word vectors, arcs and labels is in the model: `last`, or `best`, the one"
+        " with the highest LAS on `data.dev`, or UAS without labels; of word vectors for each"
+        " network.",
+    )
     max_step: float | None = _key(
         None,
         "number",

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuparse.data import scanner
 from gpuparse.data.treebank import find_sent_id, place
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, plural
 
 SHOWN = 40  # characters of a faulty field that a message quotes
 MESSAGES = {
@@ -78,7 +78,7 @@ def fault_error(
 
 def _column_count(line: bytes, found: int) -> str:
     """The message about a line without ten columns."""
-    columns = "1 column" if found == 1 else f"{found} columns"
+    columns = plural(found, "column")
     if not line.strip():
         return f"a line of blanks ({columns}); a blank line must be empty"
     if found < scanner.N_COLUMNS and len(line.split()) >= scanner.N_COLUMNS:

@@ -10,7 +10,7 @@ from itertools import chain
 from numbers import Integral
 from typing import Any
 
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, plural
 
 # The columns of CoNLL-U by the names of keys, in order; ID is the place of the word.
 FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -252,7 +252,9 @@ def _of_columns(sentence: Mapping[str, Any], fields: list[str], place: str) -> C
     words = found.setdefault("form", [])
     for field, values in found.items():
         if len(values) != len(words):
-            raise DataError(f"{place}: {len(words)} words in form, but {len(values)} in {field}")
+            raise DataError(
+                f"{place}: {plural(len(words), 'word')} in form, but {len(values)} in {field}"
+            )
     return found
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse.errors import ConfigError, ResourceError
+from gpuparse.errors import ConfigError, ResourceError, plural
 from gpuparse.extras import require
 from gpuparse.learning.updates import Table
 
@@ -102,7 +102,8 @@ class Mixing:
     ) -> None:
         if shards > n_sentences:
             raise ConfigError(
-                f"learning.shards is {shards}, but there are {n_sentences} sentences to learn from"
+                f"learning.shards is {shards}, but the treebank has"
+                f" {plural(n_sentences, 'sentence')}"
             )
         if processes.count > shards:
             raise ConfigError(

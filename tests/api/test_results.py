@@ -186,7 +186,7 @@ def test_tables_of_arrow_are_read_alike_however_they_are_stored(parser):
 def test_wrong_tables_of_arrow_are_told_what_is_expected(parser, values, said):
     with pytest.raises(DataError, match=said):
         parser.parse(pyarrow.table({"form": values}))
-    with pytest.raises(DataError, match="1 words in form, but 2 in upos"):
+    with pytest.raises(DataError, match="1 word in form, but 2 in upos"):
         parser.parse(pyarrow.table({"form": [["a"]], "upos": [["X", "Y"]]}))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gpuparse.commands import parse, train
+from gpuparse.commands import checkpoint, parse, train
 from tests import hostile_models, hostile_stages, hostile_states
 from tests.campaign.bench import MIXING, SYSTEMS, Bench
 from tests.campaign.running import Failure, call, check_end, check_same
@@ -124,8 +124,8 @@ def unfinished(system: str, bench: Bench) -> Path:
             write(*given)
             raise KeyboardInterrupt
 
-        write = train.write_checkpoint
-        train.write_checkpoint = keep  # of this process alone
+        write = checkpoint.write_checkpoint
+        checkpoint.write_checkpoint = keep  # of this process alone
         return train.main(words)
 
     words = [bench.config(system), *SYSTEMS[system], f"output={folder}"]

@@ -383,7 +383,7 @@ def test_missing_inputs_and_devices(trained, parse_run, monkeypatch, tmp_path):
     code, _, lines = parse_run(trained.test, tmp_path / "none.conllu")
     assert (code, lines) == (3, [f"gpuparse: error: {tmp_path}/none.conllu: no such file"])
     assert parse_run(tmp_path)[0] == 3
-    monkeypatch.setattr("gpuparse.commands.resources._cuda_trouble", lambda: "no CUDA here")
+    monkeypatch.setattr("gpuparse.commands.resources.cuda_trouble", lambda: "no CUDA here")
     code, _, lines = parse_run(trained.test, "--device", "cuda")
     assert (code, lines) == (2, ["gpuparse: error: device cuda: no CUDA here; use cpu or auto"])
     assert parse_run(trained.test, "--device", "cuda", "--backend", "cpu")[0] == 2

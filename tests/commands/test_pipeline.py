@@ -28,12 +28,14 @@ from gpuparse.commands import (
     train,
 )
 from gpuparse.commands.console import run
+from gpuparse.commands.evaluate import WORD_MEASURES
 from gpuparse.data import table_files
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
 from gpuparse.data.sentences import FIELDS
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import read_column
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.evaluation.words import score_words
 from gpuparse.interop.ray import RayParser
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, load_stages, stages_of
@@ -71,6 +73,7 @@ def made(tmp_path_factory) -> SimpleNamespace:
     test = folder / "test.conllu"
     return SimpleNamespace(
         folder=folder, config=config, model=folder / "model", test=test, err=done.stderr.decode(),
+        out=done.stdout.decode(),
         words=without(test.read_bytes(), (2, 3, 4, 5, 6, 7, 8)),
     )  # fmt: skip
 
@@ -148,6 +151,33 @@ def test_the_scores_of_training_are_those_of_words_alone(made, parsed, tmp_path)
         pairs = zip(*(read_column(each, number).texts() for each in (gold, system)), strict=True)
         right = [mine == theirs for mine, theirs in pairs]
         assert recorded[name] == pytest.approx(100 * sum(right) / len(right)), name
+
+
+def test_the_scores_from_raw_text_are_those_of_evaluate(made, parsed, tmp_path):
+    gold = read_treebank(str(made.test))
+    (tmp_path / "raw.txt").write_text("".join(text_pieces([gold])))
+    (tmp_path / "out.conllu").write_bytes(parsed(tmp_path / "raw.txt"))
+    hits = score_words(gold, read_treebank(str(tmp_path / "out.conllu")))
+    recorded = json.loads((made.model / "scores.json").read_text())["from_text"]
+    assert set(recorded) == {"dev", "test"}
+    assert list(recorded["test"]) == [title for title, _ in WORD_MEASURES]
+    assert recorded["test"] == {title: hits[name].counts.f for title, name in WORD_MEASURES}
+    table = program("-m", "gpuparse", "evaluate", made.test, tmp_path / "out.conllu")
+    assert "from raw text\n" + table.stdout.decode() in made.out
+    for name, scores in recorded.items():
+        shown = f", LAS {scores['LAS']:.2f}, "
+        said = next(line for line in made.err.splitlines() if f"{name}, from raw text" in line)
+        assert shown in said
+
+
+def test_the_log_of_a_run_is_short(made):
+    """What is learned has a line for each stage, or network, and says what is left."""
+    lines = [line.removeprefix("gpuparse: ") for line in made.err.splitlines()]
+    assert len(lines) < 25
+    stages = ["tokeniser", "tagger", "lemmatiser", "tags of data.train", "arcs", "labels"]
+    begun = [line.split(":")[0].split(",")[0] for line in lines]
+    assert [name for name in begun if name in stages] == stages
+    assert re.search(r", about \d+:\d\d left", lines[begun.index("tokeniser")])
 
 
 def test_vertical_text_gives_the_same_trees(made, parsed, tmp_path):
@@ -451,7 +481,7 @@ def test_malformed_sentences_are_skipped_or_kept(made, command, tmp_path):
     (tmp_path / "a.conllu").write_bytes(bad + made.words)
     code, out, err = command(parse.main, made.model, tmp_path / "a.conllu", "--on-error", "skip")
     assert code == 1
-    assert "1 sentences are malformed" in err
+    assert "1 sentence is malformed" in err
     assert bad not in out
     assert column(out, 6) == column(command(parse.main, made.model, made.test)[1], 6)
     code, out, _ = command(parse.main, made.model, tmp_path / "a.conllu", "--on-error", "keep")

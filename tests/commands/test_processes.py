@@ -66,7 +66,7 @@ def test_two_processes_give_the_same_bytes_and_one_speaks(trained, alone, tmp_pa
     assert model_files(folder) == alone[0]
     assert first[1] == alone[1]
     assert second[1:] == ("", "")
-    assert "arcs, epoch 3 of 3: 300 sentences in" in first[2]
+    assert "arcs, epoch 3 of 3: " in first[2]
 
 
 def test_with_torchrun(trained, alone, tmp_path):

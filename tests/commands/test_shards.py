@@ -333,7 +333,7 @@ def test_a_finished_run_again_does_nothing(parse_run, text, tmp_path, which):
     assert parse_run(*options, "--shard", "all/3")[0] == 1
     before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
     code, _, lines = parse_run(*options, "--shard", which)
-    assert (code, lines[1]) == (1, f"gpuparse: {out / text.name}: already done")
+    assert (code, lines[0]) == (1, f"gpuparse: {out / text.name}: already done")
     assert {path: path.stat().st_mtime_ns for path in out.iterdir()} == before
     for other in ([*options, "--probabilities"], [text, "--on-error", "skip", "--output", out]):
         code, _, lines = parse_run(*other, "--shard", which)

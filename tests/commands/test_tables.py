@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuparse.commands import compare, evaluate, parse, tables, train
+from gpuparse.commands import checkpoint, compare, evaluate, parse, tables, train
 from gpuparse.commands.console import run
 from gpuparse.commands.paper_tables import load_tables
 from gpuparse.config import load_config
@@ -253,7 +253,7 @@ def test_an_interrupted_run_goes_on_and_so_does_its_time(printed, tmp_path, monk
     timed = tmp_path / "timed.yaml"
     text = PAPER.read_text().replace("columns: [accuracy, complete]", "columns: [training_time]")
     timed.write_text(re.sub(r"paper: \[[\d.]+, [\d.]+\]", "paper: [1h 5m]", text))
-    words[0], original, calls = timed, train.write_checkpoint, []
+    words[0], original, calls = timed, checkpoint.write_checkpoint, []
 
     def cut(*arguments):
         original(*arguments)
@@ -261,7 +261,7 @@ def test_an_interrupted_run_goes_on_and_so_does_its_time(printed, tmp_path, monk
         if len(calls) == 3:  # in the middle of the second system
             raise Cut
 
-    monkeypatch.setattr(train, "write_checkpoint", cut)
+    monkeypatch.setattr(checkpoint, "write_checkpoint", cut)
     ticking(monkeypatch)
     with pytest.raises(Cut):
         call(*words, "--only", "1")

@@ -202,7 +202,7 @@ def test_a_restored_trainer_goes_on_the_same():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"shards": 32}, "learning.shards is 32, but there are 31 sentences"),
+        ({"shards": 32}, "learning.shards is 32, but the treebank has 31 sentences"),
     ],
 )
 def test_refused(changes, said):

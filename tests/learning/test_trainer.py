@@ -131,10 +131,9 @@ def test_learning_looks_at_the_best_tree_of_all(
         trainer = Trainer(treebank_of(sentences), TEMPLATES, None, options)
         model = trainer.model(16)
         batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
-        state = trainer.state()
-        weights = rng.normal(0, 0.3, (len(state["arcs"]), 1)).astype(np.float32)
+        weights = rng.normal(0, 0.3, (trainer.features.n_rows, 1)).astype(np.float32)
         weights = silence(weights[:, 0], model.plan.arcs, model.features)[:, np.newaxis]
-        trainer.restore(state | {"arcs": weights})
+        trainer.weights.array[:] = weights
         for _ in trainer.learn():
             pass
         rows, gold = (
