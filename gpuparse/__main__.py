@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from gpuparse.commands.console import program, run_and_exit
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, did_you_mean
 
 COMMANDS = {
     "train": ("gpuparse.commands.train", "train a parser from a config file"),
@@ -54,20 +54,23 @@ def main(arguments: Sequence[str]) -> int:
     Returns: The command's exit code.
     Raises: ConfigError: no such command.
     """
-    name = arguments[0] if arguments else ""
-    name = ALIASES.get(name, name)
-    if name in ("-h", "--help"):
+    name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if name == "help" and rest:
+        name, rest = rest[0], ["--help"]
+    if name in ("-h", "--help", "help"):
         print(_usage())
         return 0
-    if name == "--version":
+    if name in ("-V", "--version", "version"):
         from gpuparse.commands.version import described_version
 
         print(f"gpuparse {described_version()}")
         return 0
+    name = ALIASES.get(name, name)
     if name not in COMMANDS:
         wrong = f"no command {name!r}" if name else "a command is missing"
-        raise ConfigError(f"{wrong}; expected one of {', '.join(COMMANDS)}")
-    return import_module(COMMANDS[name][0]).main(arguments[1:])
+        hint = did_you_mean(name, COMMANDS) or f"expected one of {', '.join(COMMANDS)}"
+        raise ConfigError(f"{wrong}; {hint}")
+    return import_module(COMMANDS[name][0]).main(rest)
 
 
 def console() -> NoReturn:
@@ -83,7 +86,7 @@ def _pages() -> str:
 
 
 def _usage() -> str:
-    lines = [f"usage: {program('')} COMMAND ... (each has --help)"]
+    lines = [f"usage: {program('')} COMMAND ...", f"       {program('help')} COMMAND"]
     lines += [f"  {name:<11} {what}" for name, (_, what) in COMMANDS.items()]
     lines.append(f"docs/: {_pages()}")
     return "\n".join(lines)

@@ -1,4 +1,6 @@
-"""Errors of the package, each with the exit code of commands."""
+"""Errors of the package, each with the exit code of commands, and parts of their texts."""
+
+from collections.abc import Iterable
 
 
 class GpuparseError(Exception):
@@ -53,6 +55,17 @@ class NativeError(GpuparseError):
     """The compiled library is missing, older than its sources, or made for another processor."""
 
     exit_code = 6
+
+
+def did_you_mean(word: str, names: Iterable[str], *, n: int = 1, cutoff: float = 0.6) -> str:
+    """`did you mean X?` about the names most like a word, at most n; "" where none is like it.
+
+    cutoff: how like the word a name must be, as of `difflib`.
+    """
+    import difflib  # for an error only
+
+    near = difflib.get_close_matches(word, list(names), n=n, cutoff=cutoff)
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def one_line(message: object) -> str:

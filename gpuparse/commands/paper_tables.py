@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 
 from gpuparse.commands.gold import with_fitting_decoder
 from gpuparse.config import RunConfig, Settings, config_file, folder_of
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, did_you_mean
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
 from gpuparse.evaluation.significance import Disagreement
@@ -388,8 +387,7 @@ class _Reader:
     def _only_keys(self, path: tuple[str, ...], section: Mapping, known: Sequence[str]) -> None:
         for key in section:
             if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"expected {', '.join(known)}"
+                hint = did_you_mean(key, known) or f"expected {', '.join(known)}"
                 self._fault((*path, key), f"unknown key; {hint}")
 
     def _columns(self, path: tuple[str, ...], table: Mapping[str, Any]) -> tuple[str, ...]:
