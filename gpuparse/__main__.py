@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from gpuparse.commands.console import program, run_and_exit
-from gpuparse.errors import ConfigError, did_you_mean
+from gpuparse.errors import ConfigError, did_you_mean, near_names
 
 COMMANDS = {
     "train": ("gpuparse.commands.train", "train a parser from a config file"),
@@ -68,8 +68,8 @@ def main(arguments: Sequence[str]) -> int:
     name = ALIASES.get(name, name)
     if name not in COMMANDS:
         wrong = f"no command {name!r}" if name else "a command is missing"
-        hint = did_you_mean(name, COMMANDS) or f"expected one of {', '.join(COMMANDS)}"
-        raise ConfigError(f"{wrong}; {hint}")
+        hint = did_you_mean(near_names(name, COMMANDS))
+        raise ConfigError(f"{wrong}; {hint or 'expected one of ' + ', '.join(COMMANDS)}")
     return import_module(COMMANDS[name][0]).main(rest)
 
 

@@ -1,6 +1,6 @@
 """Errors of the package, each with the exit code of commands, and parts of their texts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class GpuparseError(Exception):
@@ -57,15 +57,19 @@ class NativeError(GpuparseError):
     exit_code = 6
 
 
-def did_you_mean(word: str, names: Iterable[str], *, n: int = 1, cutoff: float = 0.6) -> str:
-    """`did you mean X?` about the names most like a word, at most n; "" where none is like it.
+def near_names(word: str, names: Iterable[str], *, n: int = 1, cutoff: float = 0.6) -> list[str]:
+    """The names that a word was probably meant to be, at most n, the most similar one first.
 
-    cutoff: how like the word a name must be, as of `difflib`.
+    cutoff: how similar a name must be, as of `difflib`.
     """
     import difflib  # for an error only
 
-    near = difflib.get_close_matches(word, list(names), n=n, cutoff=cutoff)
-    return f"did you mean {' or '.join(near)}?" if near else ""
+    return difflib.get_close_matches(word, list(names), n=n, cutoff=cutoff)
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """The question about the names of `near_names`; "" without any."""
+    return f"did you mean {' or '.join(names)}?" if names else ""
 
 
 def one_line(message: object) -> str:

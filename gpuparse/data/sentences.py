@@ -9,7 +9,7 @@ from itertools import chain
 from numbers import Integral
 from typing import Any
 
-from gpuparse.errors import DataError, did_you_mean
+from gpuparse.errors import DataError, did_you_mean, near_names
 
 # The columns of CoNLL-U by the names of keys, in order; ID is the place of the word.
 FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -230,7 +230,7 @@ def _of_dicts(words: list[Any], fields: list[str], place: str) -> Columns:
 
 
 def _unknown_key(key: object, place: str) -> DataError:
-    hint = did_you_mean(str(key), FIELDS)
+    hint = did_you_mean(near_names(str(key), FIELDS))
     text = f"{place}: unknown key {shown(key)}; the keys are {', '.join(FIELDS)}"
     return DataError(f"{text}; {hint}" if hint else text)
 

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuparse.commands.config import main, schema_table
-from gpuparse.config import DataConfig, RunConfig, known_keys, load_config, parse_config
+from gpuparse.config import (
+    DataConfig,
+    RunConfig,
+    known_keys,
+    load_config,
+    make_config,
+    parse_config,
+)
 from gpuparse.config.load import MAX_BASES
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import shipped_sets
@@ -54,9 +61,9 @@ def test_a_file_without_keys_is_refused(config_file, text):
 
 def test_what_must_be_given_is_asked_for(config_file):
     assert errors_of(config_file("seed: 1\n")) == [
-        "configs/run.yaml: data.train: missing; expected a path, as in data.train=FILE",
+        "configs/run.yaml: data.train is missing: give data.train=FILE",
     ]
-    with pytest.raises(ConfigError, match=r"model/config\.yaml: output: missing; expected text"):
+    with pytest.raises(ConfigError, match=r"model/config\.yaml: output is missing: give output="):
         parse_config("data: {train: t}", "model/config.yaml")
 
 
@@ -101,7 +108,7 @@ def test_errors_of_a_base_come_with_their_file_and_line(config_file, tmp_path):
     [
         (
             "none.yaml",
-            "configs/none.yaml: cannot be read: No such file or directory; `gpuparse configs` lists"
+            "configs/none.yaml: no such file, and no config of this name; `gpuparse configs` lists"
             " all names",
         ),
         ("7", "expected the path of a config file, not 7"),
@@ -158,11 +165,65 @@ def test_all_errors_come_at_once_with_their_lines(config_file):
         "configs/run.yaml:2: data.train: expected a path, not 5",
         "configs/run.yaml:3: data.trian: unknown key; did you mean data.train?",
         "configs/run.yaml:5: learning.epochs: expected an integer from 1 to 10000, not 0",
-        "configs/run.yaml:6: learning.iteratons: unknown key; docs/configuration.md lists all keys",
+        "configs/run.yaml:6: learning.iteratons: unknown key; `gpuparse config` lists all keys",
         "configs/run.yaml:7: seed: expected an integer from 0 to 9223372036854775807, not true",
         "command line: learning.epoch: unknown key; did you mean learning.epochs?",
         "command line: threads: expected an integer from 0 to 4096, not 'many'",
         "command line: 'nonsense': expected KEY=VALUE, such as learning.epochs=5",
+    ]
+
+
+def test_a_shipped_config_is_not_named_where_a_key_must_be_given(config_file):
+    for path in ("default", "fast.yaml"):
+        assert errors_of(path) == ["data.train is missing: give data.train=FILE"]
+        assert errors_of(path, "sead=1") == [
+            "command line: sead: unknown key; did you mean seed?",
+            "data.train is missing: give data.train=FILE",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "error"),
+    [
+        (
+            "seed: 1\n", ["data.trian=x"],
+            "command line: data.trian: unknown key; did you mean data.train?",
+        ),
+        ("dato: {train: t}\n", [], "configs/run.yaml:1: dato: unknown section; did you mean data?"),
+    ],
+)  # fmt: skip
+def test_a_key_with_a_wrong_name_is_not_called_missing_too(config_file, text, overrides, error):
+    assert errors_of(config_file(text), *overrides) == [error]
+
+
+def test_a_section_with_a_wrong_name_gets_a_suggestion(config_file):
+    path = config_file(MINIMAL + "learnig: {epochs: 5}\nmodel: {size: 3}\n")
+    sections = "data, feature_map, learning, pruning, word_vectors, labels, weights"
+    assert errors_of(path, "learning=5") == [
+        "configs/run.yaml:4: learnig: unknown section; did you mean learning?",
+        f"configs/run.yaml:5: model: unknown section; the sections are {sections}, tokenizer,"
+        " tagger, lemmatizer",
+        "command line: learning: a section; expected one of its keys, such as learning.rule",
+    ]
+    with pytest.raises(ConfigError, match=r"^config: learnig: unknown section; did you mean l"):
+        make_config({"data.train": "t", "output": "x", "learnig": {"epochs": 5}})
+
+
+def test_a_value_that_is_almost_right_gets_a_suggestion(config_file):
+    words = ["decoder=eisnr", "learning.rule=preceptron", "tagger.features=tag", "seed=x"]
+    found = errors_of(config_file(MINIMAL), *words)
+    assert [error.rpartition(", not ")[2] for error in found] == [
+        "'eisnr'; did you mean eisner?", "'preceptron'; did you mean perceptron?",
+        "'tag'; did you mean tags?", "'x'",
+    ]  # fmt: skip
+
+
+def test_a_config_with_a_wrong_name_gets_a_suggestion(config_file):
+    assert errors_of("fastt") == [
+        "fastt: no such file, and no config of this name; did you mean fast?"
+    ]
+    assert errors_of("en") == [
+        "en: no such file, and no config of this name; `gpuparse configs` lists all names"
     ]
 
 
@@ -183,7 +244,7 @@ def test_case_43_the_nearest_key_is_named(config_file, key, near):
 
 def test_no_key_is_named_where_none_is_near(config_file):
     [error] = errors_of(config_file(MINIMAL), "iterat=1")
-    assert error.endswith("unknown key; docs/configuration.md lists all keys")
+    assert error.endswith("unknown key; `gpuparse config` lists all keys")
 
 
 def test_a_template_set_that_is_not_shipped_is_told_with_all_other_errors(config_file):
@@ -191,7 +252,8 @@ def test_a_template_set_that_is_not_shipped_is_told_with_all_other_errors(config
     names = " or ".join(shipped_sets())
     assert "extended or" in names
     assert errors[0] == (
-        f"command line: features: expected {names} or a YAML file's path, not 'extendet'"
+        f"command line: features: expected {names} or a YAML file's path, not 'extendet';"
+        " did you mean extended?"
     )
     assert [error.split(":")[1] for error in errors] == [" features", " labels.features", " sead"]
 
@@ -337,7 +399,7 @@ def test_a_huge_number_is_text(config_file):
 
 
 def test_a_file_that_is_missing_or_no_text(tmp_path):
-    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"none\.yaml: no such file"):
         load_config(tmp_path / "none.yaml")
     (tmp_path / "bytes.yaml").write_bytes(b"a: \xff\n")
     with pytest.raises(ConfigError, match=r"bytes\.yaml: no UTF-8 text \(byte 3\)"):

@@ -417,8 +417,8 @@ def test_a_file_without_systems_and_tables(tmp_path, text):
     assert any("systems" in error for error in errors)
     assert any("tables" in error for error in errors)
     if text.startswith(("output", "systems")):
-        assert any("data.train: missing" in error for error in errors)
-        assert any("data.test: missing" in error for error in errors)
+        assert any("data.train is missing: give data.train=FILE" in error for error in errors)
+        assert any("data.test is missing: give data.test=FILE" in error for error in errors)
 
 
 def test_what_systems_differ_in_cannot_be_overridden():
