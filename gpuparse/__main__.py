@@ -41,7 +41,7 @@ COMMANDS = {
     "crossval": ("gpuparse.commands.crossval", "train and score a config on folds of its treebank"),
     "tune": ("gpuparse.commands.tune", "score a config with several values of its keys or sizes"),
     "doctor": ("gpuparse.commands.doctor", "test this installation, and print it for bug reports"),
-    "config": ("gpuparse.commands.config", "check a config, or print all keys"),
+    "config": ("gpuparse.commands.config", "check a config, list all keys, or explain one"),
     "configs": ("gpuparse.commands.configs", "list and copy the configs that come with gpuparse"),
 }
 ALIASES = {"calibration": "reliability"}  # earlier names, not listed

@@ -24,7 +24,7 @@ from gpuparse.commands.checkpoint import (
     remove_checkpoint,
     write_checkpoint,
 )
-from gpuparse.commands.config import add_overrides
+from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import Progress, exit_codes, program, say, silent
 from gpuparse.commands.evaluate import (
     Measures,
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a treebank cannot be used.
         ModelError: with --resume, a state that is damaged.
     """
-    options = _parser().parse_intermixed_args(arguments)
+    options = parse_with_overrides(_parser(), arguments)
     asked = [f"device={options.device}"] if options.device else []
     config = with_fitting_decoder(load_config(options.config, [*options.overrides, *asked]))
     with joined_processes() as processes:

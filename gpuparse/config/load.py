@@ -41,11 +41,21 @@ def load_config(
     Raises: ConfigError: every wrong key, one line each.
     Cost: O(size of the files).
     """
+    return read_settings(path, overrides).config()
+
+
+def read_settings(
+    path: str | Path, overrides: Sequence[str] | Mapping[str, object] = ()
+) -> Settings:
+    """The settings of a config file, its bases and overrides, as `load_config` reads them.
+
+    Raises: ConfigError: a file cannot be read; all other errors are in the settings.
+    """
     path = config_file(path)
     settings = Settings.of_yaml(read_yaml(path), path, folder=folder_of(path))
     settings.take(overrides)
     settings.take_output_from(path)
-    return settings.config()
+    return settings
 
 
 def make_config(
@@ -246,6 +256,11 @@ class Settings:
         copy.values, copy.places = dict(self.values), dict(self.places)
         return copy
 
+    @property
+    def is_shipped(self) -> bool:
+        """Whether they are those of a config that comes with gpuparse."""
+        return Path(self.source) in shipped_configs().values()
+
     def missing(self) -> list[str]:
         """The errors about required keys that were not given, not even with a wrong name."""
         return [
@@ -259,19 +274,19 @@ class Settings:
         """The error about a key that must be given."""
         value = "FILE" if known_keys()[name].kind == "path" else "VALUE"
         # A config that comes with gpuparse is complete as it is: no fault of its file is named.
-        is_shipped = Path(self.source) in shipped_configs().values()
-        place = "" if is_shipped else f"{self.source}: "
+        place = "" if self.is_shipped else f"{self.source}: "
         return f"{place}{name} is missing: give {name}={value}"
 
-    def config(self) -> RunConfig:
+    def config(self, *, may_lack: bool = False) -> RunConfig:
         """The config.
 
+        Args: may_lack: whether keys that must be given may be missing: they are None.
         Raises: ConfigError: all errors, one line each.
         """
-        errors = self.errors + self.missing()
+        errors = self.errors + ([] if may_lack else self.missing())
         if errors:
             raise ConfigError("\n".join(errors))
-        values = default_values() | self.values
+        values = dict.fromkeys(known_keys()) | default_values() | self.values
         sections: dict[str, Any] = {
             section: kind(**{f.name: values[f"{section}.{f.name}"] for f in fields(kind)})
             for section, kind in SECTIONS.items()

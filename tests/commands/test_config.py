@@ -5,13 +5,14 @@ import itertools
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuparse.commands.config import main, schema_table
+from gpuparse.commands.config import main
 from gpuparse.config import (
     DataConfig,
     RunConfig,
@@ -490,12 +491,93 @@ def test_configs_are_frozen():
         config.seed = 2
 
 
-def test_the_command_prints_the_table_or_the_resolved_config(config_file, capsys):
-    assert main([]) == 0
-    assert capsys.readouterr().out == schema_table()
+def test_the_command_prints_the_resolved_config(config_file, capsys):
     assert main([config_file(MINIMAL), "seed=7"]) == 0
+    printed = capsys.readouterr()
+    assert parse_config(printed.out, "printed") == load_config("configs/run.yaml", ["seed=7"])
+    assert printed.err == ""
+
+
+def test_the_command_lists_all_keys_within_a_terminal(capsys):
+    assert main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    listed = {line.split()[0]: line for line in lines[1:-2]}
+    assert list(listed) == list(known_keys())
+    assert max(map(len, lines)) <= 100
+    assert listed["learning.epochs"].split(maxsplit=2)[1:] == [
+        "10", "Passes over the training treebank."
+    ]  # fmt: skip
+    assert listed["data.train"].split()[1] == "required"
+    assert listed["decoder"].endswith(" …")
+
+
+def test_the_command_explains_a_key_and_lists_a_section(capsys):
+    assert main(["learning.unreachable"]) == 0
     printed = capsys.readouterr().out
-    assert parse_config(printed, "printed") == load_config("configs/run.yaml", ["seed=7"])
+    assert printed.startswith("learning.unreachable\n  accepts: oracle or reorder or none\n")
+    assert " ".join(printed.split()).endswith(known_keys()["learning.unreachable"].meaning)
+    for name in known_keys():
+        assert main([name]) == 0
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
+    assert main(["labels"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert listed == ["labels.kind", "labels.features", "labels.rows", "labels.epochs"]
+
+
+def test_a_shipped_config_is_printed_without_a_treebank(capsys):
+    assert main(["fast", "seed=3"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "gpuparse: data.train is missing: give data.train=FILE\n"
+    content = yaml.safe_load(printed.out)
+    assert content["data"]["train"] is None
+    content["data"]["train"] = "t"
+    assert make_config(content) == load_config("fast", ["data.train=t", "seed=3"])
+    with pytest.raises(ConfigError, match=r"^command line: sead: unknown key"):
+        main(["fast", "sead=3"])
+
+
+def test_a_config_of_ones_own_is_checked_for_what_must_be_given(config_file):
+    with pytest.raises(ConfigError, match=r"data\.train is missing"):
+        main([config_file("seed: 1\n")])
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("fastt", "did you mean fast?"),
+        ("learning.epoch", "did you mean learning.epochs?"),
+        ("epochs", "did you mean learning.epochs?"),
+        ("zzzz", "`gpuparse config` lists all keys, `gpuparse configs` all configs"),
+    ],
+)
+def test_the_command_suggests_a_config_or_a_key(config_file, word, hint):
+    with pytest.raises(ConfigError) as caught:
+        main([word])
+    assert str(caught.value) == f"{word}: no file, config or key of this name; {hint}"
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--data.train", "t"], "--data.train: keys are given without dashes: data.train=FILE"),
+        (["--seed=3"], "--seed=3: keys are given without dashes: seed=VALUE"),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "config", "crossval"])
+def test_keys_that_are_written_as_options(command, words, error):
+    with pytest.raises(ConfigError) as caught:
+        import_module(f"gpuparse.commands.{command}").main(["fast", *words, *FURTHER[command]])
+    assert str(caught.value) == error
+
+
+FURTHER = {"train": [], "config": [], "crossval": ["--output", "x"]}
+
+
+def test_an_option_that_is_no_key_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["fast", "--nonsense"])
+    assert ended.value.code == 2
+    assert "unrecognized arguments: --nonsense" in capsys.readouterr().err
 
 
 def test_a_recorded_config_keeps_the_names_of_treebanks_and_not_their_folders():
