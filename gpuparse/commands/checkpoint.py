@@ -14,11 +14,11 @@ from gpuparse import array_file
 from gpuparse.commands.records import EVENTS, METRICS
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.files import is_temporary, replace_file
-from gpuparse.model_folder import WEIGHTS
+from gpuparse.model_folder import UNFINISHED, WEIGHTS
 from gpuparse.pipeline import FILES
 from gpuparse.plain_yaml import parse_yaml
 
-FOLDER, STATE = "last", "state.safetensors"
+FOLDER, STATE = UNFINISHED, "state.safetensors"
 STAGES = "stages"  # the folder in FOLDER of what was learned before the parser
 FORMAT = 4
 _SHOWN = 20  # keys of another config that are named

@@ -2,15 +2,24 @@
 
 import argparse
 import os
+import re
+import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from gpuparse.commands.console import Progress, exit_codes, program, say, silent
-from gpuparse.commands.parse_job import STANDARD, Job, Share, check_input
+from gpuparse.commands.parse_job import (
+    STANDARD,
+    Begun,
+    Job,
+    Share,
+    beginning,
+    check_input,
+)
 from gpuparse.commands.parse_tables import ShardedTable, TableJob
 from gpuparse.commands.predictions import DEPS_OF_TREES, EMPTY, TREE, check_deps
 from gpuparse.commands.resources import (
@@ -37,14 +46,15 @@ from gpuparse.data.table_files import (
     TableFile,
     check_arrow,
     format_of,
+    is_raw_text,
     is_table,
 )
 from gpuparse.decoder_choice import limit_labels, with_decoder
-from gpuparse.errors import ConfigError, DataError, ScoreError
+from gpuparse.errors import ConfigError, DataError, ModelError, ScoreError
 from gpuparse.files import replace_file, standard_input, unchanged
 from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
 from gpuparse.limits import MAX_K_BEST
-from gpuparse.model_folder import load_parser
+from gpuparse.model_folder import check_folder, load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
@@ -77,8 +87,10 @@ def main(arguments: Sequence[str]) -> int:
     outputs = output_paths(files, options.output, force=options.force or options.shard is not None)
     check_shard(options)
     tell = silent if options.quiet else say
+    _check_model(options.model)
     threads, stages = thread_count(options.threads), load_stages(Path(options.model))
-    _check_stages(options, stages)
+    kinds, begin = _formats(options, stages, tell)
+    _check_stages(options, kinds, stages)
     if options.probabilities and stages.tagger and not stages.tagger.is_calibrated:
         tell(f"{options.model}: {TAGS_NOT_CALIBRATED}")
     if has_parser(Path(options.model)):
@@ -117,12 +129,11 @@ def main(arguments: Sequence[str]) -> int:
     doing = "parsing" if model else "annotating"
     with Progress(doing, quiet=options.quiet) as progress, ExitStack() as stack:
         if options.shard:
-            failed = _parse_shards(_sharded(options, job, outputs, stack), job, progress)
+            failed = _parse_shards(_sharded(options, kinds, job, outputs, stack), job, progress)
         else:
             share = Share(_total(files))
-            for file, output in zip(files, outputs, strict=True):
-                kind = format_of(file, options.input_format)
-                with _writer(output, options.force) as target, _opened(file) as source:
+            for file, kind, output in zip(files, kinds, outputs, strict=True):
+                with _writer(output, options.force) as target, _opened(file, begin) as source:
                     if not is_table(kind):
                         found = job.parse(source, file, target, progress, share, kind=kind)
                         failed += found.faults
@@ -137,13 +148,39 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _check_stages(options: argparse.Namespace, stages: Pipeline) -> None:
+def _check_model(model: str) -> None:
+    """ModelError where there is no such folder, with the form of the command."""
+    try:
+        check_folder(Path(model))
+    except ModelError as error:
+        raise ModelError(f"{error}\nusage: {program('parse')} MODEL [FILE ...]") from None
+
+
+def _formats(
+    options: argparse.Namespace, stages: Pipeline, tell: Callable[[str], None]
+) -> tuple[list[str], bytes]:
+    """The format of each input, and what was read of standard input to find out its format.
+
+    Standard input has no suffix: with a tokeniser, what begins like raw text is raw text.
+    """
+    kinds, begin = [], b""
+    for file in options.files:
+        kind = format_of(file, options.input_format)
+        if file == STANDARD and options.input_format == AUTO and stages.tokenizer:
+            begin = beginning(standard_input())
+            if is_raw_text(begin):
+                kind = TEXT
+                tell("<stdin>: the first line has no tab: read as raw text, as by --input text")
+        kinds.append(kind)
+    return kinds, begin
+
+
+def _check_stages(options: argparse.Namespace, kinds: Sequence[str], stages: Pipeline) -> None:
     """ConfigError where the model lacks stages that the options or the inputs need."""
     of_columns = {
         "--guide": options.guide, "--keep-heads": options.keep_heads, "--keep": options.keep,
     }  # fmt: skip
-    for file in options.files:
-        kind = format_of(file, options.input_format)
+    for file, kind in zip(options.files, kinds, strict=True):
         check_input(kind, named(file), options.model, stages, of_columns, options.on_error)
         if kind != TEXT and options.ranges:
             raise ConfigError(f"{named(file)}: no text, and --ranges are places in a text")
@@ -231,16 +268,19 @@ def _parse_shards(inputs: Sequence[Sharded], job: Job, progress: Progress) -> in
 
 
 def _sharded(
-    options: argparse.Namespace, job: Job, outputs: Sequence[Path | None], stack: ExitStack
+    options: argparse.Namespace,
+    kinds: Sequence[str],
+    job: Job,
+    outputs: Sequence[Path | None],
+    stack: ExitStack,
 ) -> list[Sharded]:
     """The inputs to parse in shards, checked before the work begins; tables stay open."""
     model = job.model
     model_sum = sum_of_stages(Path(options.model))
     common = {"force": options.force, "tell": job.tell}
     inputs: list[Sharded] = []
-    for file, output in zip(options.files, outputs, strict=True):
+    for file, kind, output in zip(options.files, kinds, outputs, strict=True):
         assert output is not None
-        kind = format_of(file, options.input_format)
         recipe = Recipe(
             model_sum,
             ({"decoder": model.search_decoder, "single_root": model.single_root} if model else {})
@@ -331,11 +371,12 @@ def _total(files: list[str]) -> int:
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
+def _opened(file: str, begin: bytes = b"") -> Iterator[BinaryIO]:
+    """An input for reading; begin: what was read of standard input."""
     if file == STANDARD:
         source = standard_input()
         with unchanged(source, "<stdin>"):
-            yield source
+            yield cast(BinaryIO, Begun(begin, source)) if begin else source
         return
     with open(file, "rb") as source, unchanged(source, file):
         yield source
@@ -594,7 +635,7 @@ def output_paths(files: list[str], folder: str | None, *, force: bool) -> list[P
     """The output of each input, None for stdout, checked before the work begins."""
     for file in files:
         if file != STANDARD and not os.path.exists(file):
-            raise DataError(f"{file}: no such file")
+            raise DataError(f"{file}: no such file{_if_sentence(file)}")
         if os.path.isdir(file):
             raise DataError(f"{file}: is a folder; name the files in it")
     if files.count(STANDARD) > 1:
@@ -616,6 +657,13 @@ def output_paths(files: list[str], folder: str | None, *, force: bool) -> list[P
         if os.path.exists(target) and not force:
             raise ConfigError(f"{target}: exists; give --force to replace it")
     return [Path(folder) / name for name in names]
+
+
+def _if_sentence(file: str) -> str:
+    """What to do if a missing file was meant as a sentence, where it looks like one."""
+    if not re.search(r"\s", file) or re.search(r"\.\w+$", file):
+        return ""
+    return f"; to parse a sentence: echo {shlex.quote(file)} | {program('parse')} MODEL"
 
 
 def _check_stdout(files: list[str]) -> None:

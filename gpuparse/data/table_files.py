@@ -40,6 +40,15 @@ def format_of(path: str, asked: str = AUTO) -> str:
     return SUFFIXES.get(os.path.splitext(path)[1].lower(), CONLLU) if asked == AUTO else asked
 
 
+def is_raw_text(begin: bytes) -> bool:
+    """Whether a stream that begins so is raw text: its first line has no tab and is no comment.
+
+    Args: begin: the first line that is not blank, and the blank ones before it.
+    """
+    text = begin.removeprefix(b"\xef\xbb\xbf").strip()
+    return bool(text) and b"\t" not in begin and not text.startswith(b"#")
+
+
 def is_table(kind: str) -> bool:
     """Whether a format has rows of sentences."""
     return kind in (PARQUET, ARROW)

@@ -368,7 +368,6 @@ def broken_models(model, folder):
         if content is not None:
             (folder / name / file).write_bytes(content)
         yield folder / name
-    yield folder / "not there"
 
 
 def test_broken_models(trained, parse_run, tmp_path):
@@ -387,6 +386,40 @@ def test_missing_inputs_and_devices(trained, parse_run, monkeypatch, tmp_path):
     code, _, lines = parse_run(trained.test, "--device", "cuda")
     assert (code, lines) == (2, ["gpuparse: error: device cuda: no CUDA here; use cpu or auto"])
     assert parse_run(trained.test, "--device", "cuda", "--backend", "cpu")[0] == 2
+
+
+def test_a_sentence_or_a_file_in_the_place_of_the_model(parse_run, tmp_path, monkeypatch):
+    (tmp_path / "hello.txt").write_text("She sings.\n")
+    monkeypatch.chdir(tmp_path)
+    usage = "gpuparse: error: usage: gpuparse parse MODEL [FILE ...]"
+    monkeypatch.setattr(sys, "argv", ["gpuparse"])
+    for model, files, wrong in (
+        ("She sings.", [], "no such folder; a model is a folder that `gpuparse train` wrote"),
+        ("en", ["hello.txt"], "no such folder; a model is a folder that `gpuparse train` wrote"),
+        ("hello.txt", [], "a file; a model is a folder that `gpuparse train` wrote"),
+    ):
+        code, _, lines = parse_run(*files, model=model)
+        assert (code, lines) == (4, [f"gpuparse: error: {model}: {wrong}", usage])
+
+
+def test_a_sentence_in_the_place_of_a_file(parse_run, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["gpuparse"])
+    code, _, lines = parse_run("The man's dog sang.")
+    hint = "to parse a sentence: echo 'The man'\"'\"'s dog sang.' | gpuparse parse MODEL"
+    assert (code, lines) == (3, [f"gpuparse: error: The man's dog sang.: no such file; {hint}"])
+    for name in ("my file.txt", "word"):
+        assert parse_run(name)[2] == [f"gpuparse: error: {name}: no such file"]
+
+
+def test_raw_text_without_a_tokeniser(parse_run, tmp_path):
+    wrong = (
+        "1 column instead of 10: no CoNLL-U; raw text is parsed by a model with a tokeniser, and"
+        ' --input text (in Python input="text")'
+    )
+    text = b"The quick brown fox jumps over the lazy dog near the river.\n"
+    assert parse_run(stdin=text)[2][-1] == f"gpuparse: error: <stdin>:1: {wrong}"
+    (tmp_path / "text").write_bytes(text)
+    assert parse_run(tmp_path / "text")[2][-1] == f"gpuparse: error: {tmp_path}/text:1: {wrong}"
 
 
 @pytest.mark.parametrize(

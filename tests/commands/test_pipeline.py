@@ -1,5 +1,6 @@
 """Models with stages before the parser: training, parsing and the commands that read them."""
 
+import io
 import json
 import pickle
 import re
@@ -273,6 +274,35 @@ def test_standard_input(made, parsed):
     done = program("parse.py", made.model, "--input", "vertical", "--quiet", input=words)
     assert (done.returncode, done.stderr) == (0, b"")
     assert column(done.stdout, 7) == column(parsed(made.test), 7)
+
+
+@pytest.mark.parametrize("begin", ["", "\n  \n", "\ufeff"])
+def test_raw_text_on_standard_input(made, raw, begin):
+    """It has no suffix: the first line says what it is."""
+    text = begin.encode() + raw.read_bytes()
+    by_option = program("parse.py", made.model, "--input", "text", "--quiet", input=text)
+    done = program("parse.py", made.model, input=text)
+    assert (done.returncode, done.stdout) == (0, by_option.stdout)
+    assert done.stdout.count(b"\n\n") > 10
+    assert done.stderr.splitlines()[0] == (
+        b"gpuparse: <stdin>: the first line has no tab: read as raw text, as by --input text"
+    )
+
+
+@pytest.mark.parametrize("begin", ["", "# a comment\n", "\n\n", "\ufeff"])
+def test_columns_on_standard_input(made, parsed, begin):
+    done = program("parse.py", made.model, "--quiet", input=begin.encode() + made.words)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert column(done.stdout, 7) == column(parsed(made.test), 7)
+
+
+def test_the_format_of_standard_input_that_is_asked_for_is_taken(made):
+    done = program("parse.py", made.model, "--input", "conllu", input=b"She sings.\n")
+    assert done.returncode == 3
+    assert b"<stdin>:1: 1 column instead of 10: no CoNLL-U" in done.stderr
+    done = program("parse.py", made.model, "--keep-heads", input=b"She sings.\n")
+    assert done.returncode == 2
+    assert b"<stdin>: text has no columns: --keep-heads needs CoNLL-U" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -570,6 +600,31 @@ def test_calibrate_and_blend_keep_the_stages(made, command, tmp_path):
     code, _, err = command(blend.main, tmp_path / "mixed", made.model, other)
     assert code == 2
     assert "different taggers or lemmatisers" in err
+
+
+@pytest.mark.parametrize("way", ["a file", "standard input"])
+def test_explain_reads_raw_text(made, command, raw, monkeypatch, way):
+    asked = ["--sentence", "3", "--word", "2", "--json"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw.read_bytes())))
+    code, out, err = command(explain.main, made.model, raw if way == "a file" else "-", *asked)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    sentence = gpuparse.load(made.model).parse_text(raw.read_text())[2]
+    assert found["forms"] == sentence.words
+    assert found["head"] == sentence.heads[1]
+
+
+def test_explain_refuses_text_without_a_tokeniser(made, command, raw, tmp_path):
+    for name in made.model.iterdir():
+        if name.is_file() and name.name != FILES["tokenizer"]:
+            shutil.copy(name, tmp_path)
+    code, _, err = command(explain.main, tmp_path, raw, "--sentence", "1", "--word", "1")
+    assert code == 2
+    assert f"{raw}: text, but {tmp_path} has no tokeniser" in err
+    options = ["--sentence", "1", "--word", "1", "--keep", "tags"]
+    code, _, err = command(explain.main, made.model, raw, *options)
+    assert code == 2
+    assert "text has no columns: --keep needs CoNLL-U" in err
 
 
 def test_explain_reads_the_tags_that_parse_predicts(made, command, tmp_path):
