@@ -69,7 +69,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("config", metavar="CONFIG", help="YAML file or name, as for train")
     add_overrides(parser, "overrides a key of the config")
     parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="for the parsed treebank and the scores"
+        "-o",
+        "--output",
+        required=True,
+        metavar="FOLDER",
+        help="for the parsed treebank and the scores",
     )
     add_folds(parser)
     parser.add_argument(

@@ -92,7 +92,9 @@ def _parser() -> argparse.ArgumentParser:
         choices=tuple(_WRITERS),
         help="default: that of the suffix of --output (.html, .svg, .tex, .tikz), else html",
     )
-    parser.add_argument("--output", metavar="FILE", help="write a file instead of standard output")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write a file instead of standard output"
+    )
     parser.add_argument("--force", action="store_true", help="replace that file if it exists")
     parser.add_argument(
         "--graphs",

@@ -75,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("config", metavar="CONFIG", help="YAML file or name, as for train")
     add_overrides(parser, "overrides a key of the config")
-    parser.add_argument("--output", required=True, metavar="FILE", help="the treebank to write")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="the treebank to write"
+    )
     add_folds(parser)
     parser.add_argument("--key", default="Guide", metavar="KEY", help="the key in MISC (Guide)")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")

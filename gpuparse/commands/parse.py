@@ -48,6 +48,7 @@ from gpuparse.data.table_files import (
     format_of,
     is_raw_text,
     is_table,
+    output_name,
 )
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ModelError, ScoreError
@@ -83,8 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = read_options(arguments)
     files = options.files
-    # Existing outputs of shards are checked later: they may be of this job, unfinished.
-    outputs = output_paths(files, options.output, force=options.force or options.shard is not None)
+    outputs = _output_paths(options)
     check_shard(options)
     tell = silent if options.quiet else say
     _check_model(options.model)
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str]) -> int:
         allow_missing=options.allow_missing,
         tell=tell,
     )
-    if options.output:
+    if _names_folder(options):
         os.makedirs(options.output, exist_ok=True)
     failed = 0
     doing = "parsing" if model else "annotating"
@@ -425,7 +425,6 @@ def _check_tables(options: argparse.Namespace) -> None:
     if options.output is None and (len(options.files) > 1 or sys.stdout.isatty()):
         raise ConfigError(
             f"{named(tables[0])}: a table cannot be shown, and not follow another; give --output"
-            " DIR"
         )
 
 
@@ -452,7 +451,11 @@ def _parser() -> argparse.ArgumentParser:
         help="input; - or none: standard input",
     )
     parser.add_argument(
-        "--output", metavar="DIR", help="write each file into DIR under its own name, not to stdout"
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="write there, not to stdout: a file, for one input; a folder, for several inputs, or"
+        " if PATH is one or ends in /, with the names of the inputs, .conllu in place of .txt",
     )
     parser.add_argument(
         "--input",
@@ -564,10 +567,10 @@ def _parser() -> argparse.ArgumentParser:
         type=wanted_shards,
         metavar="I/N",
         help="cut each file into N shards of whole sentences and parse only shard I, into"
-        " DIR/NAME.shard-I-of-N; all/N: parse all shards and join them, continuing after a kill;"
+        " OUTPUT.shard-I-of-N; all/N: parse all shards and join them, continuing after a kill;"
         " join/N: join existing shards",
     )
-    parser.add_argument("--force", action="store_true", help="replace files in DIR")
+    parser.add_argument("--force", action="store_true", help="replace existing files")
     parser.add_argument("--quiet", action="store_true", help="no progress and warnings on stderr")
     return parser
 
@@ -626,13 +629,22 @@ def check_shard(options: argparse.Namespace) -> None:
     if options.shard is None:
         return
     if options.output is None:
-        raise ConfigError("--shard needs --output DIR")
+        raise ConfigError("--shard needs --output")
     if options.guide is not None and is_guide_file(options.guide):
         raise ConfigError("--shard cannot be combined with --guide FILE; give --guide misc:KEY")
 
 
-def output_paths(files: list[str], folder: str | None, *, force: bool) -> list[Path | None]:
+def _names_folder(options: argparse.Namespace) -> bool:
+    """Whether `--output` is a folder: of several inputs, an existing one, or one that ends in /."""
+    output = options.output
+    return output is not None and (
+        len(options.files) > 1 or output.endswith(os.sep) or os.path.isdir(output)
+    )
+
+
+def _output_paths(options: argparse.Namespace) -> list[Path | None]:
     """The output of each input, None for stdout, checked before the work begins."""
+    files, output = options.files, options.output
     for file in files:
         if file != STANDARD and not os.path.exists(file):
             raise DataError(f"{file}: no such file{_if_sentence(file)}")
@@ -640,23 +652,37 @@ def output_paths(files: list[str], folder: str | None, *, force: bool) -> list[P
             raise DataError(f"{file}: is a folder; name the files in it")
     if files.count(STANDARD) > 1:
         raise ConfigError("standard input (-) can be read once only")
-    if folder is None:
+    if output is None:
         _check_stdout(files)
         return [None] * len(files)
+    if not _names_folder(options):
+        _check_output(files[0], output, options)
+        if not os.path.isdir(os.path.dirname(output) or "."):
+            raise ConfigError(f"{output}: the folder is missing; make it first")
+        return [Path(output)]
     if STANDARD in files:
-        raise ConfigError("standard input has no name in --output; name a file, or write to stdout")
-    names: dict[str, str] = {}
+        raise ConfigError(f"standard input has no name in the folder {output}; name a file")
+    if os.path.exists(output) and not os.path.isdir(output):
+        raise ConfigError(f"{output}: is not a folder, which several inputs need; name another")
+    inputs: dict[str, str] = {}
     for file in files:
-        name = os.path.basename(file)
-        if name in names:
-            raise ConfigError(f"{names[name]} and {file} would both be written as {name}")
-        names[name] = file
-        target = os.path.join(folder, name)
-        if os.path.exists(target) and os.path.samefile(target, file):
-            raise ConfigError(f"{file}: would be replaced by its own output; name another --output")
-        if os.path.exists(target) and not force:
-            raise ConfigError(f"{target}: exists; give --force to replace it")
-    return [Path(folder) / name for name in names]
+        name = output_name(os.path.basename(file), format_of(file, options.input_format))
+        if name in inputs:
+            raise ConfigError(f"{inputs[name]} and {file} would both be written as {name}")
+        inputs[name] = file
+        _check_output(file, os.path.join(output, name), options)
+    return [Path(output) / name for name in inputs]
+
+
+def _check_output(file: str, target: str, options: argparse.Namespace) -> None:
+    """ConfigError if an output is its input, or exists already; shards are checked later."""
+    if not os.path.isfile(target):
+        return
+    if file != STANDARD and os.path.samefile(target, file):
+        raise ConfigError(f"{file}: would be replaced by its own output; name another --output")
+    # An output of shards may be of the same job.
+    if not options.force and options.shard is None:
+        raise ConfigError(f"{target}: exists; give --force to replace it")
 
 
 def _if_sentence(file: str) -> str:

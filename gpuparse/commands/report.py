@@ -92,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         " data.dev without it",
     )
     parser.add_argument(
+        "-o",
         "--output",
         metavar="FILE",
         help=f"the page; the default is {PAGE} in the folder RUN, or in the working directory",

@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("config", metavar="CONFIG", help="YAML file or name, as for train")
     add_overrides(parser, "overrides a key of the config, for all settings")
     parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="for a folder of each setting"
+        "-o", "--output", required=True, metavar="FOLDER", help="for a folder of each setting"
     )
     parser.add_argument(
         "--grid",

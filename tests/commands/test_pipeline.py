@@ -256,7 +256,7 @@ def test_progress_is_the_share_of_the_input(made, raw, tmp_path, monkeypatch, ki
     monkeypatch.setattr(
         parse.Progress, "advance", lambda self, n, fraction=None, **more: shares.append(fraction)
     )
-    options = ["--input", kind, "--output", str(tmp_path / "out")]
+    options = ["--input", kind, "--output", f"{tmp_path}/out/"]
     assert parse.main([str(made.model), str(tmp_path / "input"), *options]) == 0
     assert len(shares) > 3
     assert shares == sorted(shares)
@@ -461,7 +461,7 @@ def test_faults_of_vertical_text_are_told_with_their_line(made, command, tmp_pat
     (tmp_path / "a.vert").write_bytes(content)
     code, out, err = command(
         parse.main, made.model, tmp_path / "a.vert", "--input", "vertical", "--quiet",
-        "--output", tmp_path / "out",
+        "--output", f"{tmp_path}/out/",
     )  # fmt: skip
     assert code == 3
     assert said in err
@@ -667,7 +667,7 @@ def table_of(text: bytes, *fields: str) -> pyarrow.Table:
 def tables_parsed(made, folder, table, *words) -> pyarrow.Table:
     folder.mkdir(exist_ok=True)
     parquet.write_table(table, folder / "in.parquet")
-    options = [made.model, folder / "in.parquet", "--output", folder / "out", "--quiet", *words]
+    options = [made.model, folder / "in.parquet", "--output", f"{folder}/out/", "--quiet", *words]
     assert parse.main([str(word) for word in options]) == 0
     return parquet.read_table(folder / "out" / "in.parquet")
 
@@ -748,7 +748,7 @@ def test_faulty_rows_of_tagged_tables(made, parsed, command, tmp_path):
     parquet.write_table(bad, tmp_path / "in.parquet")
     for on_error in ("keep", "skip"):
         out = tmp_path / on_error
-        options = made.model, tmp_path / "in.parquet", "--output", out, "--on-error", on_error
+        options = made.model, tmp_path / "in.parquet", "--output", f"{out}/", "--on-error", on_error
         code, _, err = command(parse.main, *options)
         assert code == 1
         assert "in.parquet:row:3[1]: expected a word" in err
@@ -823,13 +823,13 @@ def test_models_without_a_parser_take_tables_and_shards(
     assert code == 0
     assert column(expected, 7) == column(text, 7)
     for i in (2, 1, 3):
-        words = tags, made.test, "--output", in_shards, "--shard", f"{i}/3"
+        words = tags, made.test, "--output", f"{in_shards}/", "--shard", f"{i}/3"
         assert command(parse.main, *words)[0] == 0
     code, _, err = command(
-        parse.main, tags, made.test, "--output", in_shards, "--shard", "all/3", "--keep", "tags"
+        parse.main, tags, made.test, "-o", f"{in_shards}/", "--shard", "all/3", "--keep", "tags"
     )
     assert (code, 'keep was null and is now "tags"' in err) == (2, True)
-    words = tags, made.test, "--output", in_shards, "--shard", "join/3"
+    words = tags, made.test, "--output", f"{in_shards}/", "--shard", "join/3"
     assert command(parse.main, *words)[0] == 0
     assert (in_shards / made.test.name).read_bytes() == expected
     for option in ("--single-root", "--mbr", "--keep-heads"):

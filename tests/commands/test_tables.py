@@ -67,7 +67,7 @@ def printed(tmp_path_factory) -> SimpleNamespace:
 def parsed(printed, system: str) -> Path:
     """What parse makes of the test treebank with a system's model."""
     output = printed.folder / "parsed" / system
-    words = [printed.runs / system, printed.test, "--output", output, "--force", "--quiet"]
+    words = [printed.runs / system, printed.test, "--output", f"{output}/", "--force", "--quiet"]
     assert run(parse.main, [str(word) for word in words]) == 0
     return output / "test.conllu"
 
