@@ -17,8 +17,10 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.sentences import is_pandas
 from gpuparse.data.svg import svg_graph
+from gpuparse.data.table_files import check_arrow
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import pandas
@@ -85,6 +87,8 @@ class Parsed(Sequence["ParsedSentence"]):
         """A sentence, or a list of several."""
         if isinstance(index, slice):
             return [ParsedSentence(self, s) for s in range(*index.indices(len(self)))]
+        if not hasattr(index, "__index__"):
+            raise DataError(f"parsed[...]: expected the number of a sentence, not {index!r}")
         if not -len(self) <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
         return ParsedSentence(self, index % len(self))
@@ -119,8 +123,7 @@ class Parsed(Sequence["ParsedSentence"]):
         >>> table.column_names, table.column("head").to_pylist()
         (['form', 'upos', 'xpos', 'head', 'deprel'], [[2, 0]])
         """
-        import pyarrow  # noqa: F401 (the error, where it is missing, comes before the work)
-
+        check_arrow("to_arrow()")
         table = self._table if is_arrow(self._table) else None
         return with_lists(table, np.diff(self._starts), self._columns(of_input=table is not None))
 
@@ -129,8 +132,12 @@ class Parsed(Sequence["ParsedSentence"]):
 
         If the input was a frame, its index and all its columns are kept.
         """
-        import pandas
-
+        try:
+            import pandas
+        except ImportError:
+            raise ConfigError(
+                "to_pandas() needs pandas: pip install pandas, or gpuparse with the extra arrow"
+            ) from None
         new = {}
         for name, (array, names) in self._columns(of_input=is_pandas(self._table)).items():
             of_words = array.tolist()

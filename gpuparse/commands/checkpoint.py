@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse import array_file
+from gpuparse.commands.console import program
 from gpuparse.commands.records import EVENTS, METRICS
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.files import is_temporary, replace_file
@@ -87,7 +88,8 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
         )
     if finished:
         raise ConfigError(
-            f"{folder}: holds a finished model; give --force to replace it, or name another output"
+            f"{folder}: holds a finished model; give --force to replace it, or name another output;"
+            f" to parse with it: {program('parse')} {folder} FILE"
         )
     if folder.exists() and any(
         file.name not in (".lock", FOLDER, METRICS, EVENTS) and not is_temporary(file.name)

@@ -35,6 +35,7 @@ from gpuparse.commands.shards import (
     check_regular,
     wanted_shards,
 )
+from gpuparse.commands.toy import TOY, is_toy
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.data.table_files import (
@@ -98,6 +99,8 @@ def main(arguments: Sequence[str]) -> int:
         device = _working_device(options, model, tell)
         is_native = is_native_on(options.backend, device)
         limit_torch_threads(threads, is_native=is_native)
+        if is_toy(model.config):
+            tell(f"{options.model}: {TOY}")
     else:
         _refuse_parsing(options, stages)
         model, device, is_native = None, "cpu", True
@@ -127,7 +130,11 @@ def main(arguments: Sequence[str]) -> int:
         os.makedirs(options.output, exist_ok=True)
     failed = 0
     doing = "parsing" if model else "annotating"
-    with Progress(doing, quiet=options.quiet) as progress, ExitStack() as stack:
+    with (
+        _advice_if_stopped(options, tell),
+        Progress(doing, quiet=options.quiet) as progress,
+        ExitStack() as stack,
+    ):
         if options.shard:
             failed = _parse_shards(_sharded(options, kinds, job, outputs, stack), job, progress)
         else:
@@ -146,6 +153,21 @@ def main(arguments: Sequence[str]) -> int:
         kept = ", or their heads cannot be kept," if options.keep_heads else ""
         say(f"{failed:,} sentences are malformed{kept} and were {_FATE[options.on_error]}")
     return 1 if failed else 0
+
+
+@contextmanager
+def _advice_if_stopped(options: argparse.Namespace, tell: Callable[[str], None]) -> Iterator[None]:
+    """Say how to go on if the user stops the work."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if options.shard:
+            tell("finished shards are kept: the same command again parses those that are missing")
+        elif _names_folder(options):
+            tell(f"finished files are in {options.output}: give the missing ones, or --force")
+        elif options.output:
+            tell(f"{options.output}: not written; with --shard all/N finished parts are kept")
+        raise
 
 
 def _check_model(model: str) -> None:

@@ -64,6 +64,7 @@ from gpuparse.commands.stages import (
     scores_from_text,
     sum_of_models,
 )
+from gpuparse.commands.toy import TOY, is_same_toy
 from gpuparse.config import SYNTHETIC, RunConfig, load_config
 from gpuparse.data.columns import IN_MISC, is_guide_file
 from gpuparse.data.draw import draw_tree
@@ -238,6 +239,7 @@ class Run:
 
     def train(self, *, resume: bool, force: bool) -> None:
         """Learn from data.train and write the model: stages before the parser, and the parser."""
+        force |= is_same_toy(self.output, self.config)
         if not self.config.parser:
             self._train_stages(resume=resume, force=force)
             return
@@ -296,6 +298,8 @@ class Run:
             self._write_scores(trainer, bits, seconds)
             remove_checkpoint(self.output)
         self.tell(f"{self.output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
+        if data.train.startswith(SYNTHETIC):
+            self.tell(f"{self.output}: {TOY}")
 
     def _train_stages(self, *, resume: bool, force: bool) -> None:
         """Learn the stages before the parser alone, and write them."""

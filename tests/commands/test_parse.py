@@ -402,6 +402,29 @@ def test_interruption_leaves_no_file(trained, tmp_path):
     assert list(out.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("output", "more", "advice"),
+    [
+        ("a.conllu", [], "{}/a.conllu: not written; with --shard all/N finished parts are kept"),
+        ("out/", [], "finished files are in {}/out/: give the missing ones, or --force"),
+        ("out/", ["--shard", "all/2"],
+         "finished shards are kept: the same command again parses those that are missing"),
+    ],
+)  # fmt: skip
+def test_an_interruption_says_how_to_go_on(
+    trained, parse_run, tmp_path, monkeypatch, output, more, advice
+):
+    def interrupted(*arguments, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parse_job.Job, "parse", interrupted)
+    words = [trained.test, "--output", f"{tmp_path}/{output}", *more]
+    code, _, lines = parse_run(*words)
+    assert code == 130
+    assert lines[-2:] == [f"gpuparse: {advice.format(tmp_path)}", "gpuparse: interrupted"]
+    assert parse_run(*words, "--quiet")[2] == ["gpuparse: interrupted"]
+
+
 def broken_models(model, folder):
     """Copies of a model, each with one thing wrong."""
     weights = (model / "weights.safetensors").read_bytes()

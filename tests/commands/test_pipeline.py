@@ -196,6 +196,8 @@ def test_raw_text_in_python(made, parsed, raw):
     assert len(parser.parse_text(" \n")) == 0
     with pytest.raises(DataError, match="NUL"):
         parser.parse_text("a\0b")
+    with pytest.warns(UserWarning, match=r"parses the words .*; stream\('.*raw.txt'\) parses that"):
+        parser.parse_text(str(raw))
     with pytest.raises(DataError, match="half a character at 1"):
         parser.parse_text("a\ud800")
     with pytest.raises(DataError, match="takes a str, and not list"):
