@@ -33,7 +33,7 @@ COMMANDS = {
         "write a page about a run, or two: scores, curves, errors, drawn sentences",
     ),
     "text": ("gpuparse.commands.text", "print the raw text of a CoNLL-U file"),
-    "draw": ("gpuparse.commands.draw", "draw trees and graphs as HTML, SVG or TikZ"),
+    "draw": ("gpuparse.commands.draw", "draw trees and graphs as HTML, SVG, TikZ or text"),
     "explain": ("gpuparse.commands.explain", "say why a word has its head, template by template"),
     "blend": ("gpuparse.commands.blend", "make one model of several, whose scores are summed"),
     "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
