@@ -669,7 +669,7 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
     files, output = options.files, options.output
     for file in files:
         if file != STANDARD and not os.path.exists(file):
-            raise DataError(f"{file}: no such file{_if_sentence(file)}")
+            raise DataError(f"{file}: no such file{_if_sentence(file, options.model)}")
         if os.path.isdir(file):
             raise DataError(f"{file}: is a folder; name the files in it")
     if files.count(STANDARD) > 1:
@@ -707,11 +707,11 @@ def _check_output(file: str, target: str, options: argparse.Namespace) -> None:
         raise ConfigError(f"{target}: exists; give --force to replace it")
 
 
-def _if_sentence(file: str) -> str:
+def _if_sentence(file: str, model: str) -> str:
     """What to do if a missing file was meant as a sentence, where it looks like one."""
     if not re.search(r"\s", file) or re.search(r"\.\w+$", file):
         return ""
-    return f"; to parse a sentence: echo {shlex.quote(file)} | {program('parse')} MODEL"
+    return f"; to parse a sentence: echo {shlex.quote(file)} | {program('parse')} {model}"
 
 
 def _check_stdout(files: list[str]) -> None:

@@ -480,10 +480,11 @@ def test_a_sentence_or_a_file_in_the_place_of_the_model(parse_run, tmp_path, mon
         assert (code, lines) == (4, [f"gpuparse: error: {model}: {wrong}", usage])
 
 
-def test_a_sentence_in_the_place_of_a_file(parse_run, monkeypatch):
+def test_a_sentence_in_the_place_of_a_file(trained, parse_run, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["gpuparse"])
     code, _, lines = parse_run("The man's dog sang.")
-    hint = "to parse a sentence: echo 'The man'\"'\"'s dog sang.' | gpuparse parse MODEL"
+    sentence = "'The man'\"'\"'s dog sang.'"
+    hint = f"to parse a sentence: echo {sentence} | gpuparse parse {trained.model}"
     assert (code, lines) == (3, [f"gpuparse: error: The man's dog sang.: no such file; {hint}"])
     for name in ("my file.txt", "word"):
         assert parse_run(name)[2] == [f"gpuparse: error: {name}: no such file"]
