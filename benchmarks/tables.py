@@ -38,7 +38,14 @@ def run(options: argparse.Namespace) -> Report:
         with ipc.new_file(str(folder / "in.arrow"), table.schema) as writer:
             writer.write_table(table, 10_000)
         files = [folder / f"in.{suffix}" for suffix in ("conllu", "parquet", "arrow")]
-        words = ["--output", name + "/out", "--quiet", "--force", "--threads", str(options.threads)]
+        words = [
+            "--output",
+            name + "/out/",
+            "--quiet",
+            "--force",
+            "--threads",
+            str(options.threads),
+        ]
         seconds = {file: float("inf") for file in files}
         for _ in range(options.repeats):
             for file in files:

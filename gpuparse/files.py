@@ -95,9 +95,9 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
         force: whether an existing file may be replaced.
     Yields: The binary file to write to.
     Raises:
-        ConfigError: the file exists and `force` is false, it is a folder, or another process is
-            writing it.
-        OSError: the folder is missing or not writable, or the disk is full.
+        ConfigError: the file exists and `force` is false, it is a folder, its folder is missing, or
+            another process is writing it.
+        OSError: the folder is not writable, or the disk is full.
     Cost: one fsync of the file and one of its folder.
     """
     target = os.path.realpath(path)
@@ -108,6 +108,8 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
             yield stream
         return
     folder, name = os.path.split(target)
+    if not os.path.exists(folder):
+        raise ConfigError(f"{path}: the folder is missing; make it first")
     temporary = _hidden(folder, name, _TEMPORARY)
     with os.fdopen(_new_file(temporary, path), "wb") as file:
         try:

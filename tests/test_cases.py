@@ -274,7 +274,7 @@ def test_case_32_a_lost_device_ends_the_run_and_the_next_one_goes_on(
     bench, call, monkeypatch, tmp_path, at
 ):
     """The device is lost in the shard `at`; what was finished before it is not parsed again."""
-    words = [bench.model(), bench.input, "--output", tmp_path / "out", "--shard", "all/4"]
+    words = [bench.model(), bench.input, "--output", f"{tmp_path}/out/", "--shard", "all/4"]
     calls = itertools.count(1)
 
     def lost(*given, **options):
@@ -302,7 +302,7 @@ def test_case_42_outputs_stay_in_their_folder(bench, call, tmp_path):
     file = tmp_path / "here" / ".." / "in" / "a b.conllu"
     file.write_bytes(bench.input.read_bytes())
     before = set(tmp_path.rglob("*"))
-    words = [bench.model(), file, "--output", tmp_path / "out"]
+    words = [bench.model(), file, "--output", f"{tmp_path}/out/"]
     assert call(parse.main, *words)[0] == 0
     assert call(parse.main, *words, "--shard", "all/2", "--force")[0] == 0
     after = {path for path in tmp_path.rglob("*") if path.suffix != ".done"}

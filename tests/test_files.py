@@ -146,9 +146,11 @@ def test_of_many_writers_at_once_each_writes_or_is_refused(tmp_path):
             (tmp_path / "out").unlink()
 
 
-def test_a_missing_folder_is_an_error_of_the_system(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        write(tmp_path / "none" / "out")
+def test_a_missing_folder_is_an_error_that_says_so(tmp_path):
+    target = tmp_path / "none" / "out"
+    with pytest.raises(ConfigError, match=f"^{target}: the folder is missing; make it first$"):
+        write(target)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_locked_folder_has_one_writer(tmp_path):

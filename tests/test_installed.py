@@ -163,7 +163,7 @@ def test_a_base_may_be_a_name_or_a_file_which_is_taken_first(empty):
     "name", ["joint-lables", "configs/joint-labels.yaml", "labels/joint-labels"]
 )
 def test_an_unknown_name_is_an_error_with_names_like_it(name, empty):
-    with pytest.raises(ConfigError, match="No such file or directory; did you mean joint-labels"):
+    with pytest.raises(ConfigError, match="no config of this name; did you mean joint-labels"):
         load_config(name)
 
 

@@ -135,9 +135,9 @@ def trained(name: str, output: str) -> dict[str, np.ndarray]:
 
 
 def parsed(model: str, options: list[str]) -> bytes:
-    how = ["--quiet", "--force", "--threads=1", "--device=cpu", "--output=out"]
+    how = ["--quiet", "--force", "--threads=1", "--device=cpu", "--output=out.conllu"]
     assert parse.main([model, "input.conllu", *how, *options]) in (0, 1)
-    return Path("out/input.conllu").read_bytes()
+    return Path("out.conllu").read_bytes()
 
 
 @pytest.mark.parametrize("name", [*EXACT, *CLOSE])

@@ -264,6 +264,11 @@ class SentenceParser:
             )
         if not isinstance(text, str):
             raise DataError(f"parse_text() takes a str, and not {type(text).__name__}")
+        if text.endswith(".txt") and os.path.isfile(text):
+            warnings.warn(
+                f"parse_text() parses the words {text!r}; stream({text!r}) parses that file",
+                stacklevel=2,
+            )
         try:
             chunk = text_chunk(text.encode(), _TEXT)
         except UnicodeEncodeError as error:

@@ -19,7 +19,7 @@ from gpuparse.data.sentences import is_pandas
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.errors import plural
+from gpuparse.errors import DataError, plural
 from gpuparse.extras import require
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ class Parsed(Sequence["ParsedSentence"]):
         """A sentence, or a list of several."""
         if isinstance(index, slice):
             return [ParsedSentence(self, s) for s in range(*index.indices(len(self)))]
+        if not hasattr(index, "__index__"):
+            raise DataError(f"parsed[...]: expected the number of a sentence, not {index!r}")
         if not -len(self) <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
         return ParsedSentence(self, index % len(self))

@@ -14,14 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse import array_file
+from gpuparse.commands.console import program
 from gpuparse.commands.records import EVENTS, METRICS
 from gpuparse.errors import ConfigError, ModelError, one_line, plural
 from gpuparse.files import check_folder, is_temporary, remove_folder, replace_file
-from gpuparse.model_folder import WEIGHTS
+from gpuparse.model_folder import UNFINISHED, WEIGHTS
 from gpuparse.pipeline import FILES
 from gpuparse.plain_yaml import parse_yaml
 
-FOLDER = "last"  # in the output of an unfinished run, from its beginning to its end
+FOLDER = UNFINISHED  # in the output of an unfinished run, from its beginning to its end
 STATE = "state.safetensors"  # in FOLDER: the state of the parser's trainer
 CALIBRATION = "calibration.safetensors"  # that of the trainer of the second parser
 STAGES = "stages"  # the folder in FOLDER of what was learned before the parser
@@ -96,7 +97,8 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
         )
     if finished:
         raise ConfigError(
-            f"{folder}: holds a finished model; give --force to replace it, or name another output"
+            f"{folder}: holds a finished model; give --force to replace it, or name another output;"
+            f" to parse with it: {program('parse')} {folder} FILE"
         )
     if folder.exists() and any(
         file.name not in (".lock", FOLDER, METRICS, EVENTS) and not is_temporary(file.name)

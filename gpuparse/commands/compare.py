@@ -50,7 +50,12 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a file cannot be used, or differs from gold in its text.
     """
     options = _parser().parse_args(arguments)
-    names = [options.first, options.second, *options.others]
+    names = options.systems
+    if len(names) < 2:
+        raise ConfigError(
+            f"expected the gold file and two parsed files or more: {program('compare')} GOLD A B;"
+            f" one is scored by {program('evaluate')} GOLD A"
+        )
     check_standard_input([options.gold, *names])
     if len(names) > len(ascii_uppercase):
         raise ConfigError(f"{len(names)} systems; at most {len(ascii_uppercase)} can be compared")
@@ -97,6 +102,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("compare"),
+        usage=f"{program('compare')} [options] GOLD A B [C ...]",
         description="Score parsed files of the same text, and test each against the first:"
         " McNemar's test on the words that only one of the two has right, and a paired bootstrap"
         " over sentences. The measures are those of evaluate: of trees where all files have the"
@@ -104,10 +110,15 @@ def _parser() -> argparse.ArgumentParser:
         " measures and tests.",
         epilog=exit_codes(0, 2, 3),
     )
-    parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")
-    parser.add_argument("first", metavar="A", help="the same text, parsed, or -")
-    parser.add_argument("second", metavar="B", help="the same, by another system, or -")
-    parser.add_argument("others", metavar="C", nargs="*", help="further systems")
+    parser.add_argument(
+        "gold", metavar="GOLD", nargs="?", help="CoNLL-X or CoNLL-U file with the right trees, or -"
+    )
+    parser.add_argument(
+        "systems",
+        metavar="A B",
+        nargs="*",
+        help="the same text, parsed by two or more systems, or -; all are tested against A",
+    )
     parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
     add_punctuation_options(parser)
     parser.add_argument(

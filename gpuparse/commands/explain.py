@@ -2,19 +2,25 @@
 
 import argparse
 import html
+import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from gpuparse.commands.console import exit_codes, print_json, program
 from gpuparse.commands.evaluate import whole_number
-from gpuparse.data.conll import read_treebank
+from gpuparse.commands.parse import named
+from gpuparse.commands.parse_job import STANDARD, beginning, check_input
+from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import display_width, printable
 from gpuparse.data.guides import read_guides
+from gpuparse.data.table_files import TEXT, format_of, is_raw_text
+from gpuparse.data.treebank import Treebank
 from gpuparse.explaining import Choice, Explanation, Line, explain
-from gpuparse.files import replace_file
+from gpuparse.files import read_input, replace_file
 from gpuparse.model_folder import load_parser
-from gpuparse.pipeline import load_stages
+from gpuparse.pipeline import Pipeline, load_stages
+from gpuparse.text.reader import text_chunk
 
 _HEADINGS = ("difference", "part", "template")
 
@@ -32,9 +38,10 @@ def main(arguments: Sequence[str]) -> int:
         NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too long.
     """
     options = _parser().parse_args(arguments)
-    model, treebank = load_parser(Path(options.model)), read_treebank(options.file)
+    model, stages = load_parser(Path(options.model)), load_stages(Path(options.model))
+    treebank = _read(options, stages)
     guides = read_guides(treebank, options.guides) if options.guides else None
-    treebank = load_stages(Path(options.model)).annotate(treebank, keep=options.keep == "tags")
+    treebank = stages.annotate(treebank, keep=options.keep == "tags")
     found = explain(
         model, treebank, options.sentence, options.word, instead=options.instead, guides=guides
     )
@@ -48,6 +55,21 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _read(options: argparse.Namespace, stages: Pipeline) -> Treebank:
+    """The sentences of the file, which is raw text where `parse` would take it for such."""
+    file, name = options.file, named(options.file)
+    content = read_input(file)
+    kind = format_of(file)
+    if file == STANDARD and stages.tokenizer and is_raw_text(beginning(io.BytesIO(content))):
+        kind = TEXT
+    of_columns = {"--guides": options.guides, "--keep": options.keep}
+    check_input(kind, name, options.model, stages, of_columns, "fail")
+    if kind == TEXT:
+        assert stages.tokenizer
+        content = stages.tokenizer.split(text_chunk(content, name))
+    return treebank_from_bytes(content, name)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("explain"),
@@ -58,7 +80,11 @@ def _parser() -> argparse.ArgumentParser:
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("model", help="folder of a trained model")
-    parser.add_argument("file", help="CoNLL-X or CoNLL-U file, or -; its trees are not read")
+    parser.add_argument(
+        "file",
+        help="CoNLL-X or CoNLL-U file, or -; its trees are not read; with a tokeniser also text"
+        " (.txt)",
+    )
     parser.add_argument(
         "--sentence", type=whole_number(1), required=True, metavar="K", help="counted from 1"
     )

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from gpuparse.commands.config import add_overrides
+from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import Progress, exit_codes, program, say, silent
 from gpuparse.commands.folds import add_folds, consecutive_folds
 from gpuparse.commands.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         DataError: the treebank cannot be used.
     Cost: for N folds, N trainings without second-stage labels, one per thread at a time.
     """
-    options = _parser().parse_intermixed_args(arguments)
+    options = parse_with_overrides(_parser(), arguments)
     tell = silent if options.quiet else say
     config = with_fitting_decoder(_training_alone(load_config(options.config, options.overrides)))
     templates, labels = templates_of(config)
@@ -75,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("config", metavar="CONFIG", help="YAML file or name, as for train")
     add_overrides(parser, "overrides a key of the config")
-    parser.add_argument("--output", required=True, metavar="FILE", help="the treebank to write")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="the treebank to write"
+    )
     add_folds(parser)
     parser.add_argument("--key", default="Guide", metavar="KEY", help="the key in MISC (Guide)")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")

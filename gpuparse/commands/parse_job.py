@@ -55,6 +55,7 @@ Item = TypeVar("Item")
 STANDARD = "-"
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
 TEXT_CHUNK = 1 << 20  # bytes of raw text that are split into words at a time
+_MAX_BEGINNING = 1 << 20  # bytes that say of a stream whether it is raw text
 SHOWN = 20  # malformed sentences that are reported one by one
 COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
 SHORT = 30  # words; a shorter text may have neither lemmas nor features
@@ -124,6 +125,34 @@ class _Counted:
     def read(self, size: int = -1) -> bytes:
         block = self._source.read(size)
         self.n_bytes += len(block)
+        return block
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
+def beginning(source: BinaryIO) -> bytes:
+    """The first line of a stream that is not blank, and the blank ones before it."""
+    begin = b""
+    while line := source.readline(_MAX_BEGINNING - len(begin)):
+        begin += line
+        if line.strip():
+            break
+    return begin
+
+
+class Begun:
+    """A stream whose beginning was read, which is read again."""
+
+    def __init__(self, begin: bytes, source: BinaryIO) -> None:
+        self._begin, self._source = begin, source
+
+    def read(self, size: int = -1) -> bytes:
+        if size < 0 or size > len(self._begin):
+            block = self._begin + self._source.read(size if size < 0 else size - len(self._begin))
+            self._begin = b""
+            return block
+        block, self._begin = self._begin[:size], self._begin[size:]
         return block
 
     def __getattr__(self, name: str) -> Any:

@@ -64,8 +64,8 @@ def thread_count(wanted: int) -> int:
     Returns: At least 1.
     Raises: ConfigError: a negative number.
     """
-    if wanted < 0:
-        raise ConfigError(f"threads: expected 0 (all available) or more, not {wanted}")
+    if not isinstance(wanted, int) or wanted < 0:
+        raise ConfigError(f"threads: expected 0 (all available) or more, not {wanted!r}")
     return wanted or available_processors()
 
 

@@ -18,7 +18,7 @@ from gpuparse.commands.checkpoint import (
     is_unfinished,
     read_checkpoint,
 )
-from gpuparse.commands.config import add_overrides
+from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import (
     GIVE_AGAIN,
     exit_codes,
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a treebank cannot be used, or lacks what a table given by --only needs.
     Cost: one training run for each system without a model.
     """
-    options = _parser().parse_intermixed_args(arguments)
+    options = parse_with_overrides(_parser(), arguments)
     tell = silent if options.quiet else say
     paper = load_tables(options.file, options.overrides)
     unknown = [name for name in options.only if name not in paper.tables]

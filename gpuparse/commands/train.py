@@ -26,7 +26,7 @@ from gpuparse.commands.checkpoint import (
     is_kept,
     unfinished_run,
 )
-from gpuparse.commands.config import add_overrides
+from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import exit_codes, goes_on_by, program, say, silent
 from gpuparse.commands.evaluate import (
     Measures,
@@ -68,6 +68,7 @@ from gpuparse.commands.stages import (
     learn_stages,
     sum_of_models,
 )
+from gpuparse.commands.toy import TOY, is_same_toy
 from gpuparse.commands.training_log import TimeLeft, TrainingLog, expected_costs
 from gpuparse.config import SYNTHETIC, RunConfig, load_config
 from gpuparse.data.columns import IN_MISC, is_guide_file
@@ -122,13 +123,14 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a treebank cannot be used.
         ModelError: with --resume, a state that is damaged.
     """
-    options = _parser().parse_intermixed_args(arguments)
+    options = parse_with_overrides(_parser(), arguments)
     asked = [f"device={options.device}"] if options.device else []
     config = load_config(options.config, [*options.overrides, *asked])
     resume, force = options.resume, options.force
     with goes_on_by("run the same command with --resume"), joined_processes() as processes:
         if processes.is_first:
-            check_output(Path(config.output), resume=resume, force=force)
+            may_replace = force or is_same_toy(Path(config.output), config)
+            check_output(Path(config.output), resume=resume, force=may_replace)
         quiet = options.quiet or not processes.is_first
         run = Run(
             with_fitting_decoder(config),
@@ -267,6 +269,7 @@ class Run:
                 "tagger and lemmatiser are learned by one process: start a single one, or learn"
                 " them in a run of their own with parser=false"
             )
+        force |= is_same_toy(self.output, self.config)
         if self.processes.is_first:
             check_output(self.output, resume=resume, force=force)
         start = self.config.init_from
@@ -351,6 +354,8 @@ class Run:
         tested = self._test()
         seconds = time.monotonic() - started
         self.tell(f"{self.output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
+        if self.config.data.train.startswith(SYNTHETIC):
+            self.tell(f"{self.output}: {TOY}")
         return tested
 
     def _write_stages(self, started: float) -> None:

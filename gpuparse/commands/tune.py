@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuparse.cached import cached_property
-from gpuparse.commands.config import add_overrides
+from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import exit_codes, print_json, program, say, silent
 from gpuparse.commands.crossval_scores import percentages
 from gpuparse.commands.evaluate import percent_text, whole_number
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
         ModelError: the state of an unfinished training is damaged.
     Cost: a training run per setting and fold, one per thread at a time.
     """
-    options = _parser().parse_intermixed_args(arguments)
+    options = parse_with_overrides(_parser(), arguments)
     tell = silent if options.quiet else say
     if options.plot and Path(options.plot).is_file() and not options.force:
         raise ConfigError(f"{options.plot}: exists; give --force to replace it")
@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("config", metavar="CONFIG", help="YAML file or name, as for train")
     add_overrides(parser, "overrides a key of the config, for all settings")
     parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="for a folder of each setting"
+        "-o", "--output", required=True, metavar="FOLDER", help="for a folder of each setting"
     )
     parser.add_argument(
         "--grid",

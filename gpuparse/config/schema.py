@@ -65,8 +65,8 @@ class Key:
         if self.kind == "choice":
             words = " or ".join(yaml_word(choice) for choice in self.choices)
         else:
-            article = "an" if self.kind == "integer" else "a"
-            words = "text" if self.kind == "text" else f"{article} {self.kind}"
+            article = {"integer": "an ", "text": "", "sequence templates": ""}.get(self.kind, "a ")
+            words = f"{article}{self.kind}"
             if self.kind == "guides":
                 words = f"{IN_MISC}KEY or a path"
             if self.low is not None and self.high is not None:

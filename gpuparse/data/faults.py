@@ -81,6 +81,11 @@ def _column_count(line: bytes, found: int) -> str:
     columns = plural(found, "column")
     if not line.strip():
         return f"a line of blanks ({columns}); a blank line must be empty"
+    if found == 1 and not line[:1].isdigit():
+        return (
+            f"{columns} instead of 10: no CoNLL-U; raw text is parsed by a model with a tokeniser,"
+            ' and --input text (in Python input="text")'
+        )
     if found < scanner.N_COLUMNS and len(line.split()) >= scanner.N_COLUMNS:
         return f"{columns} instead of 10; separate the columns by tabs, not by spaces"
     return f"{columns} instead of 10; separate ten columns by tabs and write _ for an empty one"

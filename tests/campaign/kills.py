@@ -184,7 +184,7 @@ def kill_shards(draw: random.Random, bench: Bench) -> list[str]:
     """`--shard all/N` is killed once or several times, and given again until it ends."""
     n, threads = draw.randint(2, 12), draw.randint(1, 2)
     output = bench.place() / "out"
-    words = [bench.model(), bench.input, "--output", output, "--shard", f"all/{n}"]
+    words = [bench.model(), bench.input, "--output", f"{output}/", "--shard", f"all/{n}"]
     return killed_and_again(draw, bench, [*words, "--threads", threads], output)
 
 
@@ -194,7 +194,7 @@ def kill_streams(draw: random.Random, bench: Bench) -> list[str]:
     output = place / "out"
     words = [bench.model(), bench.input, "--threads", draw.randint(1, 2)]
     if draw.random() < 0.5:
-        return killed_and_again(draw, bench, [*words, "--output", output], output)
+        return killed_and_again(draw, bench, [*words, "--output", f"{output}/"], output)
     whole, killed = bench.parsed(bench.input), False
     while not killed:
         child = Child(parse.main, words, place)
@@ -249,7 +249,7 @@ def duration(bench: Bench) -> float:
     if bench not in _durations:
         place = bench.folder / "duration"
         place.mkdir()
-        child = Child(parse.main, [bench.model(), bench.input, "--output", place / "out"], place)
+        child = Child(parse.main, [bench.model(), bench.input, "--output", f"{place}/out/"], place)
         check_end(child.wait(), [0])
         _durations[bench] = child.seconds
     return _durations[bench]

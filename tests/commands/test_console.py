@@ -405,19 +405,44 @@ def test_every_command_of_the_table_can_be_called():
         assert callable(import_module(module).main)
 
 
-def test_help_and_version(capsys):
-    assert __main__.main(["--help"]) == 0
+@pytest.mark.parametrize("word", ["--help", "-h", "help"])
+def test_help_lists_the_commands(capsys, word):
+    assert __main__.main([word]) == 0
     help_text = capsys.readouterr().out
     assert all(f"\n  {name} " in help_text for name in __main__.COMMANDS)
-    assert __main__.main(["--version"]) == 0
+
+
+@pytest.mark.parametrize("word", ["--version", "-V", "version"])
+def test_the_version_is_printed(capsys, word):
+    assert __main__.main([word]) == 0
     commit = r"( \([0-9a-f]{7,40}(-dirty)?\))?"  # of a checkout
     assert re.fullmatch(f"gpuparse {re.escape(__version__)}{commit}\n", capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("words", [[], ["trian"]])
-def test_an_unknown_command_is_a_usage_error(words):
-    with pytest.raises(ConfigError, match="expected one of train, parse, evaluate"):
+def test_help_of_a_command(capsys):
+    texts = []
+    for words in (["help", "evaluate"], ["evaluate", "--help"]):
+        with pytest.raises(SystemExit) as ended:
+            __main__.main(words)
+        assert ended.value.code == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    assert "--ignore-punct" in texts[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], "a command is missing; expected one of train, parse, evaluate"),
+        (["download"], "no command 'download'; expected one of train, parse, evaluate"),
+        (["pasre", "x"], "no command 'pasre'; did you mean parse?"),
+        (["help", "trian"], "no command 'trian'; did you mean train?"),
+    ],
+)
+def test_an_unknown_command_is_a_usage_error(words, error):
+    with pytest.raises(ConfigError, match=re.escape(error)) as caught:
         __main__.main(words)
+    assert caught.value.exit_code == 2
 
 
 def test_commands_are_imported_when_called():

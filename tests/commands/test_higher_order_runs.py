@@ -71,7 +71,7 @@ def parsed(trained, tmp_path, capfd):
     def call(file, *words):
         output = tmp_path / f"out-{len(list(tmp_path.iterdir()))}"
         code = run(
-            parse.main, [str(trained[0] / "model"), str(file), "--output", str(output), *words]
+            parse.main, [str(trained[0] / "model"), str(file), "--output", f"{output}/", *words]
         )
         assert code == 0
         return (output / file.name).read_bytes(), capfd.readouterr().err.splitlines()

@@ -1,5 +1,6 @@
 """Models with stages before the parser: training, parsing and the commands that read them."""
 
+import io
 import json
 import pickle
 import re
@@ -225,6 +226,8 @@ def test_raw_text_in_python(made, parsed, raw):
     assert len(parser.parse_text(" \n")) == 0
     with pytest.raises(DataError, match="NUL"):
         parser.parse_text("a\0b")
+    with pytest.warns(UserWarning, match=r"parses the words .*; stream\('.*raw.txt'\) parses that"):
+        parser.parse_text(str(raw))
     with pytest.raises(DataError, match="an unpaired surrogate at 1"):
         parser.parse_text("a\ud800")
     with pytest.raises(DataError, match="takes a str, and not list"):
@@ -285,7 +288,7 @@ def test_progress_is_the_share_of_the_input(made, raw, tmp_path, monkeypatch, ki
     monkeypatch.setattr(
         parse.Progress, "advance", lambda self, n, fraction=None, **more: shares.append(fraction)
     )
-    options = ["--input", kind, "--output", str(tmp_path / "out")]
+    options = ["--input", kind, "--output", f"{tmp_path}/out/"]
     assert parse.main([str(made.model), str(tmp_path / "input"), *options]) == 0
     assert len(shares) > 3
     assert shares == sorted(shares)
@@ -303,6 +306,35 @@ def test_standard_input(made, parsed):
     done = program("parse.py", made.model, "--input", "vertical", "--quiet", input=words)
     assert (done.returncode, done.stderr) == (0, b"")
     assert column(done.stdout, 7) == column(parsed(made.test), 7)
+
+
+@pytest.mark.parametrize("begin", ["", "\n  \n", "\ufeff"])
+def test_raw_text_on_standard_input(made, raw, begin):
+    """It has no suffix: the first line says what it is."""
+    text = begin.encode() + raw.read_bytes()
+    by_option = program("parse.py", made.model, "--input", "text", "--quiet", input=text)
+    done = program("parse.py", made.model, input=text)
+    assert (done.returncode, done.stdout) == (0, by_option.stdout)
+    assert done.stdout.count(b"\n\n") > 10
+    assert done.stderr.splitlines()[0] == (
+        b"gpuparse: <stdin>: the first line has no tab: read as raw text, as by --input text"
+    )
+
+
+@pytest.mark.parametrize("begin", ["", "# a comment\n", "\n\n", "\ufeff"])
+def test_columns_on_standard_input(made, parsed, begin):
+    done = program("parse.py", made.model, "--quiet", input=begin.encode() + made.words)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert column(done.stdout, 7) == column(parsed(made.test), 7)
+
+
+def test_the_format_of_standard_input_that_is_asked_for_is_taken(made):
+    done = program("parse.py", made.model, "--input", "conllu", input=b"She sings.\n")
+    assert done.returncode == 3
+    assert b"<stdin>:1: 1 column instead of 10: no CoNLL-U" in done.stderr
+    done = program("parse.py", made.model, "--keep-heads", input=b"She sings.\n")
+    assert done.returncode == 2
+    assert b"<stdin>: text has no columns: --keep-heads needs CoNLL-U" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -461,7 +493,7 @@ def test_faults_of_vertical_text_are_told_with_their_line(made, command, tmp_pat
     (tmp_path / "a.vert").write_bytes(content)
     code, out, err = command(
         parse.main, made.model, tmp_path / "a.vert", "--input", "vertical", "--quiet",
-        "--output", tmp_path / "out",
+        "--output", f"{tmp_path}/out/",
     )  # fmt: skip
     assert code == 3
     assert said in err
@@ -602,6 +634,31 @@ def test_calibrate_and_blend_keep_the_stages(made, command, tmp_path):
     assert "different taggers or lemmatisers" in err
 
 
+@pytest.mark.parametrize("way", ["a file", "standard input"])
+def test_explain_reads_raw_text(made, command, raw, monkeypatch, way):
+    asked = ["--sentence", "3", "--word", "2", "--json"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw.read_bytes())))
+    code, out, err = command(explain.main, made.model, raw if way == "a file" else "-", *asked)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    sentence = gpuparse.load(made.model).parse_text(raw.read_text())[2]
+    assert found["forms"] == sentence.words
+    assert found["head"] == sentence.heads[1]
+
+
+def test_explain_refuses_text_without_a_tokeniser(made, command, raw, tmp_path):
+    for name in made.model.iterdir():
+        if name.is_file() and name.name != FILES["tokenizer"]:
+            shutil.copy(name, tmp_path)
+    code, _, err = command(explain.main, tmp_path, raw, "--sentence", "1", "--word", "1")
+    assert code == 2
+    assert f"{raw}: text, but {tmp_path} has no tokeniser" in err
+    options = ["--sentence", "1", "--word", "1", "--keep", "tags"]
+    code, _, err = command(explain.main, made.model, raw, *options)
+    assert code == 2
+    assert "text has no columns: --keep needs CoNLL-U" in err
+
+
 def test_explain_reads_the_tags_that_parse_predicts(made, command, tmp_path):
     (tmp_path / "words.conllu").write_bytes(made.words)
     asked = ("--sentence", "1", "--word", "2", "--json")
@@ -642,7 +699,7 @@ def table_of(text: bytes, *fields: str) -> pyarrow.Table:
 def tables_parsed(made, folder, table, *words) -> pyarrow.Table:
     folder.mkdir(exist_ok=True)
     parquet.write_table(table, folder / "in.parquet")
-    options = [made.model, folder / "in.parquet", "--output", folder / "out", "--quiet", *words]
+    options = [made.model, folder / "in.parquet", "--output", f"{folder}/out/", "--quiet", *words]
     assert parse.main([str(word) for word in options]) == 0
     return parquet.read_table(folder / "out" / "in.parquet")
 
@@ -723,7 +780,7 @@ def test_faulty_rows_of_tagged_tables(made, parsed, command, tmp_path):
     parquet.write_table(bad, tmp_path / "in.parquet")
     for on_error in ("keep", "skip"):
         out = tmp_path / on_error
-        options = made.model, tmp_path / "in.parquet", "--output", out, "--on-error", on_error
+        options = made.model, tmp_path / "in.parquet", "--output", f"{out}/", "--on-error", on_error
         code, _, err = command(parse.main, *options)
         assert code == 1
         assert "in.parquet:row:3[1]: expected a word" in err
@@ -798,13 +855,13 @@ def test_models_without_a_parser_take_tables_and_shards(
     assert code == 0
     assert column(expected, 7) == column(text, 7)
     for i in (2, 1, 3):
-        words = tags, made.test, "--output", in_shards, "--shard", f"{i}/3"
+        words = tags, made.test, "--output", f"{in_shards}/", "--shard", f"{i}/3"
         assert command(parse.main, *words)[0] == 0
     code, _, err = command(
-        parse.main, tags, made.test, "--output", in_shards, "--shard", "all/3", "--keep", "tags"
+        parse.main, tags, made.test, "-o", f"{in_shards}/", "--shard", "all/3", "--keep", "tags"
     )
     assert (code, 'keep was null and is now "tags"' in err) == (2, True)
-    words = tags, made.test, "--output", in_shards, "--shard", "join/3"
+    words = tags, made.test, "--output", f"{in_shards}/", "--shard", "join/3"
     assert command(parse.main, *words)[0] == 0
     assert (in_shards / made.test.name).read_bytes() == expected
     for option in ("--single-root", "--mbr", "--keep-heads"):

@@ -205,7 +205,10 @@ def test_what_is_refused(trained, parsed, here, capsys):
     assert (here / "report.html").read_text() == "mine"
     assert error(parsed, "--gold", trained.test, "--force")[0] == 0
     assert error(here, "--gold", trained.test, "--force")[0] == 4
-    assert error("nothing.conllu", "--gold", trained.test, "--force")[0] == 3
+    for words in (["nothing"], ["nothing", "--gold", trained.test], [parsed, "nothing"]):
+        code, said = error(*words, "--force")
+        assert code == 3
+        assert said == "gpuparse: error: nothing: no such folder of a model, and no such file\n"
     assert error(parsed, "--gold", trained.folder / "train.conllu", "--force")[0] == 3
 
 

@@ -79,7 +79,7 @@ def test_words_without_tags_are_tagged_and_parsed(model, run, tmp_path):
         assert run(model, tmp_path / "in.conllu", *options) == (0, found)
     for shards in ("1/3", "2/3", "3/3", "join/3"):
         out = tmp_path / "out"
-        assert run(model, tmp_path / "in.conllu", "--shard", shards, "--output", out)[0] == 0
+        assert run(model, tmp_path / "in.conllu", "--shard", shards, "--output", f"{out}/")[0] == 0
     assert (tmp_path / "out" / "in.conllu").read_bytes() == found
 
 

@@ -67,7 +67,7 @@ def printed(tmp_path_factory) -> SimpleNamespace:
 def parsed(printed, system: str) -> Path:
     """What parse makes of the test treebank with a system's model."""
     output = printed.folder / "parsed" / system
-    words = [printed.runs / system, printed.test, "--output", output, "--force", "--quiet"]
+    words = [printed.runs / system, printed.test, "--output", f"{output}/", "--force", "--quiet"]
     assert run(parse.main, [str(word) for word in words]) == 0
     return output / "test.conllu"
 
@@ -417,8 +417,8 @@ def test_a_file_without_systems_and_tables(tmp_path, text):
     assert any("systems" in error for error in errors)
     assert any("tables" in error for error in errors)
     if text.startswith(("output", "systems")):
-        assert any("data.train: missing" in error for error in errors)
-        assert any("data.test: missing" in error for error in errors)
+        assert any("data.train is missing: give data.train=FILE" in error for error in errors)
+        assert any("data.test is missing: give data.test=FILE" in error for error in errors)
 
 
 def test_what_systems_differ_in_cannot_be_overridden():

@@ -99,7 +99,7 @@ def test_a_setting_on_dev_is_train_and_parse(folder, capsys):
     second = json.loads(capsys.readouterr().out)["settings"][1]
     by_hand = ["data.test=null", "features=extended", f"output={folder / 'hand'}", "--quiet"]
     assert run(train.main, [str(folder / "run.yaml"), *by_hand]) == 0
-    assert run(parse.main, [str(folder / "hand"), str(dev), "--output", str(folder / "p")]) == 0
+    assert run(parse.main, [str(folder / "hand"), str(dev), "--output", f"{folder}/p/"]) == 0
     predicted = folder / "p" / "dev.conllu"
     found = folder / "out" / "features=extended" / "predicted.conllu"
     assert found.read_bytes() == predicted.read_bytes()
