@@ -1,4 +1,4 @@
-"""The build hook: wheels contain configs, pages and the compiled library (native/build.py).
+"""The build hook: wheels have configs, pages, examples, the compiled library (native/build.py).
 
 `pip install -e .` compiles into the checkout for this machine, `pip install .` into the wheel. With
 GPUPARSE_WHEEL=x86_64-linux (or another of TARGETS in native/build.py) a wheel is made for all
@@ -63,6 +63,7 @@ class NativeBuildHook(BuildHookInterface):
             build_data["force_include"][str(ROOT / "configs")] = "gpuparse/configs"
             for page in ROOT.glob("docs/*.md"):
                 build_data["force_include"][str(page)] = f"gpuparse/docs/{page.name}"
+            build_data["force_include"][str(ROOT / "examples")] = "gpuparse/examples"
         if os.environ.get("GPUPARSE_WITHOUT_NATIVE"):
             return
         build = load_build()

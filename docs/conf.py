@@ -29,6 +29,8 @@ def setup(app):
     """What is made from the code while the site is built."""
     app.add_lexer("conllu", TextLexer)
     app.add_lexer("output", TextLexer)
+    app.connect("source-read", reference.add_contents)
+    app.connect("source-read", reference.add_api)
     app.connect("source-read", reference.add_commands)
     app.connect("source-read", reference.name_pages)
     app.connect("autodoc-process-docstring", reference.as_rst)

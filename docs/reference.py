@@ -1,7 +1,12 @@
-"""The reference that is made from the code: the help of all commands, and docstrings as reST."""
+"""The reference that is made from the code: help of commands, tables of the API, docstrings.
+
+`docs/update.py` writes tables of commands and of the API into their pages, so that these can be
+read without the site. Sphinx adds the help of commands and whole docstrings.
+"""
 
 import contextlib
 import importlib
+import inspect
 import io
 import os
 import re
@@ -11,6 +16,7 @@ from unittest import mock
 from gpuparse.__main__ import COMMANDS
 
 _SECTION = re.compile(r"(Args|Returns|Yields|Raises|Cost|Source): ?(.*)")
+_API_ROW = re.compile(r"^\| `(gpuparse[\w.]*)` \|(.*)\|$", re.MULTILINE)
 _ITEM = re.compile(r"\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*: ")
 
 
@@ -32,10 +38,81 @@ def commands() -> str:
     return "\n".join(pages)
 
 
+def commands_table() -> str:
+    """What each command does, as a Markdown table."""
+    rows = [f"| `gpuparse {name}` | {purpose} |" for name, (_, purpose) in COMMANDS.items()]
+    return "\n".join(["| command | what it does |", "| --- | --- |", *rows, ""])
+
+
 def add_commands(app: object, page: str, source: list[str]) -> None:
-    """A hook of Sphinx: the help of the commands in place of a comment of commands.md."""
+    """A hook of Sphinx: the help of all commands after their table."""
     if page == "commands":
-        source[0] = source[0].replace("<!-- commands -->", commands())
+        source[0] += "\n" + commands()
+
+
+def with_summaries(page: str) -> str:
+    """The page of the API with the first sentence of each docstring in its tables."""
+    return _API_ROW.sub(lambda row: f"| `{row[1]}` | {_summary(row[1])} |", page)
+
+
+def _summary(name: str) -> str:
+    """The first sentence of a docstring, and the public members of a class or module."""
+    thing = _named(name)
+    text = (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+    if inspect.ismodule(thing):
+        members = [key for key, each in vars(thing).items() if _is_public(key, each, name)]
+    elif inspect.isclass(thing):
+        members = [key for key in vars(thing) if not key.startswith("_") and key.islower()]
+    else:
+        members = []
+    return text + "".join(f"{', ' if i else ' '}`{key}`" for i, key in enumerate(members))
+
+
+def _is_public(name: str, thing: object, module: str) -> bool:
+    is_own = getattr(thing, "__module__", "") == module
+    return is_own and not name.startswith("_") and (inspect.isclass(thing) or callable(thing))
+
+
+def _named(name: str) -> object:
+    """What a dotted name stands for."""
+    with contextlib.suppress(ModuleNotFoundError):
+        return importlib.import_module(name)
+    module, _, last = name.rpartition(".")
+    return getattr(_named(module), last)
+
+
+def add_api(app: object, page: str, source: list[str]) -> None:
+    """A hook of Sphinx: whole docstrings in place of the tables of api.md."""
+    if page == "api":
+        source[0] = re.sub(
+            r"\| name \| what it is \|\n\| --- \| --- \|\n((?:\|.*\|\n)+)", _directives, source[0]
+        )
+
+
+def _directives(table: re.Match[str]) -> str:
+    rst = []
+    for name, _ in _API_ROW.findall(table[1]):
+        thing = _named(name)
+        if inspect.isfunction(thing):
+            rst.append(f".. autofunction:: {name}")
+            continue
+        kind = "automodule" if inspect.ismodule(thing) else "autoclass"
+        # Users do not call the classes of `gpuparse`: arguments are not shown.
+        hidden = "()" if name.count(".") == 1 or ".api." in name else ""
+        rst += [f".. {kind}:: {name}{hidden}", "   :members:"]
+    return "\n".join(["```{eval-rst}", *rst, "```", ""])
+
+
+def add_contents(app: object, page: str, source: list[str]) -> None:
+    """A hook of Sphinx: the pages that a section of index.md lists are its table of contents."""
+    if page != "index":
+        return
+    first, *sections = source[0].split("\n## ")
+    for i, section in enumerate(sections):
+        title, pages = section.partition("\n")[0], re.findall(r"\(([\w-]+)\.md\)", section)
+        contents = ["```{toctree}", f":caption: {title}", ":hidden:", "", *pages, "```"]
+        sections[i] = "\n".join([section, *contents, ""])
+    source[0] = "\n## ".join([first, *sections])
 
 
 def name_pages(app: object, page: str, source: list[str]) -> None:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from docs import reference
 from gpuparse.commands.config import schema_table
 from gpuparse.config import load_config
 from gpuparse.data.svg import svg_tree
@@ -75,6 +76,7 @@ def tree_picture() -> str:
 
 TABLES = {
     ("decoders.md", "decoders"): decoders_table,
+    ("commands.md", "commands"): reference.commands_table,
     ("configuration.md", "configs"): configs_table,
     ("configuration.md", "keys"): schema_table,
     ("decoders.md", "quantities"): quantities_table,
@@ -95,6 +97,8 @@ def updated() -> dict[Path, str]:
     for (page, name), table in TABLES.items():
         path = PAGES / page
         pages[path] = with_table(pages.get(path) or path.read_text(encoding="utf-8"), name, table())
+    api = PAGES / "api.md"
+    pages[api] = reference.with_summaries(api.read_text(encoding="utf-8"))
     return pages
 
 

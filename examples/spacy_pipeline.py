@@ -1,27 +1,34 @@
-"""Parse with a pipeline of spaCy: python examples/spacy_pipeline.py MODEL IN.conllu
+"""Raw text to trees with a pipeline of spaCy: python examples/spacy_pipeline.py MODEL IN.txt FOLDER
 
-The tags are those of the file; in your pipeline a tagger sets them.
+MODEL has a tokeniser, a tagger, a lemmatiser and a parser, as `gpuparse train pipeline` makes them.
+The pipeline is saved in FOLDER; `spacy.load(FOLDER)` gives it back without MODEL.
 """
 
 import sys
 from pathlib import Path
 
 import spacy
-from spacy.tokens import Doc
-from spacy.training.converters import conllu_to_docs
+from spacy.language import Language
 
-import gpuparse.interop.spacy  # noqa: F401 (needed from a checkout; pip registers the component)
+import gpuparse.interop.spacy  # noqa: F401 (needed from a checkout; pip registers the names)
 
 
-def parse_docs(model: str, docs: list[Doc]) -> list[Doc]:
-    """The Docs with heads and relations."""
-    nlp = spacy.blank("xx")
+def make_pipeline(model: str) -> Language:
+    """A pipeline with the tokeniser of a model and all its other stages."""
+    tokenizer = {"@tokenizers": "gpuparse.Tokenizer.v1", "model": model}
+    nlp = spacy.blank("xx", config={"nlp": {"tokenizer": tokenizer}})
     nlp.add_pipe("gpuparse", config={"model": model})
-    return list(nlp.pipe(docs))
+    return nlp
+
+
+def parse_file(model: str, source: str, folder: str) -> None:
+    """Print the tokens of a text with part of speech, relation and head; save the pipeline."""
+    nlp = make_pipeline(model)
+    for token in nlp(Path(source).read_text(encoding="utf-8")):
+        if not token.is_space:
+            print(token.text, token.pos_, token.dep_, token.head.text)
+    nlp.to_disk(folder)
 
 
 if __name__ == "__main__":
-    model, source = sys.argv[1:]
-    for doc in parse_docs(model, list(conllu_to_docs(Path(source).read_text()))):
-        for token in doc:
-            print(token.i, token.text, token.head.i, token.dep_)
+    parse_file(*sys.argv[1:])

@@ -122,8 +122,8 @@ def test_a_wheel_contains_configs_and_pages_and_an_editable_install_does_not(mon
         hook.initialize(version, build_data)
     pages = {str(page): f"gpuparse/docs/{page.name}" for page in ROOT.glob("docs/*.md")}
     assert len(pages) > 20
-    configs = {str(ROOT / "configs"): "gpuparse/configs"}
-    assert made["standard"]["force_include"] == configs | pages
+    folders = {str(ROOT / name): f"gpuparse/{name}" for name in ("configs", "examples")}
+    assert made["standard"]["force_include"] == folders | pages
     assert made["editable"]["force_include"] == {}
 
 

@@ -264,7 +264,7 @@ class SentenceParser:
         try:
             chunk = text_chunk(text.encode(), _TEXT)
         except UnicodeEncodeError as error:
-            raise DataError(f"parse_text(): half a character at {error.start}") from error
+            raise DataError(f"parse_text(): an unpaired surrogate at {error.start}") from error
         tokens = self._stages.tokenizer.split(chunk, threads=self._threads)
         return self.parse(tokens, probabilities=probabilities, mbr=mbr, kbest=kbest, deps=deps)
 
@@ -653,7 +653,7 @@ def _as_text(sentences: str | bytes) -> bytes:
     try:
         text = sentences.encode() if isinstance(sentences, str) else sentences
     except UnicodeEncodeError as error:
-        raise DataError(f"parse(): half a character at {error.start}") from error
+        raise DataError(f"parse(): an unpaired surrogate at {error.start}") from error
     if b"\t" not in text and text.strip():
         raise DataError(
             f"parse() takes a list of sentences, each {GIVEN}, as in {EXAMPLE}, or CoNLL-U text"

@@ -320,7 +320,7 @@ def _legend(picture: Picture) -> str:
         if kind in picture.kinds
     ]
     if picture.has_shades:
-        said.append("<span>the paler, the less probable</span>")
+        said.append("<span>lighter: less probable</span>")
     return f'<p class="legend">{"".join(said)}</p>\n' if said else ""
 
 

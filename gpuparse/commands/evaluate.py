@@ -37,8 +37,8 @@ SHARES = (
 )
 ARC_SETS = (("root", "root"), ("non-projective arcs", "nonprojective"))
 PROJECTIVE_TOO = (
-    "of the non-projective gold arcs, the system's tree has some as projective arcs: recall counts"
-    " these too"
+    "recall counts a non-projective gold arc also where no other arc of the system's tree"
+    " crosses it"
 )
 
 # The same for graphs.

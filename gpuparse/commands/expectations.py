@@ -48,16 +48,16 @@ def expectations(
         names = ", ".join(f"{_NAMES[source]} (column {source + 1})" for source in empty)
         yield (
             f"train: {names}: `_` in every word: {len(silent):,} of {len(templates):,} templates"
-            f" read {'it' if len(empty) == 1 else 'them'} and score nothing, such as"
-            f" '{silent[0].text}'"
+            f" read {'this column' if len(empty) == 1 else 'these columns'} and have no effect,"
+            f" such as '{silent[0].text}'"
         )
         yield f"train: {'; '.join(_losses(treebank, empty))} ({SECTION})"
         if len(silent) == len(templates):
             yield "train: no template is left to learn from: choose other `features`"
     if len(treebank) < FEW_SENTENCES:
         few = (
-            f"train: {len(treebank):,} sentences are few: with 50, expect scores 10 to 20 points"
-            " below those of some thousand"
+            f"train: {len(treebank):,} sentences are few: models of 50 sentences score 10 to 20"
+            " points lower than models of some thousand sentences"
         )
         if arcs.word_vectors and not arcs.arc:
             few += ", and word vectors alone are then worse than templates"

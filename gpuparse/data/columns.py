@@ -27,7 +27,7 @@ def is_value(text: object) -> bool:
 
 
 def has_separator(text: str) -> bool:
-    """Whether a text has a tab, a line end, NUL or half a character."""
+    """Whether a text has a tab, a line end, NUL or an unpaired surrogate."""
     return any(c in "\t\n\r\0" or "\ud800" <= c <= "\udfff" for c in text)
 
 

@@ -121,7 +121,7 @@ def as_conllu(sentences: Sequence[Columns], tag_field: str, first: int = 0) -> b
     Args:
         tag_field: `upos` or `xpos`, what the tag of a (word, tag) pair is.
         first: number of the first sentence in messages.
-    Raises: DataError: a tab, a line end or NUL in a value, or half a character.
+    Raises: DataError: a tab, a line end or NUL in a value, or an unpaired surrogate.
     Cost: about 0.3 us per word.
     """
     there = [columns for columns in sentences if columns["form"]]
@@ -298,7 +298,7 @@ def _separator_error(sentences: Sequence[Columns], first: int) -> DataError:
             for w, value in enumerate(values):
                 half = any("\ud800" <= character <= "\udfff" for character in value)
                 if half or any(separator in value for separator in "\t\n\r\0"):
-                    what = "half a character" if half else "a tab, a line end or NUL"
+                    what = "an unpaired surrogate" if half else "a tab, a line end or NUL"
                     return DataError(f"sentences[{s}][{w}]: {field} {shown(value)} has {what}")
     raise AssertionError("a text that does not fit its words")
 

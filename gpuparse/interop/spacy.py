@@ -1,55 +1,96 @@
-"""A component of spaCy: `nlp.add_pipe("gpuparse", config={"model": FOLDER})` parses Docs.
+"""A component and a tokeniser of spaCy.
 
-Token.head and Token.dep are filled in; sentences, words and tags must be there already.
+    nlp = spacy.blank("en", config={"nlp": {"tokenizer": {
+        "@tokenizers": "gpuparse.Tokenizer.v1", "model": FOLDER}}})
+    nlp.add_pipe("gpuparse", config={"model": FOLDER})
+
+The tokeniser makes Docs of the model's words and sentences. The component fills in heads and
+relations, and what the stages of the model find: tags, features, lemmas and, where nothing else
+says it, sentences. It takes Docs of any tokeniser.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
-from spacy.attrs import DEP, HEAD
+import srsly
 from spacy.language import Language
-from spacy.tokens import Doc, Span, Token
-from spacy.util import minibatch
+from spacy.pipeline import Pipe
+from spacy.tokens import Doc
+from spacy.util import registry
+from spacy.vocab import Vocab
 
 from gpuparse.api.parsing import SentenceParser, load
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.errors import ConfigError, DataError, ModelError
+from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.model_folder import pack_parser
+from gpuparse.interop.spacy_docs import DEP_PROB, FIELDS, HEAD_PROB, WORDS, DocWords, add_extensions
+from gpuparse.interop.spacy_noun_chunks import noun_chunks
+from gpuparse.model_folder import WEIGHTS, pack_parser, save_parser, unpack_parser
+from gpuparse.pipeline import (
+    FILES,
+    TOKENIZER,
+    load_stage,
+    stages_of,
+    unpack_stage,
+    unpack_stages,
+    write_stages,
+)
+from gpuparse.text.conllu import surface_sentences
+from gpuparse.text.reader import text_chunk
+from gpuparse.text.tokenizer import Tokenizer as TextTokenizer
 
-ROOT = "ROOT"  # the relation of a word without a head in spaCy
-SPACE = "dep"  # the relation of blanks that are tokens, as spaCy's parsers have it
-PROBABILITIES = ("head_prob", "dep_prob")
+MOST_TOKENS = 200_000  # that are parsed at once, but for the last Doc
+MOST_CHARACTERS = 1 << 20  # that are cut into tokens at once, but for the last text
+_GAP = "\n\n"  # between texts: a paragraph ends there
 _FOLDER = "model"
+_Sized = TypeVar("_Sized", str, Doc)
 
 
 @Language.factory(
     "gpuparse",
-    assigns=["token.head", "token.dep", "token.is_sent_start", "doc.sents"],
+    assigns=[
+        "token.head", "token.dep", "token.is_sent_start", "doc.sents", "token.pos", "token.tag",
+        "token.morph", "token.lemma", f"token._.{WORDS}",
+    ],
     default_config={
-        "model": "", "threads": 0, "probabilities": False, "mbr": False, "allow_missing": False,
+        "model": "", "threads": 0, "probabilities": False, "mbr": False, "keep": None,
+        "allow_missing": False,
     },
 )  # fmt: skip
 def make_component(
     nlp: Language, name: str, model: str, threads: int, probabilities: bool, mbr: bool,
-    allow_missing: bool,
+    keep: str | None, allow_missing: bool,
 ) -> Component:  # fmt: skip
     """The component of a config; see Component."""
+    if nlp.lang == "en":
+        nlp.vocab.get_noun_chunks = noun_chunks
     return Component(
-        name, model, threads=threads, probabilities=probabilities, mbr=mbr,
+        name, model, threads=threads, probabilities=probabilities, mbr=mbr, keep=keep,
         allow_missing=allow_missing,
     )  # fmt: skip
 
 
-class Component:
-    """Fills in heads and relations of Docs.
+@registry.tokenizers("gpuparse.Tokenizer.v1")
+def make_tokenizer(model: str = "") -> Callable[[Language], Tokenizer]:
+    """The tokeniser of a config; see Tokenizer."""
+    return lambda nlp: Tokenizer(nlp.vocab, model)
 
-    A sentence is one of `doc.sents`, or the whole Doc if nothing says where sentences begin. Each
-    gets exactly one root, whose relation is ROOT. A token of blanks is attached to the token before
-    it, and not parsed.
+
+class Component(Pipe):
+    """Parses Docs, tags and lemmatises them as far as the model does.
+
+    Sentences begin where `token.is_sent_start` is True. Where it is None, a model with a tokeniser
+    decides; without one no sentence begins there. Each sentence gets exactly one root, whose
+    relation is ROOT. A token of blanks is attached to the token before it, and not parsed.
+
+    If the model has a tokeniser with multiword tokens and fills in all columns that its parser
+    reads, a token that it knows as several words is parsed as these; see `DocWords.write` for what
+    the token gets. `token._.mwt_words` is then the list of these words with their columns.
     """
 
     def __init__(
@@ -60,6 +101,7 @@ class Component:
         threads: int = 0,
         probabilities: bool = False,
         mbr: bool = False,
+        keep: str | None = None,
         allow_missing: bool = False,
     ) -> None:
         """
@@ -69,17 +111,16 @@ class Component:
             threads: CPU threads; 0: all processors.
             probabilities: whether to set `token._.head_prob` and `token._.dep_prob`.
             mbr: whether to find minimum Bayes risk trees.
+            keep: "tags": tags, features and lemmas that Docs have stay, and the model fills in
+                those that are missing; None: it predicts all anew.
             allow_missing: whether to parse Docs without tags, lemmas or morphology that the model
-                reads; the parses are worse.
+                reads and does not fill in; the parses are worse.
         """
-        self.name, self.model, self._parser = name, model, None
+        self.name, self.model = name, model
+        self._parser: SentenceParser | None = None
         self._options: dict[str, Any] = {"threads": threads, "allow_missing": allow_missing}
-        self._asked: dict[str, Any] = {"probabilities": probabilities, "mbr": mbr}
-        for extension in PROBABILITIES if probabilities else ():
-            if not Token.has_extension(extension):
-                Token.set_extension(extension, default=None)
-
-    _parser: SentenceParser | None
+        self._asked: dict[str, Any] = {"probabilities": probabilities, "mbr": mbr, "keep": keep}
+        add_extensions((WORDS, HEAD_PROB, DEP_PROB) if probabilities else (WORDS,))
 
     @property
     def parser(self) -> SentenceParser:
@@ -88,92 +129,296 @@ class Component:
         Raises: ConfigError: no model is named, or it is of graphs. ModelError: it cannot be read.
         """
         if self._parser is None:
-            if not self.model:
-                raise ConfigError(
-                    'gpuparse: name a model: nlp.add_pipe("gpuparse", config={"model": FOLDER})'
-                )
-            parser = load(self.model, single_root=True, **self._options)
-            if DECODERS[parser.decoder].gives_graphs:
-                raise ConfigError(f"{self.model}: a Doc holds trees, and this model finds graphs")
-            self._parser = parser
+            self._parser = self._loaded()
         return self._parser
 
     def __call__(self, doc: Doc) -> Doc:
         """Parse a Doc."""
-        self._parse([doc])
+        self._annotate([doc])
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Parse a stream of Docs, some at a time."""
-        for docs in minibatch(stream, size=batch_size):
-            docs = list(docs)
-            self._parse(docs)
-            yield from docs
+        """Parse a stream of Docs, some at a time.
+
+        Where this fails, they are parsed one by one, and the error handler of the pipeline gets
+        those that fail.
+        """
+        for docs in _batches(stream, batch_size, MOST_TOKENS):
+            try:
+                self._annotate(docs)
+            except Exception:
+                yield from super().pipe(docs)
+            else:
+                yield from docs
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Copy the model into a folder, so that the pipeline can be moved."""
-        folder = Path(path)
+        """Write the model with all its stages into a folder, so that the pipeline can be moved."""
+        folder = Path(path) / _FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        for file, content in pack_parser(self.parser._model).items():
-            target = folder / _FOLDER / file
-            target.parent.mkdir(exist_ok=True)
-            target.write_bytes(content)
+        save_parser(self.parser._model, folder)
+        write_stages(self.parser._stages, folder)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Component:
-        """Take the model of a folder that `to_disk` wrote."""
-        self.model, self._parser = str(Path(path) / _FOLDER), None
+        """Read the model of a folder that `to_disk` wrote."""
+        self.model = str(Path(path) / _FOLDER)
+        self._parser = self._loaded()
         return self
 
-    def _parse(self, docs: list[Doc]) -> None:
-        sentences = [span for doc in docs for span in _sentences(doc)]
-        words = [[token for token in span if not token.is_space] for span in sentences]
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """The model with all its stages."""
+        packed: bytes = srsly.msgpack_dumps(self._files())
+        return packed
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> Component:
+        """Take the model of `to_bytes`."""
         try:
-            parsed = self.parser.parse([_columns(tokens) for tokens in words], **self._asked)
+            files = srsly.msgpack_loads(bytes_data)
+        except ValueError as error:
+            raise ModelError(f"{self.name}: not the bytes of to_bytes: {error}") from error
+        self._parser = self._unpacked(files)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        files = self._files() if self.model or self._parser else None
+        options = self._options | self._asked
+        return _component, (self.name, self.model, options, files, self.get_error_handler())
+
+    def _loaded(self) -> SentenceParser:
+        if not self.model:
+            raise ConfigError(
+                f'{self.name}: name a model: nlp.add_pipe("gpuparse", config={{"model": FOLDER}})'
+            )
+        return self._of_trees(load(self.model, single_root=True, **self._options))
+
+    def _of_trees(self, parser: SentenceParser) -> SentenceParser:
+        if DECODERS[parser.decoder].gives_graphs:
+            raise ConfigError(
+                f"{self.model or self.name}: a Doc holds trees, and this model finds graphs"
+            )
+        return parser
+
+    def _files(self) -> dict[str, bytes]:
+        """The files of a model folder by name."""
+        stages = self.parser._stages.pack()
+        return pack_parser(self.parser._model) | {FILES[name]: stages[name] for name in stages}
+
+    def _unpacked(self, files: Any) -> SentenceParser:
+        folder = Path(self.model or self.name)
+        try:
+            model = unpack_parser(files, folder)
+            packed = {name: files[file] for name, file in FILES.items() if file in files}
+            stages = unpack_stages(packed, folder)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ModelError(f"{folder}: files of a model are missing: {error}") from error
+        parser = SentenceParser(model, name=str(folder), stages=stages, **self._options)
+        return self._of_trees(parser)
+
+    def _annotate(self, docs: list[Doc]) -> None:
+        parser, keep = self.parser, self._asked["keep"] is not None
+        stages = parser._stages
+        words = DocWords.of(docs, stages.tokenizer, splits=not parser.columns)
+        # A lemmatiser without a tagger reads tags that the parser may not read.
+        read = FIELDS if keep or stages.tagger is None else parser.columns
+        try:
+            parsed = parser.parse(words.sentences(read), **self._asked)
         except DataError as error:
             raise DataError(
                 f"{self.name}: {error}; put components that set tags, lemmas or morphology before"
                 ' this one, or give config={"allow_missing": True}'
             ) from error
-        trees = {id(doc): ([0] * len(doc), [SPACE] * len(doc)) for doc in docs}
-        for span, tokens, found in zip(sentences, words, parsed, strict=True):
-            heads, deps = trees[id(span.doc)]
-            last = tokens[0].i if tokens else span.start
-            for token in span:  # blanks go to what is before them, or to the first word
-                if not token.is_space:
-                    last = token.i
-                heads[token.i] = last
-            if not tokens:
-                deps[span.start] = ROOT
-            relations = found.deprels or [SPACE] * len(tokens)
-            for token, h, relation in zip(tokens, found.heads, relations, strict=True):
-                heads[token.i] = tokens[h - 1].i if h else token.i
-                deps[token.i] = relation if h else ROOT
-            if self._asked["probabilities"]:
-                of_heads, of_deps = found.probabilities, found.deprel_probabilities
-                for k, token in enumerate(tokens):
-                    token._.head_prob = None if of_heads is None else of_heads[k]
-                    token._.dep_prob = None if of_deps is None else of_deps[k]
-        for doc in docs:
-            if len(doc):
-                heads, deps = trees[id(doc)]
-                offsets = (np.array(heads) - np.arange(len(doc))).astype(np.uint64)
-                names = np.array([doc.vocab.strings.add(dep) for dep in deps], np.uint64)
-                doc.from_array([HEAD, DEP], np.stack([offsets, names], axis=1))
+        words.write(parsed, stages.columns, keep=keep)
 
 
-def _sentences(doc: Doc) -> list[Span]:
-    """The sentences of a Doc; all of it if nothing says where they begin."""
-    if not len(doc):
-        return []
-    return list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
+class Tokenizer:
+    """A tokeniser of spaCy that finds the tokens and sentences of a model's tokeniser.
+
+    The text of a Doc is the text that was given. A multiword token whose words, one after the
+    other, are its text, such as `don't` of `do` and `n't`, becomes a token for each word. Any other
+    one, such as French `du` of `de` and `le`, is one token, and `token._.mwt_words` has its words.
+    White space but a single space after a token is a token of blanks, as in spaCy.
+    """
+
+    def __init__(self, vocab: Vocab, model: str) -> None:
+        """
+        Args:
+            vocab: of the pipeline.
+            model: the folder that training wrote; it is read when the first text comes.
+        """
+        self.vocab, self.model = vocab, model
+        self._tokenizer: TextTokenizer | None = None
+        add_extensions((WORDS,))
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """The tokeniser of the model, loaded when it is first asked for.
+
+        Raises: ConfigError: no model is named, or it has no tokeniser. ModelError: it cannot be
+            read.
+        """
+        if self._tokenizer is None:
+            self._tokenizer = self._loaded()
+        return self._tokenizer
+
+    def __call__(self, text: str) -> Doc:
+        """The tokens and sentences of a text.
+
+        Raises: DataError: NUL in the text, or too much white space.
+        """
+        return self._docs([text])[0]
+
+    def pipe(self, texts: Iterable[str], *, batch_size: int = 1000) -> Iterator[Doc]:
+        """Docs of texts, several texts at a time, which is faster than one by one.
+
+        `nlp.pipe` takes Docs, too: `nlp.pipe(nlp.tokenizer.pipe(texts))`.
+
+        Raises: as a call, when the text is reached.
+        """
+        for some in _batches(texts, batch_size, MOST_CHARACTERS):
+            try:
+                docs = self._docs(some)
+            except DataError:
+                yield from map(self, some)
+            else:
+                yield from docs
+
+    def _docs(self, texts: list[str]) -> list[Doc]:
+        """Docs of texts, each of which begins with a new paragraph."""
+        for text in texts:
+            if not isinstance(text, str):
+                raise DataError(f"gpuparse.Tokenizer.v1 takes texts, and not {type(text).__name__}")
+        try:
+            chunk = text_chunk(_GAP.join(texts).encode(), "text")
+        except UnicodeEncodeError as error:
+            raise DataError(f"text: an unpaired surrogate at {error.start}") from error
+        treebank = treebank_from_bytes(self.tokenizer.split(chunk), "text")
+        made = [_DocTokens(text) for text in texts]
+        starts = list(accumulate((len(text) + len(_GAP) for text in texts), initial=0))
+        here = 0  # the text that was reached
+        at = 0  # the character that was reached
+        for sentence in surface_sentences(treebank):
+            begins = True
+            for token in sentence.tokens:
+                at += len(token.before)
+                while at >= starts[here + 1]:
+                    here += 1
+                made[here].add(at - starts[here], token.text, token.words, begins=begins)
+                at += len(token.text) + (1 if token.after is None else len(token.after))
+                begins = False
+        return [tokens.doc(self.vocab) for tokens in made]
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the tokeniser into a folder."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        with replace_file(folder / FILES[TOKENIZER], force=True) as file:
+            file.write(self.to_bytes())
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Tokenizer:
+        """Read the tokeniser of a folder that `to_disk` wrote."""
+        self.model = str(path)
+        self._tokenizer = self._loaded()
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """The tokeniser."""
+        return self.tokenizer.pack()
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> Tokenizer:
+        """Take the tokeniser of `to_bytes`."""
+        self._tokenizer = unpack_stage(bytes_data, Path(self.model), TOKENIZER)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        file = self.to_bytes() if self.model or self._tokenizer else None
+        return _tokenizer, (self.vocab, self.model, file)
+
+    def _loaded(self) -> TextTokenizer:
+        folder = Path(self.model).expanduser()
+        if not self.model:
+            raise ConfigError('gpuparse.Tokenizer.v1: name a model: "model": FOLDER')
+        if (folder / WEIGHTS).exists() and TOKENIZER not in stages_of(folder):
+            raise ConfigError(
+                f"{self.model}: has no tokeniser: train a model with tokenizer.learn=true, or leave"
+                " out gpuparse.Tokenizer.v1"
+            )
+        tokenizer: TextTokenizer = load_stage(folder, TOKENIZER)
+        return tokenizer
 
 
-def _columns(tokens: list[Token]) -> dict[str, list[str]]:
-    """The words of a sentence as `parse` takes them; tabs and line ends in words become blanks."""
-    return {
-        "form": [" ".join(token.text.split()) or "_" for token in tokens],
-        "lemma": [" ".join(token.lemma_.split()) for token in tokens],
-        "upos": [token.pos_ for token in tokens],
-        "xpos": [token.tag_ for token in tokens],
-        "feats": [str(token.morph) for token in tokens],
-    }
+class _DocTokens:
+    """The tokens of a text, from which its Doc is made."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._end = text, 0  # of the tokens that are there
+        self._texts: list[str] = []
+        self._spaces: list[bool] = []
+        self._begins: list[bool] = []
+        self._words: dict[int, tuple[str, ...]] = {}
+
+    def add(self, start: int, text: str, words: tuple[str, ...], *, begins: bool) -> None:
+        """A token from the character `start` on; begins: whether a sentence begins with it."""
+        self._add_blanks(start)
+        pieces: tuple[str, ...] = (text,)
+        if len(words) > 1:
+            if "".join(words) == text:
+                pieces = words
+                self._words |= {len(self._texts) + k: (word,) for k, word in enumerate(words)}
+            else:
+                self._words[len(self._texts)] = words
+        for piece in pieces:
+            self._add(piece, begins=begins or not self._texts)
+            begins = False
+        self._end = start + len(text)
+
+    def doc(self, vocab: Vocab) -> Doc:
+        """The Doc, after the last token."""
+        self._add_blanks(len(self._text))
+        made = Doc(vocab, words=self._texts, spaces=self._spaces, sent_starts=self._begins)
+        for number, words in self._words.items():
+            made[number]._.set(WORDS, [{"form": word} for word in words])
+        return made
+
+    def _add_blanks(self, end: int) -> None:
+        blanks = self._text[self._end : end]
+        if self._texts and blanks.startswith(" "):
+            self._spaces[-1] = True
+            blanks = blanks[1:]
+        if blanks:
+            self._add(blanks, begins=not self._texts)
+
+    def _add(self, text: str, *, begins: bool) -> None:
+        self._texts.append(text)
+        self._spaces.append(False)
+        self._begins.append(begins)
+
+
+def _batches(stream: Iterable[_Sized], size: int, most: int) -> Iterator[list[_Sized]]:
+    """Docs or texts, up to `size` at a time, or fewer with `most` tokens or characters."""
+    batch: list[_Sized] = []
+    length = 0
+    for each in stream:
+        batch.append(each)
+        length += len(each)
+        if len(batch) >= size or length >= most:
+            yield batch
+            batch, length = [], 0
+    if batch:
+        yield batch
+
+
+def _component(
+    name: str, model: str, options: dict[str, Any], files: dict[str, bytes] | None,
+    error_handler: Callable[..., None],
+) -> Component:  # fmt: skip
+    """The component of a pickle."""
+    made = Component(name, model, **options)
+    made.set_error_handler(error_handler)
+    if files is not None:
+        made._parser = made._unpacked(files)
+    return made
+
+
+def _tokenizer(vocab: Vocab, model: str, file: bytes | None) -> Tokenizer:
+    """The tokeniser of a pickle."""
+    made = Tokenizer(vocab, model)
+    return made if file is None else made.from_bytes(file)

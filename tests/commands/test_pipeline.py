@@ -195,7 +195,7 @@ def test_raw_text_in_python(made, parsed, raw):
     assert len(parser.parse_text(" \n")) == 0
     with pytest.raises(DataError, match="NUL"):
         parser.parse_text("a\0b")
-    with pytest.raises(DataError, match="half a character at 1"):
+    with pytest.raises(DataError, match="an unpaired surrogate at 1"):
         parser.parse_text("a\ud800")
     with pytest.raises(DataError, match="takes a str, and not list"):
         parser.parse_text(["She", "sings"])

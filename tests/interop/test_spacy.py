@@ -6,7 +6,6 @@ import gpuparse
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
-from tests.interop.test_annotators import example
 
 spacy = pytest.importorskip("spacy")
 pytest.importorskip("gpuparse.interop.spacy")
@@ -94,12 +93,3 @@ def test_errors_say_what_to_do(model):
     nlp.add_pipe("gpuparse", config={"model": model})
     with pytest.raises(DataError, match="put components that set tags"):
         nlp("a b")
-
-
-def test_example(model, capsys):
-    from spacy.training.converters import conllu_to_docs
-
-    docs = example("spacy_pipeline").parse_docs(model, list(conllu_to_docs(TEXT.decode())))
-    heads = [heads for doc in docs for heads, _ in trees_of(doc)]
-    parser = gpuparse.load(model, single_root=True, allow_missing=True)
-    assert len(heads) == len(parser.parse(TEXT))

@@ -15,7 +15,7 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import DataError, ModelError
 from gpuparse.evaluation.words import score_words
-from gpuparse.text.conllu import text_pieces
+from gpuparse.text.conllu import surface_sentences, text_pieces
 from gpuparse.text.reader import stream_text, text_chunk
 from gpuparse.text.tokenizer import FORMAT, Tokenizer
 from gpuparse.text.training import learn_tokenizer
@@ -84,6 +84,41 @@ def test_multiword_tokens_of_new_stems():
     words = [word for sentence in forms for word in sentence.forms]
     assert words[:4] == ["voglio", "guardar", "lo", "ora"]
     assert "di il" in " ".join(words)
+
+
+def given_tokens(text: str, sentences) -> np.ndarray:
+    """The last character of each token, as `Tokenizer.annotate` takes them."""
+    ends, at = [], 0
+    for sentence in sentences:
+        for token in sentence.tokens:
+            at = text.index(token.text, at) + len(token.text)
+            ends.append(at - 1)
+    return np.array(ends, np.int64)
+
+
+def test_the_tokens_of_a_split_get_its_words_and_sentences(tokenizer):
+    stems = ["da", "fa", "porta", "mangia", "parla", "canta", "salta", "ama", "cerca", "trova"]
+    lines = [f"voglio {stem}rlo={stem}r+lo ora- ." for stem in stems]
+    made = learn_tokenizer(bank(rows(*lines)), KEYS, seed=1)
+    draw = random.Random(4)
+    texts = [" ", ""]
+    for _ in range(80):
+        some = ("Voglio guardarlo.", "io darlo! ", "\n\n", "The man sang.", random_text(draw))
+        texts.append(" ".join(draw.choice(some) for _ in range(draw.randrange(12))))
+    n_words = 0
+    for model in (tokenizer, made, replace(tokenizer, max_words=5)):
+        found = [list(surface_sentences(bank(split(model, text)))) for text in texts]
+        ends = [given_tokens(text, each) for text, each in zip(texts, found, strict=True)]
+        annotated = model.annotate(texts, ends)
+        for sentences, (words, is_end) in zip(found, annotated, strict=True):
+            tokens = [token for sentence in sentences for token in sentence.tokens]
+            assert words == {t: list(k.words) for t, k in enumerate(tokens) if len(k.words) > 1}
+            after = np.cumsum([len(sentence.tokens) for sentence in sentences])
+            assert (np.flatnonzero(is_end) + 1).tolist() == after.tolist()
+            n_words += len(words)
+        [(words, is_end)] = model.annotate(texts[-1:], ends[-1:])
+        assert (words, is_end.tolist()) == (annotated[-1][0], annotated[-1][1].tolist())
+    assert n_words > 50
 
 
 def test_text_without_spaces_between_words():
