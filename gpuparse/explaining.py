@@ -48,7 +48,7 @@ from gpuparse.scoring.part_rows import (
 )
 from gpuparse.scoring.word_vectors import MOST_POINTS, WordVectors
 
-MAX_CELLS = 1 << 26  # of a dense table of scores, with which sums are checked
+MAX_CELLS = 1 << 26  # of the scores of all siblings, for graphs
 Graph = frozenset[tuple[int, int]]  # arcs (h, m)
 VECTORS = "word vectors"  # in the place of a template
 NO_MODIFIER = "no modifier"  # value of an end
