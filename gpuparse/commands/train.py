@@ -127,7 +127,8 @@ def main(arguments: Sequence[str]) -> int:
     asked = [f"device={options.device}"] if options.device else []
     config = load_config(options.config, [*options.overrides, *asked])
     resume, force = options.resume, options.force
-    with goes_on_by("run the same command with --resume"), joined_processes() as processes:
+    advice = "run the same command with --resume" + (" in place of --force" if force else "")
+    with goes_on_by(advice), joined_processes() as processes:
         if processes.is_first:
             may_replace = force or is_same_toy(Path(config.output), config)
             check_output(Path(config.output), resume=resume, force=may_replace)

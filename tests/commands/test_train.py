@@ -370,8 +370,10 @@ def test_an_interruption_says_how_to_go_on(train_run, monkeypatch, trained, tmp_
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "write_checkpoint", interrupt)
         code, out, lines = train_run("--quiet")
+        told = train_run("--quiet", "--force")[2]
     assert (code, out) == (130, "")
-    assert lines == ["gpuparse: interrupted; to continue, run the same command with --resume"]
+    said = "gpuparse: interrupted; to continue, run the same command with --resume"
+    assert (lines, told) == ([said], [f"{said} in place of --force"])
     assert not (tmp_path / "model" / "last").exists()  # there was nothing in it
     assert train_run("--quiet", "--resume")[:2] == (0, trained.out)
 
