@@ -11,10 +11,9 @@ from pathlib import Path
 
 from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.cached import cached_property
-from gpuparse.commands.checkpoint import check_output
 from gpuparse.commands.console import say, silent
 from gpuparse.commands.gold import with_fitting_decoder
-from gpuparse.commands.train import Run, Tested
+from gpuparse.commands.train import Run, Tested, check_output_of
 from gpuparse.config import RunConfig, load_config, make_config
 from gpuparse.errors import ConfigError, ModelError
 
@@ -76,7 +75,7 @@ def train(
         complete = load_config(os.fspath(config), given)
     with _same_torch_threads():
         try:
-            check_output(Path(complete.output), resume=resume, force=force)
+            check_output_of(complete, resume=resume, force=force)
             complete = with_fitting_decoder(complete)
             run = Run(complete, silent if quiet else say, quiet=quiet, tensorboard=tensorboard)
             tested = run.train(resume=resume, force=force)

@@ -130,8 +130,7 @@ def main(arguments: Sequence[str]) -> int:
     advice = "run the same command with --resume" + (" in place of --force" if force else "")
     with goes_on_by(advice), joined_processes() as processes:
         if processes.is_first:
-            may_replace = force or is_same_toy(Path(config.output), config)
-            check_output(Path(config.output), resume=resume, force=may_replace)
+            check_output_of(config, resume=resume, force=force)
         quiet = options.quiet or not processes.is_first
         run = Run(
             with_fitting_decoder(config),
@@ -270,9 +269,8 @@ class Run:
                 "tagger and lemmatiser are learned by one process: start a single one, or learn"
                 " them in a run of their own with parser=false"
             )
-        force |= is_same_toy(self.output, self.config)
         if self.processes.is_first:
-            check_output(self.output, resume=resume, force=force)
+            check_output_of(self.config, resume=resume, force=force)
         start = self.config.init_from
         if start is not None and os.path.realpath(start) == os.path.realpath(self.output):
             raise ConfigError(f"output: {self.output} is init_from too: name another output")
@@ -284,7 +282,7 @@ class Run:
             self._learn_along(gold.treebank, origin)
             return None
         with lock_folder(self.output):
-            check_output(self.output, resume=resume, force=force)
+            check_output_of(self.config, resume=resume, force=force)
             if resume and not is_kept(self.output):
                 resume = False
                 self.tell(f"{self.output}: nothing is kept of an earlier run: this one begins anew")
@@ -852,6 +850,15 @@ def _check_guides(config: RunConfig, *, has_templates: bool) -> None:
     for part in ("dev", "test"):
         if getattr(data, part) is not None:
             guide_source(config, part)
+
+
+def check_output_of(config: RunConfig, *, resume: bool, force: bool) -> None:
+    """Make sure that a run may write into its output folder.
+
+    Raises: ConfigError: as `check_output`; a model that the run would only learn again is replaced.
+    """
+    folder = Path(config.output)
+    check_output(folder, resume=resume, force=force or is_same_toy(folder, config))
 
 
 def check_no_best(config: RunConfig, what: str) -> None:
