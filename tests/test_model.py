@@ -89,7 +89,7 @@ def trained(
         "decoder": "eisner", "min_gain": 0.5, "single_root": "auto", "pos": "auto",
         "map_rows": 1 << 16, "rule": "mira", "epochs": 2,
         "batch_size": 1, "cost_augmented": False, "max_step": None, "shuffle": True,
-        "unreachable": "oracle", "seed": 1, "label_rows": 1 << 12, "label_epochs": 1,
+        "unreachable": "projectivise", "seed": 1, "label_rows": 1 << 12, "label_epochs": 1,
     } | change  # fmt: skip
     second_stage = label_templates if labels else None
     if options["single_root"]:

@@ -106,7 +106,7 @@ from gpuparse.self_test import device_difference, with_random_weights
 MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose
 _DEPREL = 7
 _UNREACHABLE = {
-    "oracle": "the nearest projective tree is learned from",
+    "projectivise": "the nearest projective tree is learned from",
     "reorder": "learned from with their words in a projective order",
     "none": "learned from, although the decoder cannot build them",
 }

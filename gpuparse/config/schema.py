@@ -249,11 +249,11 @@ class LearningConfig:
         "Whether the sentences are shuffled in each epoch; false: the order of the file.",
     )
     unreachable: str = _choice(
-        "oracle",
-        ("oracle", "reorder", "none"),
-        "What a projective decoder learns from a non-projective gold tree: `oracle`, the nearest"
-        " projective tree; `reorder`, the gold tree with its words in a projective order; `none`,"
-        " the gold tree itself.",
+        "projectivise",
+        ("projectivise", "reorder", "none"),
+        "What a projective decoder learns from a non-projective gold tree: `projectivise`, the"
+        " nearest projective tree; `reorder`, the gold tree with its words in a projective order;"
+        " `none`, the gold tree itself.",
     )
     shards: int = _key(
         1,

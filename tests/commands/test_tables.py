@@ -539,7 +539,7 @@ def test_every_system_of_2005_learns_as_its_name_says(k_best):
         rule, _, rest = name.partition("-")
         k, _, trees = rest.partition("-")
         assert (config.learning.rule, config.learning.k) == (rule, int(k or 1))
-        unreachable = {"": "none", "nearest": "oracle", "rearranged": "reorder"}[trees]
+        unreachable = {"": "none", "nearest": "projectivise", "rearranged": "reorder"}[trees]
         assert config.learning.unreachable == unreachable
         assert (config.features, config.decoder) == ("mcdonald-2005", "eisner")
         assert (config.labels.kind, config.learning.max_step) == ("none", None)

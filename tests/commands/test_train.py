@@ -179,7 +179,7 @@ def test_without_labels_no_label_is_scored(train_run):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("oracle", "the nearest projective tree is learned from"),
+        ("projectivise", "the nearest projective tree is learned from"),
         ("reorder", "learned from with their words in a projective order"),
     ],
 )

@@ -47,7 +47,7 @@ from tests.samples import (
 OPTIONS = run_config(
     decoder="eisner", min_gain=0.0, single_root=False, pos="coarse", map_rows=1 << 17,
     rule="mira", epochs=2, batch_size=1, cost_augmented=False, max_step=None, shuffle=True,
-    unreachable="oracle", seed=1, label_rows=1 << 14, label_epochs=1,
+    unreachable="projectivise", seed=1, label_rows=1 << 14, label_epochs=1,
 )  # fmt: skip
 ARC = [
     "h.form m.form", "h.pos m.pos direction distance", "m.form direction",

@@ -20,7 +20,7 @@ WIDTH = 5
 OPTIONS = run_config(
     decoder="eisner", single_root=False, pos="coarse", map_rows=1 << 12,
     rule="mira", epochs=2, batch_size=1, cost_augmented=False, max_step=None, shuffle=True,
-    unreachable="oracle", seed=1, label_rows=1 << 10, label_epochs=2, shards=3,
+    unreachable="projectivise", seed=1, label_rows=1 << 10, label_epochs=2, shards=3,
 )  # fmt: skip
 ARC = ["h.form m.form", "h.pos m.pos direction distance", "h.form", "m.form direction"]
 SIBLING = ["h.pos s.pos m.pos direction"]
