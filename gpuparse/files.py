@@ -82,6 +82,21 @@ def _is_endless(file: BinaryIO) -> bool:
     return stat.S_ISCHR(status.st_mode) and not is_null and not file.isatty()
 
 
+def check_new_file(path: str | Path, *, force: bool = False) -> None:
+    """Make sure that a file may be written, before the work whose result it gets.
+
+    Args: force: whether an existing file may be replaced.
+    Raises: ConfigError: it is a folder, its folder is missing, or it exists and `force` is false.
+    """
+    target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise ConfigError(f"{path}: is a folder; name a file")
+    if not os.path.exists(os.path.dirname(target)):
+        raise ConfigError(f"{path}: the folder is missing; make it first")
+    if os.path.isfile(target) and not force:
+        raise ConfigError(f"{path}: exists; give --force to replace it")
+
+
 @contextmanager
 def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when it is complete.
@@ -100,21 +115,17 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
         OSError: the folder is not writable, or the disk is full.
     Cost: one fsync of the file and one of its folder.
     """
+    check_new_file(path, force=force)
     target = os.path.realpath(path)
-    if os.path.isdir(target):
-        raise ConfigError(f"{path}: is a folder; name a file")
     if os.path.exists(target) and not os.path.isfile(target):
         with open(target, "wb") as stream:
             yield stream
         return
     folder, name = os.path.split(target)
-    if not os.path.exists(folder):
-        raise ConfigError(f"{path}: the folder is missing; make it first")
     temporary = _hidden(folder, name, _TEMPORARY)
     with os.fdopen(_new_file(temporary, path), "wb") as file:
         try:
-            if os.path.exists(target) and not force:
-                raise ConfigError(f"{path}: exists; give --force to replace it")
+            check_new_file(path, force=force)  # another process may have written it
             yield file
             file.flush()
             os.fsync(file.fileno())

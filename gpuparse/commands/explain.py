@@ -14,14 +14,17 @@ from gpuparse.commands.parse_job import STANDARD, beginning, check_input
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import display_width, printable
 from gpuparse.data.guides import read_guides
-from gpuparse.data.table_files import TEXT, format_of, is_raw_text
+from gpuparse.data.table_files import AUTO, CONLLU, TEXT, VERTICAL, format_of, is_raw_text
 from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError
 from gpuparse.explaining import Choice, Explanation, Line, explain
-from gpuparse.files import read_input, replace_file
+from gpuparse.files import check_new_file, read_input, replace_file
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import Pipeline, load_stages
 from gpuparse.text.reader import text_chunk
+from gpuparse.text.vertical import stream_vertical
 
+_INPUTS = (TEXT, VERTICAL, CONLLU)
 _HEADINGS = ("difference", "part", "template")
 
 
@@ -30,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
 
     Args:
         arguments: `MODEL FILE --sentence K --word M [--instead H] [--all] [--json]
-            [--html FILE [--force]] [--guides SOURCE] [--keep tags]`.
+            [--html FILE [--force]] [--input FORMAT] [--guides SOURCE] [--keep tags]`.
     Returns: 0.
     Raises:
         ConfigError: no such sentence, word or head; the HTML file exists.
@@ -38,6 +41,8 @@ def main(arguments: Sequence[str]) -> int:
         NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too long.
     """
     options = _parser().parse_args(arguments)
+    if options.html:
+        check_new_file(options.html, force=options.force)
     model, stages = load_parser(Path(options.model)), load_stages(Path(options.model))
     treebank = _read(options, stages)
     guides = read_guides(treebank, options.guides) if options.guides else None
@@ -59,14 +64,19 @@ def _read(options: argparse.Namespace, stages: Pipeline) -> Treebank:
     """The sentences of the file, which is raw text where `parse` would take it for such."""
     file, name = options.file, named(options.file)
     content = read_input(file)
-    kind = format_of(file)
-    if file == STANDARD and stages.tokenizer and is_raw_text(beginning(io.BytesIO(content))):
+    kind = format_of(file, options.input_format)
+    is_unknown = file == STANDARD and options.input_format == AUTO
+    if is_unknown and stages.tokenizer and is_raw_text(beginning(io.BytesIO(content))):
         kind = TEXT
+    if kind not in _INPUTS:
+        raise ConfigError(f"{name}: a table: explain reads {', '.join(_INPUTS)}")
     of_columns = {"--guides": options.guides, "--keep": options.keep}
     check_input(kind, name, options.model, stages, of_columns, "fail")
     if kind == TEXT:
         assert stages.tokenizer
         content = stages.tokenizer.split(text_chunk(content, name))
+    if kind == VERTICAL:
+        content = b"".join(stream_vertical(io.BytesIO(content), name))
     return treebank_from_bytes(content, name)
 
 
@@ -84,6 +94,13 @@ def _parser() -> argparse.ArgumentParser:
         "file",
         help="CoNLL-X or CoNLL-U file, or -; its trees are not read; with a tokeniser also text"
         " (.txt)",
+    )
+    parser.add_argument(
+        "--input",
+        dest="input_format",
+        choices=(AUTO, *_INPUTS),
+        default=AUTO,
+        help="the format of the file, as for parse",
     )
     parser.add_argument(
         "--sentence", type=whole_number(1), required=True, metavar="K", help="counted from 1"

@@ -21,7 +21,7 @@ from gpuparse.data.conll import with_misc
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet
-from gpuparse.files import replace_file
+from gpuparse.files import check_new_file, replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 
@@ -106,15 +106,10 @@ def _check_output(output: str, key: str, treebank: str, *, force: bool) -> None:
     """Report errors of the output before the work begins."""
     if not is_key(key):
         raise ConfigError(f"--key: {key!r}: expected a key without blanks, '=' and '|'")
-    if os.path.isdir(output):
-        raise ConfigError(f"{output}: is a folder; name a file")
-    if not os.path.isdir(os.path.dirname(output) or "."):
-        raise ConfigError(f"{output}: the folder is missing; make it first")
-    if os.path.exists(output):
-        if os.path.exists(treebank) and os.path.samefile(output, treebank):
-            raise ConfigError(f"{output}: is data.train itself; name another --output")
-        if not force:
-            raise ConfigError(f"{output}: exists; give --force to replace it")
+    is_there = os.path.exists(output) and os.path.exists(treebank)
+    if is_there and os.path.samefile(output, treebank):
+        raise ConfigError(f"{output}: is data.train itself; name another --output")
+    check_new_file(output, force=force)
 
 
 class _Parser:

@@ -53,7 +53,7 @@ from gpuparse.data.table_files import (
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ModelError, ScoreError, plural
 from gpuparse.extras import require
-from gpuparse.files import replace_file, standard_input, unchanged
+from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
 from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
 from gpuparse.limits import MAX_K_BEST
 from gpuparse.model_folder import check_folder, load_parser
@@ -681,8 +681,7 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
         return [None] * len(files)
     if not _names_folder(options):
         _check_output(files[0], output, options)
-        if not os.path.isdir(os.path.dirname(output) or "."):
-            raise ConfigError(f"{output}: the folder is missing; make it first")
+        check_new_file(output, force=True)
         return [Path(output)]
     if STANDARD in files:
         raise ConfigError(f"standard input has no name in the folder {output}; name a file")

@@ -32,7 +32,7 @@ from gpuparse.evaluation.treebanks import (
     score_treebank_graphs,
     score_treebanks,
 )
-from gpuparse.files import replace_file
+from gpuparse.files import check_new_file, replace_file
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
@@ -61,8 +61,7 @@ def main(arguments: Sequence[str]) -> int:
         if run != "-" and not os.path.exists(run):
             raise DataError(f"{run}: no such folder of a model, and no such file")
     output = options.output or (Path(options.run) / PAGE if _is_folder(options.run) else PAGE)
-    if Path(output).exists() and not options.force:
-        raise ConfigError(f"{output}: exists; give --force to replace it")
+    check_new_file(output, force=options.force)
     gold, part = _gold_of(runs, options.gold)
     ignored = ignored_words(gold, options)
     systems = [_system(run, gold, part, ignored=ignored, threads=options.threads) for run in runs]

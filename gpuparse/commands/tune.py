@@ -35,7 +35,7 @@ from gpuparse.config import RunConfig, load_config
 from gpuparse.errors import ConfigError, plural
 from gpuparse.evaluation.significance import Bootstrap
 from gpuparse.evaluation.treebanks import compare_treebanks
-from gpuparse.files import replace_file
+from gpuparse.files import check_new_file, replace_file
 from gpuparse.inference.decoders import DECODERS
 
 # Titles of measures and their names in JSON, the one to choose by last; of graphs or trees, and
@@ -64,8 +64,8 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = parse_with_overrides(_parser(), arguments)
     tell = silent if options.quiet else say
-    if options.plot and Path(options.plot).is_file() and not options.force:
-        raise ConfigError(f"{options.plot}: exists; give --force to replace it")
+    if options.plot:
+        check_new_file(options.plot, force=options.force)
     axes = parse_grid(options.grid)
     if refused := [axis.name for axis in axes if axis.name in _NOT_SEARCHED]:
         raise ConfigError(f"--grid {refused[0]}: is not searched over")

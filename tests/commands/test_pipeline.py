@@ -646,6 +646,27 @@ def test_explain_reads_raw_text(made, command, raw, monkeypatch, way):
     assert found["head"] == sentence.heads[1]
 
 
+def test_explain_reads_the_format_that_it_is_told(made, command, raw, tmp_path):
+    asked = ["--sentence", "3", "--word", "2", "--json"]
+    as_text = command(explain.main, made.model, raw, *asked)
+    shutil.copy(raw, tmp_path / "unnamed")
+    named = command(explain.main, made.model, tmp_path / "unnamed", "--input", "text", *asked)
+    assert named == as_text
+    words = json.loads(as_text[1])["forms"]
+    (tmp_path / "words.txt").write_text("\n".join([*words, ""]))
+    asked[1] = "1"
+    file = tmp_path / "words.txt"
+    code, out, err = command(explain.main, made.model, file, "--input", "vertical", *asked)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["forms"] == words
+    code, _, err = command(explain.main, made.model, tmp_path / "table.parquet", *asked)
+    assert (code, "table.parquet" in err) == (3, True)
+    (tmp_path / "table.parquet").write_bytes(b"PAR1")
+    code, _, err = command(explain.main, made.model, tmp_path / "table.parquet", *asked)
+    assert code == 2
+    assert "table.parquet: a table: explain reads text, vertical, conllu" in err
+
+
 def test_explain_refuses_text_without_a_tokeniser(made, command, raw, tmp_path):
     for name in made.model.iterdir():
         if name.is_file() and name.name != FILES["tokenizer"]:

@@ -79,6 +79,13 @@ class Page(HTMLParser):
         return next(row[1:] for row in self.tables[heading] if row[0] == name)
 
 
+def test_an_output_is_checked_before_the_gold_file_is_parsed(trained, here, capsys, monkeypatch):
+    monkeypatch.setattr(report, "_gold_of", None)
+    assert call(trained.model, "--output", "missing/page.html") == 2
+    said = "gpuparse: error: missing/page.html: the folder is missing; make it first\n"
+    assert capsys.readouterr().err == said
+
+
 def call(*words) -> int:
     return run(report.main, [str(word) for word in words])
 
