@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import get_args
 
 from docs import reference
-from gpuparse.commands.config import schema_table
-from gpuparse.config import load_config
+from gpuparse.config import known_keys, load_config
+from gpuparse.config.schema import default_values, yaml_word
 from gpuparse.data.svg import svg_tree
 from gpuparse.decoder_choice import AUTO, fitting_decoders
 from gpuparse.features.templates import load_templates
@@ -14,6 +14,18 @@ from gpuparse.inference.decoders import DECODERS, Quantity
 
 PAGES = Path(__file__).parent
 TREES = {"projective": "projective trees", "all": "all trees", "graphs": "graphs"}
+
+
+def schema_table() -> str:
+    """All keys as a Markdown table: key, what it accepts, default, meaning."""
+    defaults = default_values()
+    rows = ["| key | accepts | default | meaning |", "| --- | --- | --- | --- |"]
+    for name, key in known_keys().items():
+        default = f"`{yaml_word(defaults[name])}`" if name in defaults else "required"
+        if name == "output":
+            default = "`runs/NAME`"
+        rows.append(f"| `{name}` | {key.expected()} | {default} | {key.meaning} |")
+    return "\n".join(rows) + "\n"
 
 
 def quantities_table() -> str:

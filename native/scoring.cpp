@@ -245,7 +245,7 @@ GPUPARSE(int64_t) list_part_rows(const Sentences* sentences, const Scorer* score
         if (of[0] < 0 || of[0] >= LABELLED_PART + HIGHER_KINDS || of[5] < 0) return BAD_SHAPE;
         const Part part{(int32_t)of[0], (int32_t)of[1], (int32_t)of[2], (int32_t)of[3],
                         (int32_t)of[4], (int32_t)of[5], -1};
-        RowList found{rows.data + p * rows.n1};
+        PlacedRows found{{rows.data + p * rows.n1}};
         add_rows_of_part(sentence, part, *scorer, keys, found);
         while (found.count() < rows.n1) *found.end++ = -1;
     }

@@ -80,6 +80,13 @@ def test_an_installation_has_the_configs_and_imports_nothing_heavy(site, empty, 
     assert list(empty.iterdir()) == []
 
 
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_what_needs_no_work_imports_no_numpy(site, empty, word):
+    output, _, modules = called(site, word).stdout.rpartition("MODULES")
+    assert "gpuparse" in output
+    assert not (HEAVY | {"numpy"}) & set(modules.split())
+
+
 def test_the_help_says_where_the_pages_are(site, empty, capsys):
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
@@ -151,7 +158,7 @@ def test_a_base_may_be_a_name_or_a_file_which_is_taken_first(empty):
     "name", ["joint-lables", "configs/joint-labels.yaml", "labels/joint-labels"]
 )
 def test_an_unknown_name_is_an_error_with_names_like_it(name, empty):
-    with pytest.raises(ConfigError, match="No such file or directory; did you mean joint-labels"):
+    with pytest.raises(ConfigError, match="no config of this name; did you mean joint-labels"):
         load_config(name)
 
 

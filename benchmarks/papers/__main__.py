@@ -30,8 +30,16 @@ from gpuparse.commands.checkpoint import (
     is_unfinished,
     read_checkpoint,
 )
-from gpuparse.commands.config import add_overrides
-from gpuparse.commands.console import exit_codes, print_json, run_and_exit, say, silent
+from gpuparse.commands.config import add_overrides, parse_with_overrides
+from gpuparse.commands.console import (
+    GIVE_AGAIN,
+    exit_codes,
+    goes_on_by,
+    print_json,
+    run_and_exit,
+    say,
+    silent,
+)
 from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
 from gpuparse.commands.train import Run, templates_of
 from gpuparse.config import RunConfig
@@ -57,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a treebank cannot be used, or lacks what a table given by --only needs.
     Cost: one training run for each system without a model.
     """
-    options = _parser().parse_intermixed_args(arguments)
+    options = parse_with_overrides(_parser(), arguments)
     tell = silent if options.quiet else say
     paper = load_tables(options.file, options.overrides)
     unknown = [name for name in options.only if name not in paper.tables]
@@ -66,7 +74,8 @@ def main(arguments: Sequence[str]) -> int:
     work = Work(paper.only(options.only or list(paper.tables)), tell, quiet=options.quiet)
     work.look_at_treebanks(named=bool(options.only))
     work.look_at_models(force=options.force)
-    results = work.results(force=options.force)
+    with goes_on_by(GIVE_AGAIN):
+        results = work.results(force=options.force)
     if options.json:
         print_json(work.as_json(results))
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 
 from gpuparse.commands.gold import with_fitting_decoder
 from gpuparse.config import RunConfig, Settings, folder_of
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, did_you_mean, near_names, plural
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
 from gpuparse.evaluation.significance import Disagreement
@@ -167,7 +166,8 @@ def table_as_text(table: Table, results: dict[str, Result]) -> str:
     for first, second in table.compare:
         found = _disagreement(first, second, results)
         lines.append(
-            f"{first.title} against {second.title}: {found.only_first} right heads that the other"
+            f"{first.title} against {second.title}:"
+            f" {plural(found.only_first, 'right head')} that the other"
             f" has wrong, {found.only_second} the other way round, McNemar's p"
             f" {'< 0.0001' if found.p < 0.0001 else f'= {found.p:.4f}'}"
         )
@@ -286,7 +286,7 @@ def load_tables(path: str | Path, overrides: Sequence[str] = ()) -> Paper:
     changed = reader.systems(settings, folder_of(path))
     tables = reader.tables(list(changed))
     if settings.values.get("data.test") is None and "data.test" not in reader.wrong(settings):
-        reader.errors.append(f"{source}: data.test: missing; the systems are scored on it")
+        reader.errors.append(f"{settings.lacks('data.test')}; the systems are scored on it")
     if reader.errors:
         raise ConfigError("\n".join(dict.fromkeys(reader.errors)))
     configs = {name: with_fitting_decoder(own.config()) for name, own in changed.items()}
@@ -401,8 +401,7 @@ class _Reader:
     def _only_keys(self, path: tuple[str, ...], section: Mapping, known: Sequence[str]) -> None:
         for key in section:
             if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"expected {', '.join(known)}"
+                hint = did_you_mean(near_names(key, known)) or f"expected {', '.join(known)}"
                 self._fault((*path, key), f"unknown key; {hint}")
 
     def _columns(self, path: tuple[str, ...], table: Mapping[str, Any]) -> tuple[str, ...]:

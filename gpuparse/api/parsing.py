@@ -49,9 +49,10 @@ from gpuparse.data.sentences import (
     table_rows,
     tags_in,
 )
-from gpuparse.data.table_files import AUTO, TableFile, check_arrow, format_of, is_table
+from gpuparse.data.table_files import AUTO, TableFile, format_of, is_table
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.extras import require
 from gpuparse.files import replace_file, unchanged
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.limits import MAX_K_BEST
@@ -164,7 +165,10 @@ class SentenceParser:
         return self._model.config
 
     def __repr__(self) -> str:
-        return f"<SentenceParser: {self._name}, {self.decoder}, {len(self.labels)} relations>"
+        return (
+            f"<SentenceParser: {self._name}, {self.decoder},"
+            f" {plural(len(self.labels), 'relation')}>"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = self._asked | {"allow_missing": self._allow_missing}
@@ -260,6 +264,11 @@ class SentenceParser:
             )
         if not isinstance(text, str):
             raise DataError(f"parse_text() takes a str, and not {type(text).__name__}")
+        if text.endswith(".txt") and os.path.isfile(text):
+            warnings.warn(
+                f"parse_text() parses the words {text!r}; stream({text!r}) parses that file",
+                stacklevel=2,
+            )
         try:
             chunk = text_chunk(text.encode(), _TEXT)
         except UnicodeEncodeError as error:
@@ -353,7 +362,7 @@ class SentenceParser:
         name = os.fspath(source)
         kind = format_of(name, input)
         if is_table(kind):
-            check_arrow(name)
+            require(f"{name}: a table", "pyarrow.parquet")
             if kbest is not None:
                 raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
         else:
@@ -388,7 +397,7 @@ class SentenceParser:
         Returns: the reasons; their weights add up to the scores of both trees exactly.
         Raises: as `parse`; ConfigError: no such word or head. NoTreeError:
             no tree or graph has the other head. ResourceError: the sentence is too long.
-        Cost: two searches, or one for each possible head; torch is imported.
+        Cost: two searches, or one for each possible head.
 
         >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
         >>> reasons = parser.explain(she, 1)
@@ -398,7 +407,7 @@ class SentenceParser:
         >>> sum(line["difference"] for line in tree["lines"]) == tree["difference"]
         True
         """
-        from gpuparse.explaining import explain  # imports torch
+        from gpuparse.explaining import explain
 
         if isinstance(sentence, (str, bytes)):
             treebank = treebank_from_bytes(_as_text(sentence), _TEXT)
@@ -453,7 +462,7 @@ class SentenceParser:
             yield from parsed
 
     def _stream_table_file(self, job: Job, name: str, kind: str) -> Iterator[ParsedSentence]:
-        check_arrow(name)
+        require(f"{name}: a table", "pyarrow.parquet")
         is_checked = False
         with _opened(name) as file, unchanged(file, name):
             source = TableFile(file, name, kind, threads=self._threads > 1)
@@ -583,8 +592,8 @@ class SentenceParser:
             raise DataError(
                 "\n".join(
                     f"{treebank.source}: {_FIELDS[column]} is missing in all of the"
-                    f" {treebank.n_words:,} words, but the model reads {fields} there: give it, or"
-                    " load the model with allow_missing=True to parse without"
+                    f" {plural(treebank.n_words, 'word')}, but the model reads {fields} there:"
+                    " give it, or load the model with allow_missing=True to parse without"
                     for column, fields in missing.items()
                 )
             )

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuparse.data import scanner
 from gpuparse.data.treebank import find_sent_id, place
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, plural
 
 SHOWN = 40  # characters of a faulty field that a message quotes
 MESSAGES = {
@@ -78,9 +78,14 @@ def fault_error(
 
 def _column_count(line: bytes, found: int) -> str:
     """The message about a line without ten columns."""
-    columns = "1 column" if found == 1 else f"{found} columns"
+    columns = plural(found, "column")
     if not line.strip():
         return f"a line of blanks ({columns}); a blank line must be empty"
+    if found == 1 and not line[:1].isdigit():
+        return (
+            f"{columns} instead of 10: no CoNLL-U; raw text is parsed by a model with a tokeniser,"
+            ' and --input text (in Python input="text")'
+        )
     if found < scanner.N_COLUMNS and len(line.split()) >= scanner.N_COLUMNS:
         return f"{columns} instead of 10; separate the columns by tabs, not by spaces"
     return f"{columns} instead of 10; separate ten columns by tabs and write _ for an empty one"

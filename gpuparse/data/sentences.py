@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache, partial
@@ -10,7 +9,7 @@ from itertools import chain
 from numbers import Integral
 from typing import Any
 
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, did_you_mean, near_names, plural
 
 # The columns of CoNLL-U by the names of keys, in order; ID is the place of the word.
 FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -231,9 +230,9 @@ def _of_dicts(words: list[Any], fields: list[str], place: str) -> Columns:
 
 
 def _unknown_key(key: object, place: str) -> DataError:
-    near = difflib.get_close_matches(str(key), FIELDS, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return DataError(f"{place}: unknown key {shown(key)}; the keys are {', '.join(FIELDS)}{hint}")
+    hint = did_you_mean(near_names(str(key), FIELDS))
+    text = f"{place}: unknown key {shown(key)}; the keys are {', '.join(FIELDS)}"
+    return DataError(f"{text}; {hint}" if hint else text)
 
 
 def _of_columns(sentence: Mapping[str, Any], fields: list[str], place: str) -> Columns:
@@ -252,7 +251,9 @@ def _of_columns(sentence: Mapping[str, Any], fields: list[str], place: str) -> C
     words = found.setdefault("form", [])
     for field, values in found.items():
         if len(values) != len(words):
-            raise DataError(f"{place}: {len(words)} words in form, but {len(values)} in {field}")
+            raise DataError(
+                f"{place}: {plural(len(words), 'word')} in form, but {len(values)} in {field}"
+            )
     return found
 
 

@@ -1,12 +1,15 @@
 """Tree search and sums over trees: score tensors in, trees and probabilities out.
 
-A name is imported when it is first asked for: the table of decoders needs no torch.
+A name is imported when it is first asked for: the table of decoders needs no torch, all other
+functions need it (the extra `torch`).
 """
 
 import importlib
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from gpuparse.extras import require
 
 if TYPE_CHECKING:
     from gpuparse.inference.approximate.dual_decomposition import (
@@ -138,10 +141,14 @@ sys.modules[__name__].__class__ = _Room
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    modules = (importlib.import_module(f"{__name__}.{module}") for module in _MODULES)
-    value = next(getattr(module, name) for module in modules if hasattr(module, name))
-    globals()[name] = value
-    return value
+    for module in _MODULES:
+        if module != "decoders":
+            require(__name__, "torch")
+        found = importlib.import_module(f"{__name__}.{module}")
+        if hasattr(found, name):
+            globals()[name] = getattr(found, name)
+            return globals()[name]
+    raise AssertionError(f"no module has {name}")
 
 
 def __dir__() -> list[str]:

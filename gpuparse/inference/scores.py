@@ -14,9 +14,6 @@ from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.inference.backends import is_traced
 from gpuparse.inference.decoders import DECODERS, ENGINES
 
-NO_HEAD = -1
-"""The value of `heads` at position 0 and in padding."""
-
 
 def word_mask(lengths: Tensor, n_nodes: int) -> Tensor:
     """The positions of words, without the root and padding.

@@ -10,7 +10,8 @@ from gpuparse import native
 from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.inference.backends import is_traced
 from gpuparse.inference.nearest_trees import nearest_projective
-from gpuparse.inference.scores import NO_HEAD, Lengths, as_lengths, require_tensor, word_mask
+from gpuparse.inference.scores import Lengths, as_lengths, require_tensor, word_mask
+from gpuparse.inference.search import NO_HEAD
 
 Unreachable = Literal["error", "skip", "projectivise"]
 UNREACHABLE = ("error", "skip", "projectivise")
@@ -140,7 +141,7 @@ def projectivise(heads: Tensor, lengths: Lengths = None, *, single_root: bool = 
     """The nearest projective trees: those that keep most arcs of the given ones.
 
     Of several, the one in which more words are attached to an ancestor of theirs in the given tree,
-    as if the arc had been lifted. Training replaces gold trees so (`learning.unreachable: oracle`).
+    as if the arc had been lifted. `learning.unreachable: projectivise` replaces gold trees so.
 
     Args:
         heads: integers (B, N) of trees, 0 for the root; -1 for words whose head is not known.

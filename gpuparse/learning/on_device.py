@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import MARGIN, Batch
-from gpuparse.errors import ResourceError
+from gpuparse.errors import ResourceError, plural
 from gpuparse.features.plan import Plan
 from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.constraints import constrain
@@ -263,8 +263,9 @@ class DeviceLearner:
         for part, compared in admission.run(compare):
             if compared is None:
                 raise ResourceError(
-                    f"device {device}: no memory for a sentence of {int(mini.lengths[part[0]])}"
-                    " words: leave it out, or learn with learning.backend=cpu"
+                    f"device {device}: no memory for a sentence of"
+                    f" {plural(int(mini.lengths[part[0]]), 'word')}: leave it out, or learn with"
+                    " learning.backend=cpu"
                 )
             sentences = torch.from_numpy(part).to(device)
             costs[sentences], features = compared

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse.errors import ScoreError
+from gpuparse.extras import require
 from gpuparse.features.plan import LabelPlan, Plan
 from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.scoring.pruning import Pruner
@@ -131,6 +132,7 @@ def parsing_engine(decoder: str, device: str, backend: str) -> Engine:
         backend: "auto" or a key of `ENGINES`.
     Raises:
         ScoreError: an unknown backend, or one that cannot run this decoder there.
+        MissingPackageError: the device or the backend needs torch, which is not installed.
     """
     is_native = device == "cpu" and backend in ("auto", "cpu")
     if DECODERS[decoder].is_higher_order and not is_native:
@@ -140,7 +142,8 @@ def parsing_engine(decoder: str, device: str, backend: str) -> Engine:
         )
     if is_native:
         return "native"
-    import torch  # not for native code, which needs none of it
+    require(f"device {device}" if device != "cpu" else f"backend {backend}", "torch")
+    import torch  # native code needs none of it
 
     from gpuparse.inference.backends import choose_engine
 

@@ -6,10 +6,10 @@ from torch import Tensor
 from gpuparse.features.plan import BELOW, PART_SEED, RIGHT, HigherPlan
 from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 from gpuparse.scoring.admission import PARTS_AT_ONCE
-from gpuparse.scoring.tensors import AnyBatch, TensorBatch, as_tensors, bag_of, fold, mix, sum_bags
+from gpuparse.scoring.hashing import fold, mix
+from gpuparse.scoring.part_rows import ABSENT_WORD
+from gpuparse.scoring.tensors import AnyBatch, TensorBatch, as_tensors, bag_of, sum_bags
 from gpuparse.scoring.weights import FeatureMap, Weights
-
-ABSENT_WORD = 0  # stands for a word that a part does not have
 
 
 def higher_scores(

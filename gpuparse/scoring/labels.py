@@ -11,6 +11,7 @@ from gpuparse.inference.backends import choose_engine
 from gpuparse.parts import BY_NAME
 from gpuparse.scoring.admission import ROWS_AT_ONCE
 from gpuparse.scoring.arcs import TorchScorer
+from gpuparse.scoring.hashing import fold, mix
 from gpuparse.scoring.native import GraphHeads, sentences_of
 from gpuparse.scoring.tensors import (
     AnyBatch,
@@ -19,8 +20,6 @@ from gpuparse.scoring.tensors import (
     as_tensors,
     bag_of,
     device_of,
-    fold,
-    mix,
     sum_bags,
 )
 from gpuparse.scoring.vector_scores import NodeVectors, adding_labels, labels_of_trees, nodes_of

@@ -15,17 +15,15 @@ from gpuparse.features.plan import LINE, NO_CODE, NO_SIBLING, ArcPlan, Plan, Sib
 from gpuparse.inference.backends import choose_engine, run_in_threads
 from gpuparse.scoring.admission import ROWS_AT_ONCE
 from gpuparse.scoring.arcs import TorchScorer
+from gpuparse.scoring.hashing import WORD, fold, mix
 from gpuparse.scoring.native import make_scorer, sentences_of
 from gpuparse.scoring.tensors import (
-    WORD,
     AnyBatch,
     TensorBatch,
     as_arrays,
     as_tensors,
     bag_of,
     device_of,
-    fold,
-    mix,
     sum_bags,
 )
 from gpuparse.scoring.weights import FeatureMap, Weights

@@ -17,6 +17,16 @@ from tests.samples import random_sentences, text_of
 
 PRUNING = ["pruning.max_heads=6", "pruning.epochs=1", "pruning.folds=2"]
 JOINT = ["labels.kind=joint", "labels.features=joint-labels"]
+STAGES = [
+    "tokenizer.learn=true", "tokenizer.epochs=2", "tokenizer.rows=65536",
+    "tagger.learn=true", "tagger.epochs=2", "tagger.rows=65536", "tagger.folds=3",
+    "lemmatizer.learn=true", "lemmatizer.epochs=2", "lemmatizer.rows=65536",
+]  # fmt: skip
+VECTORS = [
+    "features=fast", "labels.features=fast-labels", "word_vectors.networks=2",
+    "word_vectors.epochs=2",
+]  # fmt: skip
+PIPELINE, ALONE = "pipeline", "stages"
 GRAPHS = "multi-parent"
 SYSTEMS = {
     "first-order": ["decoder=chu_liu_edmonds", "features=mcdonald-2005", "learning.epochs=6"],
@@ -27,6 +37,12 @@ SYSTEMS = {
     "dual-decomposition": ["decoder=dual_decomposition", "features=third-order", *PRUNING],
     GRAPHS: ["decoder=multi_parent", "features=mcdonald-pereira-2006",
              "labels.features=graph-labels"],
+    # Without data.dev probabilities are calibrated by a second tagger and a second parser.
+    PIPELINE: ["decoder=eisner", *VECTORS, *STAGES, "data.dev=null"],
+    "best-epochs": ["decoder=eisner_grand_sibling", "features=third-order-vectors",
+                    "word_vectors.networks=2", "word_vectors.epochs=2", "learning.keep=best",
+                    *JOINT, *PRUNING],
+    ALONE: ["parser=false", *STAGES],
 }  # fmt: skip
 CONFIG = """\
 decoder: eisner
@@ -35,7 +51,7 @@ threads: 1
 feature_map: {rows: 4096}
 learning: {epochs: 3}
 labels: {rows: 1024, epochs: 2}
-data: {train: train.conllu, dev: dev.conllu}
+data: {train: train.conllu, dev: dev.conllu, test: dev.conllu}
 """
 
 

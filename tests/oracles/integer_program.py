@@ -51,13 +51,8 @@ from gpuparse.errors import GpuparseError, NoTreeError
 from gpuparse.inference.batched.dual_decomposition import LimitedLabels
 from gpuparse.inference.best_trees import chu_liu_edmonds
 from gpuparse.inference.higher_order_scores import check_label_scores, check_parts
-from gpuparse.inference.scores import (
-    NO_HEAD,
-    Scores,
-    sibling_tree_scores,
-    tree_scores,
-)
-from gpuparse.inference.search import classes_of_labels
+from gpuparse.inference.scores import Scores, sibling_tree_scores, tree_scores
+from gpuparse.inference.search import NO_HEAD, classes_of_labels
 from gpuparse.inference.tree_parts import part_tree_scores
 
 LARGEST_COST = 1024.0  # of a variable, all scaled alike; the solver's tolerances are absolute, 1e-6

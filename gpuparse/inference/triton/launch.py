@@ -14,7 +14,7 @@ import triton.language as tl
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import MOST_NODES
-from gpuparse.inference.scores import NO_HEAD
+from gpuparse.inference.search import NO_HEAD
 
 WARP = 32
 MOST_LANES = 128  # of a program that fills charts

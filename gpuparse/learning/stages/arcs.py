@@ -14,7 +14,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import Batch, incomplete
-from gpuparse.errors import NoTreeError
+from gpuparse.errors import NoTreeError, plural
 from gpuparse.features.plan import Plan
 from gpuparse.learning.events import Counts
 from gpuparse.learning.gold import GoldGraphs, GoldTrees
@@ -179,8 +179,8 @@ def _require_tree(failed: int, seen: int = 0) -> None:
     """
     if failed >= 0:
         raise NoTreeError(
-            f"a training sentence has no tree: its scores are not finite, after {seen:,} sentences"
-            " of learning; choose a smaller learning.max_step"
+            f"a training sentence has no tree: its scores are not finite, after"
+            f" {plural(seen, 'sentence')} of learning; choose a smaller learning.max_step"
         )
 
 
