@@ -13,7 +13,7 @@ from gpuparse.features import plan
 from gpuparse.inference import DECODERS, native_trees
 from gpuparse.learning import updates
 from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
-from gpuparse.scoring import higher_order, weights
+from gpuparse.scoring import part_rows, weights
 
 NATIVE = Path(__file__).parents[1] / "native"
 LINE_FAULTS = (
@@ -57,8 +57,7 @@ CONSTANTS = {
     ("joint_labels.h", "LABEL_LANES"): weights.LANES,
     ("labels.h", "NO_NODE"): plan.NO_NODE,
     ("labels.h", "NO_NODE_VALUE"): plan.NO_NODE_VALUE,
-    ("part_keys.h", "PART_SEED"): plan.PART_SEED,
-    ("part_kinds.h", "ABSENT_WORD"): higher_order.ABSENT_WORD,
+    ("part_kinds.h", "ABSENT_WORD"): part_rows.ABSENT_WORD,
     ("part_kinds.h", "PART_WORDS"): MOST_WORDS,
 }
 

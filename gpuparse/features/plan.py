@@ -45,8 +45,6 @@ HEAD, MODIFIER = 0, 1
 MAX_DENSE_LINES = 1 << 19  # of all between families together
 MAX_TRIPLE_CELLS = 1 << 22  # of a triple family found by shifts
 HASHED_TRIPLE_CELLS = 1 << 20
-RIGHT, BELOW = 0x5BD1E995, 0xB5297A4D  # into the hash: m stands to the right of h, h to that of g
-PART_SEED = 1 << 16  # of higher-order templates; families of arcs and siblings have smaller ones
 NO_NODE = -1  # node of a label role that a tree does not fill
 NO_NODE_VALUE = 3  # value read at such a node: that of the edge after the last word
 

@@ -22,7 +22,6 @@ from gpuparse.inference.textbook import spanning_trees as reference
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from gpuparse.parts import CHILDREN, HIGHER_ORDER
-from gpuparse.scoring.higher_order import higher_rows
 from gpuparse.scoring.weights import label_map
 from tests.inference.decoders import TEXTBOOK
 from tests.named_rows import lines_of_labels, rows_of_trees
@@ -31,6 +30,7 @@ from tests.oracles.arc_features import arc_features, known_values
 from tests.oracles.brute_force import all_trees, sibling_tree_values
 from tests.oracles.higher_order_features import higher_order_features
 from tests.oracles.higher_order_parts import higher_order_parts_of
+from tests.oracles.higher_order_scores import higher_rows
 from tests.oracles.online import UNKNOWN, Answer, TieError
 from tests.oracles.sibling_features import end_features, sibling_features
 from tests.rows import end_parts, sibling_parts, silence

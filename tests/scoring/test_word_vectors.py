@@ -21,7 +21,6 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores, decode, read_cells
 from gpuparse.scoring.admission import ROWS_AT_ONCE
 from gpuparse.scoring.arcs import TorchScorer, arc_scores
-from gpuparse.scoring.higher_order import dense_higher_scores
 from gpuparse.scoring.labels import best_graph_labels, best_labels, first_best
 from gpuparse.scoring.native import make_scorer, make_search, sentences_of
 from gpuparse.scoring.siblings import sibling_scores
@@ -42,6 +41,7 @@ from gpuparse.scoring.weights import (
     label_map,
 )
 from gpuparse.scoring.word_vectors import TERMS, WordVectors, check_vectors, frozen, merged
+from tests.oracles.higher_order_scores import dense_higher_scores
 from tests.samples import random_sentences, template_set_text, treebank_of
 from tests.vectors import (
     float_pairs,
