@@ -19,8 +19,8 @@ from benchmarks.on_device import machine
 from benchmarks.on_device.contest import Contest
 from benchmarks.registry import FOLDER, Report
 from benchmarks.subjects import add_treebank_argument
-from gpuparse.commands.resources import available_processors
 from gpuparse.errors import ConfigError, ResourceError
+from gpuparse.jobs.resources import available_processors
 
 GATE = ("tests/benchmarks/test_floors.py",)
 DEVICE = "cuda"  # unless --device says otherwise

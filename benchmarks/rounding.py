@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 
 from benchmarks.registry import Report
-from gpuparse.commands.gold import with_fitting_decoder
-from gpuparse.commands.train import templates_of
 from gpuparse.config import load_config
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
@@ -18,6 +16,8 @@ from gpuparse.errors import ConfigError
 from gpuparse.evaluation.treebanks import score_treebanks
 from gpuparse.features.word_vectors import VectorPlan
 from gpuparse.inference import chu_liu_edmonds, eisner
+from gpuparse.jobs.gold import with_fitting_decoder
+from gpuparse.jobs.train import templates_of
 from gpuparse.learning import trainer as learning
 from gpuparse.learning.vectors_on_device import rows_of
 from gpuparse.parser import Parser

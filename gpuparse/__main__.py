@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from gpuparse.commands.console import program, run_and_exit
+from gpuparse.commands.console import run_and_exit
 from gpuparse.errors import ConfigError, did_you_mean, near_names
+from gpuparse.jobs.progress import program
 
 COMMANDS = {
     "train": ("gpuparse.commands.train", "train a parser from a config file"),
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
         print(_usage())
         return 0
     if name in ("-V", "--version", "version"):
-        from gpuparse.commands.version import described_version
+        from gpuparse.jobs.version import described_version
 
         print(f"gpuparse {described_version()}")
         return 0

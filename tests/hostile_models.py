@@ -29,7 +29,6 @@ import numpy as np
 import torch
 
 from gpuparse import array_file
-from gpuparse.commands.gold import written
 from gpuparse.confidence import parse_with_confidence
 from gpuparse.config.schema import PruningConfig
 from gpuparse.data.vocabulary import Vocabularies
@@ -37,6 +36,7 @@ from gpuparse.errors import ModelError
 from gpuparse.features.plan import compile_plan
 from gpuparse.features.templates import TemplateSet, fields_read, parse_set
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.gold import written
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import (
     CONFIG,

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from gpuparse.commands.checkpoint import FOLDER, FORMAT, STATE, Origin, read_checkpoint
 from gpuparse.errors import ConfigError, GpuparseError, ModelError
+from gpuparse.jobs.checkpoint import FOLDER, FORMAT, STATE, Origin, read_checkpoint
 from gpuparse.learning.trainer import Trainer
 from tests.hostile_files import Arrays, pack, print_outcomes, try_entries
 from tests.hostile_models import (

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpuparse.commands.records import METRICS, SCORES
 from gpuparse.config import DataConfig, RunConfig
 from gpuparse.files import is_temporary
+from gpuparse.jobs.records import METRICS, SCORES
 
 # Keys whose last word is not theirs alone, and keys of other sections than that of learning.
 _SECTIONS = {

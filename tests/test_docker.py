@@ -12,8 +12,8 @@ import pytest
 
 from gpuparse import __version__
 from gpuparse.__main__ import COMMANDS
-from gpuparse.commands.version import described_version
 from gpuparse.config import load_config
+from gpuparse.jobs.version import described_version
 from tests.test_requirements import canonical, pinned
 
 ROOT = Path(__file__).parents[1]

@@ -11,12 +11,12 @@ import pytest
 
 import gpuparse
 from gpuparse.__main__ import main
-from gpuparse.commands.explain import as_dict, as_html, as_text
 from gpuparse.confidence import find_k_best
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.explaining import Explanation, explain
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.reasons import as_dict, as_html, as_text
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import save_parser
 from gpuparse.parser import Parser

@@ -11,9 +11,9 @@ import pytest
 import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
-from gpuparse.commands.resources import choose_device
 from gpuparse.errors import ConfigError, MissingPackageError
 from gpuparse.extras import EXTRAS, require
+from gpuparse.jobs.resources import choose_device
 from gpuparse.model_folder import save_parser
 from tests.test_model import trained
 
@@ -102,7 +102,7 @@ def test_training_names_the_extra(
 def test_a_gpu_that_torch_is_missing_for_is_said(
     no_torch: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuparse.commands.resources._has_cuda_driver", lambda: True)
+    monkeypatch.setattr("gpuparse.jobs.resources._has_cuda_driver", lambda: True)
     said: list[str] = []
     assert choose_device("auto", said.append) == "cpu"
     assert said == [f"device: cpu (CUDA needs torch: {INSTALL})"]

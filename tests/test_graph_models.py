@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse.commands.gold import written
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.graphs import Graphs, read_graphs
 from gpuparse.features.templates import load_templates
+from gpuparse.jobs.gold import written
 from gpuparse.model_folder import VOCABULARY, load_parser, save_parser
 from gpuparse.parser import UNLABELLED, Parser, Predictions
 from tests.graphs_by_place import acyclic_graph, with_deps

@@ -11,11 +11,12 @@ import pytest
 
 from gpuparse.__main__ import main
 from gpuparse.commands import configs
-from gpuparse.commands.console import program, run
+from gpuparse.commands.console import run
 from gpuparse.config import load_config
 from gpuparse.config.shipped import config_file, shipped_configs
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import load_templates, shipped_sets
+from gpuparse.jobs.progress import program
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {"torch", "triton", "scipy", "matplotlib", "pandas", "pyarrow", "ray", "pyspark", "spacy"}

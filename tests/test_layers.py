@@ -22,7 +22,7 @@ LEVELS = {
     "plain_yaml": 0,
     "charts": 0,
     "inference": 1,
-    "interop": 9,  # a leaf: nothing of ours imports it
+    "interop": 10,  # a leaf: nothing of ours imports it
     "data": 1,
     "features": 2,
     "evaluation": 2,
@@ -40,9 +40,10 @@ LEVELS = {
     "pipeline": 6,
     "self_test": 5,
     "learning": 6,
-    "commands": 7,
+    "jobs": 7,
+    "commands": 8,
     "api": 8,
-    "__main__": 8,
+    "__main__": 9,
 }
 REFUSED_NAMES = {"utils", "util", "common", "base", "helpers", "misc"}
 
@@ -138,7 +139,7 @@ def test_a_right_import_passes(module, source):
 
 def test_the_map_names_every_room_and_its_level():
     text = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (`.*`) \| (-?\d) \|", text, re.MULTILINE)
+    rows = re.findall(r"^\| (`.*`) \| (-?\d+) \|", text, re.MULTILINE)
     levels = {
         room.removesuffix("/").removesuffix(".py"): int(level)
         for rooms, level in rows

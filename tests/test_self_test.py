@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gpuparse.commands import parse, train
-from gpuparse.commands.resources import working_device
 from gpuparse.errors import SelfTestError
+from gpuparse.jobs.resources import working_device
 from gpuparse.model_folder import save_parser
 from gpuparse.parser import Parser
 from gpuparse.self_test import device_difference, generated_batch, with_random_weights
@@ -51,7 +51,7 @@ def fake(monkeypatch, request):
         )
 
     monkeypatch.setattr(Parser, "engine", faked)
-    monkeypatch.setattr("gpuparse.commands.resources.cuda_trouble", lambda: "")
+    monkeypatch.setattr("gpuparse.jobs.resources.cuda_trouble", lambda: "")
     return request.param
 
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from gpuparse import inference
-from gpuparse.commands.checkpoint import Checkpoint, Origin, read_checkpoint, write_checkpoint
 from gpuparse.confidence import parse_with_confidence
 from gpuparse.config import RunConfig, WordVectorsConfig
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, parse_set
+from gpuparse.jobs.checkpoint import Checkpoint, Origin, read_checkpoint, write_checkpoint
 from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
 from gpuparse.parser import Parser

@@ -9,8 +9,8 @@ import torch
 
 from benchmarks.floors import SECTOR, Machine
 from benchmarks.on_device.clock import seconds_of_a_call
-from gpuparse.commands.version import described_version
 from gpuparse.errors import ResourceError
+from gpuparse.jobs.version import described_version
 
 PACKAGES = (
     "torch", "triton", "numpy", "safetensors",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.on_device.contest import Contest
 from gpuparse.commands import train
-from gpuparse.commands.records import METRICS, SCORES
+from gpuparse.jobs.records import METRICS, SCORES
 
 TITLE = "Training on a device"
 CONFIG = """

@@ -23,25 +23,8 @@ from benchmarks.papers.tables import (
     table_as_json,
     table_as_text,
 )
-from gpuparse.commands.checkpoint import (
-    Origin,
-    check_output,
-    differences,
-    is_unfinished,
-    read_checkpoint,
-)
 from gpuparse.commands.config import add_overrides, parse_with_overrides
-from gpuparse.commands.console import (
-    GIVE_AGAIN,
-    exit_codes,
-    goes_on_by,
-    print_json,
-    run_and_exit,
-    say,
-    silent,
-)
-from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
-from gpuparse.commands.train import Run, templates_of
+from gpuparse.commands.console import GIVE_AGAIN, exit_codes, goes_on_by, print_json, run_and_exit
 from gpuparse.config import RunConfig
 from gpuparse.data.graphs import check_graphs, missing_graphs
 from gpuparse.data.treebank import Treebank
@@ -50,6 +33,16 @@ from gpuparse.evaluation.metrics import punctuation_by_category
 from gpuparse.evaluation.treebanks import GraphColumn, score_treebank_graphs, score_treebanks
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.checkpoint import (
+    Origin,
+    check_output,
+    differences,
+    is_unfinished,
+    read_checkpoint,
+)
+from gpuparse.jobs.gold import check_treebanks, guides_of, parsed, read_gold
+from gpuparse.jobs.progress import say, silent
+from gpuparse.jobs.train import Run, templates_of
 from gpuparse.learning.updates import check_learning
 from gpuparse.model_folder import WEIGHTS, load_parser
 from gpuparse.pipeline import load_stages

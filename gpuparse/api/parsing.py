@@ -14,27 +14,6 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
-from gpuparse.commands.console import Progress, silent
-from gpuparse.commands.parse import TAGS_NOT_CALIBRATED, is_native_on, parsing_difference
-from gpuparse.commands.parse_job import (
-    GPU_CHUNK,
-    Job,
-    Share,
-    check_input,
-    missing_columns,
-    read_chunks,
-)
-from gpuparse.commands.parse_tables import TableJob
-from gpuparse.commands.predictions import (
-    EMPTY,
-    Found,
-    check_deps,
-    kept_of,
-    written,
-    written_k_best,
-)
-from gpuparse.commands.resources import choose_device, thread_count, working_device
-from gpuparse.commands.shards import Counts
 from gpuparse.confidence import KBest
 from gpuparse.data.arrow_tables import is_arrow, read_rows
 from gpuparse.data.conll import MAX_LINE, OnError, treebank_from_bytes
@@ -55,6 +34,26 @@ from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
 from gpuparse.files import replace_file, unchanged
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.parse import (
+    GPU_CHUNK,
+    TAGS_NOT_CALIBRATED,
+    Job,
+    Share,
+    check_input,
+    missing_columns,
+    read_chunks,
+)
+from gpuparse.jobs.predictions import EMPTY, Found, check_deps, kept_of, written, written_k_best
+from gpuparse.jobs.progress import Progress, silent
+from gpuparse.jobs.resources import (
+    choose_device,
+    is_native_on,
+    parsing_difference,
+    thread_count,
+    working_device,
+)
+from gpuparse.jobs.shards import Counts
+from gpuparse.jobs.tables import TableJob
 from gpuparse.limits import MAX_K_BEST
 from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from gpuparse.cached import cached_property
-from gpuparse.commands.predictions import EMPTY, Found, word_columns
 from gpuparse.data.arrow_tables import is_arrow, with_lists
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import draw_tree
@@ -21,6 +20,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, plural
 from gpuparse.extras import require
+from gpuparse.jobs.predictions import EMPTY, Found, word_columns
 
 if TYPE_CHECKING:
     import pandas
@@ -377,7 +377,7 @@ class Reasons:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data, as `gpuparse explain --json` writes it."""
-        from gpuparse.commands.explain import as_dict
+        from gpuparse.jobs.reasons import as_dict
 
         return as_dict(self.explanation)
 
@@ -385,11 +385,11 @@ class Reasons:
         return str(self)
 
     def __str__(self) -> str:
-        from gpuparse.commands.explain import as_text
+        from gpuparse.jobs.reasons import as_text
 
         return as_text(self.explanation)
 
     def _repr_html_(self) -> str:
-        from gpuparse.commands.explain import as_fragment
+        from gpuparse.jobs.reasons import as_fragment
 
         return as_fragment(self.explanation)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.cached import cached_property
-from gpuparse.commands.console import say, silent
-from gpuparse.commands.gold import with_fitting_decoder
-from gpuparse.commands.train import Run, Tested, check_output_of
 from gpuparse.config import RunConfig, load_config, make_config
 from gpuparse.data.sentences import shown
 from gpuparse.errors import ConfigError, ModelError
+from gpuparse.jobs.gold import with_fitting_decoder
+from gpuparse.jobs.progress import say, silent
+from gpuparse.jobs.train import Run, Tested, check_output_of
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from gpuparse.blending import Share, blend
 from gpuparse.commands.calibrate import check_new_folder
-from gpuparse.commands.console import exit_codes, program, say, silent
+from gpuparse.commands.console import exit_codes
 from gpuparse.errors import ConfigError, plural
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.progress import program, say, silent
 from gpuparse.model_folder import load_parser, save_parser, sum_of_folder
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, write_stages

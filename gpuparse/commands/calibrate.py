@@ -2,21 +2,21 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
-from gpuparse.commands.console import exit_codes, program, say, silent
+from gpuparse.commands.console import exit_codes
 from gpuparse.commands.evaluate import whole_number
-from gpuparse.commands.gold import read_gold
-from gpuparse.commands.resources import limit_torch_threads, thread_count
 from gpuparse.data.guides import read_guides
-from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder
-from gpuparse.learning.temperatures import Fit, fit_tag_temperature, fit_temperatures
+from gpuparse.jobs.calibrate import fits_as_text, with_fitted_tags
+from gpuparse.jobs.gold import read_gold
+from gpuparse.jobs.progress import program, say, silent
+from gpuparse.jobs.resources import limit_torch_threads, thread_count
+from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
-from gpuparse.pipeline import Pipeline, has_parser, load_stages, write_stages
+from gpuparse.pipeline import has_parser, load_stages, write_stages
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -61,40 +61,6 @@ def main(arguments: Sequence[str]) -> int:
     for fit in fits:
         tell(f"{target}: {fit}")
     return 0
-
-
-def with_fitted_tags(
-    stages: Pipeline,
-    gold: Treebank,
-    threads: int,
-    tell: Callable[[str], None],
-    *,
-    needed: bool = False,
-) -> Pipeline:
-    """The stages with the temperature of the tagger, if there is one, fitted to gold tags.
-
-    Args: tell: is told the log loss, or why nothing was fitted, which is an error if `needed`.
-    Raises: DataError: see above.
-    """
-    if stages.tagger is None:
-        return stages
-    try:
-        tagger, before, after = fit_tag_temperature(stages.tagger, gold, threads=threads)
-    except DataError as error:
-        if needed:
-            raise
-        tell(f"probabilities of tags stay as they are: {error}")
-        return stages
-    tell(f"log loss of tags {before:.4f} -> {after:.4f} nats per word")
-    return replace(stages, tagger=tagger)
-
-
-def fits_as_text(before: Fit, after: Fit) -> str:
-    """The log loss of the gold heads and relations, before and after."""
-    text = f"log loss of heads {before.heads:.4f} -> {after.heads:.4f} nats per word"
-    if before.labels is None or after.labels is None:
-        return text
-    return f"{text}, of relations {before.labels:.4f} -> {after.labels:.4f}"
 
 
 def _check_output(target: Path, *, is_other: bool) -> None:

@@ -6,30 +6,33 @@ from dataclasses import asdict
 from string import ascii_uppercase
 from typing import Any
 
-from gpuparse.commands.console import exit_codes, print_json, program, say
+from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.commands.evaluate import (
-    ARC_SETS,
-    OF_TAGS_TITLE,
     OVER_ALIGNED,
-    SHARES,
-    WORD_MEASURES,
     add_punctuation_options,
     check_standard_input,
-    hits_as_json,
     ignored_words,
     obstacle_to_trees,
-    percent_text,
     refuse_punctuation_options,
-    scores_as_json,
     tag_hits,
     whole_number,
 )
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import ConfigError, plural
 from gpuparse.evaluation.metrics import ArcCounts, TreeScores
+from gpuparse.evaluation.reports import (
+    ARC_SETS,
+    OF_TAGS_TITLE,
+    SHARES,
+    WORD_MEASURES,
+    hits_as_json,
+    percent_text,
+    scores_as_json,
+)
 from gpuparse.evaluation.significance import Comparison
 from gpuparse.evaluation.treebanks import compare_treebanks, score_treebanks
 from gpuparse.evaluation.words import Hits, compare_words, score_words
+from gpuparse.jobs.progress import program, say
 
 # Titles of the tested measures, and their names in Comparison and in JSON.
 TESTED = (("UAS", "uas"), ("LAS", "las"), ("LAS, whole relation", "las_full"))

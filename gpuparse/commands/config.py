@@ -5,11 +5,11 @@ import os
 import textwrap
 from collections.abc import Sequence
 
-from gpuparse.commands.console import program, say
 from gpuparse.config.load import nearest_key, read_settings
 from gpuparse.config.schema import SECTIONS, Key, default_values, known_keys, yaml_word
 from gpuparse.config.shipped import shipped_configs
 from gpuparse.errors import ConfigError, did_you_mean, near_names
+from gpuparse.jobs.progress import program, say
 
 _WIDTH = 100  # characters of a printed line
 

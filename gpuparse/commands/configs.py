@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuparse.commands.console import exit_codes, program, say
+from gpuparse.commands.console import exit_codes
 from gpuparse.config.load import BASE
 from gpuparse.config.shipped import nearest, shipped_configs
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import SETS, shipped_sets
 from gpuparse.files import replace_file
+from gpuparse.jobs.progress import program, say
 from gpuparse.plain_yaml import read_yaml
 
 _SETS = "sets/"  # before the name of a template set, which may also be that of a config

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from gpuparse.commands.config import add_overrides, parse_with_overrides
-from gpuparse.commands.console import exit_codes, print_json, program, say, silent
+from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.commands.crossval_scores import scores_as_table
 from gpuparse.commands.fold_runs import Folds, learn_folds, read_split
 from gpuparse.commands.folds import add_folds
 from gpuparse.config import load_config
 from gpuparse.errors import ConfigError
+from gpuparse.jobs.progress import program, say, silent
 
 
 def main(arguments: Sequence[str]) -> int:

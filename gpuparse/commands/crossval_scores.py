@@ -3,7 +3,7 @@
 from statistics import mean, stdev
 from typing import Any
 
-from gpuparse.commands.evaluate import SHARES, percent_text
+from gpuparse.evaluation.reports import SHARES, percent_text
 
 
 def spread(folds: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:

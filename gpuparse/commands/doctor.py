@@ -13,15 +13,16 @@ from importlib import metadata
 from pathlib import Path
 
 from gpuparse import native
-from gpuparse.commands.console import exit_codes, program
-from gpuparse.commands.resources import available_processors, cuda_trouble
-from gpuparse.commands.version import described_version
+from gpuparse.commands.console import exit_codes
 from gpuparse.config.schema import DataConfig, FeatureMapConfig, RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import MissingPackageError, NativeError, SelfTestError, plural
 from gpuparse.extras import require
 from gpuparse.features.templates import load_templates
+from gpuparse.jobs.progress import program
+from gpuparse.jobs.resources import available_processors, cuda_trouble
+from gpuparse.jobs.version import described_version
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from gpuparse.self_test import (

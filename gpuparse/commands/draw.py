@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse.commands.console import exit_codes, program, say
+from gpuparse.commands.console import exit_codes
 from gpuparse.commands.evaluate import check_standard_input
 from gpuparse.data.arc_layout import MARGIN, SMALL, Arc, Layout, lay_out
 from gpuparse.data.conll import read_treebank
@@ -24,6 +24,7 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
 from gpuparse.evaluation.treebanks import check_same_words
 from gpuparse.files import replace_file
+from gpuparse.jobs.progress import program, say
 
 WRONG_HEAD, WRONG_LABEL, MISSING = "wrong-head", "wrong-label", "missing"
 KINDS = {  # name: meaning, colours on light and dark paper

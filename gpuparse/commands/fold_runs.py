@@ -14,28 +14,23 @@ from typing import Any, Self
 import numpy as np
 
 from gpuparse import __version__
-from gpuparse.commands.checkpoint import Origin, differences, is_unfinished
-from gpuparse.commands.console import GIVE_AGAIN, Progress, goes_on_by
+from gpuparse.commands.console import GIVE_AGAIN, goes_on_by
 from gpuparse.commands.crossval_scores import spread
-from gpuparse.commands.evaluate import Measures, treebank_scores
 from gpuparse.commands.folds import consecutive_folds
-from gpuparse.commands.gold import (
-    check_treebanks,
-    guides_of,
-    parsed,
-    read_gold,
-    with_fitting_decoder,
-)
-from gpuparse.commands.resources import choose_device, thread_count
-from gpuparse.commands.train import Run, check_no_best, origin_of, templates_of
-from gpuparse.commands.version import described_version
 from gpuparse.config import RunConfig
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.evaluation.reports import Measures, treebank_scores
 from gpuparse.files import lock_file, replace_file
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.checkpoint import Origin, differences, is_unfinished
+from gpuparse.jobs.gold import check_treebanks, guides_of, parsed, read_gold, with_fitting_decoder
+from gpuparse.jobs.progress import Progress
+from gpuparse.jobs.resources import choose_device, thread_count
+from gpuparse.jobs.train import Run, check_no_best, origin_of, templates_of
+from gpuparse.jobs.version import described_version
 from gpuparse.learning import events
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import load_stages

@@ -10,11 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from gpuparse.commands.config import add_overrides, parse_with_overrides
-from gpuparse.commands.console import Progress, exit_codes, program, say, silent
+from gpuparse.commands.console import exit_codes
 from gpuparse.commands.folds import add_folds, consecutive_folds
-from gpuparse.commands.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
-from gpuparse.commands.resources import limit_torch_threads, thread_count
-from gpuparse.commands.train import check_no_best, templates_of
 from gpuparse.config import RunConfig, load_config
 from gpuparse.data.columns import is_key
 from gpuparse.data.conll import with_misc
@@ -23,6 +20,10 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet
 from gpuparse.files import check_new_file, replace_file
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
+from gpuparse.jobs.progress import Progress, program, say, silent
+from gpuparse.jobs.resources import limit_torch_threads, thread_count
+from gpuparse.jobs.train import check_no_best, templates_of
 from gpuparse.learning.trainer import Trainer
 
 

@@ -11,31 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from gpuparse.commands.console import Progress, exit_codes, program, say, silent
-from gpuparse.commands.parse_job import (
-    STANDARD,
-    Begun,
-    Job,
-    Share,
-    beginning,
-    check_input,
-)
-from gpuparse.commands.parse_tables import ShardedTable, TableJob
-from gpuparse.commands.predictions import DEPS_OF_TREES, EMPTY, TREE, check_deps
-from gpuparse.commands.resources import (
-    choose_device,
-    limit_torch_threads,
-    thread_count,
-    working_device,
-)
-from gpuparse.commands.shards import (
-    Recipe,
-    Sharded,
-    ShardedText,
-    check_regular,
-    wanted_shards,
-)
-from gpuparse.commands.toy import TOY, is_toy
+from gpuparse.commands.console import exit_codes
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.data.table_files import (
@@ -52,23 +28,40 @@ from gpuparse.data.table_files import (
     output_name,
 )
 from gpuparse.decoder_choice import limit_labels, with_decoder
-from gpuparse.errors import ConfigError, DataError, ModelError, ScoreError, plural
+from gpuparse.errors import ConfigError, DataError, ModelError, plural
 from gpuparse.extras import require
 from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
-from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
+from gpuparse.inference.decoders import DECODERS, with_quantity
+from gpuparse.jobs.parse import (
+    STANDARD,
+    TAGS_NOT_CALIBRATED,
+    Begun,
+    Job,
+    Share,
+    beginning,
+    check_input,
+)
+from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE, check_deps
+from gpuparse.jobs.progress import Progress, program, say, silent
+from gpuparse.jobs.resources import (
+    BACKENDS,
+    choose_device,
+    is_native_on,
+    limit_torch_threads,
+    parsing_difference,
+    thread_count,
+    working_device,
+)
+from gpuparse.jobs.shards import Recipe, Sharded, ShardedText, check_regular, wanted_shards
+from gpuparse.jobs.tables import ShardedTable, TableJob
+from gpuparse.jobs.toy import TOY, is_toy
 from gpuparse.limits import MAX_K_BEST
 from gpuparse.model_folder import check_folder, load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
-from gpuparse.self_test import device_difference
 from gpuparse.text.reader import OnTextError
 
-BACKENDS = ("auto", *ENGINES)
-TAGS_NOT_CALIBRATED = (
-    "its probabilities of tags are not calibrated and may be far too high or too low; gpuparse"
-    " calibrate MODEL GOLD fits them to gold tags"
-)
 _MOST = 999_999_999  # of options whose largest value has no reason of its own
 
 
@@ -366,32 +359,6 @@ def _device(options: argparse.Namespace, decoder: str, tell: Callable[[str], Non
             raise ConfigError("--backend cpu does not run on --device cuda; use torch or auto")
         return "cpu"
     return choose_device(options.device, tell)
-
-
-def parsing_difference(model: Parser, backend: str, *, keep_heads: bool) -> str:
-    """The self-test of the GPU, with the model and with what parses long sentences instead."""
-    models = [model]
-    if DECODERS[model.search_decoder].order > 1:
-        models.append(model.lower_order())
-    found = (device_difference(each, "cuda", backend, keep_heads=keep_heads) for each in models)
-    return next(filter(None, found), "")
-
-
-def is_native_on(backend: str, device: str) -> bool:
-    """Whether native code parses; ConfigError if the backend cannot run on the device."""
-    if device == "cpu" and backend in ("auto", "cpu"):
-        return True
-    if backend not in BACKENDS:
-        raise ConfigError(f"backend: expected {', '.join(BACKENDS)}, and not {backend!r}")
-    require(f"device {device}" if device != "cpu" else f"backend {backend}", "torch")
-    import torch  # native code needs none of it
-
-    from gpuparse.inference.backends import choose_engine
-
-    try:
-        return choose_engine(backend, torch.device(device), has_kernels=True) == "native"
-    except ScoreError as error:
-        raise ConfigError(f"backend {backend}: {error}") from None
 
 
 def _total(files: list[str]) -> int:

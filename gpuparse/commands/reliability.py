@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from gpuparse.commands.console import exit_codes, print_json, program, say
+from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.commands.evaluate import (
     add_punctuation_options,
     check_standard_input,
@@ -16,6 +16,7 @@ from gpuparse.errors import plural
 from gpuparse.evaluation.reliability import HEAD, Reliability, reliability_svg
 from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks
 from gpuparse.files import replace_file
+from gpuparse.jobs.progress import program, say
 
 _TITLES = {
     "heads": "heads",

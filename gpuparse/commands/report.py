@@ -8,14 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.commands.console import exit_codes, program, say
+from gpuparse.commands.console import exit_codes
 from gpuparse.commands.evaluate import add_punctuation_options, ignored_words, whole_number
-from gpuparse.commands.gold import read_gold
-from gpuparse.commands.parse_job import missing_columns
-from gpuparse.commands.predictions import written
-from gpuparse.commands.records import read_metrics, read_scores
 from gpuparse.commands.report_page import Report, System, page
-from gpuparse.commands.resources import thread_count
 from gpuparse.confidence import parse_with_confidence
 from gpuparse.config import SYNTHETIC
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
@@ -34,6 +29,12 @@ from gpuparse.evaluation.treebanks import (
 )
 from gpuparse.files import check_new_file, replace_file
 from gpuparse.inference.decoders import DECODERS, with_quantity
+from gpuparse.jobs.gold import read_gold
+from gpuparse.jobs.parse import missing_columns
+from gpuparse.jobs.predictions import written
+from gpuparse.jobs.progress import program, say
+from gpuparse.jobs.records import read_metrics, read_scores
+from gpuparse.jobs.resources import thread_count
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, load_stages

@@ -10,13 +10,6 @@ import numpy as np
 
 from gpuparse.commands.compare import TESTED, p_value
 from gpuparse.commands.draw import KINDS, LINES, compared
-from gpuparse.commands.evaluate import (
-    ARC_SETS,
-    GRAPH_ARC_SETS,
-    GRAPH_SHARES,
-    PROJECTIVE_TOO,
-    SHARES,
-)
 from gpuparse.commands.line_charts import Axis, Line, line_chart
 from gpuparse.data.arc_layout import Arc
 from gpuparse.data.draw import printable
@@ -27,6 +20,13 @@ from gpuparse.evaluation.errors import Errors, Group
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores
 from gpuparse.evaluation.reliability import Reliability
+from gpuparse.evaluation.reports import (
+    ARC_SETS,
+    GRAPH_ARC_SETS,
+    GRAPH_SHARES,
+    PROJECTIVE_TOO,
+    SHARES,
+)
 from gpuparse.evaluation.significance import Comparison
 from gpuparse.learning.events import STAGES
 

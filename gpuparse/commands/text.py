@@ -5,10 +5,11 @@ import sys
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from gpuparse.commands.console import exit_codes, program
+from gpuparse.commands.console import exit_codes
 from gpuparse.data.conll import stream_treebanks
 from gpuparse.errors import DataError
 from gpuparse.files import replace_file, standard_input, unchanged
+from gpuparse.jobs.progress import program
 from gpuparse.text.conllu import text_pieces
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from gpuparse.cached import cached_property
 from gpuparse.commands.config import add_overrides, parse_with_overrides
-from gpuparse.commands.console import exit_codes, print_json, program, say, silent
+from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.commands.crossval_scores import percentages
-from gpuparse.commands.evaluate import percent_text, whole_number
+from gpuparse.commands.evaluate import whole_number
 from gpuparse.commands.fold_runs import Folds, Sample, Split, learn_folds, read_split
 from gpuparse.commands.settings import (
     ALL,
@@ -33,10 +33,12 @@ from gpuparse.commands.settings import (
 from gpuparse.commands.tune_plot import Point, tuning_svg
 from gpuparse.config import RunConfig, load_config
 from gpuparse.errors import ConfigError, plural
+from gpuparse.evaluation.reports import percent_text
 from gpuparse.evaluation.significance import Bootstrap
 from gpuparse.evaluation.treebanks import compare_treebanks
 from gpuparse.files import check_new_file, replace_file
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.progress import program, say, silent
 
 # Titles of measures and their names in JSON, the one to choose by last; of graphs or trees, and
 # whether relations count.

@@ -19,7 +19,7 @@ from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
 from gpuparse.api.results import Parsed
-from gpuparse.commands.predictions import Found, word_columns
+from gpuparse.jobs.predictions import Found, word_columns
 from gpuparse.text.characters import SPACES
 from gpuparse.text.tokenizer import Tokenizer
 

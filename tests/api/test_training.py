@@ -37,7 +37,7 @@ def test_it_writes_the_model_of_the_command_and_scores_as_evaluate_does(folder, 
     capsys.readouterr()
     assert model_files(folder / "runs" / "run") == model_files(folder / "other")
     other = gpuparse.load("other")
-    gold = gpuparse.commands.gold._text("synthetic:20:3")
+    gold = gpuparse.jobs.gold._text("synthetic:20:3")
     assert run.parser.parse(gold).to_conllu() == other.parse(gold).to_conllu()
     (folder / "gold").write_bytes(gold)
     (folder / "system").write_text(run.parser.parse(gold).to_conllu())

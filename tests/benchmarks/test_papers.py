@@ -15,13 +15,15 @@ import pytest
 
 from benchmarks.papers import __main__ as tables
 from benchmarks.papers.tables import FOLDER, load_tables
-from gpuparse.commands import checkpoint, compare, evaluate, parse, train
+from gpuparse.commands import compare, evaluate, parse, train
 from gpuparse.commands.console import run
 from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs import checkpoint
+from gpuparse.jobs import train as train_job
 from gpuparse.learning.updates import check_learning
 from gpuparse.model_folder import WEIGHTS, load_parser
 from tests.commands.conftest import program
@@ -149,13 +151,13 @@ def test_every_system_has_the_decoder_of_its_name(printed):
 
 def trained_by(monkeypatch) -> list[str]:
     """The systems that are trained from now on."""
-    names, original = [], train.Run.train
+    names, original = [], train_job.Run.train
 
     def counted(self, **options):
         names.append(self.output.name)
         return original(self, **options)
 
-    monkeypatch.setattr(train.Run, "train", counted)
+    monkeypatch.setattr(train_job.Run, "train", counted)
     return names
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuparse import array_file
-from gpuparse.commands import checkpoint, parse, train
-from gpuparse.commands.records import read_metrics, read_scores
+from gpuparse.commands import parse, train
+from gpuparse.jobs import checkpoint
+from gpuparse.jobs.records import read_metrics, read_scores
 from gpuparse.learning.events import STAGES
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER

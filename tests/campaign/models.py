@@ -9,7 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gpuparse.commands import checkpoint, parse, train
+from gpuparse.commands import parse, train
+from gpuparse.jobs import checkpoint
 from tests import hostile_models, hostile_stages, hostile_states
 from tests.campaign.bench import ALONE, PIPELINE, SYSTEMS, Bench
 from tests.campaign.running import Failure, call, check_end, check_same

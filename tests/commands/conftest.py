@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuparse.commands import checkpoint
 from gpuparse.data.synthetic import generate
+from gpuparse.jobs import checkpoint
 
 ROOT = Path(__file__).parents[2]
 CONFIG = """

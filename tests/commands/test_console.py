@@ -13,8 +13,7 @@ from importlib import import_module
 import pytest
 
 from gpuparse import __main__, __version__
-from gpuparse.commands import resources
-from gpuparse.commands.console import Progress, run
+from gpuparse.commands.console import run
 from gpuparse.errors import (
     ConfigError,
     DataError,
@@ -25,6 +24,8 @@ from gpuparse.errors import (
     ScoreError,
     plural,
 )
+from gpuparse.jobs import resources
+from gpuparse.jobs.progress import Progress
 from tests.commands.conftest import ROOT
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from gpuparse.commands import train
 from gpuparse.commands.console import run
-from gpuparse.commands.expectations import FEW_SENTENCES, expectations
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.features.templates import load_templates, parse_set
+from gpuparse.jobs.expectations import FEW_SENTENCES, expectations
 
 ROW = "{}\tdog\t{}\t{}\t{}\t{}\t{}\troot\t_\t_\n"
 ALL = ("dog", "NOUN", "NN", "Number=Sing")

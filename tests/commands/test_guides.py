@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from gpuparse.commands import parse, train
-from gpuparse.commands.console import run, silent
+from gpuparse.commands.console import run
 from gpuparse.config import load_config
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc, write_predictions
 from gpuparse.data.synthetic import generate
+from gpuparse.jobs import train as train_job
+from gpuparse.jobs.progress import silent
 from tests.commands.conftest import program
 
 CONFIG = """
@@ -173,12 +175,12 @@ def test_guides_are_part_of_what_a_model_is_made_of(guided_run, tmp_path):
     guides.write_bytes((guided_run.folder / "train-guides.conllu").read_bytes())
     words = ["data.test=null", f"output={tmp_path}/m"]
     by_file = load_config(guided_run.config, [*words, f"data.guide={guides}"])
-    of_file = train.Run(by_file, silent, quiet=True)
+    of_file = train_job.Run(by_file, silent, quiet=True)
     before = of_file.origin("abc")
     assert of_file.origin("abc") == before
     assert "guide: guides.conllu" in before.config
     guides.write_bytes(guides.read_bytes() + b"\n")
     assert of_file.origin("abc") != before
-    in_misc = train.Run(load_config(guided_run.config, words), silent, quiet=True)
+    in_misc = train_job.Run(load_config(guided_run.config, words), silent, quiet=True)
     assert in_misc.origin("abc").treebank == "abc"
     assert "guide: misc:G" in in_misc.origin("abc").config

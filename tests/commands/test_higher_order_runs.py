@@ -6,11 +6,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gpuparse.commands import checkpoint, parse, resources, train
+from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
-from gpuparse.commands.records import read_metrics
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.synthetic import generate
+from gpuparse.jobs import checkpoint, resources
+from gpuparse.jobs.records import read_metrics
 from gpuparse.model_folder import load_parser
 from gpuparse.scoring import native
 from gpuparse.scoring.admission import PartSize, sentence_cells

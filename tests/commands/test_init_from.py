@@ -11,6 +11,7 @@ from gpuparse.commands import crossval, jackknife, train
 from gpuparse.commands.console import run
 from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
+from gpuparse.jobs import train as train_job
 from gpuparse.model_folder import WEIGHTS, load_parser
 from tests.runs import model_files
 
@@ -86,7 +87,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_bytes(trained, words, more, t
     given = [f"output={tmp_path / 'stopped'}", *(w for w in words[1:] if "output" not in w)]
     config = load_config(words[0], given)
     with pytest.raises(Stopped):
-        train.Run(config, lambda line: None, quiet=True, watch=watch).train(
+        train_job.Run(config, lambda line: None, quiet=True, watch=watch).train(
             resume=False, force=False
         )
     other = tmp_path / "model"  # another model than the run started from

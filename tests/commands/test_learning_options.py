@@ -5,6 +5,7 @@ import pytest
 from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.data.synthetic import generate
+from gpuparse.jobs import train as train_job
 from gpuparse.model_folder import load_parser
 from tests.runs import model_files
 
@@ -149,7 +150,7 @@ def test_what_learned_half_of_a_run_learns_the_rest(train_here, tmp_path, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(train.Run, "_bits", killed)
+        patch.setattr(train_job.Run, "_bits", killed)
         assert train_here(*words, "learning.backend=torch")[0] != 0
     arguments = ["run.yaml", "--resume", *words]
     assert run(train.main, [*arguments, "learning.backend=cpu"]) == 2

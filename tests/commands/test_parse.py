@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import gpuparse
-from gpuparse.commands import draw, parse, parse_job
+from gpuparse.commands import draw, parse
 from gpuparse.commands.console import run
 from gpuparse.data import conll
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
@@ -22,6 +22,7 @@ from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.decoder_choice import with_decoder
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.jobs import parse as parse_job
 from gpuparse.model_folder import load_parser
 from gpuparse.text.reader import stream_text
 from gpuparse.text.vertical import stream_vertical
@@ -464,7 +465,7 @@ def test_missing_inputs_and_devices(trained, parse_run, monkeypatch, tmp_path):
     code, _, lines = parse_run(trained.test, tmp_path / "none.conllu")
     assert (code, lines) == (3, [f"gpuparse: error: {tmp_path}/none.conllu: no such file"])
     assert parse_run(tmp_path)[0] == 3
-    monkeypatch.setattr("gpuparse.commands.resources.cuda_trouble", lambda: "no CUDA here")
+    monkeypatch.setattr("gpuparse.jobs.resources.cuda_trouble", lambda: "no CUDA here")
     code, _, lines = parse_run(trained.test, "--device", "cuda")
     assert (code, lines) == (2, ["gpuparse: error: device cuda: no CUDA here; use cpu or auto"])
     assert parse_run(trained.test, "--device", "cuda", "--backend", "cpu")[0] == 2

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from gpuparse.commands import checkpoint, evaluate, records, train
+from gpuparse.commands import evaluate, train
 from gpuparse.commands.console import run
+from gpuparse.jobs import checkpoint, records
 from tests.commands.conftest import program
 from tests.runs import model_files
 

@@ -7,8 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gpuparse.commands import compare, evaluate, records, report
+from gpuparse.commands import compare, evaluate, report
 from gpuparse.commands.console import run
+from gpuparse.evaluation import reports
+from gpuparse.jobs import records
 from tests.browser import needs_chromium, show
 from tests.commands.conftest import program
 
@@ -97,7 +99,7 @@ def test_a_run_is_scored_on_its_test_file(trained, here, capsys):
     assert sorted(path.name for path in trained.model.iterdir()) == before
     page = Page(here / "page.html")
     found = records.read_scores(trained.model)["test"]
-    for title, name, _ in evaluate.SHARES:
+    for title, name, _ in reports.SHARES:
         share = found[name]
         expected = [f"{share['percent']:.2f}", f"{share['correct']:,}", f"{share['total']:,}"]
         assert page.row("Scores", title) == expected

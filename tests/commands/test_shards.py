@@ -14,12 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse.commands import parse, parse_job, shards
+from gpuparse.commands import parse
 from gpuparse.commands.console import run
-from gpuparse.commands.shards import cuts_of
 from gpuparse.data.conll import stream_treebanks, write_predictions
 from gpuparse.data.synthetic import generate
 from gpuparse.files import lock_file
+from gpuparse.jobs import parse as parse_job
+from gpuparse.jobs import shards
+from gpuparse.jobs.shards import cuts_of
 from tests.commands.conftest import ROOT, program
 
 NUMBERS = (1, 2, 7, 100)  # the last leaves most shards empty

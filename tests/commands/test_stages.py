@@ -166,11 +166,11 @@ def test_a_killed_run_goes_on_after_its_last_stage(tmp_path, monkeypatch, capsys
 
             stop = "learn_lemmatizer" if place == 0 else "jackknifed"
             if parser == "false" and place:
-                context.setattr("gpuparse.commands.train.write_stages", killed)
+                context.setattr("gpuparse.jobs.train.write_stages", killed)
             elif place == 2:
-                context.setattr("gpuparse.commands.train.Run._trainer", killed)
+                context.setattr("gpuparse.jobs.train.Run._trainer", killed)
             else:
-                context.setattr(f"gpuparse.commands.stages.{stop}", killed)
+                context.setattr(f"gpuparse.jobs.stages.{stop}", killed)
             with pytest.raises(Killed):
                 train.main([*keys, *(["--resume"] if place else [])])
         assert (kept / f"{name}.safetensors").exists()
@@ -199,7 +199,7 @@ def test_a_damaged_stage_of_an_unfinished_run_is_refused(tmp_path, monkeypatch):
         raise Killed
 
     keys = [*KEYS, "parser=false", f"output={tmp_path}", "--quiet"]
-    monkeypatch.setattr("gpuparse.commands.train.write_stages", killed)
+    monkeypatch.setattr("gpuparse.jobs.train.write_stages", killed)
     with pytest.raises(Killed):
         train.main(keys)
     file = tmp_path / "last" / "stages" / "tagger.safetensors"
@@ -231,7 +231,7 @@ def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, c
     expected = {name: hits[name.lower()].counts.f for name in names}
     assert scores["test"] == expected
     assert expected["Words"] > 90
-    monkeypatch.setattr("gpuparse.commands.parse_job.TEXT_CHUNK", 1000)
+    monkeypatch.setattr("gpuparse.jobs.parse.TEXT_CHUNK", 1000)
     text = TEXT * 300
     (tmp_path / "in.txt").write_bytes(text.encode())
     code, found = run(tmp_path / "model", tmp_path / "in.txt", "--ranges", "--allow-missing")

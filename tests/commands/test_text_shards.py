@@ -5,8 +5,8 @@ import io
 import pytest
 
 from gpuparse.commands import parse, train
-from gpuparse.commands.shards import cuts_of
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.jobs.shards import cuts_of
 from gpuparse.text.reader import TextPlace, paragraph_cuts, pass_text
 from tests.commands.test_stages import KEYS
 

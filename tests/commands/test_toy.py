@@ -3,10 +3,11 @@
 import pytest
 
 import gpuparse
-from gpuparse.commands import checkpoint, parse, train
+from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
-from gpuparse.commands.toy import TOY
 from gpuparse.data.synthetic import generate
+from gpuparse.jobs import checkpoint
+from gpuparse.jobs.toy import TOY
 from tests.runs import model_files
 
 SMALL = [

@@ -13,14 +13,16 @@ import time
 import pytest
 
 import gpuparse
-from gpuparse.commands import checkpoint, crossval, gold, records, train
+from gpuparse.commands import crossval, train
 from gpuparse.commands.console import run
-from gpuparse.commands.records import METRICS, read_metrics
 from gpuparse.config import parse_config
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder, replace_file
+from gpuparse.jobs import checkpoint, gold, records
+from gpuparse.jobs import train as train_job
+from gpuparse.jobs.records import METRICS, read_metrics
 from gpuparse.model_folder import WEIGHTS, load_parser
 from tests.commands.conftest import ROOT, program
 from tests.runs import model_files
@@ -266,7 +268,7 @@ def test_only_the_config_is_required(capsys):
 
 
 def test_a_missing_gpu_is_an_error(train_run, monkeypatch):
-    monkeypatch.setattr("gpuparse.commands.resources.cuda_trouble", lambda: "no CUDA here")
+    monkeypatch.setattr("gpuparse.jobs.resources.cuda_trouble", lambda: "no CUDA here")
     assert error_of(train_run("--device", "cuda")) == error_of(train_run("device=cuda"))
     result = train_run("device=cuda")
     assert result[0] == 2
@@ -331,7 +333,7 @@ def test_a_kill_after_the_model_is_written_loses_nothing(
 ):
     folder = tmp_path / "model"
     with monkeypatch.context() as patch:
-        patch.setattr(train.Run, where, cut)
+        patch.setattr(train_job.Run, where, cut)
         with pytest.raises(Cut):
             train_run()
     assert (folder / WEIGHTS).exists()

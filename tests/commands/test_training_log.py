@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from gpuparse.commands import checkpoint
-from gpuparse.commands.checkpoint import Checkpoint, Origin, States
-from gpuparse.commands.training_log import TimeLeft, TrainingLog, expected_costs
 from gpuparse.config import load_config
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs import checkpoint
+from gpuparse.jobs.checkpoint import Checkpoint, Origin, States
+from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
 
 
 class Clock:

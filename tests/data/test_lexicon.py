@@ -17,6 +17,7 @@ from gpuparse.data.synthetic import generate
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.features.templates import parse_set
+from gpuparse.jobs import train as train_job
 from gpuparse.limits import MAX_LEXICON_COLUMNS
 from gpuparse.model_folder import load_parser, save_parser
 from tests.hostile_files import facts_of
@@ -197,7 +198,7 @@ def test_another_lexicon_is_not_resumed(folder, tmp_path, capsys):
 
     config = load_config(str(tmp_path / "config.yaml"), [f"output={tmp_path / 'model'}"])
     with pytest.raises(Stopped):
-        train.Run(config, lambda line: None, quiet=True, watch=watch).train(
+        train_job.Run(config, lambda line: None, quiet=True, watch=watch).train(
             resume=False, force=False
         )
     words = [str(tmp_path / "config.yaml"), f"output={tmp_path / 'model'}", "--resume"]

@@ -12,10 +12,10 @@ import pytest
 
 import gpuparse
 from gpuparse.api.results import Parsed
-from gpuparse.commands.predictions import Found
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError, ModelError
+from gpuparse.jobs.predictions import Found
 from gpuparse.text.characters import SPACES
 from gpuparse.text.conllu import surface_sentences, text_pieces
 from gpuparse.text.reader import text_chunk

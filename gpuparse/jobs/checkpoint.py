@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse import array_file
-from gpuparse.commands.console import program
-from gpuparse.commands.records import EVENTS, METRICS
 from gpuparse.errors import ConfigError, ModelError, one_line, plural
 from gpuparse.files import check_folder, is_temporary, remove_folder, replace_file
+from gpuparse.jobs.progress import program
+from gpuparse.jobs.records import EVENTS, METRICS
 from gpuparse.model_folder import UNFINISHED, WEIGHTS
 from gpuparse.pipeline import FILES
 from gpuparse.plain_yaml import parse_yaml

@@ -8,12 +8,6 @@ from typing import Any
 import numpy as np
 
 from gpuparse.array_file import facts_text, sha256
-from gpuparse.commands import training_log
-from gpuparse.commands.checkpoint import KeptStages
-from gpuparse.commands.evaluate import WORD_MEASURES
-from gpuparse.commands.gold import parsed
-from gpuparse.commands.parse_job import missing_columns
-from gpuparse.commands.training_log import TrainingLog
 from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import (
@@ -27,7 +21,13 @@ from gpuparse.data.tag_columns import (
 )
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, one_line, plural
+from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import Hits, score_words
+from gpuparse.jobs import training_log
+from gpuparse.jobs.checkpoint import KeptStages
+from gpuparse.jobs.gold import parsed
+from gpuparse.jobs.parse import missing_columns
+from gpuparse.jobs.training_log import TrainingLog
 from gpuparse.learning.tag_folds import Watch, gold_tags, jackknifed
 from gpuparse.learning.temperatures import calibration_parts, fit_tag_temperature
 from gpuparse.parser import Parser

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gpuparse.commands.checkpoint import is_unfinished
 from gpuparse.config import SYNTHETIC, RunConfig
+from gpuparse.jobs.checkpoint import is_unfinished
 from gpuparse.model_folder import CONFIG
 
 TOY = (

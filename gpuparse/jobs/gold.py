@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuparse.commands.console import silent
-from gpuparse.commands.predictions import written
 from gpuparse.config import SYNTHETIC, RunConfig
 from gpuparse.data.columns import IN_MISC, is_guide_file
 from gpuparse.data.conll import check_trees, treebank_from_bytes
@@ -22,6 +20,8 @@ from gpuparse.decoder_choice import AUTO, fitting_decoder
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.features.templates import load_templates
 from gpuparse.files import read_input
+from gpuparse.jobs.predictions import written
+from gpuparse.jobs.progress import silent
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 

@@ -7,9 +7,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuparse.commands.console import say
-from gpuparse.errors import ConfigError, MissingPackageError, SelfTestError
+from gpuparse.errors import (
+    ConfigError,
+    MissingPackageError,
+    ScoreError,
+    SelfTestError,
+)
 from gpuparse.extras import require
+from gpuparse.inference.decoders import DECODERS, ENGINES
+from gpuparse.jobs.progress import say
+from gpuparse.parser import Parser
+from gpuparse.self_test import device_difference
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
@@ -164,3 +172,32 @@ def limit_torch_threads(threads: int, *, is_native: bool) -> None:
     import torch
 
     torch.set_num_threads(1 if is_native else threads)
+
+
+BACKENDS = ("auto", *ENGINES)
+
+
+def parsing_difference(model: Parser, backend: str, *, keep_heads: bool) -> str:
+    """The self-test of the GPU, with the model and with what parses long sentences instead."""
+    models = [model]
+    if DECODERS[model.search_decoder].order > 1:
+        models.append(model.lower_order())
+    found = (device_difference(each, "cuda", backend, keep_heads=keep_heads) for each in models)
+    return next(filter(None, found), "")
+
+
+def is_native_on(backend: str, device: str) -> bool:
+    """Whether native code parses; ConfigError if the backend cannot run on the device."""
+    if device == "cpu" and backend in ("auto", "cpu"):
+        return True
+    if backend not in BACKENDS:
+        raise ConfigError(f"backend: expected {', '.join(BACKENDS)}, and not {backend!r}")
+    require(f"device {device}" if device != "cpu" else f"backend {backend}", "torch")
+    import torch  # native code needs none of it
+
+    from gpuparse.inference.backends import choose_engine
+
+    try:
+        return choose_engine(backend, torch.device(device), has_kernels=True) == "native"
+    except ScoreError as error:
+        raise ConfigError(f"backend {backend}: {error}") from None

@@ -11,17 +11,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from gpuparse.commands.console import Progress
-from gpuparse.commands.predictions import (
-    Kept,
-    kept_of,
-    long_sentences,
-    tag_items,
-    uncertified,
-    written,
-    written_k_best,
-)
-from gpuparse.commands.shards import Counts, Place, Sharded
 from gpuparse.confidence import KBest, find_k_best_trees, parse_with_confidence
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import (
@@ -34,12 +23,31 @@ from gpuparse.data.conll import (
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.guides import Guides
 from gpuparse.data.scanner import BAD_HEAD
-from gpuparse.data.table_files import CONLLU, TEXT, VERTICAL
+from gpuparse.data.table_files import (
+    CONLLU,
+    TEXT,
+    VERTICAL,
+)
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.predictions import (
+    Kept,
+    kept_of,
+    long_sentences,
+    tag_items,
+    uncertified,
+    written,
+    written_k_best,
+)
+from gpuparse.jobs.progress import Progress
+from gpuparse.jobs.shards import (
+    Counts,
+    Place,
+    Sharded,
+)
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline
@@ -569,3 +577,9 @@ def _listed(fields: list[str]) -> str:
     """The first names of a list, and the number of further ones."""
     more = f" and {len(fields) - 3} more" if len(fields) > 3 else ""
     return ", ".join(fields[:3]) + more
+
+
+TAGS_NOT_CALIBRATED = (
+    "its probabilities of tags are not calibrated and may be far too high or too low; gpuparse"
+    " calibrate MODEL GOLD fits them to gold tags"
+)

@@ -13,9 +13,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from gpuparse.commands.version import described_version
 from gpuparse.extras import require
 from gpuparse.files import replace_file
+from gpuparse.jobs.version import described_version
 from gpuparse.learning.events import STAGES, Progress
 
 METRICS, SCORES, EVENTS = "metrics.jsonl", "scores.json", "tensorboard"

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Mapping
 
-from gpuparse.commands.console import bar, clock_time, on_terminal, redraw
 from gpuparse.config import RunConfig
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.progress import bar, clock_time, on_terminal, redraw
 
 TOKENIZER, TAGGER, LEMMATIZER = "tokeniser", "tagger", "lemmatiser"
 TAGS, CALIBRATION = "tags of data.train", "calibration"

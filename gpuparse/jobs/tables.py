@@ -12,16 +12,6 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from gpuparse.commands.console import Progress
-from gpuparse.commands.parse_job import SHOWN, Job, Share, ahead, missing_columns
-from gpuparse.commands.predictions import (
-    Found,
-    kept_of,
-    long_sentences,
-    uncertified,
-    word_columns,
-)
-from gpuparse.commands.shards import Counts, Parse, Recipe, Sharded, Wanted
 from gpuparse.confidence import KBest
 from gpuparse.data.arrow_tables import read_rows, rows_of, with_lists
 from gpuparse.data.guides import Guides
@@ -29,6 +19,10 @@ from gpuparse.data.sentences import FIELDS
 from gpuparse.data.table_files import TableFile, table_writer
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.jobs.parse import SHOWN, Job, Share, ahead, missing_columns
+from gpuparse.jobs.predictions import Found, kept_of, long_sentences, uncertified, word_columns
+from gpuparse.jobs.progress import Progress
+from gpuparse.jobs.shards import Counts, Parse, Recipe, Sharded, Wanted
 
 
 class _ParsedRun(NamedTuple):

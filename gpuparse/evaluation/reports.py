@@ -1,0 +1,226 @@
+"""Scores as text and as plain data for JSON."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import plural
+from gpuparse.evaluation.graphs import GraphScores
+from gpuparse.evaluation.metrics import (
+    ArcCounts,
+    Share,
+    TreeScores,
+)
+from gpuparse.evaluation.treebanks import (
+    score_treebank_graphs,
+    score_treebanks,
+)
+from gpuparse.evaluation.words import Hits
+
+# Title of a share, its key in JSON (and attribute), and its meaning.
+SHARES = (
+    ("UAS", "uas", "right head"),
+    ("LAS", "las", "right head and relation, up to its first ':'"),
+    ("LAS, whole relation", "las_full", "right head and whole relation"),
+    ("label accuracy", "label_accuracy", "right relation, whatever the head"),
+    ("complete", "complete", "sentences with all heads right"),
+    ("complete, labelled", "complete_labelled", "sentences with all heads and relations right"),
+)
+ARC_SETS = (("root", "root"), ("non-projective arcs", "nonprojective"))
+PROJECTIVE_TOO = (
+    "recall counts a non-projective gold arc also where no other arc of the system's tree"
+    " crosses it"
+)
+# The same for graphs.
+GRAPH_SHARES = (
+    ("complete", "complete", "sentences with exactly the gold arcs"),
+    ("complete, labelled", "complete_labelled", "and have the gold relations"),
+)
+GRAPH_ARC_SETS = (
+    ("arcs", "unlabelled"),
+    ("arcs, relation up to its first ':'", "labelled_universal"),
+    ("arcs, whole relation", "labelled"),
+    ("secondary arcs", "secondary"),
+    ("secondary arcs, whole relation", "secondary_labelled"),
+)
+# The same for measures over aligned words.
+WORD_MEASURES = (
+    ("Tokens", "tokens"),
+    ("Sentences", "sentences"),
+    ("Words", "words"),
+    ("UPOS", "upos"),
+    ("XPOS", "xpos"),
+    ("UFeats", "ufeats"),
+    ("AllTags", "alltags"),
+    ("Lemmas", "lemmas"),
+    ("UAS", "uas"),
+    ("LAS", "las"),
+    ("CLAS", "clas"),
+    ("MLAS", "mlas"),
+    ("BLEX", "blex"),
+)
+OF_TAGS_TITLE = "tags and lemmas, all words"
+
+
+def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
+    """The scores as a table, in percent with two decimals.
+
+    Args:
+        scores: the scores.
+        labelled: whether to show measures of relations.
+    Returns: The table; "-" where there is nothing to count.
+    """
+    lines = [f"{plural(scores.uas.total, 'word')}, {plural(scores.complete.total, 'sentence')}", ""]
+    for title, name, meaning in SHARES:
+        if labelled or "relation" not in meaning:
+            lines.append(_share_line(title, getattr(scores, name), meaning))
+    counts = [(title, getattr(scores, name)) for title, name in ARC_SETS]
+    crossing = scores.nonprojective
+    note = PROJECTIVE_TOO if crossing.found != crossing.right else ""
+    lines += _arc_table(counts, scores.relations if labelled else None, note)
+    return "\n".join(lines) + "\n"
+
+
+def graph_scores_as_text(scores: GraphScores, *, labelled: bool = True) -> str:
+    """The scores of graphs as a table, as `scores_as_text` of trees."""
+    lines = [f"{plural(scores.words, 'word')}, {plural(scores.complete.total, 'sentence')}", ""]
+    for title, name, meaning in GRAPH_SHARES:
+        if labelled or "relation" not in meaning:
+            lines.append(_share_line(title, getattr(scores, name), meaning))
+    counts = [
+        (title, getattr(scores, name))
+        for title, name in GRAPH_ARC_SETS
+        if labelled or "relation" not in title
+    ]
+    lines += _arc_table(counts, scores.relations if labelled else None)
+    return "\n".join(lines) + "\n"
+
+
+def _share_line(title: str, share: Share, meaning: str) -> str:
+    counts = f"{share.correct:>8} of {share.total:<8}"
+    return f"{title:<20} {percent_text(share.percent)}  {counts} {meaning}"
+
+
+def _arc_table(
+    counts: list[tuple[str, ArcCounts]], relations: dict[str, ArcCounts] | None, note: str = ""
+) -> list[str]:
+    """Rows of the sets of arcs with a note about them, and of each relation."""
+    titles = [title for title, _ in counts] + list(relations or ())
+    width = max([20, *map(len, titles)])
+    lines = ["", f"{'':<{width}} precision  recall       F      gold    system"]
+    lines += [_arc_line(title, arcs, width) for title, arcs in counts]
+    if note:
+        lines.append(note)
+    if relations is not None:
+        lines += ["", "relations, labelled"]
+        lines += [_arc_line(title, arcs, width) for title, arcs in relations.items()]
+    return lines
+
+
+def _arc_line(title: str, arcs: ArcCounts, width: int) -> str:
+    return (
+        f"{title:<{width}}    {percent_text(arcs.precision)}  {percent_text(arcs.recall)}"
+        f"  {percent_text(arcs.f)}  {arcs.gold:>8}  {arcs.system:>8}"
+    )
+
+
+def percent_text(value: float | None) -> str:
+    """Six characters, two decimals; "-" without a value."""
+    return f"{'-':>6}" if value is None else f"{value:6.2f}"
+
+
+def scores_as_json(scores: TreeScores) -> dict[str, Any]:
+    """The scores as plain data: unrounded percentages and their counts.
+
+    Args: scores: the scores.
+    Returns: For each share `percent, correct, total`; for each set of arcs `precision, recall, f,
+        gold, system`; null where there is nothing to count.
+    """
+    result: dict[str, Any] = {}
+    for _, name, _ in SHARES:
+        result[name] = _share_as_json(getattr(scores, name))
+    for _, name in ARC_SETS:
+        result[name] = _arcs_as_json(getattr(scores, name))
+    result["relations"] = {name: _arcs_as_json(arcs) for name, arcs in scores.relations.items()}
+    return result
+
+
+def graph_scores_as_json(scores: GraphScores) -> dict[str, Any]:
+    """The scores of graphs, as `scores_as_json` of trees, and the number of scored words."""
+    result: dict[str, Any] = {"words": scores.words}
+    for _, name, _ in GRAPH_SHARES:
+        result[name] = _share_as_json(getattr(scores, name))
+    for _, name in GRAPH_ARC_SETS:
+        result[name] = _arcs_as_json(getattr(scores, name))
+    result["relations"] = {name: _arcs_as_json(arcs) for name, arcs in scores.relations.items()}
+    return result
+
+
+def hits_as_text(hits: dict[str, Hits]) -> str:
+    """Measures over aligned words as a table, in percent with two decimals."""
+    lines = [f"{'':<20} precision  recall       F   aligned      gold    system"]
+    for title, name in WORD_MEASURES:
+        if name in hits:
+            of = hits[name]
+            counts = of.counts
+            lines.append(
+                f"{title:<20}    {percent_text(counts.precision)}  {percent_text(counts.recall)}"
+                f"  {percent_text(counts.f)}    {percent_text(of.aligned_accuracy)}"
+                f"  {counts.gold:>8}  {counts.system:>8}"
+            )
+    if {"words", "upos"} <= hits.keys():
+        lines.append("aligned: accuracy over the aligned words")
+    return "\n".join(lines) + "\n"
+
+
+def hits_as_json(hits: dict[str, Hits]) -> dict[str, Any]:
+    """Measures over aligned words as plain data.
+
+    Returns: For each measure `precision, recall, f, gold, system` as for sets of arcs; `correct`;
+        `aligned_accuracy` and `aligned`, null where nothing is aligned.
+    """
+    return {
+        name: {
+            **_arcs_as_json(of.counts),
+            "correct": of.counts.right,
+            "aligned_accuracy": of.aligned_accuracy,
+            "aligned": of.aligned,
+        }
+        for name, of in hits.items()
+    }
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What a parser is scored on: relations, and graphs in DEPS, or not."""
+
+    labelled: bool
+    graphs: bool
+
+
+def treebank_scores(gold: Treebank, system: Treebank, measures: Measures) -> dict[str, Any]:
+    """The scores of a parsed treebank as plain data, as `evaluate --json` writes them.
+
+    A parser of heads leaves DEPREL unchanged, so that scores of relations would be misleading.
+    """
+    scores = scores_as_json(score_treebanks(gold, system))
+    if not measures.labelled:
+        for name in ["relations", *(n for _, n, meaning in SHARES if "relation" in meaning)]:
+            del scores[name]
+    if measures.graphs:
+        scores["graphs"] = graph_scores_as_json(score_treebank_graphs(gold, system, "deps"))
+    return {"sentences": len(gold), "words": gold.n_words} | scores
+
+
+def _share_as_json(share: Share) -> dict[str, float | int | None]:
+    return {"percent": share.percent, "correct": share.correct, "total": share.total}
+
+
+def _arcs_as_json(arcs: ArcCounts) -> dict[str, float | int | None]:
+    return {
+        "precision": arcs.precision,
+        "recall": arcs.recall,
+        "f": arcs.f,
+        "gold": arcs.gold,
+        "system": arcs.system,
+    }

@@ -1,0 +1,1 @@
+"""What users ask for: parsing, training, and their records; the doors translate and print."""
