@@ -43,4 +43,4 @@ def test_a_run_that_is_killed_again_and_again(bench, system):
 
 def test_kills_at_random_moments(bench):
     assert kill_training(random.Random(3), bench)
-    assert len(SYSTEMS) > 10
+    assert len(SYSTEMS) >= 10
