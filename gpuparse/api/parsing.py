@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,16 +33,15 @@ from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
 from gpuparse.files import replace_file, unchanged
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.options import PYTHON, ParseOptions
 from gpuparse.jobs.parse import (
     GPU_CHUNK,
-    TAGS_NOT_CALIBRATED,
     Job,
     Share,
-    check_input,
     missing_columns,
     read_chunks,
 )
-from gpuparse.jobs.predictions import EMPTY, Found, check_deps, kept_of, written, written_k_best
+from gpuparse.jobs.predictions import EMPTY, Found, kept_of, written, written_k_best
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.resources import (
     choose_device,
@@ -54,17 +52,15 @@ from gpuparse.jobs.resources import (
 )
 from gpuparse.jobs.shards import Counts
 from gpuparse.jobs.tables import TableJob
-from gpuparse.limits import MAX_K_BEST
 from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
-from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
+from gpuparse.scoring.admission import default_batch_size
 from gpuparse.text.reader import text_chunk
 
 # What to do about columns that are missing.
 GIVE_COLUMNS = "give it, or load the model with allow_missing=True to parse without"
 BATCH = 1000  # sentences of an iterable that `stream` parses at a time
-TAGS = "tags"  # what `keep` may keep
 _TEXT = "text"  # the name of CoNLL-U text in messages
 _SENTENCES = "sentences"  # of Python objects
 _FIELDS = {2: "lemma", 3: "upos", 4: "xpos", 5: "feats"}  # names of columns in Python
@@ -310,7 +306,7 @@ class SentenceParser:
             kind = format_of(os.fspath(source), input)
             if is_table(kind):
                 return self._stream_table_file(job, os.fspath(source), kind)
-            self._check_input(job, kind, os.fspath(source))
+            job.options.check_input(kind, os.fspath(source), self._name, self._stages, PYTHON)
             return self._stream_file(job, source, kind)
         if is_arrow(source):
             return self._stream_table(job, source)
@@ -356,10 +352,7 @@ class SentenceParser:
         >>> parser.parse_file("no.conllu", "parsed.conllu", force=True)
         Counts(sentences=1, faults=0)
         """
-        if on_error not in ("fail", "skip", "keep"):
-            raise ConfigError(f"on_error: expected fail, skip or keep, not {on_error!r}")
-        job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
-        job = replace(job, on_error=on_error)
+        job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps, on_error)
         name = os.fspath(source)
         kind = format_of(name, input)
         if is_table(kind):
@@ -367,7 +360,7 @@ class SentenceParser:
             if kbest is not None:
                 raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
         else:
-            self._check_input(job, kind, name)
+            job.options.check_input(kind, name, self._name, self._stages, PYTHON)
         check_output_name(os.fspath(target), kind)
         output, progress = Path(target), Progress("parsing", quiet=True)
         with _opened(name) as file, unchanged(file, name):
@@ -419,10 +412,11 @@ class SentenceParser:
             treebank = treebank_from_bytes(text, _SENTENCES)
         if len(treebank) != 1:
             raise DataError(f"explain() takes one sentence with words, and not {len(treebank)}")
-        treebank = self._stages.annotate(treebank, keep=self._keeps_tags(keep))
+        options = ParseOptions(guide=guide, keep=keep)
+        _check_guide(guide)
+        options.check(self._model, self._stages, self._name, PYTHON)
+        treebank = self._stages.annotate(treebank, keep=options.keeps_tags)
         self._check_columns(treebank)
-        if guide is not None and not guide.startswith("misc:"):
-            raise ConfigError(f"guide: expected misc:KEY, not {guide!r}")
         guides = None if guide is None else Guides(guide).of(treebank)
         return Reasons(explain(self._model, treebank, 1, word, instead=instead, guides=guides))
 
@@ -430,7 +424,7 @@ class SentenceParser:
         self, job: Job, path: str | os.PathLike[str], kind: str
     ) -> Iterator[ParsedSentence]:
         name = os.fspath(path)
-        guides = None if job.guide is None else Guides(job.guide)
+        guides = None if job.options.guide is None else Guides(job.options.guide)
         is_checked = False
         with _opened(name) as file, unchanged(file, name):
             for chunk in read_chunks(
@@ -475,70 +469,36 @@ class SentenceParser:
 
     def _job(
         self, probabilities: bool, mbr: bool, kbest: int | None, keep_heads: bool,
-        guide: str | None, keep: str | None, deps: str,
+        guide: str | None, keep: str | None, deps: str, on_error: OnError = "fail",
     ) -> Job:  # fmt: skip
         """How to parse, as the command has it."""
-        check_deps(self._model, deps, 'deps="tree"')
-        if mbr and kbest is not None:
-            raise ConfigError("mbr and kbest cannot be combined")
+        options = ParseOptions(
+            probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
+            keep=keep, deps=deps, on_error=on_error, allow_missing=self._allow_missing,
+        )  # fmt: skip
+        _check_guide(guide)
+        notes = options.check(self._model, self._stages, self._name, PYTHON)
         if (probabilities or mbr or kbest is not None) and not self._is_native:
             raise ConfigError(
                 "probabilities, mbr and kbest are computed by native code on the CPU: load the"
                 ' model with device="cpu" and backend="auto"'
             )
-        if kbest is not None and (type(kbest) is not int or not 1 <= kbest <= MAX_K_BEST):
-            raise ConfigError(
-                f"kbest: expected a whole number from 1 to {MAX_K_BEST:,}, not {kbest!r}"
-            )
-        if guide is not None and not guide.startswith("misc:"):
-            raise ConfigError(f"guide: expected misc:KEY, not {guide!r}")
-        said = []
-        if (probabilities or mbr) and not self._model.is_calibrated:
-            said.append(
-                "its probabilities are not calibrated and may be far too high or too low;"
-                " `gpuparse calibrate MODEL GOLD` fits them to gold trees"
-            )
-        tagger = self._stages.tagger
-        if probabilities and tagger and not tagger.is_calibrated:
-            said.append(TAGS_NOT_CALIBRATED)
-        for text in said:
-            if text not in self._warned:
-                self._warned.add(text)
-                warnings.warn(f"{self._name}: {text}", stacklevel=3)
+        for note in notes:
+            if note not in self._warned:
+                self._warned.add(note)
+                warnings.warn(f"{self._name}: {note}", stacklevel=3)
         return Job(
             model=self._model,
             stages=self._stages,
-            keep_tags=self._keeps_tags(keep),
-            deps=deps,
-            ranges=False,
-            guide=guide,
-            probabilities=probabilities,
-            least_risk=mbr,
-            k=kbest,
-            keep_heads=keep_heads,
+            options=options,
+            door=PYTHON,
             batch_size=default_batch_size(self._device),
-            max_cells=MAX_CELLS,
             threads=self._threads,
             device=self._device,
             backend=self._asked_backend,
             is_native=self._is_native,
-            on_error="fail",
-            max_line=MAX_LINE,
-            allow_missing=self._allow_missing,
             tell=silent,
         )
-
-    def _keeps_tags(self, keep: str | None) -> bool:
-        """Whether given tags and lemmas are kept; ConfigError for another wish."""
-        if keep not in (None, TAGS):
-            raise ConfigError(f'keep: expected "{TAGS}" or None, and not {keep!r}')
-        if keep and not self._stages.columns:
-            raise ConfigError(f"keep: {self._name} has no tagger and no lemmatiser")
-        return keep == TAGS
-
-    def _check_input(self, job: Job, kind: str, name: str) -> None:
-        of_columns = {"guide": job.guide, "keep_heads": job.keep_heads, "keep": job.keep_tags}
-        check_input(kind, name, self._name, self._stages, of_columns, job.on_error)
 
     @property
     def _asked_backend(self) -> str:
@@ -557,7 +517,7 @@ class SentenceParser:
         self, job: Job, table: Any, first: int = 0, is_checked: bool = False
     ) -> Parsed:
         """Of an Arrow table, whose first row has a number in messages."""
-        read = read_rows(table, _SENTENCES, keep_heads=job.keep_heads, first=first)
+        read = read_rows(table, _SENTENCES, keep_heads=job.options.keep_heads, first=first)
         for row, fault in read.faults.items():
             raise DataError(f"{_SENTENCES}[{first + row}]{fault}")
         return self._parsed(job, read.treebank, read.counts, table=table, is_checked=is_checked)
@@ -570,21 +530,21 @@ class SentenceParser:
         if not is_checked:
             self._check_columns(treebank)
         kept = None
-        if job.keep_heads:
+        if job.options.keep_heads:
             unkept, _ = job.unkept(treebank)
             if unkept:
                 raise unkept[0]
             kept = kept_of(treebank)
-        if guides is None and job.guide is not None:
-            guides = Guides(job.guide)
+        if guides is None and job.options.guide is not None:
+            guides = Guides(job.options.guide)
         found = job.find(treebank, kept, None if guides is None else guides.of(treebank))
         if isinstance(found, KBest):
-            text = written_k_best(self._model, treebank, found, kept, of_tags, job.deps)
+            text = written_k_best(self._model, treebank, found, kept, of_tags, job.options.deps)
         else:
-            text = written(self._model, treebank, found, kept, of_tags, job.deps)
+            text = written(self._model, treebank, found, kept, of_tags, job.options.deps)
         as_arrays = Found.of(found, self._model.label_names, kept, of_tags)
         return Parsed(
-            treebank, as_arrays, text, counts, table, self._stages.columns, job.deps
+            treebank, as_arrays, text, counts, table, self._stages.columns, job.options.deps
         )  # fmt: skip
 
     def _check_columns(self, treebank: Treebank) -> None:
@@ -662,6 +622,12 @@ _TAKEN = {  # besides CoNLL-U text
     "parse()": f"a list of sentences, each {GIVEN}, as in {EXAMPLE}",
     "explain()": f"a sentence, which is {GIVEN}",
 }
+
+
+def _check_guide(guide: str | None) -> None:
+    """ConfigError for guides that are not in the sentences."""
+    if guide is not None and not guide.startswith("misc:"):
+        raise ConfigError(f"guide: expected misc:KEY, not {guide!r}")
 
 
 def _as_text(sentences: str | bytes, method: str) -> bytes:

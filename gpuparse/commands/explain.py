@@ -15,7 +15,8 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.explaining import explain
 from gpuparse.files import check_new_file, read_input, replace_file
-from gpuparse.jobs.parse import STANDARD, beginning, check_input
+from gpuparse.jobs.options import COMMAND, ParseOptions
+from gpuparse.jobs.parse import STANDARD, beginning
 from gpuparse.jobs.progress import program
 from gpuparse.jobs.reasons import as_dict, as_html, as_text
 from gpuparse.model_folder import load_parser
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
     Args:
         arguments: `MODEL FILE --sentence K --word M [--instead H] [--all] [--json]
-            [--html FILE [--force]] [--input FORMAT] [--guides SOURCE] [--keep tags]`.
+            [--html FILE [--force]] [--input FORMAT] [--guide SOURCE] [--keep tags]`.
     Returns: 0.
     Raises:
         ConfigError: no such sentence, word or head; the HTML file exists.
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         check_new_file(options.html, force=options.force)
     model, stages = load_parser(Path(options.model)), load_stages(Path(options.model))
     treebank = _read(options, stages)
-    guides = read_guides(treebank, options.guides) if options.guides else None
+    guides = read_guides(treebank, options.guide) if options.guide else None
     treebank = stages.annotate(treebank, keep=options.keep == "tags")
     found = explain(
         model, treebank, options.sentence, options.word, instead=options.instead, guides=guides
@@ -68,8 +69,8 @@ def _read(options: argparse.Namespace, stages: Pipeline) -> Treebank:
         kind = TEXT
     if kind not in _INPUTS:
         raise ConfigError(f"{name}: a table: explain reads {', '.join(_INPUTS)}")
-    of_columns = {"--guides": options.guides, "--keep": options.keep}
-    check_input(kind, name, options.model, stages, of_columns, "fail")
+    asked = ParseOptions(guide=options.guide, keep=options.keep)
+    asked.check_input(kind, name, options.model, stages, COMMAND)
     if kind == TEXT:
         assert stages.tokenizer
         content = stages.tokenizer.split(text_chunk(content, name))
@@ -114,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         " word has another head; in graphs, a head that the word has is left out",
     )
     parser.add_argument(
-        "--guides", metavar="SOURCE", help="heads that another parser proposes, as for parse"
+        "--guide", metavar="SOURCE", help="heads that another parser proposes, as for parse"
     )
     parser.add_argument("--keep", choices=("tags",), help="tags: keep those of FILE, as for parse")
     parser.add_argument("--all", action="store_true", help="list templates of weight 0 too")

@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -31,17 +32,16 @@ from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.errors import ConfigError, DataError, ModelError, plural
 from gpuparse.extras import require
 from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
-from gpuparse.inference.decoders import DECODERS, with_quantity
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.options import COMMAND, ParseOptions
 from gpuparse.jobs.parse import (
     STANDARD,
-    TAGS_NOT_CALIBRATED,
     Begun,
     Job,
     Share,
     beginning,
-    check_input,
 )
-from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE, check_deps
+from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY
 from gpuparse.jobs.progress import Progress, program, say, silent
 from gpuparse.jobs.resources import (
     BACKENDS,
@@ -86,39 +86,32 @@ def main(arguments: Sequence[str]) -> int:
     _check_model(options.model)
     threads, stages = thread_count(options.threads), load_stages(Path(options.model))
     kinds, begin = _formats(options, stages, tell)
-    _check_stages(options, kinds, stages)
-    if options.probabilities and stages.tagger and not stages.tagger.is_calibrated:
-        tell(f"{options.model}: {TAGS_NOT_CALIBRATED}")
+    asked = _asked(options)
+    for file, kind in zip(files, kinds, strict=True):
+        asked.check_input(kind, named(file), options.model, stages, COMMAND)
     if has_parser(Path(options.model)):
-        model = _model(options, tell)
+        model = _with_decoder(options, tell)
+        notes = asked.check(model, stages, options.model, COMMAND)
         device = _working_device(options, model, tell)
         is_native = is_native_on(options.backend, device)
         limit_torch_threads(threads, is_native=is_native)
-        if is_toy(model.config):
-            tell(f"{options.model}: {TOY}")
+        notes += [TOY] if is_toy(model.config) else []
     else:
-        _refuse_parsing(options, stages)
+        _refuse_parsing(options)
+        notes = asked.check(None, stages, options.model, COMMAND)
         model, device, is_native = None, "cpu", True
+    for note in notes:
+        tell(f"{options.model}: {note}")
     job = Job(
         model=model,
         stages=stages,
-        keep_tags=options.keep == "tags",
-        deps=options.deps,
-        ranges=options.ranges,
-        guide=options.guide,
-        probabilities=options.probabilities,
-        least_risk=options.mbr,
-        k=options.kbest,
-        keep_heads=options.keep_heads,
+        options=asked,
+        door=COMMAND,
         batch_size=options.batch_size or default_batch_size(device),
-        max_cells=options.max_cells,
         threads=threads,
         device=device,
         backend=options.backend,
         is_native=is_native,
-        on_error=options.on_error,
-        max_line=options.max_line,
-        allow_missing=options.allow_missing,
         tell=tell,
     )
     if _names_folder(options):
@@ -196,28 +189,17 @@ def _formats(
     return kinds, begin
 
 
-def _check_stages(options: argparse.Namespace, kinds: Sequence[str], stages: Pipeline) -> None:
-    """ConfigError where the model lacks stages that the options or the inputs need."""
-    of_columns = {
-        "--guide": options.guide, "--keep-heads": options.keep_heads, "--keep": options.keep,
-    }  # fmt: skip
-    for file, kind in zip(options.files, kinds, strict=True):
-        check_input(kind, named(file), options.model, stages, of_columns, options.on_error)
-        if kind != TEXT and options.ranges:
-            raise ConfigError(f"{named(file)}: no text, and --ranges are places in a text")
-    if options.keep and not stages.columns:
-        raise ConfigError(f"--keep {options.keep}: {options.model} has no tagger and no lemmatiser")
+def _asked(options: argparse.Namespace) -> ParseOptions:
+    """The options that all doors have."""
+    names = [field.name for field in fields(ParseOptions)]
+    return ParseOptions(**{name: getattr(options, name) for name in names})
 
 
-def _refuse_parsing(options: argparse.Namespace, stages: Pipeline) -> None:
-    """ConfigError for options that a model without a parser cannot follow."""
-    if options.probabilities and not stages.tagger:
-        raise ConfigError(f"--probabilities: {options.model} has no parser and no tagger")
+def _refuse_parsing(options: argparse.Namespace) -> None:
+    """ConfigError for options of this command that a model without a parser cannot follow."""
     asked = {
-        "--mbr": options.mbr, "--kbest": options.kbest, "--keep-heads": options.keep_heads,
-        "--guide": options.guide, "--decoder": options.decoder,
-        "--single-root": options.single_root, "--at-most-one": options.at_most_one,
-        "--deps tree": options.deps == TREE,
+        "--decoder": options.decoder, "--single-root": options.single_root,
+        "--at-most-one": options.at_most_one,
     }  # fmt: skip
     for option in (option for option, is_asked in asked.items() if is_asked):
         raise ConfigError(f"{option}: {options.model} has no parser")
@@ -226,46 +208,9 @@ def _refuse_parsing(options: argparse.Namespace, stages: Pipeline) -> None:
 _FATE = {"skip": "skipped", "keep": "passed through unparsed"}
 
 
-def _model(options: argparse.Namespace, tell: Callable[[str], None]) -> Parser:
-    """The model with the decoder of the options, if it supports them."""
-    model = _with_decoder(options, tell)
-    name, decoder = model.search_decoder, DECODERS[model.search_decoder]
-    asked = {"--probabilities": options.probabilities, "--mbr": options.mbr}
-    for option in (option for option, is_asked in asked.items() if is_asked):
-        if not decoder.has("marginals", "native"):
-            raise ConfigError(
-                f"{option}: decoder {name} has no exact sums, and so no probabilities; train a"
-                f" model with decoder={' or '.join(with_quantity('marginals', 'native'))}"
-            )
-    if options.kbest and not decoder.has("k_best", "native"):
-        raise ConfigError(
-            f"--kbest: decoder {name} finds one tree only; train a model with"
-            f" decoder={' or '.join(with_quantity('k_best', 'native'))}"
-        )
-    if options.keep_heads and decoder.gives_graphs:
-        raise ConfigError(
-            f"--keep-heads: decoder {name} finds graphs, whose heads cannot be kept; use a model of"
-            " trees"
-        )
-    check_deps(model, options.deps, "--deps tree")
-    if any(asked.values()) and not model.is_calibrated:
-        tell(
-            f"{options.model}: its probabilities are not calibrated and may be far too high or too"
-            " low; gpuparse calibrate MODEL GOLD fits them to gold trees"
-        )
-    return model
-
-
 def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> Parser:
-    """The model with the decoder, roots and limits of the options; its guides are checked."""
+    """The model with the decoder, roots and limits of the options."""
     model = load_parser(Path(options.model))
-    if model.templates.guide and options.guide is None:
-        raise ConfigError(
-            f"{options.model}: the model has guide features: give --guide misc:KEY, or --guide FILE"
-            " with the input as parsed by the other parser"
-        )
-    if options.guide is not None and not model.templates.guide:
-        raise ConfigError(f"--guide: {options.model}: the model has no guide features")
     if options.single_root:
         model = model.with_single_root()
     if options.decoder is not None:
@@ -305,8 +250,8 @@ def _sharded(
         recipe = Recipe(
             model_sum,
             ({"decoder": model.search_decoder, "single_root": model.single_root} if model else {})
-            | {name: getattr(options, name) for name in _OF_BYTES}
-            | ({"input": kind, "ranges": options.ranges} if kind in (TEXT, VERTICAL) else {}),
+            | {"at_most_one": options.at_most_one}
+            | job.options.of_bytes(kind),
         )
         if kind == TEXT:
             skips: OnTextError = "fail" if options.on_error == "fail" else "skip"
@@ -322,13 +267,6 @@ def _sharded(
         table = TableFile(source, file, kind, threads=job.threads > 1)
         inputs.append(ShardedTable(table, output, options.shard, recipe, **common))
     return inputs
-
-
-# Options besides the decoder that change bytes of the output.
-_OF_BYTES = (
-    "probabilities", "mbr", "kbest", "keep_heads", "guide", "on_error", "max_line", "max_cells",
-    "at_most_one", "keep", "deps",
-)  # fmt: skip
 
 
 def _working_device(options: argparse.Namespace, model: Parser, tell: Callable[[str], None]) -> str:

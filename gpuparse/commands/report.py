@@ -194,7 +194,7 @@ def _parsed(
         source = sources.get(part) if isinstance(sources, dict) else None
         if not isinstance(source, str):
             raise ConfigError(
-                "the model reads guides: parse the file with --guides, and give the parsed file in"
+                "the model reads guides: parse the file with --guide, and give the parsed file in"
                 " place of the model, and --gold"
             )
         guides = read_guides(gold, source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
@@ -31,8 +31,9 @@ from gpuparse.data.table_files import (
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
-from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.errors import DataError, plural
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.options import Door, ParseOptions
 from gpuparse.jobs.predictions import (
     Kept,
     kept_of,
@@ -167,32 +168,6 @@ class Begun:
         return getattr(self._source, name)
 
 
-def check_input(
-    kind: str, name: str, model: str, stages: Pipeline, of_columns: Mapping[str, object],
-    on_error: OnError,
-) -> None:  # fmt: skip
-    """Refuse an input that the stages cannot read, and options that it cannot follow.
-
-    Args: kind: its format. name, model: in messages. of_columns: options about columns of the
-        input, by name, and whether they are asked for.
-    Raises: ConfigError.
-    """
-    if kind not in (TEXT, VERTICAL):
-        return
-    if kind == TEXT and stages.tokenizer is None:
-        raise ConfigError(
-            f"{name}: text, but {model} has no tokeniser: train a model with"
-            " tokenizer.learn=true, or give words: vertical or conllu as the format of the input"
-        )
-    for option in (option for option, is_asked in of_columns.items() if is_asked):
-        raise ConfigError(f"{name}: {kind} has no columns: {option} needs CoNLL-U or a table")
-    if on_error == "keep":
-        raise ConfigError(
-            f"{name}: malformed {kind} cannot be passed through into CoNLL-U: it can be skipped"
-            " (on error: skip), or be an error (fail)"
-        )
-
-
 class _Chunk(NamedTuple):
     """Sentences of a stream, ready to be parsed.
 
@@ -221,23 +196,13 @@ class Job:
 
     model: Parser | None  # None: tags and lemmas alone
     stages: Pipeline  # before the parser
-    keep_tags: bool  # of the input, rather than predict them anew
-    deps: str  # what a parser of trees writes into DEPS: EMPTY or TREE
-    ranges: bool  # of the tokens of a text, in MISC
-    guide: str | None
-    probabilities: bool
-    least_risk: bool
-    k: int | None
-    keep_heads: bool
+    options: ParseOptions
+    door: Door
     batch_size: int
-    max_cells: int
     threads: int
     device: str
     backend: str
     is_native: bool  # whether native code on the CPU parses
-    on_error: OnError
-    max_line: int
-    allow_missing: bool
     tell: Callable[[str], None]
 
     @property
@@ -273,7 +238,7 @@ class Job:
         failed, n_sentences = 0, 0
         name = "<stdin>" if name == STANDARD else name
         checked = place is not None
-        guides = None if self.guide is None else Guides(self.guide)
+        guides = None if self.options.guide is None else Guides(self.options.guide)
         orders, certified, searched = np.zeros(3, np.int64), 0, 0
         counted, n_read = _Counted(source), 0
         for read in self._read(cast(BinaryIO, counted), name, guides, place, kind):
@@ -284,12 +249,13 @@ class Job:
             for warning in chunk.warnings:
                 self.tell(warning)
             faults, sound = list(chunk.faults), np.ones(len(chunk), np.bool_)
-            if self.keep_heads:
+            if self.options.keep_heads:
                 unkept, sound = self.unkept(chunk)
-                if unkept and self.on_error == "fail":
+                if unkept and self.options.on_error == "fail":
                     n_more = len(unkept) - 1
                     more = f" (and {plural(n_more, 'more such sentence')})" if n_more else ""
-                    raise DataError(f"{unkept[0]}{more}; --on-error skip or keep passes over them")
+                    option = self.door.option("on_error", "skip", "keep")
+                    raise DataError(f"{unkept[0]}{more}; {option} passes over them")
                 faults += unkept
             for fault in faults[: max(0, SHOWN - failed)]:
                 self.tell(str(fault))
@@ -318,12 +284,12 @@ class Job:
         with open(file, "rb") as source:
             # Malformed sentences are reported when they are parsed.
             for read in read_chunks(
-                source, file, kind, self.stages.tokenizer, on_error="skip", max_line=self.max_line,
-                threads=self.threads, ranges=False,
+                source, file, kind, self.stages.tokenizer, on_error="skip",
+                max_line=self.options.max_line, threads=self.threads, ranges=False,
             ):  # fmt: skip
                 chunk, _ = self.annotate(read)
                 if chunk.n_words:
-                    guides = None if self.guide is None else Guides(self.guide)
+                    guides = None if self.options.guide is None else Guides(self.options.guide)
                     heads = None if guides is None else guides.of(chunk)
                     self._check_first(chunk, guides, heads)
                     return
@@ -348,9 +314,9 @@ class Job:
         For a GPU, the next chunk is read while one is parsed.
         """
         read = read_chunks(
-            source, name, kind, self.stages.tokenizer, on_error=self.on_error,
-            max_line=self.max_line, threads=self.threads, place=place,
-            chunk_bytes=None if self.is_native else GPU_CHUNK, ranges=self.ranges,
+            source, name, kind, self.stages.tokenizer, on_error=self.options.on_error,
+            max_line=self.options.max_line, threads=self.threads, place=place,
+            chunk_bytes=None if self.is_native else GPU_CHUNK, ranges=self.options.ranges,
         )  # fmt: skip
 
         def annotated() -> Iterator[_Chunk]:
@@ -372,8 +338,8 @@ class Job:
 
     def annotate(self, chunk: Treebank) -> tuple[Treebank, np.ndarray | None]:
         """The words with tags and lemmas, and the probabilities of tags if they were asked for."""
-        options: Any = {"keep": self.keep_tags, "threads": self.threads}
-        if self.probabilities:
+        options: Any = {"keep": self.options.keeps_tags, "threads": self.threads}
+        if self.options.probabilities:
             return self.stages.annotate_with_probabilities(chunk, **options)
         return self.stages.annotate(chunk, **options), None
 
@@ -387,9 +353,9 @@ class Job:
         self.miss(missing, "fill it in")
 
     def miss(self, missing: list[str], what: str) -> None:
-        """Refuse what is missing, or report it if --allow-missing is given."""
-        if missing and not self.allow_missing:
-            advice = f"; {what}, or give --allow-missing to parse without"
+        """Refuse what is missing, or report it if it may be."""
+        if missing and not self.options.allow_missing:
+            advice = f"; {what}, or {self.door.to_allow_missing} to parse without"
             raise DataError("\n".join(line + advice for line in missing))
         for line in missing:
             self.tell(line)
@@ -414,7 +380,7 @@ class Job:
     def _only(self, chunk: Treebank, sound: np.ndarray) -> Treebank:
         """The sound sentences; other sentences are skipped or passed through."""
         some = replace(chunk.only(sound), dropped=chunk.dropped)
-        return _without(some, chunk.spans[~sound]) if self.on_error == "skip" else some
+        return _without(some, chunk.spans[~sound]) if self.options.on_error == "skip" else some
 
     def _parsed(self, read: _Chunk) -> tuple[bytes, np.ndarray, np.ndarray | None]:
         """The bytes of a parsed chunk, the orders of its sentences, and their certificates."""
@@ -423,13 +389,13 @@ class Job:
             heads = np.full(chunk.n_words, BAD_HEAD, np.int32)  # as they are
             text = write_predictions(chunk, heads, misc=tag_items(of_tags) or None)
             return text, np.zeros(len(chunk), np.int64), None
-        kept: Kept | None = kept_of(chunk) if self.keep_heads else None
+        kept: Kept | None = kept_of(chunk) if self.options.keep_heads else None
         found = self.find(chunk, kept, read.guides, read.batch, read.sent)
         assert found.orders is not None
         if isinstance(found, KBest):
-            text = written_k_best(self.model, chunk, found, kept, of_tags, self.deps)
+            text = written_k_best(self.model, chunk, found, kept, of_tags, self.options.deps)
             return text, found.orders, None
-        text = written(self.model, chunk, found, kept, of_tags, self.deps)
+        text = written(self.model, chunk, found, kept, of_tags, self.options.deps)
         return text, found.orders, found.certified
 
     def find(
@@ -447,28 +413,28 @@ class Job:
             batch, sent: the chunk, encoded, and on the device, if it is there already.
         """
         known = None if kept is None else kept.heads
-        if self.k is not None:
+        if self.options.kbest is not None:
             return find_k_best_trees(
                 self.parser,
                 chunk,
-                self.k,
+                self.options.kbest,
                 guides=guides,
                 known=known,
-                probabilities=self.probabilities,
+                probabilities=self.options.probabilities,
                 batch_size=self.batch_size,
-                max_cells=self.max_cells,
+                max_cells=self.options.max_cells,
                 threads=self.threads,
             )
-        if self.probabilities or self.least_risk:
+        if self.options.probabilities or self.options.mbr:
             return parse_with_confidence(
                 self.parser,
                 chunk,
-                probabilities=self.probabilities,
-                least_risk=self.least_risk,
+                probabilities=self.options.probabilities,
+                least_risk=self.options.mbr,
                 guides=guides,
                 known=known,
                 batch_size=self.batch_size,
-                max_cells=self.max_cells,
+                max_cells=self.options.max_cells,
                 threads=self.threads,
             )
         return self.parser.parse(
@@ -476,7 +442,7 @@ class Job:
             guides=guides,
             known=known,
             batch_size=self.batch_size,
-            max_cells=self.max_cells,
+            max_cells=self.options.max_cells,
             threads=self.threads,
             device=self.device,
             backend=self.backend,
@@ -577,9 +543,3 @@ def _listed(fields: list[str]) -> str:
     """The first names of a list, and the number of further ones."""
     more = f" and {len(fields) - 3} more" if len(fields) > 3 else ""
     return ", ".join(fields[:3]) + more
-
-
-TAGS_NOT_CALIBRATED = (
-    "its probabilities of tags are not calibrated and may be far too high or too low; gpuparse"
-    " calibrate MODEL GOLD fits them to gold tags"
-)

@@ -16,9 +16,8 @@ from gpuparse.data.sentences import FIELDS
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.errors import ConfigError, plural
+from gpuparse.errors import plural
 from gpuparse.evaluation.reliability import HEAD, LABEL, TAG
-from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, Predictions
 from gpuparse.scoring.admission import CHAIN, LOWER
 
@@ -204,16 +203,6 @@ def written(
         treebank, found.heads, names, found.labels, found.head_probabilities,
         found.label_probabilities, kept, search, deps,
     )  # fmt: skip
-
-
-def check_deps(model: Parser, deps: str, option: str) -> None:
-    """ConfigError for DEPS that a model cannot write; option: its name in the message."""
-    if deps not in DEPS_OF_TREES:
-        raise ConfigError(f"deps: expected {' or '.join(DEPS_OF_TREES)}, and not {deps!r}")
-    if deps == TREE and DECODERS[model.search_decoder].gives_graphs:
-        raise ConfigError(f"{option}: decoder {model.search_decoder} finds graphs, and writes them")
-    if deps == TREE and not model.labels:
-        raise ConfigError(f"{option}: the model finds heads without relations")
 
 
 def _other_search(

@@ -40,8 +40,8 @@ class TableJob:
     """How to parse a table: its columns stay, and those of tags and trees are added at the end.
 
     Rows are parsed in runs, each of which becomes a row group or record batch. Rows that are
-    malformed, or whose heads cannot be kept, are left out with `--on-error skip`, and have nulls
-    with `keep`.
+    malformed, or whose heads cannot be kept, are left out with `on_error` skip, and have nulls
+    with keep.
     """
 
     job: Job
@@ -67,7 +67,7 @@ class TableJob:
         """Parse runs of rows, as TableFile gives them; checks the columns if not `is_checked`.
 
         Returns: the numbers of rows and of faulty ones.
-        Raises: DataError: with `--on-error fail`, the first row that is malformed or whose heads
+        Raises: DataError: with `on_error` fail, the first row that is malformed or whose heads
             cannot be kept; a column that the model reads is missing; a damaged file.
         """
         job, name = self.job, self.source.name
@@ -113,23 +113,24 @@ class TableJob:
         chunk, of_tags = job.annotate(words)
         if not is_checked:
             self._check_columns(chunk)
-        if faults and job.on_error == "fail":
+        if faults and job.options.on_error == "fail":
             more = f" (and {plural(len(faults) - 1, 'more such row')})" if len(faults) > 1 else ""
-            raise DataError(f"{faults[0]}{more}; --on-error skip or keep passes over them")
+            option = job.door.option("on_error", "skip", "keep")
+            raise DataError(f"{faults[0]}{more}; {option} passes over them")
         columns = word_columns(chunk, job.stages.columns)
         orders, certified = np.zeros(len(chunk), np.int64), None
         if job.model is not None:
-            guides = None if job.guide is None else Guides(job.guide).of(chunk)
-            kept = kept_of(chunk) if job.keep_heads else None
+            guides = None if job.options.guide is None else Guides(job.options.guide).of(chunk)
+            kept = kept_of(chunk) if job.options.keep_heads else None
             found = job.find(chunk, kept, guides)
             assert not isinstance(found, KBest)
             assert found.orders is not None
             orders, certified = found.orders, found.certified
             of_words = Found.of(found, job.model.label_names, kept, of_tags)
-            columns |= of_words.columns(table.column_names, job.deps)
+            columns |= of_words.columns(table.column_names, job.options.deps)
         elif of_tags is not None:
             columns["tag_prob"] = of_tags, None
-        if job.on_error == "skip" and is_faulty.any():
+        if job.options.on_error == "skip" and is_faulty.any():
             table, counts = rows_of(table, ~is_faulty), counts[~is_faulty]
             is_faulty = is_faulty[~is_faulty]
         with_trees = with_lists(table, counts, columns, is_faulty)
@@ -139,16 +140,16 @@ class TableJob:
         self, table: Any, first: int
     ) -> tuple[np.ndarray, Treebank, np.ndarray, list[DataError]]:
         """(R,) bool: faulty rows; the sentences of the others; (R,) their words; the faults."""
-        job, source = self.job, f"{self.source.name}:row"
+        options, source = self.job.options, f"{self.source.name}:row"
         read = read_rows(
-            table, source, keep_heads=job.keep_heads, first=first, max_line=job.max_line
+            table, source, keep_heads=options.keep_heads, first=first, max_line=options.max_line
         )
         chunk, counts = read.treebank, read.counts
         faults = {
             row: DataError(f"{source}:{first + row}{what}") for row, what in read.faults.items()
         }
-        if job.keep_heads:
-            unkept, sound = job.unkept(chunk)
+        if options.keep_heads:
+            unkept, sound = self.job.unkept(chunk)
             wrong = np.flatnonzero(counts)[~sound].tolist()
             faults |= dict(zip(wrong, unkept, strict=True))
             chunk = chunk.only(sound)

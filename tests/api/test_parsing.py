@@ -221,7 +221,7 @@ def test_a_file_is_never_lost_or_half_written(parser, kinds, tmp_path):
     counts = parser.parse_file(source, target, force=True, on_error="keep")
     assert counts.faults == 1
     assert target.read_bytes().endswith(b"1\ta\n\n")
-    with pytest.raises(ConfigError, match="on_error: expected fail, skip or keep"):
+    with pytest.raises(ConfigError, match="on_error: expected 'fail' or 'skip' or 'keep'"):
         parser.parse_file(source, target, on_error="null")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.conllu", "out.conllu"]
 
@@ -235,7 +235,7 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
         (parser, {"kbest": 0}, "kbest: expected a whole number"),
         (parser, {"kbest": 2**64}, "kbest: expected a whole number from 1 to 1,000,000, not 1844"),
         (parser, {"guide": "file"}, "guide: expected misc:KEY"),
-        (parser, {"guide": "misc:Guide"}, "learned without guides"),
+        (parser, {"guide": "misc:Guide"}, "the model has no guide features"),
         (higher, {"probabilities": True}, "decoder dual_decomposition has no exact sums"),
         (higher, {"kbest": 2}, "decoder dual_decomposition finds one tree only"),
     ):

@@ -1,0 +1,74 @@
+"""Options of a parse: one set for all doors, whose errors have the names of the door."""
+
+import inspect
+from dataclasses import fields
+
+import pytest
+
+from gpuparse.api.parsing import SentenceParser
+from gpuparse.commands.parse import read_options
+from gpuparse.data.table_files import CONLLU, TEXT, VERTICAL
+from gpuparse.errors import ConfigError
+from gpuparse.jobs.options import COMMAND, PYTHON, ParseOptions
+from gpuparse.pipeline import NO_STAGES
+
+NAMES = {field.name for field in fields(ParseOptions)}
+# Of the command alone: `load` has allow_missing; longest lines and sentences have one limit.
+OF_COMMAND = {"allow_missing", "max_line", "max_cells", "ranges"}
+
+
+def test_all_doors_have_all_options_with_the_same_defaults():
+    command = vars(read_options(["model", "file.conllu"]))
+    python = inspect.signature(SentenceParser.parse_file).parameters
+    for field in fields(ParseOptions):
+        assert command[field.name] == field.default
+        if field.name not in OF_COMMAND:
+            assert python[field.name].default == field.default
+    more = {"self", "source", "target", "input", "force"}
+    assert set(python) - more == NAMES - OF_COMMAND
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "python"),
+    [
+        ({"mbr": True, "kbest": 2}, "--mbr and --kbest cannot", "mbr and kbest cannot"),
+        ({"kbest": 0}, "--kbest: expected a whole", "kbest: expected a whole"),
+        ({"kbest": True}, "--kbest: expected a whole", "kbest: expected a whole"),
+        ({"keep": "heads"}, "--keep: expected None or 'tags'", "keep: expected None or 'tags'"),
+        ({"deps": "all"}, "--deps: expected 'empty' or 'tree'", "deps: expected 'empty'"),
+        ({"on_error": "null"}, "--on-error: expected 'fail' or", "on_error: expected 'fail' or"),
+        ({"keep": "tags"}, "--keep tags: m has no tagger", 'keep="tags": m has no tagger'),
+        ({"mbr": True}, "--mbr: m has no parser", "mbr: m has no parser"),
+        ({"keep_heads": True}, "--keep-heads: m has no", "keep_heads: m has no"),
+        ({"deps": "tree"}, "--deps tree: m has no parser", 'deps="tree": m has no parser'),
+        ({"probabilities": True}, "--probabilities: m has no", "probabilities: m has no"),
+    ],
+)
+def test_errors_have_the_names_of_the_door(options, command, python):
+    for door, said in ((COMMAND, command), (PYTHON, python)):
+        with pytest.raises(ConfigError) as caught:
+            ParseOptions(**options).check(None, NO_STAGES, "m", door)
+        assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "command", "python"),
+    [
+        ({}, TEXT, "--input vertical or conllu", 'input="vertical" or "conllu"'),
+        ({"ranges": True}, CONLLU, "--ranges are places", "ranges are places"),
+        ({"guide": "misc:A"}, VERTICAL, "--guide needs CoNLL-U", "guide needs CoNLL-U"),
+        ({"keep_heads": True}, VERTICAL, "--keep-heads needs", "keep_heads needs"),
+        ({"on_error": "keep"}, VERTICAL, "--on-error skip or fail", 'on_error="skip" or "fail"'),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(options, kind, command, python):
+    for door, said in ((COMMAND, command), (PYTHON, python)):
+        with pytest.raises(ConfigError) as caught:
+            ParseOptions(**options).check_input(kind, "f", "m", NO_STAGES, door)
+        assert str(caught.value).startswith("f: ")
+        assert said in str(caught.value)
+
+
+def test_what_changes_bytes_is_in_the_recipe_of_shards():
+    assert set(ParseOptions().of_bytes(CONLLU)) == NAMES - {"allow_missing", "ranges"}
+    assert set(ParseOptions().of_bytes(TEXT)) == NAMES - {"allow_missing"} | {"input"}
