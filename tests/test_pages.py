@@ -52,7 +52,7 @@ YOURS = {
 # Lines that are not run, and why. The key is the line, or its beginning up to " ...".
 INSTALLS = "needs the network; tests/test_installed.py installs the wheel"
 CI = "a step of .ci/run, beside this test"
-TABLES = "trains a dozen parsers; tests/commands/test_tables.py runs tables with small settings"
+PAPERS = "trains a dozen parsers; tests/benchmarks/test_papers.py does with small settings"
 DOWNLOADED = "needs a treebank of the network; tests/commands/test_stages.py trains stages"
 CUDA = "needs a CUDA device; tests marked gpu run there"
 NOT_RUN = {
@@ -63,8 +63,7 @@ NOT_RUN = {
     "mypy": CI,
     "pytest ...": "runs this test",
     "python -m sphinx ...": CI,
-    "gpuparse tables papers/mcdonald-crammer-pereira-2005 ...": TABLES,
-    "gpuparse tables papers/carreras-2007 ...": TABLES,
+    "python -m benchmarks.papers ...": PAPERS,
     "tensorboard --logdir runs": "a server, which does not end",
     "docker build ...": "needs Docker; tests/test_docker.py checks the files",
     "gpuparse() { docker run ...": "needs Docker; the commands below it run without",
@@ -76,7 +75,6 @@ NOT_RUN = {
     "gpuparse train pipeline data.train=UD_English-EWT/en_ewt-ud-train.conllu ...": DOWNLOADED,
     "gpuparse train pipeline data.train=UD_French-Sequoia/fr_sequoia-ud-train.conllu"
     " ...": DOWNLOADED,
-    "python -m benchmarks clusters ...": "takes minutes; needs Ray and Spark",
     "python -m benchmarks gpu --output ...": CUDA,
     "python -m benchmarks gpu --device cpu ...": "run by tests/benchmarks/test_on_device.py",
     "python -m benchmarks kernels --device cuda": CUDA,
