@@ -76,11 +76,6 @@ NOT_RUN = {
     "gpuparse train pipeline data.train=UD_French-Sequoia/fr_sequoia-ud-train.conllu"
     " ...": DOWNLOADED,
     "python -m benchmarks gpu --output ...": CUDA,
-    "python -m benchmarks gpu --device cpu ...": "run by tests/benchmarks/test_on_device.py",
-    "python -m benchmarks kernels --device cuda": CUDA,
-    "python -m benchmarks scoring --device cuda": CUDA,
-    "python -m benchmarks parse --device cuda": CUDA,
-    "python -m benchmarks train --device cuda": CUDA,
     "gpuparse parse runs/first-order-projective corpus.conllu --device cuda ...": CUDA,
     "gpuparse train first-order-projective data.train=train.conllu device=cuda ...": CUDA,
 }
